@@ -1,0 +1,1 @@
+"""hypercobalt: the hypervisor layer that a Kubernetes cluster can manage."""

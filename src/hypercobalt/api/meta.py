@@ -1,0 +1,104 @@
+"""The parts that every Kubernetes object has, and how a struct says which resource it is.
+
+Wire types are frozen msgspec structs that keep the wire's field names. An optional field is None
+(or an empty tuple or dict) when absent, and is then not written; a field that is set is always
+written, also when it equals the schema's default. Unknown fields are ignored on read and are never
+written back: we write by server-side apply or patch only, so they survive on the server.
+
+Source: k8s.io/apimachinery, meta/v1/types.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar, Literal
+
+import msgspec
+
+Scope = Literal["Cluster", "Namespaced"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceInfo:
+    """Where the API serves a kind."""
+
+    group: str  # "" for the core group
+    version: str
+    kind: str
+    plural: str
+    scope: Scope
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, or the bare version for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def namespaced(self) -> bool:
+        return self.scope == "Namespaced"
+
+    def path(self, namespace: str | None = None, name: str | None = None) -> str:
+        """The URL path of the collection, or of one object when `name` is given.
+
+        Args:
+            namespace: None for a cluster-scoped kind, or for a list over all namespaces.
+            name: object name; None for the collection.
+        """
+        prefix = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        parts = [prefix]
+        if namespace is not None:
+            parts.append(f"namespaces/{namespace}")
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(name)
+        return "/".join(parts)
+
+
+class Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of every wire type."""
+
+
+class OwnerReference(Struct, frozen=True):
+    apiVersion: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    blockOwnerDeletion: bool | None = None
+
+
+class ManagedFieldsEntry(Struct, frozen=True):
+    """Who wrote, and how; which fields is left undecoded, because no controller of ours asks."""
+
+    manager: str = ""
+    operation: Literal["", "Apply", "Update"] = ""
+    subresource: str = ""
+    time: datetime | None = None
+
+
+class ObjectMeta(Struct, frozen=True):
+    name: str = ""
+    generateName: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+    generation: int = 0
+    creationTimestamp: datetime | None = None
+    deletionTimestamp: datetime | None = None
+    deletionGracePeriodSeconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    ownerReferences: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    managedFields: tuple[ManagedFieldsEntry, ...] = ()
+
+
+class Object(Struct, frozen=True):
+    """Base of every kind. A subclass sets `resource` and adds its own fields."""
+
+    resource: ClassVar[ResourceInfo]
+
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()

@@ -1,0 +1,1 @@
+"""The embedded Kubernetes API: one process, one SQLite file, for one machine."""

@@ -1,0 +1,44 @@
+"""The one error hierarchy.
+
+Every error that hypercobalt raises on purpose is a `HypercobaltError`. Its message names the
+object, the field, the value and the way out. Adapters translate their library's errors into one of
+these at the door (`raise … from exc`); absence is `None`, not an error.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+
+class HypercobaltError(Exception):
+    """Root of every error raised on purpose."""
+
+
+class TransientError(HypercobaltError):
+    """The same call may succeed later: try again, with backoff.
+
+    Args:
+        message: what failed, on which object, and what to look at.
+        retry_after: the wait the other side asked for, if it did.
+    """
+
+    def __init__(self, message: str, *, retry_after: timedelta | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class TerminalError(HypercobaltError):
+    """Trying again cannot help until somebody changes the object.
+
+    Args:
+        message: what is wrong, where, and what to change.
+        reason: CamelCase reason for the condition that reports it.
+    """
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class ConfigurationError(HypercobaltError):
+    """A flag, an environment variable or a configuration file cannot be used."""

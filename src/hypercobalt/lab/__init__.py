@@ -1,0 +1,1 @@
+"""Several real hosts on one machine; for now, the embedded API server with our types."""

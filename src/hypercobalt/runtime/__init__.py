@@ -1,0 +1,1 @@
+"""Client, informers, work queue, controllers, manager: what a controller needs, no domain word."""
