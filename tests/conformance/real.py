@@ -1,4 +1,4 @@
-"""The oracle: a real etcd and a real kube-apiserver, started on free ports and stopped by process id.
+"""The oracle: a real etcd and a real kube-apiserver on free ports, stopped by process id.
 
 Used by the conformance suite, by `scripts/extract-openapi` and by the benchmarks.
 """
@@ -189,5 +189,3 @@ def real_server(directory: Path, *, fsync: bool = False) -> Iterator[Server]:
         kubeconfig = directory / "kubeconfig"
         write_kubeconfig(kubeconfig, url, ca_file)
         yield Server("real", url, ca_file, kubeconfig, (child.pid, store.pid), ready)
-
-
