@@ -1,0 +1,104 @@
+"""Leases and Events: how processes tell each other, and people, what they are doing.
+
+Both carry `MicroTime` fields; `times.micro_time(now)` makes the value.
+
+Source: k8s.io/api, coordination/v1, events/v1 and core/v1 types.go.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar
+
+from hypercobalt.api.meta import Object, ResourceInfo, Struct
+from hypercobalt.api.times import MicroTime
+
+
+class LeaseSpec(Struct, frozen=True):
+    """Who holds the lease and for how long."""
+
+    holderIdentity: str | None = None
+    leaseDurationSeconds: int | None = None
+    acquireTime: MicroTime | None = None
+    renewTime: MicroTime | None = None
+    leaseTransitions: int | None = None
+
+
+class Lease(Object, frozen=True):
+    resource: ClassVar[ResourceInfo] = ResourceInfo(
+        "coordination.k8s.io", "v1", "Lease", "leases", "Namespaced"
+    )
+
+    spec: LeaseSpec = LeaseSpec()
+
+
+class ObjectReference(Struct, frozen=True):
+    """Which object an Event is about."""
+
+    apiVersion: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+    fieldPath: str = ""
+
+
+class EventSource(Struct, frozen=True):
+    component: str = ""
+    host: str = ""
+
+
+class EventSeries(Struct, frozen=True):
+    """How often the same thing has happened; absent while it happened once."""
+
+    count: int
+    lastObservedTime: MicroTime
+
+
+class Event(Object, frozen=True):
+    """An Event as `events.k8s.io/v1` has it: the one to write.
+
+    The deprecated fields are those that core/v1 readers such as `kubectl get events` show; the
+    server maps both versions onto one stored object.
+    """
+
+    resource: ClassVar[ResourceInfo] = ResourceInfo(
+        "events.k8s.io", "v1", "Event", "events", "Namespaced"
+    )
+
+    eventTime: MicroTime | None = None  # required by the server on create
+    series: EventSeries | None = None
+    reportingController: str = ""  # required, a qualified name such as example.com/agent
+    reportingInstance: str = ""  # required, at most 128 characters
+    action: str = ""  # required, at most 128 characters
+    reason: str = ""  # required, at most 128 characters
+    regarding: ObjectReference | None = None
+    related: ObjectReference | None = None
+    note: str = ""  # at most 1024 bytes
+    type: str = ""  # Normal or Warning
+    deprecatedSource: EventSource | None = None
+    deprecatedFirstTimestamp: datetime | None = None
+    deprecatedLastTimestamp: datetime | None = None
+    deprecatedCount: int | None = None
+
+
+class CoreEvent(Object, frozen=True):
+    """An Event as `v1` has it: what `kubectl get events` and older writers use."""
+
+    resource: ClassVar[ResourceInfo] = ResourceInfo("", "v1", "Event", "events", "Namespaced")
+
+    involvedObject: ObjectReference = ObjectReference()
+    reason: str = ""
+    message: str = ""
+    source: EventSource | None = None
+    firstTimestamp: datetime | None = None
+    lastTimestamp: datetime | None = None
+    count: int | None = None
+    type: str = ""
+    eventTime: MicroTime | None = None
+    series: EventSeries | None = None
+    action: str = ""
+    related: ObjectReference | None = None
+    reportingComponent: str = ""
+    reportingInstance: str = ""

@@ -1,0 +1,198 @@
+"""Eviction: move instances away from one host (`kvm.cloud.sap/v1`, cluster-scoped).
+
+The operator creates one for maintenance, the node agent for a shutdown, the HA agent after a
+failure, and people by hand. The operator works it off and writes `status`.
+
+Source: openstack-hypervisor-operator, api/v1/eviction_types.go. `instances`, `trigger`,
+`parallelism`, `status.instances` and `status.progress` are ours (docs/compatibility.md).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from hypercobalt.api.conditions import Condition
+from hypercobalt.api.meta import Object, ResourceInfo, Struct
+from hypercobalt.api.schema import Column, Definition, Field, Limits, Rule, condition_column
+
+
+class EvictionConditionType(StrEnum):
+    """Types of the conditions on an Eviction."""
+
+    EVICTING = "Evicting"
+    PREFLIGHT_CHECKS_SUCCEEDED = "PreflightChecksSucceeded"
+    MIGRATING_INSTANCE = "MigratingInstance"
+
+
+class EvictionReason(StrEnum):
+    """Reasons of the conditions on an Eviction."""
+
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class Trigger(StrEnum):
+    """Values of `spec.trigger`: what led to the Eviction."""
+
+    MAINTENANCE = "Maintenance"
+    TERMINATION = "Termination"
+    NODE_FAILURE = "NodeFailure"
+    INSTANCE_CRASH = "InstanceCrash"
+    REBOOT_FAILED = "RebootFailed"
+    WATCHDOG = "Watchdog"
+    IO_ERROR = "IOError"
+    HOST_SHUTDOWN = "HostShutdown"
+    MANUAL = "Manual"
+
+
+class InstancePhase(StrEnum):
+    """Values of `status.instances[].phase`."""
+
+    PENDING = "Pending"
+    MIGRATING = "Migrating"
+    EVACUATING = "Evacuating"
+    CONFIRMING = "Confirming"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    SKIPPED = "Skipped"
+
+
+class EvictionSpec(Struct, frozen=True):
+    """What should leave which host, and why."""
+
+    hypervisor: Annotated[
+        str,
+        Field(
+            "Name of the Hypervisor to move instances away from. It cannot be changed.",
+            limits=Limits(min_length=1),
+            rules=(Rule("self == oldSelf", "Value is immutable"),),
+        ),
+    ]
+    reason: Annotated[
+        str, Field("Why, for people. It may be changed.", limits=Limits(min_length=1))
+    ]
+    instances: Annotated[
+        tuple[str, ...],
+        Field(
+            "UUIDs of the only instances to move; empty means all on the host.",
+            items=Limits(min_length=1),
+        ),
+    ] = ()
+    trigger: Annotated[
+        str | None,
+        Field("What led to the Eviction, for programs.", limits=Limits(enum=tuple(Trigger))),
+    ] = None
+    parallelism: Annotated[
+        int | None,
+        Field(
+            "How many instances are moved at the same time; absent leaves it to the operator.",
+            limits=Limits(minimum=1, format="int32"),
+        ),
+    ] = None
+
+
+class EvictionInstance(Struct, frozen=True):
+    """How far the Eviction is with one instance."""
+
+    id: Annotated[str, Field("UUID of the instance.")]
+    name: Annotated[str | None, Field("Name of the instance, for people.")] = None
+    phase: Annotated[
+        str | None,
+        Field(
+            "Pending: not begun. Migrating: on its way, the host alive. Evacuating: being rebuilt "
+            "elsewhere, the host dead. Confirming: a cold migration waits to be confirmed. "
+            "Succeeded: has left. Failed: could not be moved, see message. Skipped: needs no move.",
+            limits=Limits(enum=tuple(InstancePhase)),
+        ),
+    ] = None
+    target: Annotated[str | None, Field("Name of the host it goes or went to.")] = None
+    attempts: Annotated[
+        int | None,
+        Field("How often moving it was begun.", limits=Limits(minimum=0, format="int32")),
+    ] = None
+    startedAt: Annotated[datetime | None, Field("When the first attempt began.")] = None
+    finishedAt: Annotated[datetime | None, Field("When it succeeded, or was given up.")] = None
+    message: Annotated[str | None, Field("What a person should know about it.")] = None
+
+
+class EvictionProgress(Struct, frozen=True):
+    """How far the Eviction is as a whole."""
+
+    total: Annotated[
+        int | None,
+        Field("How many instances are to be moved.", limits=Limits(minimum=0, format="int32")),
+    ] = None
+    done: Annotated[
+        int | None,
+        Field("How many have left the host.", limits=Limits(minimum=0, format="int32")),
+    ] = None
+    failed: Annotated[
+        int | None,
+        Field("How many could not be moved.", limits=Limits(minimum=0, format="int32")),
+    ] = None
+    percent: Annotated[
+        int | None,
+        Field(
+            "Share of the instances that have left, in percent, rounded down.",
+            limits=Limits(minimum=0, maximum=100, format="int32"),
+        ),
+    ] = None
+    estimatedCompletion: Annotated[
+        datetime | None,
+        Field("When the last instance should have left, judging by the pace so far."),
+    ] = None
+
+
+class EvictionStatus(Struct, frozen=True):
+    """What has been done; the operator writes it."""
+
+    hypervisorServiceId: Annotated[
+        str | None,
+        Field("UUID of the hypervisor in Nova; the name says otherwise and is kept as it is."),
+    ] = None
+    outstandingRamMb: Annotated[
+        int | None,
+        Field(
+            "Memory of the instances still to be moved, in MiB.",
+            default=0,
+            limits=Limits(format="int64"),
+        ),
+    ] = None
+    outstandingInstances: Annotated[
+        tuple[str, ...],
+        Field("UUIDs of the instances still to be moved; worked off from the end."),
+    ] = ()
+    instances: Annotated[
+        tuple[EvictionInstance, ...],
+        Field("How far each instance is.", keys=("id",)),
+    ] = ()
+    progress: Annotated[EvictionProgress | None, Field("How far all of it is.")] = None
+    conditions: Annotated[
+        tuple[Condition, ...], Field("State of each aspect of the Eviction.", keys=("type",))
+    ] = ()
+
+
+class Eviction(Object, frozen=True, kw_only=True):
+    resource: ClassVar[ResourceInfo] = ResourceInfo(
+        "kvm.cloud.sap", "v1", "Eviction", "evictions", "Cluster"
+    )
+    definition: ClassVar[Definition] = Definition(
+        doc="Eviction moves instances away from one Hypervisor.",
+        short_names=("evi",),
+        columns=(
+            Column("Hypervisor", "string", ".spec.hypervisor"),
+            Column("Reason", "string", ".spec.reason"),
+            condition_column("State", "Evicting", "reason"),
+            Column("Created", "date", ".metadata.creationTimestamp"),
+            Column("Trigger", "string", ".spec.trigger", 1),
+            Column("Total", "integer", ".status.progress.total", 1),
+            Column("Done", "integer", ".status.progress.done", 1),
+            Column("Failed", "integer", ".status.progress.failed", 1),
+        ),
+    )
+
+    spec: Annotated[EvictionSpec, Field("What should leave which host, and why.", required=False)]
+    status: Annotated[EvictionStatus, Field("What has been done.")] = EvictionStatus()

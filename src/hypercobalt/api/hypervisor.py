@@ -1,0 +1,274 @@
+"""Hypervisor: one host that runs virtual machines (`kvm.cloud.sap/v1`, cluster-scoped).
+
+The object's name is the name of the Kubernetes Node and of the Nova compute host. People, the
+operator and the HA service write `spec`; the operator, the node agent and the HA service each
+write their own part of `status`.
+
+Source: openstack-hypervisor-operator, api/v1/hypervisor_types.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, ClassVar, Final
+
+from hypercobalt.api.conditions import Condition
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import Object, ResourceInfo, Struct
+from hypercobalt.api.schema import Column, Definition, Field, Limits, Rule, condition_column
+
+CPU: Final = "cpu"
+"""Resource name in allocation, capacity and overcommit: whole cores."""
+MEMORY: Final = "memory"
+"""Resource name in allocation, capacity and overcommit: bytes."""
+
+UUID_PATTERN: Final = (
+    r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+)
+
+
+class Maintenance(StrEnum):
+    """Values of `spec.maintenance`."""
+
+    NONE = ""
+    MANUAL = "manual"
+    AUTO = "auto"
+    HA = "ha"
+    TERMINATION = "termination"
+
+
+class TraitGroup(Struct, frozen=True):
+    """Membership in the group of hosts that carry a trait."""
+
+    name: Annotated[str, Field("Name of the Placement trait.", limits=Limits(min_length=1))]
+
+
+class AggregateGroup(Struct, frozen=True):
+    """Membership in a Nova host aggregate."""
+
+    name: Annotated[str, Field("Name of the aggregate.", limits=Limits(min_length=1))]
+    uuid: Annotated[
+        str,
+        Field("UUID of the aggregate in Nova.", limits=Limits(min_length=1, pattern=UUID_PATTERN)),
+    ]
+    metadata: Annotated[dict[str, str], Field("Metadata of the aggregate, as Nova has it.")] = {}
+
+
+class Group(Struct, frozen=True):
+    """One membership; exactly one of the fields is set."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "(has(self.trait) ? 1 : 0) + (has(self.aggregate) ? 1 : 0) == 1",
+            "exactly one group type must be set",
+        ),
+    )
+
+    trait: Annotated[
+        TraitGroup | None, Field("The host belongs to the group of hosts with this trait.")
+    ] = None
+    aggregate: Annotated[
+        AggregateGroup | None, Field("The host belongs to this host aggregate.")
+    ] = None
+
+
+class HypervisorSpec(Struct, frozen=True):
+    """What the host should be."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(oldSelf.maintenance) || oldSelf.maintenance != 'termination' || "
+            "self.maintenance == 'ha' || self == oldSelf",
+            "spec is immutable when maintenance is 'termination'; "
+            "can only change maintenance to 'ha'",
+        ),
+        Rule(
+            "!has(self.maintenance) || self.maintenance != 'manual' || "
+            "(has(self.maintenanceReason) && self.maintenanceReason.size() > 0)",
+            "maintenanceReason must be non-empty when maintenance is 'manual'",
+        ),
+    )
+
+    version: Annotated[
+        str | None,
+        Field(
+            "Operating system version that the host should run; the node agent installs it. "
+            "Absent or empty means no update, `latest` means the newest one there is."
+        ),
+    ] = None
+    reboot: Annotated[
+        bool | None,
+        Field(
+            "Whether the node agent reboots the host after it has installed an update.",
+            default=False,
+            required=True,
+        ),
+    ] = None
+    evacuateOnReboot: Annotated[
+        bool | None,
+        Field(
+            "Whether the node agent holds back a shutdown of the host until its instances have "
+            "been moved away by an Eviction.",
+            default=True,
+            required=True,
+        ),
+    ] = None
+    lifecycleEnabled: Annotated[
+        bool | None,
+        Field(
+            "Whether the operator manages the host: onboarding, traits, aggregates, certificates "
+            "and offboarding. When false, the operator only copies facts from the Node.",
+            default=True,
+            required=True,
+        ),
+    ] = None
+    skipTests: Annotated[
+        bool | None,
+        Field(
+            "Whether onboarding skips the smoke test, which boots one instance on the host.",
+            default=False,
+            required=True,
+        ),
+    ] = None
+    customTraits: Annotated[
+        tuple[str, ...],
+        Field(
+            "Placement traits that the host's resource provider should have on top of those that "
+            "Nova reports. The operator copies them from an annotation of the Node.",
+            default=(),
+            required=True,
+        ),
+    ] = ()
+    aggregates: Annotated[
+        tuple[str, ...],
+        Field(
+            "Names of the Nova host aggregates that the host should be in. The operator copies "
+            "them from an annotation of the Node and adds its zone.",
+            default=(),
+            required=True,
+        ),
+    ] = ()
+    groups: Annotated[
+        tuple[Group, ...],
+        Field(
+            "Memberships of the host, typed, for external schedulers. Duplicates are possible; "
+            "readers have to cope with them."
+        ),
+    ] = ()
+    allowedProjects: Annotated[
+        tuple[str, ...],
+        Field(
+            "UUIDs of the projects whose instances may be scheduled here; empty means all.",
+            default=(),
+            required=True,
+        ),
+    ] = ()
+    highAvailability: Annotated[
+        bool | None,
+        Field(
+            "Whether instances are recovered when they, or the host, fail. When false, failures "
+            "are still reported.",
+            default=True,
+            required=True,
+        ),
+    ] = None
+    createCertManagerCertificate: Annotated[
+        bool | None,
+        Field(
+            "Whether the node agent creates a cert-manager Certificate for the host itself.",
+            default=False,
+            required=True,
+        ),
+    ] = None
+    installCertificate: Annotated[
+        bool | None,
+        Field(
+            "Whether the node agent installs the TLS Secret of the host for libvirt.",
+            default=True,
+            required=True,
+        ),
+    ] = None
+    maintenance: Annotated[
+        str | None,
+        Field(
+            "Takes the host out of service. Empty: in service. `manual`: a person does, and says "
+            "why in maintenanceReason. `auto`: an automation does, for example a rolling update. "
+            "`ha`: the HA service does, after a failure. `termination`: the host is going away "
+            "for good; from then on the spec is frozen, except for a change to `ha`.",
+            limits=Limits(enum=tuple(Maintenance)),
+        ),
+    ] = None
+    maintenanceReason: Annotated[
+        str | None,
+        Field("Why the host is in maintenance, for people. Required when it is `manual`."),
+    ] = None
+    overcommit: Annotated[
+        dict[str, float],
+        Field(
+            "How many times each resource (`cpu`, `memory`) may be promised; a missing one counts "
+            "as 1.0. Effective capacity is capacity times ratio, rounded down.",
+            rules=(Rule("self.all(k, self[k] >= 1.0)", "overcommit ratios must be >= 1.0"),),
+        ),
+    ] = {}
+
+
+class Hypervisor(Object, frozen=True):
+    resource: ClassVar[ResourceInfo] = ResourceInfo(
+        "kvm.cloud.sap", "v1", "Hypervisor", "hypervisors", "Cluster"
+    )
+    definition: ClassVar[Definition] = Definition(
+        doc="Hypervisor is one host that runs virtual machines. It has the name of its Node.",
+        short_names=("hv",),
+        columns=(
+            Column("Zone", "string", r".metadata.labels.topology\.kubernetes\.io/zone", 2),
+            Column(
+                "Building Block", "string", r".metadata.labels.kubernetes\.metal\.cloud\.sap/bb", 2
+            ),
+            Column("Group", "string", r".metadata.labels.worker\.garden\.sapcloud\.io/group", 2),
+            condition_column("Ready", "Ready"),
+            condition_column("State", "Ready", "reason"),
+            condition_column("Taint", "Tainted", "message"),
+            Column("Lifecycle", "boolean", ".spec.lifecycleEnabled"),
+            Column("High Availability", "boolean", ".spec.highAvailability"),
+            Column("Skip Tests", "boolean", ".spec.skipTests"),
+            Column("Version", "string", ".status.operatingSystem.prettyVersion"),
+            Column("IP", "string", ".status.internalIp"),
+            Column("Instances", "integer", ".status.numInstances"),
+            Column("Hardware", "string", ".status.operatingSystem.hardwareModel", 2),
+            Column("Kernel", "string", ".status.operatingSystem.kernelRelease", 2),
+            condition_column("Onboarding", "Onboarding", "reason", 3),
+            Column("Service ID", "string", ".status.serviceId", 3),
+            Column("Hypervisor ID", "string", ".status.hypervisorId", 3),
+            Column("Age", "date", ".metadata.creationTimestamp"),
+        ),
+    )
+
+    spec: Annotated[
+        HypervisorSpec, Field("What the host should be. Defaults apply only when it is present.")
+    ] = HypervisorSpec()
+    status: Annotated[HypervisorStatus, Field("What the host is.")] = HypervisorStatus()
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        return self.status.conditions
+
+
+def has_trait(groups: Iterable[Group], name: str) -> bool:
+    """Whether one of the groups is the trait of that name."""
+    return any(trait.name == name for trait in get_traits(groups))
+
+
+def get_traits(groups: Iterable[Group]) -> tuple[TraitGroup, ...]:
+    """The traits among the groups, in their order."""
+    return tuple(group.trait for group in groups if group.trait is not None)
+
+
+def has_aggregate(groups: Iterable[Group], uuid: str) -> bool:
+    """Whether one of the groups is the aggregate of that UUID, compared as written."""
+    return any(aggregate.uuid == uuid for aggregate in get_aggregates(groups))
+
+
+def get_aggregates(groups: Iterable[Group]) -> tuple[AggregateGroup, ...]:
+    """The aggregates among the groups, in their order."""
+    return tuple(group.aggregate for group in groups if group.aggregate is not None)

@@ -1,0 +1,380 @@
+"""The status of a Hypervisor: what the host is, and its condition types and reasons.
+
+Source: openstack-hypervisor-operator, api/v1/hypervisor_types.go.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from hypercobalt.api.conditions import Condition
+from hypercobalt.api.meta import Struct
+from hypercobalt.api.quantity import Quantity
+from hypercobalt.api.schema import Field, Limits
+
+
+class HypervisorConditionType(StrEnum):
+    """Types of the conditions on a Hypervisor."""
+
+    ONBOARDING = "Onboarding"
+    READY = "Ready"
+    TERMINATING = "Terminating"
+    TAINTED = "Tainted"
+    TRAITS_UPDATED = "TraitsUpdated"
+    AGGREGATES_UPDATED = "AggregatesUpdated"
+    AGENT_PODS_EVICTED = "AgentPodsEvicted"
+    HYPERVISOR_DISABLED = "HypervisorDisabled"
+    HYPERVISOR_RE_ENABLED = "HypervisorReEnabled"  # declared by upstream, set by nobody
+    EVICTING = "Evicting"
+    OFFBOARDED = "Offboarded"
+    HA_ENABLED = "HaEnabled"
+    LIBVIRT_CONNECTION = "LibVirtConnection"
+    LIBVIRTD_SERVICE = "libvirtd.service"
+    OPENVSWITCH_SERVICE = "openvswitch-switch.service"
+    OPERATING_SYSTEM_UPDATE = "OperatingSystemUpdate"
+    TLS_CERTIFICATE_INSTALLED = "TLSCertificateInstalled"
+
+
+class OnboardingReason(StrEnum):
+    """Reasons of `Onboarding`."""
+
+    INITIAL = "Initial"
+    TESTING = "Testing"
+    HANDOVER = "Handover"
+    ABORTED = "Aborted"
+    SUCCEEDED = "Succeeded"
+
+
+class ReadyReason(StrEnum):
+    """Reasons of `Ready`: the state of the host in one word."""
+
+    READY = "Ready"
+    OFFBOARDED = "Offboarded"
+    TERMINATING = "Terminating"
+    ONBOARDING = "Onboarding"
+    EVICTING = "Evicting"
+    EVICTED = "Evicted"
+    MAINTENANCE = "Maintenance"
+
+
+class TaintedReason(StrEnum):
+    """Reasons of `Tainted`: whether somebody edits the object by hand."""
+
+    KUBECTL = "Kubectl"
+    NO_KUBECTL = "NoKubectl"
+
+
+class SyncReason(StrEnum):
+    """Reasons of `TraitsUpdated`, `HypervisorDisabled` and `Evicting`."""
+
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class AggregatesReason(StrEnum):
+    """Reasons of `AggregatesUpdated`."""
+
+    SUCCEEDED = "Succeeded"
+    TEST_AGGREGATES = "TestAggregates"
+    WAITING_FOR_TRAITS = "WaitingForTraits"
+    EVICTION_IN_PROGRESS = "EvictionInProgress"
+    TERMINATING = "Terminating"
+    FAILED = "Failed"
+
+
+class AgentPodsReason(StrEnum):
+    """Reasons of `AgentPodsEvicted`."""
+
+    NO_AGENT_PODS = "NoAgentPods"
+    AGENT_PODS_RUNNING = "AgentPodsRunning"
+
+
+class OffboardedReason(StrEnum):
+    """Reasons of `Offboarded`."""
+
+    OFFBOARDING = "Offboarding"
+    OFFBOARDED = "Offboarded"
+
+
+class TerminatingReason(StrEnum):
+    """Reasons of `Terminating`."""
+
+    TERMINATING = "Terminating"
+
+
+class HaEnabledReason(StrEnum):
+    """Reasons of `HaEnabled`."""
+
+    SUCCEEDED = "Succeeded"
+    EVICTED = "Evicted"
+    ONBOARDING = "Onboarding"
+    FAILED = "Failed"
+
+
+class LibvirtConnectionReason(StrEnum):
+    """Reasons of `LibVirtConnection`."""
+
+    CONNECTED = "Connected"
+    CONNECT_FAILED = "ConnectFailed"
+    SERVICE_NOT_RUNNING = "LibVirtServiceNotRunning"
+    PROCESS_FAILED = "ProcessFailed"
+
+
+class ServiceReason(StrEnum):
+    """Reasons of the conditions that are named after a systemd unit."""
+
+    RUNNING = "Running"
+    STOPPED = "Stopped"
+    FAILED = "Failed"
+
+
+class UpdateReason(StrEnum):
+    """Reasons of `OperatingSystemUpdate`."""
+
+    RUNNING = "Running"
+    COMPLETED = "Completed"
+    STOPPED = "Stopped"
+
+
+class CertificateReason(StrEnum):
+    """Reasons of `TLSCertificateInstalled`."""
+
+    INSTALLING = "Installing"
+    READY = "Ready"
+    FAILED_TO_UPDATE = "FailedToUpdateTLSCertificate"
+    FAILED_TO_START_UPDATE = "FailedToStartUpdateTLSService"
+
+
+class OperatingSystemStatus(Struct, frozen=True):
+    """Operating system, firmware and hardware of the host; the node agent writes it."""
+
+    version: Annotated[str | None, Field("Version of the operating system image.")] = None
+    variantID: Annotated[
+        str | None, Field("Variant of the operating system (VARIANT_ID of os-release).")
+    ] = None
+    prettyVersion: Annotated[
+        str | None, Field("Name and version of the operating system, for people.")
+    ] = None
+    kernelName: Annotated[str | None, Field("Name of the kernel, as `uname -s` gives it.")] = None
+    kernelRelease: Annotated[
+        str | None, Field("Release of the kernel, as `uname -r` gives it.")
+    ] = None
+    kernelVersion: Annotated[str | None, Field("Build of the kernel, as `uname -v` gives it.")] = (
+        None
+    )
+    kernelCommandLine: Annotated[
+        str | None, Field("The command line that the kernel was booted with.")
+    ] = None
+    hardwareVendor: Annotated[str | None, Field("Maker of the machine.")] = None
+    hardwareModel: Annotated[str | None, Field("Model of the machine.")] = None
+    hardwareSerial: Annotated[str | None, Field("Serial number of the machine.")] = None
+    firmwareVersion: Annotated[str | None, Field("Version of the firmware.")] = None
+    firmwareVendor: Annotated[str | None, Field("Maker of the firmware.")] = None
+    firmwareDate: Annotated[datetime | None, Field("Release date of the firmware.")] = None
+    gardenLinuxCommitID: Annotated[
+        str | None, Field("Commit that the Garden Linux image was built from.")
+    ] = None
+    gardenLinuxFeatures: Annotated[
+        tuple[str, ...], Field("Feature sets in the Garden Linux image.")
+    ] = ()
+
+
+class HyperVisorUpdateStatus(Struct, frozen=True):
+    """Progress of an operating system update; the node agent writes it."""
+
+    inProgress: Annotated[
+        bool | None, Field("Whether an update is running.", default=False, required=True)
+    ] = None
+    installed: Annotated[
+        str | None, Field("The version that was installed last.", default="unknown")
+    ] = None
+    retry: Annotated[
+        int | None, Field("How many more attempts the update has.", default=3, required=True)
+    ] = None
+
+
+class Instance(Struct, frozen=True):
+    """One virtual machine on the host."""
+
+    id: Annotated[str, Field("UUID of the instance.")]
+    name: Annotated[str, Field("Name of its libvirt domain.")]
+    active: Annotated[bool, Field("Whether it is running.")]
+
+
+class Capabilities(Struct, frozen=True):
+    """What libvirt says the host has."""
+
+    cpuArch: Annotated[str | None, Field("Architecture of the CPUs.", default="unknown")] = None
+    memory: Annotated[Quantity | None, Field("Memory of the host, in bytes.")] = None
+    cpus: Annotated[Quantity | None, Field("Number of logical CPUs of the host.")] = None
+
+
+class DomainCapabilities(Struct, frozen=True):
+    """What libvirt says a virtual machine on the host can have."""
+
+    arch: Annotated[
+        str | None, Field("Architecture that virtual machines have.", default="unknown")
+    ] = None
+    hypervisorType: Annotated[
+        str | None,
+        Field("Type of libvirt domains: `kvm`, `qemu` or `ch`, for example.", default="unknown"),
+    ] = None
+    supportedDevices: Annotated[
+        tuple[str, ...],
+        Field(
+            "Devices, as `type` and as `type/model`: `video`, `video/virtio`.",
+            default=(),
+        ),
+    ] = ()
+    supportedCpuModes: Annotated[
+        tuple[str, ...],
+        Field(
+            "CPU modes, as `mode/name` and as `mode/name/value`: `mode/host-passthrough`, "
+            "`mode/custom/Skylake-Server`.",
+            default=(),
+        ),
+    ] = ()
+    supportedFeatures: Annotated[
+        tuple[str, ...],
+        Field("Features that libvirt says are supported, such as `sev`.", default=()),
+    ] = ()
+
+
+class Cell(Struct, frozen=True):
+    """One NUMA cell of the host."""
+
+    cellID: Annotated[
+        int, Field("Number of the cell, as the host counts.", limits=Limits(format="int64"))
+    ]
+    allocation: Annotated[
+        dict[str, Quantity],
+        Field("What the virtual machines pinned to this cell were given, by resource name."),
+    ] = {}
+    capacity: Annotated[
+        dict[str, Quantity], Field("What the cell has, without overcommit, by resource name.")
+    ] = {}
+    effectiveCapacity: Annotated[
+        dict[str, Quantity],
+        Field("What may be promised on the cell: capacity times overcommit, rounded down."),
+    ] = {}
+
+
+class Aggregate(Struct, frozen=True):
+    """A Nova host aggregate that the host was put in."""
+
+    name: Annotated[str, Field("Name of the aggregate.")]
+    uuid: Annotated[str, Field("UUID of the aggregate.")]
+    metadata: Annotated[dict[str, str], Field("Metadata of the aggregate.")] = {}
+
+
+class HypervisorStatus(Struct, frozen=True):
+    """What the host is."""
+
+    libVirtVersion: Annotated[
+        str | None,
+        Field("Version of the libvirt library: major.minor.release.", default="unknown"),
+    ] = None
+    hypervisorVersion: Annotated[
+        str | None,
+        Field(
+            "Version of QEMU or Cloud Hypervisor behind libvirt: major.minor.release.",
+            default="unknown",
+        ),
+    ] = None
+    operatingSystem: Annotated[
+        OperatingSystemStatus | None,
+        Field("Operating system, firmware and hardware. Written by the node agent."),
+    ] = None
+    updateStatus: Annotated[
+        HyperVisorUpdateStatus | None,
+        Field("Progress of an operating system update. Written by the node agent."),
+    ] = None
+    instances: Annotated[
+        tuple[Instance, ...],
+        Field("Virtual machines on the host, the running ones first. Written by the node agent."),
+    ] = ()
+    numInstances: Annotated[
+        int | None,
+        Field(
+            "How many virtual machines the host has, running or not. Written by the node agent.",
+            default=0,
+            required=True,
+        ),
+    ] = None
+    capabilities: Annotated[
+        Capabilities | None, Field("What the host has. Written by the node agent.")
+    ] = None
+    domainCapabilities: Annotated[
+        DomainCapabilities | None,
+        Field("What a virtual machine on the host can have. Written by the node agent."),
+    ] = None
+    allocation: Annotated[
+        dict[str, Quantity],
+        Field(
+            "What all virtual machines on the host were given: `cpu` in cores, `memory` in bytes. "
+            "Written by the node agent."
+        ),
+    ] = {}
+    capacity: Annotated[
+        dict[str, Quantity],
+        Field(
+            "What the host has, without overcommit: `cpu` in cores, `memory` in bytes. Written by "
+            "the node agent."
+        ),
+    ] = {}
+    effectiveCapacity: Annotated[
+        dict[str, Quantity],
+        Field(
+            "What may be promised on the host: capacity times overcommit, rounded down to whole "
+            "cores and bytes. Written by the node agent."
+        ),
+    ] = {}
+    cells: Annotated[
+        tuple[Cell, ...],
+        Field("The same amounts for each NUMA cell. Written by the node agent."),
+    ] = ()
+    hypervisorId: Annotated[
+        str | None,
+        Field(
+            "UUID of the hypervisor in Nova, which is the UUID of its Placement resource provider. "
+            "Written by the operator during onboarding."
+        ),
+    ] = None
+    serviceId: Annotated[
+        str | None,
+        Field("UUID of the compute service in Nova. Written by the operator during onboarding."),
+    ] = None
+    traits: Annotated[
+        tuple[str, ...],
+        Field(
+            "All traits of the resource provider after the last sync, sorted. Written by the "
+            "operator."
+        ),
+    ] = ()
+    aggregates: Annotated[
+        tuple[Aggregate, ...],
+        Field("The aggregates that the host was last put in. Written by the operator."),
+    ] = ()
+    internalIp: Annotated[
+        str | None,
+        Field("Address of type InternalIP of the Node. Written by the operator."),
+    ] = None
+    evicted: Annotated[
+        bool | None,
+        Field(
+            "Whether the host is in maintenance and has no instance left. Written by the operator."
+        ),
+    ] = None
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Field(
+            "State of each aspect of the host; each writer owns the condition types it sets.",
+            keys=("type",),
+        ),
+    ] = ()
+    specHash: Annotated[str | None, Field("Kept for compatibility; nobody writes or reads it.")] = (
+        None
+    )

@@ -1,0 +1,143 @@
+"""Migration: the last migration of one instance, as libvirt sees it (`kvm.cloud.sap/v1alpha1`).
+
+The name is the instance's UUID. The node agent that sees the job writes the object, and the next
+migration of the same instance overwrites it; nobody deletes it.
+
+Amounts are text, as upstream writes them: times as Go durations (`2.755s`, `api/duration.py`) and
+sizes in IEC units (`10.4 MiB`, `api/iec.py`).
+
+Source: kvm-node-agent, api/v1alpha1/migration_types.go; libvirt, virDomainGetJobStats.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from hypercobalt.api.meta import Object, ResourceInfo, Struct
+from hypercobalt.api.schema import Column, Definition, Field, Limits
+
+
+class MigrationType(StrEnum):
+    """Values of `status.type`."""
+
+    BOUNDED = "bounded"
+    UNBOUNDED = "unbounded"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SUCCESS = "success"
+
+
+class MigrationOperation(StrEnum):
+    """Values of `status.operation`."""
+
+    UNKNOWN = "unknown"
+    START = "start"
+    SAVE = "save"
+    RESTORE = "restore"
+    MIGRATION_IN = "migration_in"
+    MIGRATION_OUT = "migration_out"
+    SNAPSHOT = "snapshot"
+    SNAPSHOT_REVERT = "snapshot_revert"
+    DUMP = "dump"
+    BACKUP = "backup"
+    SNAPSHOT_DELETE = "snapshot_delete"
+
+
+class MigrationSpec(Struct, frozen=True):
+    """Empty: a Migration reports and asks for nothing."""
+
+
+_INT64 = Limits(format="int64")
+
+
+class MigrationStatus(Struct, frozen=True):
+    """Statistics of the libvirt job; the node agent writes them."""
+
+    origin: Annotated[str | None, Field("Name of the host that the instance leaves.")] = None
+    destination: Annotated[str | None, Field("Name of the host that the instance goes to.")] = None
+    type: Annotated[
+        str | None,
+        Field("State of the job: bounded, unbounded, completed, failed, cancelled or success."),
+    ] = None
+    operation: Annotated[
+        str | None,
+        Field("What the job does: migration_in or migration_out, or another libvirt job."),
+    ] = None
+    started: Annotated[
+        datetime | None,
+        Field("When the job was first seen, by the clock of the host.", required=True),
+    ] = None
+    errMsg: Annotated[str | None, Field("Why the job failed, in libvirt's words.")] = None
+    timeElapsed: Annotated[str | None, Field("Time since the start of the job, as in `1m2s`.")] = (
+        None
+    )
+    timeRemaining: Annotated[
+        str | None, Field("Time that libvirt still expects, as in `35.078s`.")
+    ] = None
+    downtime: Annotated[str | None, Field("Time that the instance stood still, as in `16ms`.")] = (
+        None
+    )
+    setupTime: Annotated[str | None, Field("Time to prepare the transfer, as in `2.755s`.")] = None
+    dataTotal: Annotated[str | None, Field("Data to transfer, as in `4.0 GiB`.")] = None
+    dataProcessed: Annotated[str | None, Field("Data transferred, as in `10.4 MiB`.")] = None
+    dataRemaining: Annotated[str | None, Field("Data still to transfer, as in `0 B`.")] = None
+    memTotal: Annotated[str | None, Field("Memory to transfer.")] = None
+    memProcessed: Annotated[str | None, Field("Memory transferred.")] = None
+    memRemaining: Annotated[str | None, Field("Memory still to transfer.")] = None
+    memConstant: Annotated[
+        int | None, Field("Pages that had one byte repeated, a count.", limits=_INT64)
+    ] = None
+    memNormal: Annotated[int | None, Field("Pages sent as they are, a count.", limits=_INT64)] = (
+        None
+    )
+    memNormalBytes: Annotated[str | None, Field("Memory in the pages sent as they are.")] = None
+    memBps: Annotated[str | None, Field("Rate of the transfer of memory, `10.4 MiB/s`.")] = None
+    memDirtyRate: Annotated[
+        str | None, Field("Pages that the instance writes per second, as in `1250/s`.")
+    ] = None
+    memIteration: Annotated[
+        int | None, Field("How often memory has been gone through.", limits=_INT64)
+    ] = None
+    memPostcopyRequests: Annotated[
+        int | None,
+        Field("Pages asked for by the destination in post-copy, a count.", limits=_INT64),
+    ] = None
+    memPageSize: Annotated[str | None, Field("Size of a page, as in `4.0 KiB`.")] = None
+    diskTotal: Annotated[str | None, Field("Disk to transfer.")] = None
+    diskProcessed: Annotated[str | None, Field("Disk transferred.")] = None
+    diskRemaining: Annotated[str | None, Field("Disk still to transfer.")] = None
+    diskBps: Annotated[str | None, Field("Rate of the transfer of disk, as in `0 B/s`.")] = None
+    autoConvergeThrottle: Annotated[
+        str | None, Field("How much the instance's CPUs are slowed down, as in `20%`.")
+    ] = None
+
+
+class Migration(Object, frozen=True, kw_only=True):
+    resource: ClassVar[ResourceInfo] = ResourceInfo(
+        "kvm.cloud.sap", "v1alpha1", "Migration", "migrations", "Namespaced"
+    )
+    definition: ClassVar[Definition] = Definition(
+        doc="Migration is the last migration of one instance. Its name is the instance's UUID.",
+        short_names=("mig",),
+        root_required=("metadata", "spec"),
+        columns=(
+            Column("Origin", "string", ".status.origin"),
+            Column("Destination", "string", ".status.destination"),
+            Column("Type", "string", ".status.type"),
+            Column("Operation", "string", ".status.operation"),
+            Column("Started", "date", ".status.started"),
+            Column("Elapsed", "string", ".status.timeElapsed"),
+            Column("Data Total", "string", ".status.dataTotal"),
+            Column("Data Processed", "string", ".status.dataProcessed"),
+            Column("Data Remaining", "string", ".status.dataRemaining"),
+            Column("Memory TX", "string", ".status.memBps"),
+            Column("Memory Dirty Rate", "string", ".status.memDirtyRate"),
+            Column("Memory Iteration", "string", ".status.memIteration"),
+        ),
+    )
+
+    spec: Annotated[MigrationSpec, Field("Empty: a Migration reports and asks for nothing.")]
+    status: Annotated[MigrationStatus, Field("Statistics of the libvirt job.")] = MigrationStatus()

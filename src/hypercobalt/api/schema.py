@@ -1,0 +1,96 @@
+"""What a CRD says about a field beyond its Python type: the vocabulary that the wire types use.
+
+The words of a `Field` end up in the CRD only (`crd.py`). They are never checked on decode: the API
+server has already validated what it holds, and an agent must be able to read an object that a newer
+schema has let in.
+
+Source: kubebuilder markers of the same names; apiextensions.k8s.io/v1 JSONSchemaProps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
+"""Anything that JSON can say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One entry of `x-kubernetes-validations`: a CEL expression and what the user reads."""
+
+    rule: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Constraints of one schema node; None means unconstrained."""
+
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str | None = None
+    enum: tuple[str, ...] | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    max_items: int | None = None
+    max_properties: int | None = None
+    format: Literal["int32", "int64"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The CRD side of one field, given as `Annotated[T, Field("…")]`.
+
+    Attributes:
+        doc: the description, for the reader of `kubectl explain`.
+        default: what the API server fills in; None for no default.
+        required: None means required exactly if the Python field has no default.
+        limits: constraints on the value itself.
+        items: constraints on each item of a list.
+        keys: makes a list of objects an associative list with these keys.
+        rules: CEL rules on the value.
+    """
+
+    doc: str
+    default: Json = None
+    required: bool | None = None
+    limits: Limits = Limits()
+    items: Limits = Limits()
+    keys: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One printer column; a priority above 0 shows with `-o wide` only."""
+
+    name: str
+    type: Literal["string", "integer", "number", "boolean", "date"]
+    path: str
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What the CRD of a kind says besides its schema.
+
+    Attributes:
+        doc: description of the kind.
+        columns: printer columns in their order.
+        short_names: what `kubectl get` takes instead of the plural.
+        root_required: fields required at the root of the object. Never `status`: the API server
+            drops it on create, so the object could not be created at all.
+    """
+
+    doc: str
+    columns: tuple[Column, ...]
+    short_names: tuple[str, ...] = ()
+    root_required: tuple[str, ...] = ()
+
+
+def condition_column(name: str, type_: str, field: str = "status", priority: int = 0) -> Column:
+    """A column that shows one field of the condition of the given type."""
+    return Column(name, "string", f'.status.conditions[?(@.type=="{type_}")].{field}', priority)
