@@ -14,8 +14,16 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from hypercobalt.api.conditions import Condition
-from hypercobalt.api.meta import Object, ResourceInfo, Struct
-from hypercobalt.api.schema import Column, Definition, Field, Limits, Rule, condition_column
+from hypercobalt.api.meta import ResourceInfo, Struct
+from hypercobalt.api.schema import (
+    Column,
+    CustomObject,
+    Definition,
+    Field,
+    Limits,
+    Rule,
+    condition_column,
+)
 
 
 class EvictionConditionType(StrEnum):
@@ -175,7 +183,7 @@ class EvictionStatus(Struct, frozen=True):
     ] = ()
 
 
-class Eviction(Object, frozen=True, kw_only=True):
+class Eviction(CustomObject, frozen=True, kw_only=True):
     resource: ClassVar[ResourceInfo] = ResourceInfo(
         "kvm.cloud.sap", "v1", "Eviction", "evictions", "Cluster"
     )

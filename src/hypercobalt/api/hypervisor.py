@@ -15,8 +15,16 @@ from typing import Annotated, ClassVar, Final
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor_status import HypervisorStatus
-from hypercobalt.api.meta import Object, ResourceInfo, Struct
-from hypercobalt.api.schema import Column, Definition, Field, Limits, Rule, condition_column
+from hypercobalt.api.meta import ResourceInfo, Struct
+from hypercobalt.api.schema import (
+    Column,
+    CustomObject,
+    Definition,
+    Field,
+    Limits,
+    Rule,
+    condition_column,
+)
 
 CPU: Final = "cpu"
 """Resource name in allocation, capacity and overcommit: whole cores."""
@@ -50,7 +58,7 @@ class AggregateGroup(Struct, frozen=True):
     name: Annotated[str, Field("Name of the aggregate.", limits=Limits(min_length=1))]
     uuid: Annotated[
         str,
-        Field("UUID of the aggregate in Nova.", limits=Limits(min_length=1, pattern=UUID_PATTERN)),
+        Field("UUID of the aggregate in Nova.", limits=Limits(pattern=UUID_PATTERN)),
     ]
     metadata: Annotated[dict[str, str], Field("Metadata of the aggregate, as Nova has it.")] = {}
 
@@ -213,7 +221,7 @@ class HypervisorSpec(Struct, frozen=True):
     ] = {}
 
 
-class Hypervisor(Object, frozen=True):
+class Hypervisor(CustomObject, frozen=True):
     resource: ClassVar[ResourceInfo] = ResourceInfo(
         "kvm.cloud.sap", "v1", "Hypervisor", "hypervisors", "Cluster"
     )

@@ -15,8 +15,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from hypercobalt.api.meta import Object, ResourceInfo, Struct
-from hypercobalt.api.schema import Column, Definition, Field, Limits
+from hypercobalt.api.meta import ResourceInfo, Struct
+from hypercobalt.api.schema import Column, CustomObject, Definition, Field, Limits
 
 
 class MigrationType(StrEnum):
@@ -115,7 +115,7 @@ class MigrationStatus(Struct, frozen=True):
     ] = None
 
 
-class Migration(Object, frozen=True, kw_only=True):
+class Migration(CustomObject, frozen=True, kw_only=True):
     resource: ClassVar[ResourceInfo] = ResourceInfo(
         "kvm.cloud.sap", "v1alpha1", "Migration", "migrations", "Namespaced"
     )

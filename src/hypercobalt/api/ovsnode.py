@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from hypercobalt.api.conditions import Condition
-from hypercobalt.api.meta import Object, ResourceInfo, Struct
-from hypercobalt.api.schema import Column, Definition, Field, Limits, condition_column
+from hypercobalt.api.meta import ResourceInfo, Struct
+from hypercobalt.api.schema import Column, CustomObject, Definition, Field, Limits, condition_column
 
 _INT64 = Limits(minimum=0, format="int64")
 _INT32 = Limits(minimum=0, format="int32")
@@ -204,7 +204,7 @@ class OVSNodeStatus(Struct, frozen=True):
     ] = ()
 
 
-class OVSNode(Object, frozen=True, kw_only=True):
+class OVSNode(CustomObject, frozen=True, kw_only=True):
     resource: ClassVar[ResourceInfo] = ResourceInfo(
         "ovs.c5c3.io", "v1alpha1", "OVSNode", "ovsnodes", "Namespaced"
     )

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
+
+from hypercobalt.api.meta import Object
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 """Anything that JSON can say."""
@@ -89,6 +91,12 @@ class Definition:
     columns: tuple[Column, ...]
     short_names: tuple[str, ...] = ()
     root_required: tuple[str, ...] = ()
+
+
+class CustomObject(Object, frozen=True):
+    """Base of the kinds that we define ourselves; their CRDs are generated."""
+
+    definition: ClassVar[Definition]
 
 
 def condition_column(name: str, type_: str, field: str = "status", priority: int = 0) -> Column:

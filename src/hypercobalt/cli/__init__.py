@@ -6,6 +6,12 @@ from cyclopts import App
 
 app = App(name="cobalt", help="The hypervisor layer for Kubernetes.")
 
+# By import path, so that a command loads only what it needs itself; `help` so that listing the
+# commands imports none of them.
+app.command(
+    "hypercobalt.cli.crds:crds", name="crds", help="Print the CustomResourceDefinitions as YAML."
+)
+
 
 def main() -> None:
     """Entry point of the `cobalt` command."""
