@@ -1,0 +1,77 @@
+"""Fixtures of the conformance suite, and its report of the accepted differences."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx2
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:  # the suite's modules import each other as tests.conformance.…
+    sys.path.insert(0, str(ROOT))
+
+from tests.conformance.differences import ACCEPTED  # noqa: E402
+from tests.conformance.prepare import install_definitions  # noqa: E402
+from tests.conformance.real import Server, real_server  # noqa: E402
+from tests.conformance.script import Pair  # noqa: E402
+from tests.conformance.targets import SUBJECT, subject_server  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
+    """Start the real server and the one under test, once; with the suite's CRDs installed."""
+    with ExitStack() as stack:
+        ours = stack.enter_context(subject_server(tmp_path_factory.mktemp("ours")))
+        real = stack.enter_context(real_server(tmp_path_factory.mktemp("real")))
+        for server in (real, ours):
+            install_definitions(server)
+        yield real, ours
+
+
+@pytest.fixture
+async def pair(servers: tuple[Server, Server], pytestconfig: pytest.Config) -> AsyncIterator[Pair]:
+    transcripts = pytestconfig.getoption("transcripts")
+    async with client_of(servers[0]) as real, client_of(servers[1]) as ours:
+        yield Pair((servers[0], real), (servers[1], ours), transcripts)
+
+
+def client_of(server: Server) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        base_url=server.url, verify=server.ssl_context(), timeout=15, trust_env=False
+    )
+
+
+@pytest.fixture
+def embedded(servers: tuple[Server, Server]) -> Server:
+    """The embedded server alone, for what a bare kube-apiserver leaves to its controllers."""
+    if SUBJECT == "real":
+        pytest.skip("needs the embedded server")
+    return servers[1]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if ACCEPTED and SUBJECT != "real":
+        terminalreporter.section("accepted differences")
+        for entry in ACCEPTED:
+            terminalreporter.line(f"{entry.used:4}x {entry.reason}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a whole, successful run in which an accepted difference was not seen."""
+    whole = session.config.args == [str(Path(__file__).parent)] or session.config.getoption("whole")
+    unused = [entry.reason for entry in ACCEPTED if not entry.used]
+    if whole and unused and SUBJECT != "real" and session.exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        lines = "\n  ".join(unused)
+        sys.stderr.write(f"\nno longer different; take these from differences.py:\n  {lines}\n")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--whole", action="store_true", help="fail when an accepted difference is not seen"
+    )
+    parser.addoption("--transcripts", type=Path, help="write what both servers answered here")
