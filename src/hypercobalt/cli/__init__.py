@@ -11,6 +11,11 @@ app = App(name="cobalt", help="The hypervisor layer for Kubernetes.")
 app.command(
     "hypercobalt.cli.crds:crds", name="crds", help="Print the CustomResourceDefinitions as YAML."
 )
+app.command(
+    "hypercobalt.cli.apiserver:apiserver",
+    name="apiserver",
+    help="Serve the Kubernetes API with hypercobalt's types, for one machine.",
+)
 
 
 def main() -> None:

@@ -1,0 +1,460 @@
+"""From what a client sent to what is stored: the stages every write goes through.
+
+    decode → prune unknown fields → default → reset what this endpoint may not write →
+    track field owners → validate
+
+All of it is synchronous and free of I/O: objects, time and request options in, object out. The
+places where admission webhooks and per-user policy will stand are between defaulting and
+validation (`prepare_create`, `prepare_update`).
+
+Source: apiserver pkg/endpoints/handlers/{create,update,patch}.go and the registries' strategies.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import secrets
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+from hypercobalt.apiserver import builtin, definitions, managed, names, status
+from hypercobalt.apiserver.managed import Manager
+from hypercobalt.apiserver.request import Request, duplicate_fields
+from hypercobalt.apiserver.resources import CRD_RESOURCE, Resource
+from hypercobalt.apiserver.schema import Node, apply_defaults, prune
+from hypercobalt.apiserver.status import JSON, Cause, JSONObject, StatusError
+from hypercobalt.apiserver.validation import validate
+
+SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery util/rand: no vowels, no words
+MAX_GENERATED = 63 - 5
+
+# Set by the server; whatever a client sends there is replaced by what is stored.
+_SERVER_META = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "generation",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a write needs to know beside the object."""
+
+    resource: Resource
+    request: Request
+    now: datetime
+    subresource: str = ""
+
+    @property
+    def stamp(self) -> str:
+        return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    @property
+    def kind(self) -> str:
+        return self.resource.names.kind
+
+    def manager(self, operation: managed.Operation = "Update") -> Manager:
+        return Manager(self.request.manager, operation, self.resource.api_version, self.subresource)
+
+
+def metadata(obj: JSONObject) -> JSONObject:
+    """The object's metadata, made when missing."""
+    meta = obj.get("metadata")
+    if not isinstance(meta, dict):
+        meta = obj["metadata"] = {}
+    return meta
+
+
+# -- decoding ----------------------------------------------------------------------------------
+
+
+def check_body(context: Context, value: JSON, raw: bytes = b"") -> JSONObject:
+    """An object of the right kind, without the fields its schema does not know.
+
+    Raises:
+        StatusError: 400 for another kind, undecodable values, or (fieldValidation=Strict) unknown
+            and duplicate fields.
+    """
+    resource = context.resource
+    if not isinstance(value, dict):
+        text = f"couldn't get version/kind; json parse error: a {context.kind} is an object"
+        raise status.bad_request(text)
+    _check_kind(resource, value)
+    _check_types(context, value)
+    unknown = [f'unknown field "{path}"' for path in prune(resource.schema.node, value)]
+    mode = context.request.text("fieldValidation") or "Warn"
+    if mode not in ("Ignore", "Warn", "Strict"):
+        listed = ["Ignore", "Strict", "Warn"]
+        cause = status.FieldErrors.not_supported("fieldValidation", mode, listed)
+        raise status.invalid("meta.k8s.io", "CreateOptions", "", [cause])
+    if mode != "Ignore" and raw:
+        unknown += [f'duplicate field "{name}"' for name in duplicate_fields(raw)]
+    if unknown and mode == "Strict":
+        text = f"strict decoding error: {', '.join(unknown)}"
+        raise _cannot_handle(context, text)
+    if mode == "Warn":
+        context.request.warnings.extend(unknown)
+    return value
+
+
+def _check_kind(resource: Resource, value: JSONObject) -> None:
+    kind, version = value.get("kind"), value.get("apiVersion")
+    if resource.custom and (not kind or not version):
+        missing = "kind" if not kind else "apiVersion"
+        text = f"Object '{missing.capitalize() if missing == 'kind' else missing}' is missing"
+        raise status.bad_request(f"{text} in the body: set it to the served one")
+    if (kind or resource.names.kind) != resource.names.kind:
+        raise _wrong_kind(resource, value)
+    if (version or resource.api_version) != resource.api_version:
+        raise _wrong_kind(resource, value)
+    value["kind"], value["apiVersion"] = resource.names.kind, resource.api_version
+
+
+def _wrong_kind(resource: Resource, value: JSONObject) -> StatusError:
+    sent, expected = value.get("apiVersion"), resource.api_version
+    if sent != expected:
+        text = (
+            f"the API version in the data ({sent}) does not match the expected API version "
+            f"({expected})"
+        )
+    else:
+        text = (
+            f'{value.get("kind")} in version "{resource.version}" cannot be handled as a '
+            f'{resource.names.kind}: no kind "{value.get("kind")}" is registered for version '
+            f'"{sent}"'
+        )
+    return status.bad_request(text)
+
+
+def _check_types(context: Context, value: JSONObject) -> None:
+    """Refuse what typed decoding would: wrong types in metadata, and anywhere in built-in kinds."""
+    root = context.resource.schema.node
+    checked: list[tuple[Node, JSON, str]] = [(root, value, "")]
+    if context.resource.custom:
+        checked = [(root.fields["metadata"], value.get("metadata", {}), "metadata")]
+    for node, part, path in checked:
+        for cause in validate(node.types_only(), part, path):
+            found = cause.message.split('"')[1]
+            wanted = cause.message.rpartition("of type ")[2].split(":")[0]
+            text = (
+                f"json: cannot unmarshal {found} into Go struct field "
+                f"{context.kind}.{cause.field} of type {wanted}"
+            )
+            raise _cannot_handle(context, text)
+    if not context.resource.custom:
+        builtin.check_decodable(context.kind, context.resource.version, value)
+
+
+def _cannot_handle(context: Context, text: str) -> StatusError:
+    kind, version = context.kind, context.resource.version
+    return status.bad_request(
+        f'{kind} in version "{version}" cannot be handled as a {kind}: {text}'
+    )
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def prepare_create(
+    context: Context, obj: JSONObject, *, namespace: str, name: str = ""
+) -> JSONObject:
+    """A new object, complete but for its resourceVersion.
+
+    Args:
+        context: the request.
+        obj: pruned body.
+        namespace: from the URL.
+        name: from the URL, where the URL has one (create by apply).
+
+    Raises:
+        StatusError: 400 or 422 with everything that is wrong.
+    """
+    resource = context.resource
+    meta = metadata(obj)
+    _check_place(context, meta, namespace, name)
+    if meta.get("resourceVersion"):
+        raise status.bad_request("resourceVersion should not be set on objects to be created")
+    for field in _SERVER_META:
+        meta.pop(field, None)
+    meta.pop("resourceVersion", None)
+    if not meta.get("name") and (prefix := meta.get("generateName")):
+        suffix = "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))
+        meta["name"] = f"{str(prefix)[:MAX_GENERATED]}{suffix}"
+    meta["uid"] = str(uuid.uuid4())
+    meta["creationTimestamp"] = context.stamp
+    if resource.custom or context.kind in builtin.WITH_GENERATION:
+        meta["generation"] = 1
+    if resource.status and resource.custom:
+        obj.pop("status", None)
+    elif context.kind in builtin.INITIAL_STATUS and not resource.custom:
+        obj["status"] = copy.deepcopy(builtin.INITIAL_STATUS[context.kind])
+    _default(context, obj)
+    return obj
+
+
+def finish_create(context: Context, obj: JSONObject) -> JSONObject:
+    """Validate a new object.
+
+    Raises:
+        StatusError: 422 with every cause.
+    """
+    _refuse(context, obj, _errors(context, obj, None))
+    return _ordered(obj)
+
+
+def prepare_update(context: Context, new: JSONObject, old: JSONObject) -> JSONObject:
+    """The object after an update over `old`, complete but for its resourceVersion.
+
+    Raises:
+        StatusError: 409 for another uid.
+    """
+    meta, before = metadata(new), metadata(old)
+    if meta.get("uid") not in (None, "", before.get("uid")):
+        why = (
+            f"Precondition failed: UID in precondition: {meta['uid']}, "
+            f"UID in object meta: {before.get('uid')}"
+        )
+        raise status.conflict(context.resource.subject(str(before.get("name"))), why)
+    for field in _SERVER_META:
+        if field in before:
+            meta[field] = before[field]
+        else:
+            meta.pop(field, None)
+    for field in ("name", "namespace"):
+        if field in before:
+            meta[field] = before[field]
+    _reset(context, new, old)
+    _default(context, new)
+    if _counts(context, new, old):
+        meta["generation"] = _generation(before) + 1
+    return new
+
+
+def finish_update(context: Context, new: JSONObject, old: JSONObject) -> JSONObject:
+    """Validate an updated object.
+
+    Raises:
+        StatusError: 422 with every cause.
+    """
+    causes = _errors(context, new, old)
+    added = _added_finalizers(new, old)
+    if metadata(old).get("deletionTimestamp") and added:
+        text = (
+            "no new finalizers can be added if the object is being deleted, found new finalizers "
+            f"[]string{{{', '.join(status.quote(name) for name in added)}}}"
+        )
+        causes.insert(0, status.FieldErrors.forbidden("metadata.finalizers", text))
+    _refuse(context, new, causes)
+    return _ordered(new)
+
+
+def _reset(context: Context, new: JSONObject, old: JSONObject) -> None:
+    """Keep what this endpoint may not write: status on the main one, all else on the status."""
+    resource = context.resource
+    if not resource.status:
+        return
+    if context.subresource != "status":
+        _copy_field(new, old, "status")
+    elif not resource.custom:
+        for name in {*new, *old} - {"status", "metadata", "apiVersion", "kind"}:
+            _copy_field(new, old, name)
+    else:
+        kept = metadata(new).get("managedFields")
+        for name in {*new, *old} - {"status"}:
+            _copy_field(new, old, name)
+        if kept is not None:
+            metadata(new)["managedFields"] = kept
+
+
+def _copy_field(new: JSONObject, old: JSONObject, name: str) -> None:
+    if name in old:
+        new[name] = copy.deepcopy(old[name])
+    else:
+        new.pop(name, None)
+
+
+def _counts(context: Context, new: JSONObject, old: JSONObject) -> bool:
+    """Whether this change counts in metadata.generation."""
+    if context.subresource == "status":
+        return False
+    resource = context.resource
+    if resource.custom:
+        free = {"metadata", "status"} if resource.status else {"metadata"}
+        names = ({*new} | {*old}) - free
+        return any(new.get(name) != old.get(name) for name in names)
+    return context.kind in builtin.WITH_GENERATION and new.get("spec") != old.get("spec")
+
+
+def _generation(meta: JSONObject) -> int:
+    value = meta.get("generation")
+    return value if isinstance(value, int) else 0
+
+
+def mark_deleted(context: Context, obj: JSONObject, grace_seconds: int) -> JSONObject:
+    """The object once its deletion has begun and something still holds it."""
+    marked = copy.deepcopy(obj)
+    meta = metadata(marked)
+    meta["deletionTimestamp"] = context.stamp
+    meta["deletionGracePeriodSeconds"] = grace_seconds
+    if "generation" in meta:
+        meta["generation"] = _generation(meta) + 1
+    if context.kind == "Namespace" and not context.resource.custom:
+        marked["status"] = {"phase": "Terminating"}
+    return marked
+
+
+def _check_place(context: Context, meta: JSONObject, namespace: str, name: str) -> None:
+    sent = meta.get("namespace") or ""
+    if context.resource.namespaced:
+        if sent and sent != namespace:
+            raise status.bad_request(
+                f"the namespace of the provided object does not match the namespace sent on the request"
+            )
+        meta["namespace"] = namespace
+    elif sent:
+        meta.pop("namespace", None)
+    if name and meta.get("name", name) != name:
+        text = f"the name of the object ({meta.get('name')}) does not match the name on the URL ({name})"
+        raise status.bad_request(text)
+    if name:
+        meta["name"] = name
+
+
+def check_update_place(context: Context, new: JSONObject, namespace: str, name: str) -> None:
+    """Refuse an update whose body names another object than its URL.
+
+    Raises:
+        StatusError: 400.
+    """
+    meta = metadata(new)
+    if not meta.get("name"):
+        meta["name"] = name
+    _check_place(context, meta, namespace, name)
+
+
+def _default(context: Context, obj: JSONObject) -> None:
+    apply_defaults(context.resource.schema.node, obj)
+    _clean_metadata(metadata(obj))
+    if not context.resource.custom:
+        change = builtin.DEFAULTS.get(context.kind)
+        if change is not None:
+            change(obj)
+        if context.resource.qualified == CRD_RESOURCE:
+            definitions.default_definition(obj)
+        if context.resource.group == "events.k8s.io":
+            obj.setdefault("eventTime", None)
+
+
+def _clean_metadata(meta: JSONObject) -> None:
+    """Drop empty maps and lists, as Go's omitempty does."""
+    for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if name in meta and not meta[name]:
+            del meta[name]
+    for name, value in list(meta.items()):
+        if value is None:
+            del meta[name]
+
+
+def _errors(context: Context, obj: JSONObject, old: JSONObject | None) -> list[Cause]:
+    resource = context.resource
+    rule = names.subdomain_errors
+    if not resource.custom:
+        rule = builtin.NAME_RULES.get(context.kind, rule)
+    causes = names.check_metadata(metadata(obj), rule)
+    node = resource.schema.node
+    if resource.custom:
+        root = resource.schema.body
+        if old is None:
+            causes += validate(root, _judged(obj))
+        else:
+            causes += validate(root, _judged(obj), "", _judged(old))
+    else:
+        check = builtin.CHECKS.get(context.kind)
+        found = check(obj, old) if check is not None else []
+        known = {cause.field for cause in found}
+        causes += found
+        causes += [c for c in _schema_errors(node, obj) if c.field not in known]
+        if resource.qualified == CRD_RESOURCE and context.subresource != "status":
+            causes += definitions.check_definition(obj, old)
+    return causes
+
+
+def _judged(obj: JSONObject) -> JSONObject:
+    """What a custom resource's schema and rules see: of the metadata, the name only."""
+    meta = metadata(obj)
+    shown: JSONObject = {n: meta[n] for n in ("name", "generateName") if n in meta}
+    return {**obj, "metadata": shown}
+
+
+def _schema_errors(node: Node, obj: JSONObject) -> list[Cause]:
+    kept = ("FieldValueRequired", "FieldValueNotSupported")
+    body = {name: value for name, value in obj.items() if name != "metadata"}
+    return [cause for cause in validate(node, body) if cause.reason in kept]
+
+
+def _refuse(context: Context, obj: JSONObject, causes: list[Cause]) -> None:
+    if causes:
+        name = str(metadata(obj).get("name") or "")
+        raise status.invalid(context.resource.group, context.kind, name, causes)
+
+
+def _added_finalizers(new: JSONObject, old: JSONObject) -> list[str]:
+    def listed(obj: JSONObject) -> list[str]:
+        found = metadata(obj).get("finalizers")
+        return [str(name) for name in found] if isinstance(found, list) else []
+
+    before = listed(old)
+    return [name for name in listed(new) if name not in before]
+
+
+def _ordered(obj: JSONObject) -> JSONObject:
+    """With apiVersion, kind and metadata first, as stored objects begin."""
+    head = ("apiVersion", "kind", "metadata")
+    return {
+        **{name: obj[name] for name in head},
+        **{name: value for name, value in obj.items() if name not in head},
+    }
+
+
+def changed(new: JSONObject, old: JSONObject) -> bool:
+    """Whether a write would change anything but the times in managedFields."""
+    if {k: v for k, v in new.items() if k != "metadata"} != {
+        k: v for k, v in old.items() if k != "metadata"
+    }:
+        return True
+    meta, before = dict(metadata(new)), dict(metadata(old))
+    owners, owned = meta.pop("managedFields", []), before.pop("managedFields", [])
+    meta.pop("resourceVersion", None)
+    before.pop("resourceVersion", None)
+    return meta != before or _timeless(owners) != _timeless(owned)
+
+
+def _timeless(entries: JSON) -> JSON:
+    listed = entries if isinstance(entries, list) else []
+    return [
+        {k: v for k, v in entry.items() if k != "time"}
+        for entry in listed
+        if isinstance(entry, dict)
+    ]
+
+
+_VERSION = re.compile(r"[1-9][0-9]*")
+
+
+def parse_revision(text: str, what: str = "resource version") -> int:
+    """A resourceVersion as a number; 0 when empty.
+
+    Raises:
+        StatusError: 400 when it is not one.
+    """
+    if text in ("", "0"):
+        return 0
+    if not _VERSION.fullmatch(text) or len(text) > 19:
+        text = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise status.bad_request(f"invalid {what}: {text}")
+    return int(text)

@@ -1,0 +1,78 @@
+"""Who sends a request: static bearer tokens and client certificates.
+
+Source: kube-apiserver's --token-auth-file (CSV: token,user,uid,"group1,group2") and its X.509
+authenticator (common name = user, organizations = groups).
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hypercobalt.apiserver.request import User
+from hypercobalt.errors import ConfigurationError
+
+AUTHENTICATED = "system:authenticated"
+TOKEN_COLUMNS = 3  # token, user, uid; groups are optional
+
+
+class Authenticator:
+    """Tells users apart; anything it does not know is nobody."""
+
+    def __init__(self, tokens: Mapping[str, User]) -> None:
+        # Hashed, so that how long a look-up takes says nothing about a token.
+        self._users = {_digest(token): user for token, user in tokens.items()}
+
+    def by_token(self, authorization: str) -> User | None:
+        """The user of an Authorization header; None when it is none of ours."""
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        given = _digest(token.strip())
+        user = self._users.get(given)
+        return (
+            user
+            if user is not None and hmac.compare_digest(given, _digest(token.strip()))
+            else None
+        )
+
+    def by_certificate(self, certificate: Mapping[str, Any] | None) -> User | None:
+        """The user of a verified client certificate, as `ssl.getpeercert()` gives it."""
+        if not certificate:
+            return None
+        subject = [pair for group in certificate.get("subject", ()) for pair in group]
+        name = next((value for kind, value in subject if kind == "commonName"), "")
+        groups = tuple(value for kind, value in subject if kind == "organizationName")
+        return User(str(name), groups=(*groups, AUTHENTICATED)) if name else None
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def read_tokens(path: Path) -> dict[str, User]:
+    """Read a static token file.
+
+    Raises:
+        ConfigurationError: it cannot be read, or a line has too few columns.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file, skipinitialspace=True))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigurationError(f"token file {path} cannot be read: {error}") from error
+    return dict(_user(path, number, row) for number, row in enumerate(rows, 1) if any(row))
+
+
+def _user(path: Path, number: int, row: Sequence[str]) -> tuple[str, User]:
+    if len(row) < TOKEN_COLUMNS or not row[0].strip() or not row[1].strip():
+        raise ConfigurationError(
+            f'token file {path}, line {number}: expected token,user,uid[,"group1,group2"]'
+        )
+    listed = row[TOKEN_COLUMNS].split(",") if len(row) > TOKEN_COLUMNS else []
+    groups = tuple(group.strip() for group in listed if group.strip())
+    return row[0].strip(), User(row[1].strip(), row[2].strip(), (*groups, AUTHENTICATED))

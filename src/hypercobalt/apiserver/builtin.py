@@ -1,0 +1,499 @@
+"""What built-in kinds do beyond their schema: defaults, allocation, checks, resets.
+
+Only what a client can observe on one machine without kubelets: values that kube-apiserver itself
+fills in and refusals that it gives. What its controllers do later is not imitated.
+
+Source: kubernetes pkg/apis/*/v1/defaults.go, pkg/registry/*/strategy.go, pkg/apis/*/validation.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import copy
+import re
+from collections.abc import Callable
+from datetime import datetime
+
+from hypercobalt.apiserver import names
+from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, bad_request
+
+Change = Callable[[JSONObject], None]
+Check = Callable[[JSONObject, JSONObject | None], list[Cause]]
+
+# Kinds whose generation counts spec changes; the other built-ins have none.
+WITH_GENERATION = frozenset(
+    {"Pod", "Deployment", "DaemonSet", "PodDisruptionBudget", "CustomResourceDefinition"}
+)
+# What a new object's status is, whatever the client sends; kinds not named keep what they were sent.
+INITIAL_STATUS: dict[str, JSONObject] = {
+    "Namespace": {"phase": "Active"},
+    "Pod": {"phase": "Pending", "qosClass": "BestEffort"},
+    "Deployment": {},
+    "DaemonSet": {
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    },
+    "Service": {"loadBalancer": {}},
+    "PodDisruptionBudget": {
+        "disruptionsAllowed": 0,
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "expectedPods": 0,
+    },
+}
+# Deleting one of these answers with the object instead of a Status.
+RETURNS_DELETED = frozenset({"Pod", "Service", "ServiceAccount"})
+
+NAME_RULES: dict[str, names.NameRule] = {
+    "Namespace": names.label_errors,
+    "Service": names.dns_1035_errors,
+    **dict.fromkeys(
+        ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"), names.path_segment_errors
+    ),
+}
+
+
+def _map(obj: JSON, *path: str) -> JSONObject:
+    for name in path:
+        obj = obj.get(name) if isinstance(obj, dict) else None
+    return obj if isinstance(obj, dict) else {}
+
+
+def _maps(obj: JSON, *path: str) -> list[JSONObject]:
+    for name in path:
+        obj = obj.get(name) if isinstance(obj, dict) else None
+    return [item for item in obj if isinstance(item, dict)] if isinstance(obj, list) else []
+
+
+def _set(target: JSONObject, **values: JSON) -> None:
+    for name, value in values.items():
+        if target.get(name) is None:
+            target[name] = copy.deepcopy(value)
+
+
+# -- defaults ----------------------------------------------------------------------------------
+
+
+def _pod_spec(spec: JSONObject) -> None:
+    _set(
+        spec,
+        restartPolicy="Always",
+        dnsPolicy="ClusterFirst",
+        schedulerName="default-scheduler",
+        terminationGracePeriodSeconds=30,
+        securityContext={},
+    )
+    if spec.get("serviceAccountName"):
+        spec["serviceAccount"] = spec["serviceAccountName"]
+    for group in ("containers", "initContainers"):
+        for container in _maps(spec, group):
+            _container(container, host_network=spec.get("hostNetwork") is True)
+    for volume in _maps(spec, "volumes"):
+        _volume(volume)
+
+
+def _container(container: JSONObject, *, host_network: bool) -> None:
+    image = str(container.get("image") or "")
+    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+    pinned = "@" in image or tag not in ("", "latest")
+    _set(
+        container,
+        imagePullPolicy="IfNotPresent" if pinned else "Always",
+        terminationMessagePath="/dev/termination-log",
+        terminationMessagePolicy="File",
+    )
+    for port in _maps(container, "ports"):
+        _set(port, protocol="TCP")
+        if host_network and not port.get("hostPort"):
+            port["hostPort"] = port.get("containerPort")
+    for env in _maps(container, "env"):
+        field_ref = _map(env, "valueFrom", "fieldRef")
+        if field_ref:
+            _set(field_ref, apiVersion="v1")
+    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if isinstance(found := container.get(probe), dict):
+            _set(found, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
+            if http := _map(found, "httpGet"):
+                _set(http, path="/", scheme="HTTP")
+    resources = _map(container, "resources")
+    limits = _map(resources, "limits")
+    if limits:
+        requests = dict(_map(resources, "requests"))
+        for name, amount in limits.items():
+            requests.setdefault(name, amount)
+        resources["requests"] = requests
+
+
+def _volume(volume: JSONObject) -> None:
+    if not [name for name in volume if name != "name"]:
+        volume["emptyDir"] = {}
+    for source in ("secret", "configMap", "projected", "downwardAPI"):
+        if isinstance(found := volume.get(source), dict):
+            _set(found, defaultMode=420)
+    if isinstance(found := volume.get("hostPath"), dict):
+        _set(found, type="")
+
+
+def _pod(obj: JSONObject) -> None:
+    _pod_spec(_map(obj, "spec"))
+    spec = _map(obj, "spec")
+    _set(spec, enableServiceLinks=True)
+    containers = _maps(spec, "containers")
+    amounts = [_map(c, "resources", k) for c in containers for k in ("limits", "requests")]
+    if any(amounts):
+        guaranteed = all(
+            _map(c, "resources", "limits") == _map(c, "resources", "requests")
+            and {"cpu", "memory"} <= _map(c, "resources", "limits").keys()
+            for c in containers
+        )
+        _map(obj, "status")["qosClass"] = "Guaranteed" if guaranteed else "Burstable"
+
+
+def _template(obj: JSONObject) -> None:
+    spec = _map(obj, "spec", "template", "spec")
+    _pod_spec(spec)
+
+
+def _deployment(obj: JSONObject) -> None:
+    spec = _map(obj, "spec")
+    _set(spec, replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600, strategy={})
+    strategy = _map(spec, "strategy")
+    _set(strategy, type="RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        _set(strategy, rollingUpdate={})
+        _set(_map(strategy, "rollingUpdate"), maxUnavailable="25%", maxSurge="25%")
+    _template(obj)
+
+
+def _daemon_set(obj: JSONObject) -> None:
+    spec = _map(obj, "spec")
+    _set(spec, revisionHistoryLimit=10, updateStrategy={})
+    strategy = _map(spec, "updateStrategy")
+    _set(strategy, type="RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        _set(strategy, rollingUpdate={})
+        _set(_map(strategy, "rollingUpdate"), maxUnavailable=1, maxSurge=0)
+    _template(obj)
+    meta = _map(obj, "metadata")
+    annotations = dict(_map(meta, "annotations"))
+    annotations.setdefault("deprecated.daemonset.template.generation", "1")
+    meta["annotations"] = annotations
+
+
+def _service(obj: JSONObject) -> None:
+    spec = _map(obj, "spec")
+    _set(spec, type="ClusterIP", sessionAffinity="None")
+    for port in _maps(spec, "ports"):
+        _set(port, protocol="TCP", targetPort=port.get("port"))
+    if spec["type"] != "ExternalName":
+        _set(spec, internalTrafficPolicy="Cluster")
+    if spec.get("clusterIP"):
+        _set(spec, clusterIPs=[spec["clusterIP"]])
+    if spec["type"] in ("NodePort", "LoadBalancer"):
+        _set(spec, externalTrafficPolicy="Cluster")
+
+
+def _secret(obj: JSONObject) -> None:
+    _set(obj, type="Opaque")
+    plain = obj.pop("stringData", None)
+    if isinstance(plain, dict) and plain:
+        data = dict(_map(obj, "data"))
+        for name, value in plain.items():
+            data[name] = base64.b64encode(str(value).encode()).decode()
+        obj["data"] = data
+
+
+def _namespace(obj: JSONObject) -> None:
+    meta = _map(obj, "metadata")
+    labels = dict(_map(meta, "labels"))
+    labels["kubernetes.io/metadata.name"] = meta.get("name")
+    meta["labels"] = labels
+    spec = _map(obj, "spec")
+    _set(spec, finalizers=["kubernetes"])
+    _set(_map(obj, "status"), phase="Active")
+
+
+def _node(obj: JSONObject) -> None:
+    status = _map(obj, "status")
+    if status.get("capacity") and not status.get("allocatable"):
+        status["allocatable"] = status["capacity"]
+
+
+def _rbac_binding(obj: JSONObject) -> None:
+    group = "rbac.authorization.k8s.io"
+    _set(_map(obj, "roleRef"), apiGroup=group)
+    for subject in _maps(obj, "subjects"):
+        if subject.get("kind") in ("User", "Group"):
+            _set(subject, apiGroup=group)
+
+
+DEFAULTS: dict[str, Change] = {
+    "Pod": _pod,
+    "Deployment": _deployment,
+    "DaemonSet": _daemon_set,
+    "Service": _service,
+    "Secret": _secret,
+    "Namespace": _namespace,
+    "Node": _node,
+    "RoleBinding": _rbac_binding,
+    "ClusterRoleBinding": _rbac_binding,
+}
+
+
+# -- checks ------------------------------------------------------------------------------------
+
+
+def _check_secret(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
+    causes: list[Cause] = []
+    data = _map(obj, "data")
+    if obj.get("type") == "kubernetes.io/tls":
+        for name in ("tls.crt", "tls.key"):
+            if name not in data:
+                causes.append(FieldErrors.required(f"data[{name}]"))
+    if old is not None and old.get("type") != obj.get("type"):
+        causes.append(FieldErrors.invalid("type", obj.get("type"), "field is immutable"))
+    return causes + _check_immutable(obj, old, ("data", "stringData"))
+
+
+def _check_config_map(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
+    causes: list[Cause] = []
+    for group in ("data", "binaryData"):
+        for key in _map(obj, group):
+            if not re.fullmatch(r"[-._a-zA-Z0-9]+", key) or len(key) > 253:
+                text = (
+                    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
+                    "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation "
+                    "is '[-._a-zA-Z0-9]+')"
+                )
+                causes.append(FieldErrors.invalid(f"{group}[{key}]", key, text))
+    return causes + _check_immutable(obj, old, ("data", "binaryData"))
+
+
+def _check_immutable(
+    obj: JSONObject, old: JSONObject | None, fields: tuple[str, ...]
+) -> list[Cause]:
+    if old is None or old.get("immutable") is not True:
+        return []
+    causes: list[Cause] = []
+    text = "field is immutable when `immutable` is set"
+    if obj.get("immutable") is not True:
+        causes.append(FieldErrors.forbidden("immutable", text))
+    changed = (name for name in fields if obj.get(name) != old.get(name))
+    return causes + [FieldErrors.forbidden(name, text) for name in changed]
+
+
+def _check_workload(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
+    causes: list[Cause] = []
+    selector = _map(obj, "spec", "selector")
+    labels = _map(obj, "spec", "template", "metadata", "labels")
+    wanted = _map(selector, "matchLabels")
+    if not wanted and not _maps(selector, "matchExpressions"):
+        text = "empty selector is invalid for " + str(obj.get("kind", "")).lower()
+        causes.append(FieldErrors.invalid("spec.selector", selector, text))
+    elif any(labels.get(key) != value for key, value in wanted.items()):
+        text = "`selector` does not match template `labels`"
+        causes.append(FieldErrors.invalid("spec.template.metadata.labels", labels, text))
+    if old is not None and _map(old, "spec", "selector") != selector:
+        causes.append(FieldErrors.invalid("spec.selector", selector, "field is immutable"))
+    return causes + _check_containers(_map(obj, "spec", "template", "spec"), "spec.template.spec")
+
+
+def _check_pod(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
+    if old is not None:
+        return _check_pod_update(obj, old)
+    return _check_containers(_map(obj, "spec"), "spec")
+
+
+def _check_containers(spec: JSONObject, path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    containers = spec.get("containers")
+    if not containers:
+        causes.append(FieldErrors.required(f"{path}.containers"))
+    seen: set[JSON] = set()
+    for index, container in enumerate(_maps(spec, "containers")):
+        place = f"{path}.containers[{index}]"
+        name = container.get("name")
+        if not name:
+            causes.append(FieldErrors.required(f"{place}.name"))
+        elif errors := names.label_errors(str(name)):
+            causes += [FieldErrors.invalid(f"{place}.name", name, text) for text in errors]
+        elif name in seen:
+            causes.append(FieldErrors.duplicate(f"{place}.name", name))
+        seen.add(str(name))
+        if not container.get("image"):
+            causes.append(FieldErrors.required(f"{place}.image"))
+    return causes
+
+
+_MUTABLE_POD_FIELDS = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds")
+
+
+def _check_pod_update(obj: JSONObject, old: JSONObject) -> list[Cause]:
+    def frozen(pod: JSONObject) -> JSONObject:
+        spec = {k: v for k, v in _map(pod, "spec").items() if k not in _MUTABLE_POD_FIELDS}
+        for group in ("containers", "initContainers"):
+            if group in spec:
+                spec[group] = [
+                    {k: v for k, v in c.items() if k != "image"} for c in _maps(spec, group)
+                ]
+        return spec
+
+    before, after = frozen(old), frozen(obj)
+    if not before.get("nodeName"):
+        before.pop("nodeName", None)
+        after.pop("nodeName", None)
+    if before == after:
+        return []
+    text = (
+        "pod updates may not change fields other than `spec.containers[*].image`,"
+        "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
+        "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be "
+        "set to 1 if it was previously negative)"
+    )
+    return [FieldErrors.forbidden("spec", text)]
+
+
+def _check_service(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
+    spec = _map(obj, "spec")
+    causes: list[Cause] = []
+    needs_ports = spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None"
+    if needs_ports and not spec.get("ports"):
+        causes.append(FieldErrors.required("spec.ports"))
+    for index, port in enumerate(_maps(spec, "ports")):
+        number = port.get("port")
+        if not isinstance(number, int) or not 1 <= number <= 65535:
+            text = "must be between 1 and 65535, inclusive"
+            causes.append(FieldErrors.invalid(f"spec.ports[{index}].port", number or 0, text))
+    return causes
+
+
+def _check_event(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
+    causes: list[Cause] = []
+    namespace = _map(obj, "metadata").get("namespace", "")
+    target = str(_map(obj, "involvedObject").get("namespace") or "")
+    if target != namespace and (target or namespace != "default"):
+        text = "does not match event.namespace"
+        causes.append(FieldErrors.invalid("involvedObject.namespace", target, text))
+    return causes
+
+
+def _check_binding(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
+    ref = _map(obj, "roleRef")
+    if old is not None and _map(old, "roleRef") != ref:
+        return [FieldErrors.invalid("roleRef", ref, "cannot change roleRef")]
+    kinds = ("Role", "ClusterRole")
+    if ref.get("kind") not in kinds:
+        return [FieldErrors.not_supported("roleRef.kind", ref.get("kind", ""), kinds)]
+    return [] if ref.get("name") else [FieldErrors.required("roleRef.name")]
+
+
+def _check_budget(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
+    spec = _map(obj, "spec")
+    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        text = "minAvailable and maxUnavailable cannot be both set"
+        return [FieldErrors.invalid("spec", spec, text)]
+    return []
+
+
+def _check_lease(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
+    causes: list[Cause] = []
+    spec = _map(obj, "spec")
+    duration = spec.get("leaseDurationSeconds")
+    if isinstance(duration, int) and duration <= 0:
+        text = "must be greater than 0"
+        causes.append(FieldErrors.invalid("spec.leaseDurationSeconds", duration, text))
+    transitions = spec.get("leaseTransitions")
+    if isinstance(transitions, int) and transitions < 0:
+        text = "must be greater than or equal to 0"
+        causes.append(FieldErrors.invalid("spec.leaseTransitions", transitions, text))
+    return causes
+
+
+CHECKS: dict[str, Check] = {
+    "Secret": _check_secret,
+    "ConfigMap": _check_config_map,
+    "Deployment": _check_workload,
+    "DaemonSet": _check_workload,
+    "Pod": _check_pod,
+    "Service": _check_service,
+    "Event": _check_event,
+    "RoleBinding": _check_binding,
+    "ClusterRoleBinding": _check_binding,
+    "PodDisruptionBudget": _check_budget,
+    "Lease": _check_lease,
+}
+
+
+# -- values that Go could not decode -----------------------------------------------------------
+
+_MICRO_TIMES = {
+    "Lease": (("spec", "renewTime"), ("spec", "acquireTime")),
+    "Event": (("eventTime",), ("series", "lastObservedTime")),
+}
+_MICRO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def check_decodable(kind: str, version: str, obj: JSONObject) -> None:
+    """Refuse with 400 what the real server cannot even decode: bad base64, bad times.
+
+    Raises:
+        StatusError: 400 with the decoder's words.
+    """
+    try:
+        for group in {"Secret": ("data",), "ConfigMap": ("binaryData",)}.get(kind, ()):
+            for value in _map(obj, group).values():
+                base64.b64decode(str(value or ""), validate=True)
+    except (binascii.Error, ValueError):
+        text = "illegal base64 data at input byte 0"
+        raise _cannot_handle(kind, version, text) from None
+    for path in _MICRO_TIMES.get(kind, ()):
+        value = _map(obj, *path[:-1]).get(path[-1])
+        if isinstance(value, str) and not _MICRO.fullmatch(value):
+            layout = "2006-01-02T15:04:05.000000Z07:00"
+            seconds = re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", value, re.ASCII)
+            rest = value[seconds.end() :] if seconds else value
+            unread = ".000000" if seconds else "2006"
+            text = f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as "{unread}"'
+            raise _cannot_handle(kind, version, text)
+
+
+def _cannot_handle(kind: str, version: str, text: str) -> Exception:
+    return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {text}')
+
+
+# -- the two event groups ----------------------------------------------------------------------
+
+_EVENT_FIELDS = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+
+
+def event_to_core(obj: JSONObject) -> JSONObject:
+    """An events.k8s.io/v1 Event in the core form, in which it is stored."""
+    core = {_EVENT_FIELDS.get(name, name): value for name, value in obj.items()}
+    return {**core, "apiVersion": "v1"}
+
+
+def event_from_core(obj: JSONObject) -> JSONObject:
+    """A stored Event as events.k8s.io/v1 shows it."""
+    back = {core: name for name, core in _EVENT_FIELDS.items()}
+    shown = {back.get(name, name): value for name, value in obj.items()}
+    shown.setdefault("eventTime", None)
+    return {**shown, "apiVersion": "events.k8s.io/v1"}
+
+
+def expired(created: str, now: datetime, hours: float) -> bool:
+    """Whether an object made at `created` is older than `hours`."""
+    try:
+        return (now - datetime.fromisoformat(created)).total_seconds() > hours * 3600
+    except ValueError:
+        return False

@@ -1,0 +1,295 @@
+"""What happens after a delete: dependents, namespaces' and definitions' contents, old Events.
+
+Level-triggered: every event only names objects to look at; what to do is read from the store, so a
+crash at any point loses nothing. At start everything is looked at once.
+
+Source: kubernetes pkg/controller/garbagecollector and pkg/controller/namespace;
+apiextensions-apiserver pkg/controller/finalizer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import structlog
+
+from hypercobalt.apiserver.admission import Context, metadata
+from hypercobalt.apiserver.request import DeleteOptions, Request, Target, User
+from hypercobalt.apiserver.resources import CRD_RESOURCE, Registry, Resource
+from hypercobalt.apiserver.status import JSONObject, StatusError
+from hypercobalt.apiserver.store import Event, Key, Store, StoreError
+from hypercobalt.apiserver.writing import CRD_CLEANUP, FOREGROUND, ORPHAN, Writer
+
+log = structlog.get_logger(__name__)
+
+EVENT_HOURS = 1.0  # how long Events are kept, as kube-apiserver's --event-ttl
+SWEEP = timedelta(minutes=1)  # Events have no event of their own when they grow old
+RETRY = timedelta(seconds=1)  # after a full disk: the only thing that can refuse us
+
+
+class _Owner(msgspec.Struct, frozen=True):
+    apiVersion: str  # noqa: N815  # wire name
+    kind: str
+    name: str
+    uid: str
+    blockOwnerDeletion: bool = False  # noqa: N815  # wire name
+
+
+class _Meta(msgspec.Struct):
+    uid: str = ""
+    ownerReferences: tuple[_Owner, ...] = ()  # noqa: N815  # wire name
+    finalizers: tuple[str, ...] = ()
+    deletionTimestamp: str | None = None  # noqa: N815  # wire name
+    creationTimestamp: str = ""  # noqa: N815  # wire name
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+    lastTimestamp: str | None = None  # noqa: N815  # wire name
+
+
+_decoder = msgspec.json.Decoder(_Object)
+
+
+class Collector:
+    """Runs beside the server, from `start` to `stop`."""
+
+    def __init__(self, store: Store, registry: Registry, writer: Writer) -> None:
+        self._store, self._registry, self._writer = store, registry, writer
+        self._owners: dict[Key, tuple[_Owner, ...]] = {}
+        self._dependents: dict[str, set[Key]] = {}  # by owner's uid
+        self._waiting: dict[Key, None] = {}  # ordered, without repeats
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._unlisten: Callable[[], None] = store.listen(self._on_event)
+
+    def start(self) -> None:
+        for resource in self._store.resources():
+            for key, stored in self._store.scan(resource):
+                self._note(key, stored.data)
+        self._task = asyncio.create_task(self._run(), name="collector")
+
+    async def stop(self) -> None:
+        self._unlisten()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    # -- what to look at -----------------------------------------------------------------------
+
+    def _on_event(self, event: Event) -> None:
+        if event.type != "DELETED":
+            self._note(event.key, event.data)
+            return
+        owners = self._owners.pop(event.key, ())
+        for owner in owners:
+            self._dependents.get(owner.uid, set()).discard(event.key)
+            if owner_key := self._owner_key(owner, event.key.namespace):
+                self._look_at(owner_key)
+        uid = _decoder.decode(event.data).metadata.uid
+        for dependent in self._dependents.pop(uid, set()):
+            self._look_at(dependent)
+        if event.key.namespace:
+            self._look_at(Key("namespaces", "", event.key.namespace))
+        self._look_at(Key(CRD_RESOURCE, "", event.key.resource))
+
+    def _note(self, key: Key, data: bytes) -> None:
+        if b'"ownerReferences"' in data or key in self._owners:
+            owners = _decoder.decode(data).metadata.ownerReferences
+            for owner in self._owners.pop(key, ()):
+                self._dependents.get(owner.uid, set()).discard(key)
+            if owners:
+                self._owners[key] = owners
+                for owner in owners:
+                    self._dependents.setdefault(owner.uid, set()).add(key)
+                self._look_at(key)
+        if b'"deletionTimestamp"' in data:
+            self._look_at(key)
+
+    def _look_at(self, key: Key) -> None:
+        self._waiting[key] = None
+        self._wake.set()
+
+    # -- what to do ----------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            while self._waiting:
+                key = next(iter(self._waiting))
+                del self._waiting[key]
+                try:
+                    await self._handle(key)
+                except StatusError as error:
+                    log.warning("collecting_failed", object="/".join(key), reason=error.message)
+                except StoreError as error:
+                    log.error("collecting_failed", object="/".join(key), reason=str(error))
+                    asyncio.get_running_loop().call_later(RETRY.total_seconds(), self._look_at, key)
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(SWEEP.total_seconds()):
+                    await self._wake.wait()
+            except TimeoutError:
+                await self._expire_events()
+
+    async def _handle(self, key: Key) -> None:
+        stored = self._store.get(key)
+        resource = self._registry.by_stored(key.resource)
+        if stored is None or resource is None:
+            return
+        meta = _decoder.decode(stored.data).metadata
+        if meta.deletionTimestamp is None:
+            if meta.ownerReferences:
+                await self._judge_dependent(resource, key, meta)
+            return
+        if key.resource == "namespaces":
+            await self._empty_namespace(resource, key)
+        if key.resource == CRD_RESOURCE and CRD_CLEANUP in meta.finalizers:
+            await self._empty_definition(resource, key)
+        if ORPHAN in meta.finalizers:
+            await self._orphan(resource, key, meta)
+        elif FOREGROUND in meta.finalizers:
+            await self._delete_dependents(resource, key, meta)
+
+    async def _judge_dependent(self, resource: Resource, key: Key, meta: _Meta) -> None:
+        """Delete an object when none of its owners is left."""
+        if any(self._exists(owner, key.namespace) for owner in meta.ownerReferences):
+            return
+        await self._delete(resource, key, "Background")
+
+    def _exists(self, owner: _Owner, namespace: str) -> bool:
+        """Whether an owner is there; of kinds we do not serve we cannot know, so it counts."""
+        if self._registry.by_kind(owner.apiVersion, owner.kind) is None:
+            return True
+        key = self._owner_key(owner, namespace)
+        stored = self._store.get(key) if key else None
+        return stored is not None and _decoder.decode(stored.data).metadata.uid == owner.uid
+
+    def _owner_key(self, owner: _Owner, namespace: str) -> Key | None:
+        resource = self._registry.by_kind(owner.apiVersion, owner.kind)
+        if resource is None:
+            return None
+        return Key(resource.stored, namespace if resource.namespaced else "", owner.name)
+
+    async def _delete_dependents(self, resource: Resource, key: Key, meta: _Meta) -> None:
+        """Foreground: the owner goes when the dependents that block it are gone."""
+        blocking = False
+        for dependent in tuple(self._dependents.get(meta.uid, ())):
+            owners = self._owners.get(dependent, ())
+            blocking |= any(o.uid == meta.uid and o.blockOwnerDeletion for o in owners)
+            below = self._registry.by_stored(dependent.resource)
+            others = [o for o in owners if o.uid != meta.uid]
+            held = any(self._exists(o, dependent.namespace) for o in others)
+            if below is not None and not held:
+                await self._delete(below, dependent, "Foreground")
+        left = {
+            d
+            for d in self._dependents.get(meta.uid, ())
+            if any(o.uid == meta.uid and o.blockOwnerDeletion for o in self._owners.get(d, ()))
+        }
+        if not left:
+            await self._release(resource, key, FOREGROUND)
+
+    async def _orphan(self, resource: Resource, key: Key, meta: _Meta) -> None:
+        """Take the owner out of its dependents' references, then let it go."""
+
+        def forget(obj: JSONObject) -> JSONObject:
+            owners = metadata(obj).get("ownerReferences")
+            listed = owners if isinstance(owners, list) else []
+            metadata(obj)["ownerReferences"] = [
+                o for o in listed if not (isinstance(o, dict) and o.get("uid") == meta.uid)
+            ]
+            return obj
+
+        for dependent in tuple(self._dependents.get(meta.uid, ())):
+            below = self._registry.by_stored(dependent.resource)
+            if below is not None:
+                await self._change(below, dependent, forget)
+        await self._release(resource, key, ORPHAN)
+
+    async def _empty_namespace(self, resource: Resource, key: Key) -> None:
+        """Delete what is in a terminating namespace; when nothing is left, let it go."""
+        left = False
+        for below in self._namespaced():
+            for held, _ in tuple(self._store.scan(below.stored, key.name)):
+                left = True
+                await self._delete(below, held, "Background")
+        if left or self._store.in_flight(key.name):
+            if any(True for b in self._namespaced() for _ in self._store.scan(b.stored, key.name)):
+                return  # what has finalizers comes back here when it goes
+        if self._store.in_flight(key.name):
+            asyncio.get_running_loop().call_soon(self._look_at, key)
+            return
+
+        def finalize(obj: JSONObject) -> JSONObject:
+            spec = obj.get("spec")
+            if isinstance(spec, dict):
+                spec.pop("finalizers", None)
+            return obj
+
+        await self._change(resource, key, finalize)
+
+    def _namespaced(self) -> Iterator[Resource]:
+        for stored in self._store.resources():
+            resource = self._registry.by_stored(stored)
+            if resource is not None and resource.namespaced:
+                yield resource
+
+    async def _empty_definition(self, resource: Resource, key: Key) -> None:
+        """Delete the objects of a terminating definition, then let it go."""
+        below = self._registry.by_stored(key.name)
+        if below is not None:
+            for held, _ in tuple(self._store.scan(key.name)):
+                await self._delete(below, held, "Background")
+            if self._store.count(key.name):
+                return
+        await self._release(resource, key, CRD_CLEANUP)
+
+    async def _expire_events(self) -> None:
+        resource = self._registry.by_stored("events")
+        if resource is None:
+            return
+        limit = datetime.now(UTC) - timedelta(hours=EVENT_HOURS)
+        for key, stored in tuple(self._store.scan("events")):
+            event = _decoder.decode(stored.data)
+            newest = max(event.lastTimestamp or "", event.metadata.creationTimestamp)
+            if newest < limit.strftime("%Y-%m-%dT%H:%M:%SZ"):
+                await self._delete(resource, key, "Background")
+
+    # -- how -----------------------------------------------------------------------------------
+
+    async def _delete(self, resource: Resource, key: Key, policy: str) -> None:
+        options = DeleteOptions(propagationPolicy=policy, gracePeriodSeconds=0)
+        try:
+            await self._writer.delete_key(self._context(resource), key, options)
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise
+
+    async def _release(self, resource: Resource, key: Key, finalizer: str) -> None:
+        def release(obj: JSONObject) -> JSONObject:
+            held = metadata(obj).get("finalizers")
+            listed = held if isinstance(held, list) else []
+            metadata(obj)["finalizers"] = [name for name in listed if name != finalizer]
+            return obj
+
+        await self._change(resource, key, release)
+
+    async def _change(
+        self, resource: Resource, key: Key, change: Callable[[JSONObject], JSONObject]
+    ) -> None:
+        target = Target(
+            resource.group, resource.version, resource.names.plural, key.namespace, key.name
+        )
+        try:
+            await self._writer.change(self._context(resource), target, change)
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise
+
+    def _context(self, resource: Resource) -> Context:
+        user = User("system:apiserver", groups=("system:masters",))
+        request = Request("PATCH", "", {"fieldManager": "apiserver-collector"}, {}, user)
+        return Context(resource, request, datetime.now(UTC))

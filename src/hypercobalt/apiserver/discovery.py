@@ -1,0 +1,253 @@
+"""What is served: discovery, OpenAPI, version and health.
+
+Source: API concepts, "API discovery"; apidiscovery.k8s.io/v2; OpenAPI v3 as kube-apiserver serves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import msgspec
+
+from hypercobalt.apiserver import status
+from hypercobalt.apiserver.request import Request, Response
+from hypercobalt.apiserver.resources import Registry, Resource
+from hypercobalt.apiserver.schema import PREFIX
+from hypercobalt.apiserver.status import JSON, JSONObject
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class Discovery:
+    """Answers the paths that describe the server."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def answer(self, request: Request) -> Response | None:
+        """The answer to a discovery path; None when the path is none."""
+        parts = request.path.strip("/").split("/")
+        match parts:
+            case ["api"] | ["apis"] if _wants_aggregated(request):
+                body = self._aggregated(core=parts == ["api"])
+                return Response(200, msgspec.json.encode(body), AGGREGATED)
+            case ["api"]:
+                return _json({"kind": "APIVersions", "versions": ["v1"]})
+            case ["apis"]:
+                groups: list[JSON] = [self._group(name) for name in self._groups() if name]
+                return _json({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+            case ["apis", group] if group in self._groups():
+                return _json({"kind": "APIGroup", "apiVersion": "v1", **self._group(group)})
+            case ["api", version]:
+                return self._resource_list("", version)
+            case ["apis", group, version]:
+                return self._resource_list(group, version)
+            case ["openapi", "v3", *rest]:
+                return self._openapi("/".join(rest))
+            case _:
+                return None
+
+    def _groups(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for resource in self._registry.all():
+            versions = found.setdefault(resource.group, [])
+            if resource.version not in versions:
+                versions.append(resource.version)
+        return found
+
+    def _of(self, group: str, version: str) -> list[Resource]:
+        return [r for r in self._registry.all() if (r.group, r.version) == (group, version)]
+
+    def _group(self, name: str) -> JSONObject:
+        versions: list[JSON] = [
+            {"groupVersion": f"{name}/{version}", "version": version}
+            for version in self._groups()[name]
+        ]
+        return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+
+    def _resource_list(self, group: str, version: str) -> Response:
+        resources = self._of(group, version)
+        if not resources:
+            raise status.no_such_path()
+        listed: list[JSON] = [entry for r in resources for entry in _entries(r)]
+        body: JSONObject = {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": f"{group}/{version}" if group else version,
+            "resources": listed,
+        }
+        return _json(body)
+
+    def _aggregated(self, *, core: bool) -> JSONObject:
+        items: list[JSON] = []
+        for group, versions in self._groups().items():
+            if (group == "") is not core:
+                continue
+            listed: list[JSON] = [
+                {
+                    "version": version,
+                    "resources": [_aggregated_entry(r) for r in self._of(group, version)],
+                    "freshness": "Current",
+                }
+                for version in versions
+            ]
+            meta: JSONObject = {"creationTimestamp": None}
+            if group:
+                meta["name"] = group
+            items.append({"metadata": meta, "versions": listed})
+        return {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": items,
+        }
+
+    # -- OpenAPI -------------------------------------------------------------------------------
+
+    def _openapi(self, place: str) -> Response | None:
+        pages: dict[str, list[Resource]] = {}
+        for resource in self._registry.all():
+            prefix = "apis" if resource.group else "api"
+            pages.setdefault(f"{prefix}/{resource.api_version}", []).append(resource)
+        if not place:
+            paths: JSONObject = {}
+            for page, resources in pages.items():
+                mark = _fingerprint(resources)
+                url = f"/openapi/v3/{page}?hash={mark}"
+                paths[page] = {"serverRelativeURL": url}
+            return _json({"paths": paths})
+        if place not in pages:
+            return None
+        return _json(self._document(pages[place]))
+
+    def _document(self, resources: list[Resource]) -> JSONObject:
+        builtin = [r.schema.name for r in resources if not r.custom]
+        schemas = self._registry.library.closure(builtin)
+        paths: JSONObject = {}
+        for resource in resources:
+            gvk: JSONObject = {
+                "group": resource.group,
+                "version": resource.version,
+                "kind": resource.names.kind,
+            }
+            if resource.custom:
+                schemas[resource.schema.name] = _custom_document(resource, gvk)
+                schemas |= self._registry.library.closure([_META])
+            paths |= _paths(resource, gvk)
+        return {
+            "openapi": "3.0.0",
+            "info": {"title": "Kubernetes", "version": self._registry.version},
+            "paths": paths,
+            "components": {"schemas": schemas},
+        }
+
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+
+def _custom_document(resource: Resource, gvk: JSONObject) -> JSONObject:
+    document = dict(resource.schema.document())
+    declared = document.get("properties")
+    properties = dict(declared) if isinstance(declared, dict) else {}
+    for name, text in (("apiVersion", "Version of this object's schema."), ("kind", "Its kind.")):
+        properties.setdefault(name, {"type": "string", "description": text})
+    properties["metadata"] = {
+        "allOf": [{"$ref": PREFIX + _META}],
+        "description": "Standard object's metadata.",
+        "default": {},
+    }
+    document["properties"] = properties
+    document["x-kubernetes-group-version-kind"] = [gvk]
+    return document
+
+
+def _paths(resource: Resource, gvk: JSONObject) -> JSONObject:
+    """The operations that clients look up: which parameters a patch takes."""
+    prefix = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
+    middle = "/namespaces/{namespace}" if resource.namespaced else ""
+    names = ("dryRun", "fieldManager", "fieldValidation", "force")
+    parameters: list[JSON] = [
+        {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+        for name in names
+    ]
+    operation: JSONObject = {
+        "x-kubernetes-action": "patch",
+        "x-kubernetes-group-version-kind": gvk,
+        "parameters": parameters,
+        "responses": {},
+    }
+    return {f"{prefix}{middle}/{resource.names.plural}/{{name}}": {"patch": operation}}
+
+
+def _fingerprint(resources: list[Resource]) -> str:
+    digest = hashlib.sha256()
+    for resource in resources:
+        digest.update(resource.qualified.encode())
+        if resource.custom:
+            digest.update(msgspec.json.encode(resource.schema.document()))
+    return digest.hexdigest()[:32].upper()
+
+
+def _entries(resource: Resource) -> Iterator[JSONObject]:
+    names = resource.names
+    entry: JSONObject = {
+        "name": names.plural,
+        "singularName": names.singular,
+        "namespaced": resource.namespaced,
+        "kind": names.kind,
+        "verbs": list(resource.verbs),
+    }
+    if names.short:
+        entry["shortNames"] = list(names.short)
+    if names.categories:
+        entry["categories"] = list(names.categories)
+    yield entry
+    for name in resource.subresources:
+        yield {
+            "name": f"{names.plural}/{name}",
+            "singularName": "",
+            "namespaced": resource.namespaced,
+            "kind": names.kind,
+            "verbs": ["update"] if name == "finalize" else ["get", "patch", "update"],
+        }
+
+
+def _aggregated_entry(resource: Resource) -> JSONObject:
+    names = resource.names
+    kind: JSONObject = {
+        "group": resource.group,
+        "version": resource.version,
+        "kind": names.kind,
+    }
+    entry: JSONObject = {
+        "resource": names.plural,
+        "responseKind": kind,
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": names.singular,
+        "verbs": list(resource.verbs),
+    }
+    if names.short:
+        entry["shortNames"] = list(names.short)
+    if names.categories:
+        entry["categories"] = list(names.categories)
+    if resource.subresources:
+        below: list[JSON] = [
+            {
+                "subresource": name,
+                "responseKind": kind,
+                "verbs": ["update"] if name == "finalize" else ["get", "patch", "update"],
+            }
+            for name in resource.subresources
+        ]
+        entry["subresources"] = below
+    return entry
+
+
+def _wants_aggregated(request: Request) -> bool:
+    accept = request.headers.get("accept", "").replace(" ", "")
+    return "as=APIGroupDiscoveryList" in accept and "v=v2" in accept.replace("v=v2beta1", "")
+
+
+def _json(body: JSONObject) -> Response:
+    return Response(200, msgspec.json.encode(body))

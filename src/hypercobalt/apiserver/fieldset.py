@@ -1,0 +1,298 @@
+"""Sets of fields, as managedFields holds them, and what a schema-aware walk tells about values.
+
+A set is a trie of path elements: `f:NAME` a field, `k:{…}` a list item by its key fields, `v:…` an
+item of a list of type set. The key "." says that the place itself is in the set. (On the wire a
+leaf is written `{}` instead of `{".": {}}`; `decode` and `encode` convert.)
+
+Source: sigs.k8s.io/structured-merge-diff (fieldpath.Set, typed.ToFieldSet, typed.Compare,
+typed.RemoveItems); the format is meta/v1 FieldsV1.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
+
+from hypercobalt.apiserver.schema import UNTYPED, Node
+from hypercobalt.apiserver.status import JSON
+from hypercobalt.apiserver.validation import list_key
+
+HERE = "."
+Fields: TypeAlias = "dict[str, Fields]"
+
+
+def decode(wire: JSON) -> Fields:
+    """FieldsV1 as a set; anything malformed raises ValueError."""
+    if not isinstance(wire, dict):
+        raise ValueError("fieldsV1 must be an object")
+    found: Fields = {}
+    for name, below in wire.items():
+        if name == HERE:
+            found[HERE] = {}
+        elif name[:2] not in ("f:", "k:", "v:", "i:"):
+            raise ValueError(f"invalid path element {name!r}")
+        else:
+            found[name] = decode(below) if below else {HERE: {}}
+    return found
+
+
+def encode(fields: Fields) -> dict[str, JSON]:
+    """A set as FieldsV1."""
+    return {
+        name: {} if name == HERE or below.keys() == {HERE} else encode(below)
+        for name, below in sorted(fields.items())
+    }
+
+
+def union(a: Fields, b: Fields) -> Fields:
+    merged = dict(a)
+    for name, below in b.items():
+        merged[name] = union(merged[name], below) if name in merged else below
+    return merged
+
+
+def intersection(a: Fields, b: Fields) -> Fields:
+    shared: Fields = {}
+    for name, below in a.items():
+        if name not in b:
+            continue
+        if name == HERE:
+            shared[HERE] = {}
+        elif common := intersection(below, b[name]):
+            shared[name] = common
+    return shared
+
+
+def difference(a: Fields, b: Fields) -> Fields:
+    left: Fields = {}
+    for name, below in a.items():
+        if name not in b:
+            left[name] = below
+        elif name != HERE and (rest := difference(below, b[name])):
+            left[name] = rest
+    return left
+
+
+def without_subtree(fields: Fields, path: tuple[str, ...]) -> Fields:
+    """The set without the place at `path` and everything below it."""
+    head, *rest = path
+    if head not in fields:
+        return fields
+    left = {name: below for name, below in fields.items() if name != head}
+    if rest and (below := without_subtree(fields[head], tuple(rest))):
+        left[head] = below
+    return left
+
+
+def with_named_parents(node: Node, fields: Fields) -> Fields:
+    """The set, with every declared field that holds a member made a member too."""
+    grown: Fields = {}
+    for name, below in fields.items():
+        if name == HERE:
+            grown[HERE] = {}
+            continue
+        inner = with_named_parents(_step(node, name), below)
+        if name.startswith("f:") and name[2:] in node.fields:
+            inner[HERE] = {}
+        grown[name] = inner
+    return grown
+
+
+def _step(node: Node, element: str) -> Node:
+    if element.startswith("f:"):
+        return node.child(element[2:]) or UNTYPED
+    return node.items or UNTYPED
+
+
+def paths(fields: Fields, prefix: str = "") -> Iterator[str]:
+    """Each member as Kubernetes prints it: `.spec.containers[name="a"].image`."""
+    for name, below in sorted(fields.items()):
+        if name == HERE:
+            yield prefix
+            continue
+        yield from paths(below, prefix + _printed(name))
+
+
+def _printed(element: str) -> str:
+    kind, rest = element[:2], element[2:]
+    if kind == "f:":
+        return f".{rest}"
+    if kind == "k:":
+        keys: dict[str, JSON] = msgspec.json.decode(rest)
+        listed = ",".join(
+            f"{name}={msgspec.json.encode(value).decode()}" for name, value in keys.items()
+        )
+        return f"[{listed}]"
+    return f"[{'=' if kind == 'v:' else ''}{rest}]"
+
+
+# -- values ------------------------------------------------------------------------------------
+
+
+def is_atomic(node: Node, value: JSON) -> bool:
+    """Whether the value is owned as a whole."""
+    if isinstance(value, dict):
+        return node.map_type == "atomic"
+    if isinstance(value, list):
+        return node.list_type == "atomic"
+    return True
+
+
+def elements(node: Node, value: JSON) -> dict[str, tuple[Node, JSON]]:
+    """The path elements directly below a granular map or list, with their schema and value."""
+    found: dict[str, tuple[Node, JSON]] = {}
+    if isinstance(value, dict):
+        for name, item in value.items():
+            found[f"f:{name}"] = (node.child(name) or UNTYPED, item)
+    elif isinstance(value, list):
+        for item in value:
+            found.setdefault(element_of(node, item), (node.items or UNTYPED, item))
+    return found
+
+
+def element_of(node: Node, item: JSON) -> str:
+    """The path element of an item of a list of type map or set."""
+    if node.list_type == "map":
+        keys = list_key(node, item) or {}
+        return "k:" + msgspec.json.encode(keys, order="sorted").decode()
+    return "v:" + msgspec.json.encode(item, order="sorted").decode()
+
+
+def fields_of(node: Node, value: JSON) -> Fields:
+    """The fields that an applied configuration names (ToFieldSet)."""
+    found: Fields = {}
+    for name, (below, item) in elements(node, value).items():
+        if is_atomic(below, item):
+            inner: Fields = {HERE: {}}
+        else:
+            inner = fields_of(below, item)
+            free_key = name[:2] != "f:" or name[2:] not in node.fields
+            if not item or free_key:
+                inner = {HERE: {}, **inner}
+        if inner:
+            found[name] = inner
+    return found
+
+
+@dataclass(slots=True)
+class Comparison:
+    """How one value differs from another, place by place."""
+
+    added: Fields = field(default_factory=dict)
+    modified: Fields = field(default_factory=dict)
+    removed: Fields = field(default_factory=dict)
+
+    def same(self) -> bool:
+        return not (self.added or self.modified or self.removed)
+
+
+_ABSENT = object()
+
+
+def compare(node: Node, old: JSON, new: JSON) -> Comparison:
+    """What `new` adds, changes and removes, compared with `old` (typed.Compare)."""
+    result = Comparison()
+    olds, news = elements(node, old), elements(node, new)
+    for name in olds.keys() | news.keys():
+        below = (olds.get(name) or news[name])[0]
+        before = olds[name][1] if name in olds else _ABSENT
+        after = news[name][1] if name in news else _ABSENT
+        _compare_at(below, name, before, after, result)
+    return result
+
+
+def _compare_at(
+    node: Node, name: str, old: JSON | object, new: JSON | object, into: Comparison
+) -> None:
+    if old is not _ABSENT and new is not _ABSENT and old == new and type(old) is type(new):
+        return
+    inner = Comparison()
+    if not (_leaf(node, old) and _leaf(node, new)):
+        inner = compare(node, _below(node, old), _below(node, new))
+        if old is _ABSENT:
+            inner.added = {HERE: {}, **inner.added}
+        elif new is _ABSENT:
+            inner.removed = {HERE: {}, **inner.removed}
+    elif old is _ABSENT:
+        inner.added = {HERE: {}}
+    elif new is _ABSENT:
+        inner.removed = {HERE: {}}
+    else:
+        inner.modified = {HERE: {}}
+    for kind in ("added", "modified", "removed"):
+        found: Fields = getattr(inner, kind)
+        if found:
+            getattr(into, kind)[name] = found
+
+
+def _leaf(node: Node, value: JSON | object) -> bool:
+    return not isinstance(value, (dict, list)) or not value or is_atomic(node, value)
+
+
+def _below(node: Node, value: JSON | object) -> JSON:
+    if isinstance(value, (dict, list)) and not is_atomic(node, value):
+        return value
+    return None
+
+
+def merge(node: Node, live: JSON, config: JSON) -> JSON:
+    """`live` with `config` applied over it: granular where the schema says so (typed.Merge)."""
+    if isinstance(config, dict) and isinstance(live, dict) and not is_atomic(node, config):
+        merged = dict(live)
+        for name, item in config.items():
+            below = node.child(name)
+            known = below is not None and name in live
+            merged[name] = merge(below, live[name], item) if known and below else item
+        return merged
+    if isinstance(config, list) and isinstance(live, list) and not is_atomic(node, config):
+        return _merge_lists(node, live, config)
+    if config is None and isinstance(live, (dict, list)) and not is_atomic(node, live):
+        return live
+    return config
+
+
+def _merge_lists(node: Node, live: list[JSON], config: list[JSON]) -> list[JSON]:
+    """Applied items in their order; items only in `live` keep their place among the shared ones."""
+    below = node.items or UNTYPED
+    lives = {element_of(node, item): item for item in live}
+    configs = {element_of(node, item): item for item in config}
+    out: list[JSON] = []
+    waiting = deque(lives)
+    for name, item in configs.items():
+        if name in waiting:
+            while (ahead := waiting.popleft()) != name:
+                if ahead not in configs:
+                    out.append(lives[ahead])
+        while waiting and name not in lives and waiting[0] not in configs:
+            out.append(lives[waiting.popleft()])
+        out.append(merge(below, lives[name], item) if name in lives else item)
+    out.extend(lives[name] for name in waiting if name not in configs)
+    return out
+
+
+def remove(node: Node, value: JSON, fields: Fields) -> JSON:
+    """`value` without the members of `fields`, each with all below it (typed.RemoveItems)."""
+    if isinstance(value, dict) and not is_atomic(node, value):
+        kept: dict[str, JSON] = {}
+        for name, item in value.items():
+            below = fields.get(f"f:{name}")
+            if below is None:
+                kept[name] = item
+            elif HERE not in below:
+                kept[name] = remove(_step(node, f"f:{name}"), item, below)
+        return kept
+    if isinstance(value, list) and not is_atomic(node, value):
+        items: list[JSON] = []
+        for item in value:
+            element = element_of(node, item)
+            below = fields.get(element)
+            if below is None:
+                items.append(item)
+            elif HERE not in below:
+                items.append(remove(_step(node, element), item, below))
+        return items
+    return value

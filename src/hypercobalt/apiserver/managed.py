@@ -1,0 +1,308 @@
+"""managedFields: who owns which field, kept through updates and server-side apply.
+
+An update takes the fields it changes from whoever had them. An apply owns exactly what it names:
+what it named before and names no more is removed, unless somebody else owns it too; what somebody
+else owns with another value is a conflict, unless forced.
+
+Source: structured-merge-diff merge/update.go; k8s.io/apiserver
+pkg/endpoints/handlers/fieldmanager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from hypercobalt.apiserver import fieldset, status
+from hypercobalt.apiserver.fieldset import HERE, Fields
+from hypercobalt.apiserver.schema import Node, skeleton
+from hypercobalt.apiserver.status import JSON, Cause, JSONObject
+
+Operation = Literal["Apply", "Update"]
+
+_OPERATIONS: dict[str, Operation] = {"Apply": "Apply", "Update": "Update"}
+
+# Nobody owns what identifies an object or what the server sets (fieldmanager/stripmeta.go).
+_STRIPPED: Fields = {
+    "f:apiVersion": {HERE: {}},
+    "f:kind": {HERE: {}},
+    "f:metadata": {
+        HERE: {},
+        **{
+            f"f:{name}": {HERE: {}}
+            for name in (
+                "name",
+                "namespace",
+                "creationTimestamp",
+                "selfLink",
+                "uid",
+                "clusterName",
+                "generation",
+                "managedFields",
+                "resourceVersion",
+            )
+        },
+    },
+}
+
+
+class Manager(NamedTuple):
+    name: str
+    operation: Operation
+    api_version: str
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The fields of one manager; for Apply the version is that of the last apply."""
+
+    manager: Manager
+    fields: Fields
+    time: str
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        name, operation, version, subresource = self.manager
+        return name, operation, "" if operation == "Apply" else version, subresource
+
+
+Owners = dict[tuple[str, str, str, str], Owned]
+
+
+def read(meta: JSONObject) -> Owners | None:
+    """The owners in an object's metadata; None when the entries are malformed."""
+    entries = meta.get("managedFields") or []
+    if not isinstance(entries, list):
+        return None
+    owners: Owners = {}
+    try:
+        for entry in entries:
+            owned = _read_entry(entry)
+            owners[owned.identity] = owned
+    except ValueError:
+        return None
+    return owners
+
+
+def _read_entry(entry: JSON) -> Owned:
+    if not isinstance(entry, dict) or entry.get("fieldsType", "FieldsV1") != "FieldsV1":
+        raise ValueError("not a FieldsV1 entry")
+    operation = _OPERATIONS.get(str(entry.get("operation")))
+    if operation is None:
+        raise ValueError("operation must be Apply or Update")
+    texts = [str(entry.get(name, "")) for name in ("manager", "apiVersion", "subresource", "time")]
+    name, version, subresource, time = texts
+    fields = fieldset.decode(entry.get("fieldsV1") or {})
+    return Owned(Manager(name, operation, version, subresource), fields, time)
+
+
+def write(meta: JSONObject, owners: Owners) -> None:
+    """Put the owners into an object's metadata, in Kubernetes' order."""
+    ordered = sorted(owners.values(), key=lambda o: (o.manager.operation, o.time, *o.manager))
+    if ordered:
+        meta["managedFields"] = [_entry(owned) for owned in ordered]
+    else:
+        meta.pop("managedFields", None)
+
+
+def _entry(owned: Owned) -> JSONObject:
+    entry: JSONObject = {
+        "manager": owned.manager.name,
+        "operation": owned.manager.operation,
+        "apiVersion": owned.manager.api_version,
+        "time": owned.time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fieldset.encode(owned.fields),
+    }
+    if owned.manager.subresource:
+        entry["subresource"] = owned.manager.subresource
+    return entry
+
+
+def is_reset(meta: JSONObject) -> bool:
+    """`managedFields: []` or `[{}]` is how a client asks to forget all owners."""
+    entries = meta.get("managedFields")
+    return entries == [] or entries == [{}]
+
+
+# -- update ------------------------------------------------------------------------------------
+
+
+def track_update(
+    node: Node, live: JSONObject | None, new: JSONObject, manager: Manager, now: str
+) -> None:
+    """Set `new`'s managedFields after `manager` wrote it over `live` (None on create)."""
+    meta = _meta(new)
+    if live is not None and not _meta(live).get("managedFields") and not meta.get("managedFields"):
+        return  # its owners were reset on purpose; the next apply starts anew
+    if live is not None and is_reset(meta):
+        write(meta, {})
+        return
+    owners = _claimed(live, new, manager)
+    comparison = fieldset.compare(node, skeleton(node) if live is None else _json(live), new)
+    changed = fieldset.union(comparison.added, comparison.modified)
+    _take(owners, _identity(manager), changed, comparison.removed)
+    mine = owners.get(_identity(manager))
+    before = mine.fields if mine else {}
+    after = fieldset.union(fieldset.difference(before, comparison.removed), changed)
+    _set(owners, manager, fieldset.difference(after, _STRIPPED), now)
+    write(meta, owners)
+
+
+def _claimed(live: JSONObject | None, new: JSONObject, manager: Manager) -> Owners:
+    """The owners to start from: what the client sent, where it may change them."""
+    if not manager.subresource and _meta(new).get("managedFields"):
+        sent = read(_meta(new))
+        if sent is not None:
+            return sent
+    return (read(_meta(live)) or {}) if live is not None else {}
+
+
+def _take(
+    owners: Owners, taker: tuple[str, str, str, str], changed: Fields, removed: Fields
+) -> None:
+    for identity, owned in list(owners.items()):
+        if identity == taker:
+            continue
+        left = fieldset.difference(fieldset.difference(owned.fields, changed), removed)
+        if not left:
+            del owners[identity]
+        elif left != owned.fields:
+            owners[identity] = replace(owned, fields=left)
+
+
+def _set(owners: Owners, manager: Manager, fields: Fields, now: str) -> None:
+    identity = _identity(manager)
+    before = owners.pop(identity, None)
+    if not fields:
+        return
+    same = before is not None and before.fields == fields and before.manager == manager
+    owners[identity] = Owned(manager, fields, before.time if before and same else now)
+
+
+def _identity(manager: Manager) -> tuple[str, str, str, str]:
+    return Owned(manager, {}, "").identity
+
+
+# -- apply -------------------------------------------------------------------------------------
+
+
+def apply(
+    node: Node,
+    live: JSONObject | None,
+    config: JSONObject,
+    manager: Manager,
+    now: str,
+    *,
+    force: bool,
+    reset: Iterable[str] = (),
+) -> JSONObject:
+    """The object after `manager` applied `config`, its managedFields set.
+
+    Args:
+        node: schema of the kind.
+        live: the stored object; None when there is none.
+        config: what the client applies, pruned but not defaulted.
+        manager: who applies.
+        now: RFC 3339 time of this request.
+        force: take fields from other managers instead of refusing.
+        reset: top-level fields that this endpoint never writes; they are not owned.
+
+    Raises:
+        StatusError: 409 with every conflicting field, when not forced.
+    """
+    owners = _owners_before_apply(node, live, manager)
+    mine = fieldset.difference(fieldset.fields_of(node, config), _STRIPPED)
+    for name in reset:
+        mine = fieldset.without_subtree(mine, (f"f:{name}",))
+    last = owners.get(_identity(manager))
+    base: JSONObject = live if live is not None else {}
+    merged = _object(fieldset.merge(node, base, config))
+    _set(owners, manager, mine, now)
+    if last is not None:
+        merged = _object(fieldset.remove(node, merged, _abandoned(node, last.fields, owners)))
+    comparison = fieldset.compare(node, base, merged)
+    changed = fieldset.union(comparison.added, comparison.modified)
+    if not force:
+        _refuse_conflicts(owners, _identity(manager), changed)
+    _take(owners, _identity(manager), changed, comparison.removed)
+    meta = dict(_meta(merged))
+    merged["metadata"] = meta
+    write(meta, owners)
+    return merged
+
+
+def _owners_before_apply(node: Node, live: JSONObject | None, manager: Manager) -> Owners:
+    if live is None:
+        return {}
+    owners = read(_meta(live)) or {}
+    if owners:
+        return owners
+    fields = fieldset.difference(fieldset.fields_of(node, live), _STRIPPED)
+    first = Manager("before-first-apply", "Update", manager.api_version)
+    created = _meta(live).get("creationTimestamp")
+    return {_identity(first): Owned(first, fields, str(created or ""))} if fields else {}
+
+
+def _abandoned(node: Node, last: Fields, owners: Owners) -> Fields:
+    """What the last apply named and now nobody owns."""
+    owned: Fields = {}
+    for entry in owners.values():
+        owned = fieldset.union(owned, entry.fields)
+    return fieldset.difference(
+        fieldset.with_named_parents(node, last), fieldset.with_named_parents(node, owned)
+    )
+
+
+def _refuse_conflicts(owners: Owners, applier: tuple[str, str, str, str], changed: Fields) -> None:
+    causes: list[Cause] = []
+    grouped: dict[str, list[str]] = {}
+    for identity, owned in sorted(owners.items()):
+        if identity == applier:
+            continue
+        for path in fieldset.paths(fieldset.intersection(owned.fields, changed)):
+            label = _label(owned.manager, owned.time)
+            causes.append(Cause(path, "FieldManagerConflict", f"conflict with {label}"))
+            grouped.setdefault(label, []).append(path)
+    if causes:
+        raise status.apply_conflict(causes, _conflict_message(grouped, len(causes)))
+
+
+def _label(manager: Manager, time: str) -> str:
+    """Source: fieldmanager/internal/conflict.go, printManager."""
+    text = f'"{manager.name}"'
+    if manager.subresource:
+        text += f' with subresource "{manager.subresource}"'
+    if manager.operation == "Update":
+        text += f" using {manager.api_version}"
+        if time:
+            text += f" at {time}"
+    return text
+
+
+def _conflict_message(grouped: dict[str, list[str]], count: int) -> str:
+    if count == 1:
+        label, (path,) = next(iter(grouped.items()))
+        return f"Apply failed with 1 conflict: conflict with {label}: {path}"
+    lines = [
+        f"conflicts with {label}:\n" + "\n".join(f"- {path}" for path in found)
+        for label, found in grouped.items()
+    ]
+    return f"Apply failed with {count} conflicts: " + "\n".join(lines)
+
+
+def _meta(obj: JSONObject) -> JSONObject:
+    meta = obj.get("metadata")
+    return meta if isinstance(meta, dict) else {}
+
+
+def _object(value: JSON) -> JSONObject:
+    if not isinstance(value, dict):
+        raise TypeError("an object merged with an object is an object")
+    return value
+
+
+def _json(value: JSONObject) -> JSON:
+    return value

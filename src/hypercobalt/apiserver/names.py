@@ -1,0 +1,171 @@
+r"""The rules for names, labels and annotations, and metadata as a whole.
+
+Source: apimachinery pkg/util/validation/validation.go and pkg/api/validation/objectmeta.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject
+
+MAX_ANNOTATIONS = 256 * 1024  # bytes, keys and values together
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_DNS_1035 = r"[a-z]([-a-z0-9]*[a-z0-9])?"
+
+_SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for "
+    rf"validation is '{_SUBDOMAIN}')"
+)
+_LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
+    "start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for "
+    f"validation is '{_LABEL}')"
+)
+_DNS_1035_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+    "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', "
+    f"regex used for validation is '{_DNS_1035}')"
+)
+_QUALIFIED_TEXT = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
+    f"validation is '{_QUALIFIED}')"
+)
+_VALUE_PATTERN = r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
+_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or "
+    f"'12345', regex used for validation is '{_VALUE_PATTERN}')"
+)
+
+NameRule = Callable[[str], list[str]]
+
+
+def _too_long(value: str, limit: int) -> list[str]:
+    return [f"must be no more than {limit} bytes"] if len(value.encode()) > limit else []
+
+
+def _rule(pattern: str, limit: int, text: str) -> NameRule:
+    compiled = re.compile(pattern, re.ASCII)
+
+    def errors(value: str) -> list[str]:
+        bad = [] if compiled.fullmatch(value) else [text]
+        return _too_long(value, limit) + bad
+
+    return errors
+
+
+subdomain_errors = _rule(_SUBDOMAIN, 253, _SUBDOMAIN_TEXT)
+label_errors = _rule(_LABEL, 63, _LABEL_TEXT)
+dns_1035_errors = _rule(_DNS_1035, 63, _DNS_1035_TEXT)
+
+
+def path_segment_errors(value: str) -> list[str]:
+    """Names that may hold anything but what a URL path cannot (RBAC)."""
+    if value in (".", ".."):
+        return [f"may not be '{value}'"]
+    return [f"may not contain '{part}'" for part in ("/", "%") if part in value]
+
+
+def label_key_errors(key: str) -> list[str]:
+    """What is wrong with a label or annotation key (a qualified name)."""
+    prefix, slash, name = key.rpartition("/")
+    errors: list[str] = []
+    if key.count("/") > 1:
+        return [
+            f"a qualified name {_QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/' "
+            "(e.g. 'example.com/MyName')"
+        ]
+    if slash and not prefix:
+        errors.append("prefix part must be non-empty")
+    elif slash:
+        errors += [f"prefix part {text}" for text in subdomain_errors(prefix)]
+    if not name:
+        errors.append("name part must be non-empty")
+    else:
+        errors += [f"name part {text}" for text in _too_long(name, 63)]
+    if not re.fullmatch(_QUALIFIED, name, re.ASCII):
+        errors.append(f"name part {_QUALIFIED_TEXT}")
+    return errors
+
+
+def label_value_errors(value: str) -> list[str]:
+    bad = [] if re.fullmatch(_VALUE_PATTERN, value, re.ASCII) else [_VALUE_TEXT]
+    return _too_long(value, 63) + bad
+
+
+def check_metadata(meta: JSONObject, name_rule: NameRule) -> list[Cause]:
+    """Every error in an object's metadata.
+
+    Args:
+        meta: the metadata, its types already checked.
+        name_rule: the rule for names of this kind.
+    """
+    causes: list[Cause] = []
+    name = str(meta.get("name") or "")
+    if not name:
+        causes.append(FieldErrors.required("metadata.name", "name or generateName is required"))
+    causes += [FieldErrors.invalid("metadata.name", name, text) for text in name_rule(name) if name]
+    causes += _check_labels(meta)
+    causes += _check_annotations(meta)
+    causes += _check_owners(meta.get("ownerReferences"))
+    finalizers = meta.get("finalizers")
+    for index, finalizer in enumerate(finalizers if isinstance(finalizers, list) else []):
+        path = f"metadata.finalizers[{index}]"
+        errors = label_key_errors(str(finalizer))
+        causes += [FieldErrors.invalid(path, finalizer, text) for text in errors]
+    return causes
+
+
+def _check_labels(meta: JSONObject) -> list[Cause]:
+    causes: list[Cause] = []
+    labels = meta.get("labels")
+    for key, value in (labels if isinstance(labels, dict) else {}).items():
+        for text in label_key_errors(key):
+            causes.append(FieldErrors.invalid("metadata.labels", key, text))
+        for text in label_value_errors(str(value)):
+            causes.append(FieldErrors.invalid("metadata.labels", value, text))
+    return causes
+
+
+def _check_annotations(meta: JSONObject) -> list[Cause]:
+    causes: list[Cause] = []
+    annotations = meta.get("annotations")
+    total = 0
+    for key, value in (annotations if isinstance(annotations, dict) else {}).items():
+        total += len(key.encode()) + len(str(value).encode())
+        for text in label_key_errors(key.lower()):
+            causes.append(FieldErrors.invalid("metadata.annotations", key, text))
+    if total > MAX_ANNOTATIONS:
+        causes.append(FieldErrors.too_long("metadata.annotations", MAX_ANNOTATIONS))
+    return causes
+
+
+def _check_owners(owners: JSON) -> list[Cause]:
+    causes: list[Cause] = []
+    controllers: list[str] = []
+    for index, owner in enumerate(owners if isinstance(owners, list) else []):
+        if not isinstance(owner, dict):
+            continue
+        path = f"metadata.ownerReferences[{index}]"
+        shown = f"{path}.apiVersion"
+        if not owner.get("apiVersion"):
+            causes.append(FieldErrors.invalid(shown, "", "version must not be empty"))
+        for name in ("kind", "name", "uid"):
+            if not owner.get(name):
+                causes.append(FieldErrors.invalid(f"{path}.{name}", "", "must not be empty"))
+        if owner.get("controller") is True:
+            controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
+    if len(controllers) > 1:
+        text = (
+            "Only one reference can have Controller set to true. Found "
+            f'"true" in references for {controllers[0]} and {controllers[1]}'
+        )
+        causes.append(FieldErrors.invalid("metadata.ownerReferences", None, text))
+    return causes

@@ -1,0 +1,178 @@
+"""The three patch types that change an object without owning fields.
+
+Source: RFC 6902 (JSON patch, by the jsonpatch library), RFC 7386 (merge patch), and Kubernetes'
+strategic merge patch (apimachinery pkg/util/strategicpatch), for built-in kinds only.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import cast
+
+import jsonpatch
+import jsonpointer
+
+from hypercobalt.apiserver.schema import UNTYPED, Node
+from hypercobalt.apiserver.status import (
+    JSON,
+    JSONObject,
+    StatusError,
+    bad_request,
+)
+
+MAX_OPERATIONS = 10_000  # as kube-apiserver
+
+
+def json_patch(obj: JSONObject, patch: JSON) -> JSONObject:
+    """Apply a JSON patch.
+
+    Raises:
+        StatusError: 400 for a malformed patch; 422 when a path does not exist or a test fails.
+    """
+    if not isinstance(patch, list):
+        raise bad_request("error decoding patch: json: a JSON patch is a list of operations")
+    if len(patch) > MAX_OPERATIONS:
+        message = (
+            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
+        )
+        raise StatusError(413, "RequestEntityTooLarge", message)
+    operations = [operation for operation in patch if isinstance(operation, dict)]
+    if len(operations) != len(patch):
+        raise bad_request("error decoding patch: json: each operation of a JSON patch is an object")
+    try:
+        changed = jsonpatch.JsonPatch(operations).apply(obj)
+    except jsonpatch.InvalidJsonPatch as error:
+        raise bad_request(f"error decoding patch: {error}") from error
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as error:
+        reason = "the server rejected our request due to an error in our request"
+        raise StatusError(422, "Invalid", reason, details={}) from error
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+        raise bad_request(f"error decoding patch: {error}") from error
+    if not isinstance(changed, dict):
+        raise bad_request("error applying patch: the result is not an object")
+    return cast("JSONObject", changed)
+
+
+def merge_patch(target: JSON, patch: JSON) -> JSON:
+    """RFC 7386: null removes, objects merge, everything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    merged: dict[str, JSON] = dict(target) if isinstance(target, dict) else {}
+    for name, item in patch.items():
+        if item is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge_patch(merged.get(name), item)
+    return merged
+
+
+# -- strategic merge ---------------------------------------------------------------------------
+
+_DIRECTIVE = "$patch"
+_DELETE_FROM = "$deleteFromPrimitiveList/"
+_ORDER = "$setElementOrder/"
+_RETAIN = "$retainKeys"
+
+
+def strategic_merge(node: Node, target: JSONObject, patch: JSONObject) -> JSONObject:
+    """Apply a strategic merge patch; lists merge by key where the schema names one.
+
+    Raises:
+        StatusError: 400 for a bad directive or an item without its merge key.
+    """
+    return _merge_map(node, copy.deepcopy(target), patch)
+
+
+def _merge_map(node: Node, target: JSONObject, patch: JSONObject) -> JSONObject:
+    directive = patch.get(_DIRECTIVE)
+    if directive == "replace":
+        return {name: item for name, item in patch.items() if name != _DIRECTIVE}
+    if directive == "delete":
+        return {}
+    if directive not in (None, "merge"):
+        raise bad_request(f"Unknown patch type found: {directive}")
+    retain = patch.get(_RETAIN)
+    if isinstance(retain, list):
+        target = {name: item for name, item in target.items() if name in retain}
+    for name, item in patch.items():
+        if name in (_DIRECTIVE, _RETAIN) or name.startswith(_ORDER):
+            continue
+        if name.startswith(_DELETE_FROM):
+            field = name.removeprefix(_DELETE_FROM)
+            held = target.get(field)
+            if isinstance(held, list) and isinstance(item, list):
+                target[field] = [value for value in held if value not in item]
+            continue
+        _merge_entry(node.child(name) or UNTYPED, target, name, item)
+    for name, order in patch.items():
+        if name.startswith(_ORDER) and isinstance(order, list):
+            field = name.removeprefix(_ORDER)
+            held = target.get(field)
+            if isinstance(held, list):
+                key = (node.child(field) or UNTYPED).patch_key
+                target[field] = _ordered(held, order, key)
+    return target
+
+
+def _merge_entry(node: Node, target: JSONObject, name: str, item: JSON) -> None:
+    held = target.get(name)
+    if item is None:
+        target.pop(name, None)
+    elif isinstance(item, dict):
+        if "replace" in node.patch_strategy.split(","):
+            target[name] = item
+        else:
+            target[name] = _merge_map(node, held if isinstance(held, dict) else {}, item)
+    elif isinstance(item, list) and "merge" in node.patch_strategy.split(","):
+        target[name] = _merge_list(node, held if isinstance(held, list) else [], item)
+    else:
+        target[name] = item
+
+
+def _merge_list(node: Node, target: list[JSON], patch: list[JSON]) -> list[JSON]:
+    if any(isinstance(item, dict) and item == {_DIRECTIVE: "replace"} for item in patch):
+        return [item for item in patch if item != {_DIRECTIVE: "replace"}]
+    if not node.patch_key:
+        return target + [item for item in patch if item not in target]
+    key = node.patch_key
+    merged = list(target)
+    for item in patch:
+        if not isinstance(item, dict):
+            raise bad_request("invalid patch: a list with a merge key holds objects only")
+        if key not in item:
+            raise bad_request(f"map: {item} does not contain declared merge key: {key}")
+        _merge_item(node, merged, key, item)
+    return merged
+
+
+def _merge_item(node: Node, merged: list[JSON], key: str, item: JSONObject) -> None:
+    index = next(
+        (
+            i
+            for i, held in enumerate(merged)
+            if isinstance(held, dict) and held.get(key) == item[key]
+        ),
+        None,
+    )
+    if item.get(_DIRECTIVE) == "delete":
+        if index is not None:
+            del merged[index]
+        return
+    held = merged[index] if index is not None else {}
+    result = _merge_map(node.items or UNTYPED, held if isinstance(held, dict) else {}, item)
+    if index is None:
+        merged.append(result)
+    else:
+        merged[index] = result
+
+
+def _ordered(items: list[JSON], order: list[JSON], key: str) -> list[JSON]:
+    """Items named in the order come in that order; the others keep their place around them."""
+
+    def mark(item: JSON) -> JSON:
+        return item.get(key) if isinstance(item, dict) and key else item
+
+    wanted = [mark(item) for item in order]
+    named = sorted((i for i in items if mark(i) in wanted), key=lambda i: wanted.index(mark(i)))
+    rest = iter(named)
+    return [next(rest) if mark(item) in wanted else item for item in items]

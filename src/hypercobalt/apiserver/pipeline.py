@@ -1,0 +1,186 @@
+"""The stages of a request, in order:
+
+    authenticate → describe (discovery, health) → take the path apart → find the resource →
+    (authorize: everybody who is somebody may do everything) → read or write → answer
+
+Every refusal is a Status. Nothing a client sends ends the process.
+"""  # noqa: D400, D415  # the summary is the list
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import structlog
+
+from hypercobalt.apiserver import status
+from hypercobalt.apiserver.admission import Context
+from hypercobalt.apiserver.discovery import Discovery
+from hypercobalt.apiserver.reading import Reader, Renderer, select
+from hypercobalt.apiserver.request import (
+    Request,
+    Response,
+    Stream,
+    Target,
+    decode_body,
+    delete_options,
+    error_response,
+    parse_path,
+)
+from hypercobalt.apiserver.resources import Registry, Resource
+from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
+from hypercobalt.apiserver.store import OutOfSpaceError, Store, StoreError
+from hypercobalt.apiserver.writing import Writer
+
+log = structlog.get_logger(__name__)
+
+OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")  # need no credentials
+REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
+ANONYMOUS = "system:anonymous"
+
+
+class Api:
+    """Answers requests; knows nothing of sockets."""
+
+    def __init__(self, store: Store, registry: Registry, reader: Reader, writer: Writer) -> None:
+        self._store, self._registry = store, registry
+        self._reader, self._writer = reader, writer
+        self._discovery = Discovery(registry)
+
+    async def handle(self, request: Request) -> Response | Stream:
+        """The answer to a request, whatever it is."""
+        try:
+            return await self._route(request)
+        except StatusError as error:
+            return error_response(error)
+        except OutOfSpaceError as error:
+            return error_response(status.out_of_space(str(error)))
+        except StoreError as error:
+            log.error("write_failed", path=request.path, reason=str(error))
+            return error_response(status.internal(str(error)))
+
+    async def _route(self, request: Request) -> Response | Stream:
+        if request.path in OPEN_PATHS or request.path.startswith(("/livez/", "/readyz/")):
+            return self._health(request)
+        if request.user.name == ANONYMOUS:
+            raise status.unauthorized()
+        if request.method == "GET":
+            described = self._discovery.answer(request)
+            if described is not None:
+                return described
+        target = parse_path(request.path)
+        if target is None:
+            raise status.no_such_path()
+        resource = self._registry.find(target.group, target.version, target.resource)
+        if resource is None:
+            raise status.no_such_path()
+        if resource.deprecation:
+            request.warnings.append(resource.deprecation)
+        if target.group in REVIEWS:
+            return self._review(resource, request)
+        return await self._dispatch(resource, target, request)
+
+    async def _dispatch(
+        self, resource: Resource, target: Target, request: Request
+    ) -> Response | Stream:
+        if target.subresource:
+            self._check_subresource(resource, target)
+        if resource.namespaced != bool(target.namespace):
+            across = resource.namespaced and request.method == "GET" and not target.name
+            if not across:
+                raise status.no_such_path() if target.namespace else status.method_not_allowed()
+        match request.method, bool(target.name):
+            case "GET", True if request.flag("watch"):
+                return self._reader.watch(resource, target, request)
+            case "GET", True:
+                return self._reader.get(resource, target, request)
+            case "GET", False if request.flag("watch"):
+                return self._reader.watch(resource, target, request)
+            case "GET", False:
+                return self._reader.list_objects(resource, target, request)
+            case "POST", False:
+                return await self._writer.create(resource, target, request)
+            case "PUT", True:
+                return await self._writer.update(resource, target, request)
+            case "PATCH", True:
+                return await self._writer.patch(resource, target, request)
+            case "DELETE", True if not target.subresource:
+                return await self._writer.delete(resource, target, request)
+            case "DELETE", False if "deletecollection" in resource.verbs:
+                return await self._delete_collection(resource, target, request)
+            case _:
+                raise status.method_not_allowed()
+
+    def _check_subresource(self, resource: Resource, target: Target) -> None:
+        if target.subresource in resource.subresources:
+            return
+        if resource.custom:
+            raise status.no_such_path()
+        what = f"the subresource {resource.names.plural}/{target.subresource}"
+        raise status.unsupported(what)
+
+    async def _delete_collection(
+        self, resource: Resource, target: Target, request: Request
+    ) -> Response:
+        renderer = Renderer(resource, request)
+        options = delete_options(request)
+        selection = select(resource, target, request)
+        keys = [
+            key
+            for key, stored in self._store.scan(resource.stored, selection.namespace)
+            if (selection.name is None or key.name == selection.name)
+            and selection.matches(key, stored.data)
+        ]
+        context = Context(resource, request, datetime.now(UTC))
+        done = await self._writer.delete_collection(context, keys, options)
+        meta: JSONObject = {"resourceVersion": str(self._store.revision)}
+        return Response(200, renderer.items(done, meta), renderer.form.media)
+
+    # -- what is answered without the store ----------------------------------------------------
+
+    def _health(self, request: Request) -> Response:
+        if request.path != "/version":
+            return Response(200, b"ok", "text/plain; charset=utf-8")
+        version = self._registry.version
+        major, minor, _ = version.removeprefix("v").split(".")
+        body = {
+            "major": major,
+            "minor": minor,
+            "gitVersion": f"{version}+cobalt",
+            "gitCommit": "",
+            "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": "",
+            "compiler": "cpython",
+            "platform": "linux/amd64",
+        }
+        return Response(200, msgspec.json.encode(body))
+
+    def _review(self, resource: Resource, request: Request) -> Response:
+        """Reviews are computed, not stored. Everybody who is somebody may do everything."""
+        if request.method != "POST":
+            raise status.method_not_allowed()
+        body = decode_body(request)
+        if not isinstance(body, dict):
+            raise status.bad_request(f"a {resource.names.kind} is an object")
+        answers: dict[str, JSONObject] = {
+            "SelfSubjectReview": {"userInfo": request.user.body()},
+            "SelfSubjectAccessReview": {"allowed": True},
+            "SubjectAccessReview": {"allowed": True},
+            "LocalSubjectAccessReview": {"allowed": True},
+            "SelfSubjectRulesReview": {
+                "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+                "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+                "incomplete": False,
+            },
+        }
+        answer = answers.get(resource.names.kind)
+        if answer is None:
+            raise status.unsupported(resource.names.plural)
+        kind: JSON = resource.names.kind
+        shown: JSONObject = {"kind": kind, "apiVersion": resource.api_version, "metadata": {}}
+        for name in ("metadata", "spec"):
+            if name in body:
+                shown[name] = body[name]
+        shown["status"] = answer
+        return Response(201, msgspec.json.encode(shown))

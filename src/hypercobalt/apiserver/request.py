@@ -1,0 +1,324 @@
+"""A request as the pipeline sees it: what it asks for, who asks, and what may come back.
+
+Source: apiserver pkg/endpoints/request/requestinfo.go; the API conventions, "Verbs on Resources".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+import msgspec
+import yaml
+
+from hypercobalt.apiserver import status
+from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
+
+MAX_BODY = 3 * 1024 * 1024  # bytes, as kube-apiserver
+MAX_DEPTH = 200  # nesting of a body; far below what recursion in here could not take
+JSON_TYPE, YAML_TYPE = "application/json", "application/yaml"
+PATCH_TYPES = (
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)
+BODY_TYPES = (JSON_TYPE, YAML_TYPE)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who sent a request."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+
+    def body(self) -> JSONObject:
+        shown: JSONObject = {"username": self.name}
+        if self.uid:
+            shown["uid"] = self.uid
+        if self.groups:
+            shown["groups"] = list(self.groups)
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The resource path of a URL, taken apart."""
+
+    group: str
+    version: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+@dataclass(slots=True)
+class Request:
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]  # lower-case names
+    user: User
+    body: bytes = b""
+    warnings: list[str] = field(default_factory=list)
+
+    def text(self, name: str) -> str:
+        return self.query.get(name, "")
+
+    def flag(self, name: str) -> bool:
+        return self.query.get(name, "").lower() in ("1", "true")
+
+    def number(self, name: str) -> int:
+        """A whole number of the query; 0 when absent.
+
+        Raises:
+            StatusError: 400 when it is not one.
+        """
+        value = self.query.get(name, "")
+        try:
+            return int(value) if value else 0
+        except ValueError:
+            text = f'strconv.ParseInt: parsing "{value}": invalid syntax'
+            raise status.bad_request(text) from None
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether to do everything but the write.
+
+        Raises:
+            StatusError: 422 for any value but All.
+        """
+        value = self.text("dryRun")
+        if value in ("", "All"):
+            return value == "All"
+        cause = status.FieldErrors.not_supported("dryRun", value, ["All"])
+        raise status.invalid("meta.k8s.io", "PatchOptions", "", [cause])
+
+    @property
+    def manager(self) -> str:
+        """The field manager: as named, else the user agent's first word."""
+        agent = self.headers.get("user-agent", "unknown").partition("/")[0]
+        return self.text("fieldManager") or agent or "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    code: int
+    body: bytes
+    content_type: str = JSON_TYPE
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A watch: chunks until the server or the client ends it."""
+
+    chunks: AsyncIterator[bytes]
+    content_type: str = JSON_TYPE
+
+
+def parse_path(path: str) -> Target | None:
+    """Take a resource path apart; None for any other path."""
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    if len(parts) > 2 and parts[0] == "api":
+        group, version, rest = "", parts[1], parts[2:]
+    elif len(parts) > 3 and parts[0] == "apis":
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
+        namespace, rest = rest[1], rest[2:]
+    if not all(rest):
+        return None
+    resource, name, subresource, *_ = [*rest, "", "", ""]
+    if len(rest) > 3:
+        return None
+    return Target(group, version, resource, namespace, name, subresource)
+
+
+# -- bodies ------------------------------------------------------------------------------------
+
+
+def decode_body(request: Request, *, yaml_too: bool = True) -> JSON:
+    """The request's body as JSON values.
+
+    Raises:
+        StatusError: 400 for what does not parse or nests too deeply; 415 for other types.
+    """
+    kind = request.content_type
+    if kind in ("", JSON_TYPE) or kind.endswith("+json"):
+        return decode_json(request.body)
+    if yaml_too and (kind == YAML_TYPE or kind.endswith("+yaml")):
+        return decode_yaml(request.body)
+    raise status.unsupported_media_type(BODY_TYPES)
+
+
+def decode_json(data: bytes) -> JSON:
+    try:
+        value: JSON = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise status.bad_request(
+            f"the object provided is unrecognized (must be of type JSON): {error}"
+        ) from error
+    _check_depth(value)
+    return value
+
+
+def decode_yaml(data: bytes) -> JSON:
+    try:
+        _refuse_aliases(data)
+        loaded = yaml.load(data, Loader=_Loader)  # noqa: S506  # a subclass of CSafeLoader
+        value: JSON = msgspec.json.decode(msgspec.json.encode(loaded))
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError, OverflowError) as error:
+        text = str(error).replace("\n", " ")
+        raise status.bad_request(f"error converting YAML to JSON: {text}") from error
+    _check_depth(value)
+    return value
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML as Kubernetes reads it: times stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _refuse_aliases(data: bytes) -> None:
+    """A few aliases of aliases expand to any size."""
+    if b"*" in data and any(isinstance(e, yaml.AliasEvent) for e in yaml.parse(data, _Loader)):
+        raise yaml.YAMLError("aliases are not supported")
+
+
+def _check_depth(value: JSON) -> None:
+    level: list[JSON] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            below
+            for item in level
+            if isinstance(item, (dict, list))
+            for below in (item.values() if isinstance(item, dict) else item)
+            if isinstance(below, (dict, list))
+        ]
+        if not level:
+            return
+    raise status.bad_request(f"the body nests deeper than {MAX_DEPTH} levels")
+
+
+def duplicate_fields(data: bytes) -> list[str]:
+    """Paths of keys that stand twice in one object of a JSON text."""
+    found: list[str] = []
+
+    def note(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        seen: dict[str, object] = {}
+        for name, value in pairs:
+            if name in seen:
+                found.append(name)
+            seen[name] = value
+        return seen
+
+    json.loads(data, object_pairs_hook=note)
+    return found
+
+
+# -- options -----------------------------------------------------------------------------------
+
+
+class Preconditions(msgspec.Struct):
+    uid: str | None = None
+    resourceVersion: str | None = None  # noqa: N815  # wire name
+
+
+class DeleteOptions(msgspec.Struct):
+    """Source: meta/v1 DeleteOptions."""
+
+    gracePeriodSeconds: int | None = None  # noqa: N815  # wire name
+    preconditions: Preconditions | None = None
+    orphanDependents: bool | None = None  # noqa: N815  # wire name
+    propagationPolicy: str | None = None  # noqa: N815  # wire name
+    dryRun: list[str] = []  # noqa: N815  # wire name
+
+
+def delete_options(request: Request) -> DeleteOptions:
+    """The options of a delete, from its body or else its query.
+
+    Raises:
+        StatusError: 400 for a body that is none; 422 for an unknown policy.
+    """
+    if request.body:
+        value = decode_body(request)
+        try:
+            options = msgspec.convert(value, DeleteOptions)
+        except msgspec.ValidationError as error:
+            raise status.bad_request(f"DeleteOptions cannot be handled: {error}") from error
+    else:
+        grace = (
+            request.number("gracePeriodSeconds") if "gracePeriodSeconds" in request.query else None
+        )
+        options = DeleteOptions(
+            gracePeriodSeconds=grace,
+            propagationPolicy=request.text("propagationPolicy") or None,
+        )
+    if request.dry_run:
+        options.dryRun = ["All"]
+    allowed = ("Foreground", "Background", "Orphan")
+    if options.propagationPolicy not in (None, "", *allowed):
+        shown = options.propagationPolicy
+        listed = ["Background", "Foreground", "Orphan", "nil"]
+        cause = status.FieldErrors.not_supported("propagationPolicy", shown, listed)
+        raise status.invalid("meta.k8s.io", "DeleteOptions", "", [cause])
+    return options
+
+
+# -- what the client accepts -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """One way to show objects: plain, or `as` a Table or PartialObjectMetadata."""
+
+    media: str = JSON_TYPE
+    shown_as: str = ""
+    version: str = ""
+
+
+def accepted(request: Request) -> Accepted:
+    """The first acceptable form that this server can give.
+
+    Raises:
+        StatusError: 406 when there is none.
+    """
+    header = request.headers.get("accept", "") or "*/*"
+    for entry in header.split(","):
+        media, *parameters = [part.strip() for part in entry.split(";")]
+        options = dict(p.partition("=")[::2] for p in parameters)
+        shown_as = options.get("as", "")
+        if shown_as not in ("", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
+            continue
+        if shown_as and options.get("g") != "meta.k8s.io":
+            continue
+        if media in (JSON_TYPE, "application/*", "*/*"):
+            return Accepted(JSON_TYPE, shown_as, options.get("v", ""))
+        if media == YAML_TYPE:
+            return Accepted(YAML_TYPE, shown_as, options.get("v", ""))
+    raise status.not_acceptable([JSON_TYPE, YAML_TYPE])
+
+
+def as_yaml(value: JSON) -> bytes:
+    return yaml.dump(value, Dumper=yaml.CSafeDumper, allow_unicode=True).encode()
+
+
+def error_response(error: StatusError) -> Response:
+    return Response(error.code, msgspec.json.encode(error.body()), headers=error.headers)

@@ -1,0 +1,385 @@
+"""Which kinds are served, and everything the request pipeline asks about one.
+
+Built-in kinds are data taken from a real kube-apiserver (openapi/builtin.json.gz, made by
+scripts/extract-openapi); custom kinds come and go with their CustomResourceDefinitions. Schemas are
+compiled when first used, so an idle server does not hold what nobody asks for.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import gzip
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from importlib import resources as package_files
+
+import msgspec
+
+from hypercobalt.apiserver import tables
+from hypercobalt.apiserver.jsonpath import compile_path
+from hypercobalt.apiserver.schema import PREFIX, UNTYPED, Node, compile_schema
+from hypercobalt.apiserver.status import JSON, JSONObject, Subject
+
+CRD_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    plural: str
+    singular: str
+    kind: str
+    list_kind: str
+    short: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Resource:
+    """One kind in one served version."""
+
+    group: str
+    version: str
+    names: Names
+    namespaced: bool
+    schema: Schema
+    printer: tables.Printer
+    custom: bool = False
+    status: bool = False  # has a status subresource
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: tuple[str, ...] = ()
+    selectable: tuple[str, ...] = ()  # field selectors beyond metadata.name and .namespace
+    stored_as: str = ""  # the store's name of the kind, where two groups serve one
+    storage_version: str = ""
+    deprecation: str | None = None  # text of the Warning header
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.names.plural}.{self.group}" if self.group else self.names.plural
+
+    @property
+    def stored(self) -> str:
+        return self.stored_as or self.qualified
+
+    def subject(self, name: str = "") -> Subject:
+        return Subject(self.group, self.names.plural, name)
+
+    def head(self) -> bytes:
+        """How every stored object of this kind begins."""
+        version = msgspec.json.encode(self.api_version)
+        return b'{"apiVersion":%s,"kind":%s,' % (version, msgspec.json.encode(self.names.kind))
+
+
+class Schema:
+    """A kind's schema as JSON (for discovery) and compiled (for requests), each when first used."""
+
+    def __init__(self, name: str, library: SchemaLibrary, raw: JSONObject | None = None) -> None:
+        self.name = name
+        self._library, self._raw = library, raw
+
+    @functools.cached_property
+    def node(self) -> Node:
+        if self._raw is None:
+            return self._library.node(self.name)
+        node = compile_schema(self._raw)
+        node.type = "object"
+        node.fields = dict(node.fields)
+        node.fields["apiVersion"] = node.fields["kind"] = Node(type="string")
+        node.fields["metadata"] = self._library.node(OBJECT_META)
+        return node
+
+    @functools.cached_property
+    def body(self) -> Node:
+        """The schema without metadata, which has rules of its own."""
+        bare = copy.copy(self.node)
+        bare.fields = {name: f for name, f in self.node.fields.items() if name != "metadata"}
+        bare.required = tuple(name for name in self.node.required if name != "metadata")
+        return bare
+
+    def document(self) -> JSONObject:
+        """The schema as OpenAPI, references and all."""
+        return self._library.raw(self.name) if self._raw is None else self._raw
+
+
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_Data = dict[str, msgspec.Raw]
+
+
+class SchemaLibrary:
+    """The built-in schemas; each stays as bytes until it is asked for."""
+
+    def __init__(self, schemas: _Data) -> None:
+        self._raw = schemas
+        self._nodes: dict[str, Node] = {}
+
+    def node(self, name: str) -> Node:
+        known = self._nodes.get(name)
+        if known is not None:
+            return known
+        if name not in self._raw:
+            return UNTYPED
+        node = self._nodes[name] = Node()
+        compiled = compile_schema(self.raw(name), self.node)
+        for attribute in Node.__dataclass_fields__:
+            setattr(node, attribute, getattr(compiled, attribute))
+        return node
+
+    def raw(self, name: str) -> JSONObject:
+        decoded: JSONObject = msgspec.json.decode(self._raw[name])
+        return decoded
+
+    def closure(self, names: Iterable[str]) -> dict[str, JSON]:
+        """These schemas and every one they refer to."""
+        found: dict[str, JSON] = {}
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name in found or name not in self._raw:
+                continue
+            found[name] = self.raw(name)
+            waiting.extend(_references(found[name]))
+        return found
+
+
+def _references(value: JSON) -> Iterator[str]:
+    if isinstance(value, dict):
+        target = value.get("$ref")
+        if isinstance(target, str):
+            yield target.removeprefix(PREFIX)
+        for item in value.values():
+            yield from _references(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _references(item)
+
+
+class _BuiltinSubresource(msgspec.Struct):
+    subresource: str
+
+
+class _BuiltinKind(msgspec.Struct):
+    group: str
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    shortNames: list[str]
+    categories: list[str]
+    namespaced: bool
+    schema: str
+    verbs: list[str]
+    subresources: list[_BuiltinSubresource]
+    columns: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Builtin(msgspec.Struct):
+    version: str
+    kinds: list[_BuiltinKind]
+    schemas: _Data
+
+
+_SELECTABLE = {
+    "Pod": (
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+        "status.nominatedNodeName",
+    ),
+    "Event": (
+        "involvedObject.kind",
+        "involvedObject.namespace",
+        "involvedObject.name",
+        "involvedObject.uid",
+        "involvedObject.apiVersion",
+        "involvedObject.resourceVersion",
+        "involvedObject.fieldPath",
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ),
+    "Node": ("spec.unschedulable",),
+    "Namespace": ("status.phase",),
+    "Secret": ("type",),
+    "Service": ("spec.clusterIP", "spec.type"),
+}
+
+
+@dataclass(slots=True)
+class Registry:
+    """Every served resource, by group, version and plural."""
+
+    version: str
+    library: SchemaLibrary
+    builtin: dict[tuple[str, str, str], Resource]
+    custom: dict[str, tuple[Resource, ...]] = field(default_factory=dict)  # by CRD name
+
+    @classmethod
+    def load(cls) -> Registry:
+        packed = package_files.files("hypercobalt.apiserver") / "openapi" / "builtin.json.gz"
+        data = msgspec.json.decode(gzip.decompress(packed.read_bytes()), type=_Builtin)
+        # Raw values would keep the whole document alive; copies hold their own bytes only.
+        library = SchemaLibrary({name: raw.copy() for name, raw in data.schemas.items()})
+        served = {}
+        for kind in data.kinds:
+            resource = _builtin_resource(kind, library)
+            served[resource.group, resource.version, resource.names.plural] = resource
+        return cls(data.version, library, served)
+
+    def all(self) -> Iterator[Resource]:
+        yield from self.builtin.values()
+        for versions in self.custom.values():
+            yield from versions
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        known = self.builtin.get((group, version, plural))
+        if known is not None:
+            return known
+        versions = self.custom.get(f"{plural}.{group}", ())
+        return next((r for r in versions if r.version == version), None)
+
+    def by_kind(self, api_version: str, kind: str) -> Resource | None:
+        """The resource that an owner reference or a body names."""
+        for resource in self.all():
+            if resource.names.kind == kind and resource.api_version == api_version:
+                return resource
+        group = api_version.rpartition("/")[0]
+        same = (r for r in self.all() if r.names.kind == kind and r.group == group)
+        return next(same, None)
+
+    def by_stored(self, stored: str) -> Resource | None:
+        """The resource that stores under this name, in its storage version."""
+        for resource in self.all():
+            if resource.stored == stored and resource.version == resource.storage_version:
+                return resource
+        return None
+
+    def define(self, crd: JSONObject) -> None:
+        """Serve, change or stop serving what a CustomResourceDefinition says."""
+        name = _text(crd, "metadata", "name")
+        versions = tuple(_custom_resources(crd, self.library)) if _is_established(crd) else ()
+        if versions:
+            self.custom[name] = versions
+        else:
+            self.custom.pop(name, None)
+
+
+def _builtin_resource(kind: _BuiltinKind, library: SchemaLibrary) -> Resource:
+    subresources = tuple(entry.subresource for entry in kind.subresources)
+    columns: list[JSON] = msgspec.json.decode(kind.columns)
+    served = tuple(name for name in subresources if name in ("status", "finalize"))
+    return Resource(
+        group=kind.group,
+        version=kind.version,
+        names=Names(
+            kind.plural,
+            kind.singular,
+            kind.kind,
+            f"{kind.kind}List",
+            tuple(kind.shortNames),
+            tuple(kind.categories),
+        ),
+        namespaced=kind.namespaced,
+        schema=Schema(kind.schema, library),
+        printer=tables.builtin_printer(kind.kind, columns),
+        status="status" in subresources,
+        verbs=tuple(kind.verbs),
+        subresources=served,
+        selectable=_SELECTABLE.get(kind.kind, ()),
+        stored_as="events" if kind.kind == "Event" else "",
+        # Both event groups store the core form.
+        storage_version="" if kind.group == "events.k8s.io" else kind.version,
+    )
+
+
+def _is_established(crd: JSONObject) -> bool:
+    conditions = _at(crd, "status", "conditions")
+    return isinstance(conditions, list) and any(
+        isinstance(c, dict) and c.get("type") == "Established" and c.get("status") == "True"
+        for c in conditions
+    )
+
+
+def _custom_resources(crd: JSONObject, library: SchemaLibrary) -> Iterator[Resource]:
+    spec = _at(crd, "spec")
+    versions = _at(crd, "spec", "versions")
+    if not isinstance(spec, dict) or not isinstance(versions, list):
+        return
+    listed = [version for version in versions if isinstance(version, dict)]
+    storage = next((str(v["name"]) for v in listed if v.get("storage") is True), "")
+    group = _text(crd, "spec", "group")
+    names = _names(_at(crd, "status", "acceptedNames"))
+    for version in listed:
+        if version.get("served") is not True:
+            continue
+        raw = _at(version, "schema", "openAPIV3Schema")
+        columns = version.get("additionalPrinterColumns")
+        api_version = f"{group}/{version['name']}"
+        warning = version.get("deprecationWarning") or f"{api_version} {names.kind} is deprecated"
+        has_status = isinstance(_at(version, "subresources", "status"), dict)
+        reversed_group = ".".join(reversed(group.split(".")))
+        yield Resource(
+            group=group,
+            version=str(version["name"]),
+            names=names,
+            namespaced=spec.get("scope") == "Namespaced",
+            schema=Schema(
+                f"{reversed_group}.{version['name']}.{names.kind}",
+                library,
+                raw if isinstance(raw, dict) else {},
+            ),
+            printer=tables.custom_printer(columns if isinstance(columns, list) else []),
+            custom=True,
+            status=has_status,
+            subresources=("status",) if has_status else (),
+            selectable=tuple(_selectable(version)),
+            storage_version=storage,
+            deprecation=str(warning) if version.get("deprecated") is True else None,
+        )
+
+
+def _selectable(version: JSONObject) -> Iterator[str]:
+    listed = version.get("selectableFields")
+    for entry in listed if isinstance(listed, list) else []:
+        path = _text(entry, "jsonPath")
+        compile_path(path)
+        yield path.removeprefix(".")
+
+
+def _names(raw: JSON) -> Names:
+    def texts(name: str) -> tuple[str, ...]:
+        listed = _at(raw, name)
+        return tuple(str(item) for item in listed) if isinstance(listed, list) else ()
+
+    kind = _text(raw, "kind")
+    return Names(
+        _text(raw, "plural"),
+        _text(raw, "singular") or kind.lower(),
+        kind,
+        _text(raw, "listKind") or f"{kind}List",
+        texts("shortNames"),
+        texts("categories"),
+    )
+
+
+def _at(value: JSON, *path: str) -> JSON:
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def _text(value: JSON, *path: str) -> str:
+    found = _at(value, *path)
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,384 @@
+"""The server as a whole: sockets, TLS, start and stop.
+
+    async with serve(Options(data=Path("data"))) as server:
+        …  # server.url, server.kubeconfig
+
+HTTP is uvicorn's; this module feeds it bytes from the pipeline. A request's head and body must
+arrive within a deadline and below a size, so that slow or greedy clients cost little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+import structlog
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from hypercobalt.apiserver import pki, status
+from hypercobalt.apiserver.authentication import Authenticator, read_tokens
+from hypercobalt.apiserver.collector import Collector
+from hypercobalt.apiserver.pipeline import ANONYMOUS, Api
+from hypercobalt.apiserver.reading import Reader
+from hypercobalt.apiserver.request import (
+    MAX_BODY,
+    Request,
+    Response,
+    Stream,
+    User,
+    error_response,
+)
+from hypercobalt.apiserver.resources import CRD_RESOURCE, Registry
+from hypercobalt.apiserver.status import JSONObject
+from hypercobalt.apiserver.store import Event, Store
+from hypercobalt.apiserver.watching import Hub
+from hypercobalt.apiserver.writing import Writer
+from hypercobalt.errors import ConfigurationError
+
+log = structlog.get_logger(__name__)
+
+BODY_SECONDS = 60.0  # a body must have arrived after this long
+KEEP_ALIVE_SECONDS = 90
+STOP_SECONDS = 5
+SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+SYSTEM_USER = User("system:apiserver", groups=("system:masters",))
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run a server.
+
+    Args:
+        data: directory of the database and the certificates; made when missing.
+        address: to listen on.
+        port: to listen on; 0 takes a free one.
+        token_auth_file: static tokens in kube-apiserver's CSV form.
+        kubeconfig: where to write an administrator's kubeconfig; in `data` when not given.
+        manifests: objects that are applied at every start, before the server is ready.
+    """
+
+    data: Path
+    address: str = "127.0.0.1"
+    port: int = 6443
+    token_auth_file: Path | None = None
+    kubeconfig: Path | None = None
+    manifests: tuple[JSONObject, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server."""
+
+    url: str
+    kubeconfig: Path
+    stopped: asyncio.Future[None]
+
+
+@contextlib.asynccontextmanager
+async def serve(options: Options) -> AsyncIterator[Server]:
+    """Run a server until the block is left.
+
+    Raises:
+        ConfigurationError: the data directory, a file or the address cannot be used.
+        StoreError: the database is damaged or not ours.
+    """
+    tokens = read_tokens(options.token_auth_file) if options.token_auth_file else {}
+    store = await Store.open(options.data)
+    try:
+        async with _serve_store(options, store, Authenticator(tokens)) as server:
+            yield server
+    finally:
+        await store.close()
+
+
+@contextlib.asynccontextmanager
+async def _serve_store(
+    options: Options, store: Store, authenticator: Authenticator
+) -> AsyncIterator[Server]:
+    registry = Registry.load()
+    _load_definitions(store, registry)
+    hub = Hub(store)
+    writer = Writer(store, registry)
+    api = Api(store, registry, Reader(store, hub), writer)
+    collector = Collector(store, registry, writer)
+    try:
+        collector.start()
+        await _apply_defaults(api, options.manifests)
+        files = pki.prepare(options.data / "pki", options.address)
+        with _listen(options) as listener:
+            host, port = listener.getsockname()[:2]
+            url = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+            path = options.kubeconfig or options.data / "kubeconfig"
+            _write_kubeconfig(path, pki.kubeconfig(url, files.ca, files.admin))
+            http = _Http(_App(api, authenticator), files)
+            async with http.running(listener) as stopped:
+                log.info("serving", url=url, kubeconfig=str(path))
+                yield Server(url, path, stopped)
+                hub.close()
+    finally:
+        hub.close()
+        await collector.stop()
+
+
+def _load_definitions(store: Store, registry: Registry) -> None:
+    """Serve the stored definitions, and follow their changes from now on."""
+    for _, stored in store.scan(CRD_RESOURCE):
+        registry.define(msgspec.json.decode(stored.data))
+
+    def follow(event: Event) -> None:
+        if event.key.resource != CRD_RESOURCE:
+            return
+        definition: JSONObject = msgspec.json.decode(event.data)
+        if event.type == "DELETED":
+            definition.pop("status", None)
+        registry.define(definition)
+
+    store.listen(follow)
+
+
+async def _apply_defaults(api: Api, manifests: tuple[JSONObject, ...]) -> None:
+    namespaces: list[JSONObject] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        for name in SYSTEM_NAMESPACES
+    ]
+    for manifest in (*namespaces, *manifests):
+        await _apply(api, manifest)
+
+
+async def _apply(api: Api, manifest: JSONObject) -> None:
+    meta, kind = manifest["metadata"], str(manifest["kind"])
+    name = meta.get("name") if isinstance(meta, dict) else ""
+    version = str(manifest["apiVersion"])
+    prefix = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    plural = f"{kind.lower()}s"
+    request = Request(
+        "PATCH",
+        f"{prefix}/{plural}/{name}",
+        {"fieldManager": "cobalt-apiserver", "force": "true"},
+        {"content-type": "application/apply-patch+yaml"},
+        SYSTEM_USER,
+        msgspec.json.encode(manifest),
+    )
+    answer = await api.handle(request)
+    if isinstance(answer, Response) and answer.code >= 400:  # noqa: PLR2004  # HTTP errors
+        raise ConfigurationError(f"{kind} {name} cannot be applied: {answer.body.decode()}")
+
+
+def _listen(options: Options) -> socket.socket:
+    family = socket.AF_INET6 if ":" in options.address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((options.address, options.port))
+        listener.listen(1024)
+    except OSError as error:
+        listener.close()
+        raise ConfigurationError(
+            f"cannot listen on {options.address}:{options.port}: {error.strerror}; "
+            "name another with --address or --port"
+        ) from error
+    return listener
+
+
+def _write_kubeconfig(path: Path, data: bytes) -> None:
+    try:
+        pki.write_secret(path, data)
+    except OSError as error:
+        raise ConfigurationError(f"kubeconfig {path} cannot be written: {error}") from error
+
+
+# -- HTTP --------------------------------------------------------------------------------------
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's protocol, which also passes the client's certificate on."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        tls = self.transport.get_extra_info("ssl_object")
+        peer = tls.getpeercert() if tls is not None else None
+        self.scope["extensions"] = {"peer": peer or {}}
+
+
+class _Uvicorn(uvicorn.Server):
+    """Signals are the caller's business: a server may run inside another program."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class _Http:
+    def __init__(self, app: _App, files: pki.Pki) -> None:
+        config = uvicorn.Config(
+            app,
+            http=_Protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS,
+            ssl_certfile=files.server_certificate,
+            ssl_keyfile=files.server_key,
+            ssl_ca_certs=str(files.ca_file),
+            ssl_cert_reqs=ssl.CERT_OPTIONAL,
+        )
+        self._server = _Uvicorn(config)
+
+    @contextlib.asynccontextmanager
+    async def running(self, listener: socket.socket) -> AsyncIterator[asyncio.Future[None]]:
+        task = asyncio.create_task(self._server.serve(sockets=[listener]), name="http")
+        try:
+            while not self._server.started and not task.done():
+                await asyncio.sleep(0.005)  # uvicorn tells nobody when it is ready
+            yield task
+        finally:
+            self._server.should_exit = True
+            await asyncio.wait({task})
+
+
+class _App:
+    """The ASGI side of the pipeline."""
+
+    def __init__(self, api: Api, authenticator: Authenticator) -> None:
+        self._api, self._authenticator = api, authenticator
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        request = Request(
+            scope["method"],
+            scope["path"],
+            dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
+            headers,
+            self._user(scope, headers),
+        )
+        try:
+            request.body = await _read_body(receive)
+            answer = await self._api.handle(request)
+        except status.StatusError as error:
+            answer = error_response(error)
+        except _GoneError:
+            return
+        except Exception:  # a bug must end one request, not the server
+            log.exception("request_failed", method=request.method, path=request.path)
+            answer = error_response(status.internal("see the server's log"))
+        if isinstance(answer, Stream):
+            await _send_stream(answer, receive, send)
+        else:
+            await _send_response(answer, request, send)
+
+    def _user(self, scope: Scope, headers: dict[str, str]) -> User:
+        authorization = headers.get("authorization", "")
+        if authorization:
+            user = self._authenticator.by_token(authorization)
+        else:
+            user = self._authenticator.by_certificate(scope["extensions"].get("peer"))
+        return user or User(ANONYMOUS, groups=("system:unauthenticated",))
+
+
+class _GoneError(Exception):
+    """The client went away before its request was whole."""
+
+
+async def _read_body(receive: Receive) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _GoneError
+                chunks.append(message.get("body", b""))
+                size += len(chunks[-1])
+                if size > MAX_BODY:
+                    raise status.too_large(MAX_BODY)
+                if not message.get("more_body", False):
+                    return b"".join(chunks)
+    except TimeoutError:
+        text = f"the body did not arrive within {BODY_SECONDS:g} s"
+        raise status.StatusError(408, "Timeout", text) from None
+
+
+def _head(content_type: str) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"content-type", content_type.encode()),
+        (b"cache-control", b"no-cache, private"),
+    ]
+
+
+async def _send_response(answer: Response, request: Request, send: Send) -> None:
+    headers = _head(answer.content_type)
+    headers.append((b"content-length", str(len(answer.body)).encode()))
+    headers += [(name.lower().encode(), text.encode()) for name, text in answer.headers.items()]
+    for text in request.warnings:
+        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+        headers.append((b"warning", f'299 - "{quoted}"'.encode()))
+    await send({"type": "http.response.start", "status": answer.code, "headers": headers})
+    body = b"" if request.method == "HEAD" else answer.body
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _send_stream(answer: Stream, receive: Receive, send: Send) -> None:
+    headers = _head(answer.content_type)
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    sending = asyncio.create_task(_send_chunks(answer, send), name="watch")
+    gone = asyncio.create_task(_until_gone(receive), name="watch-client")
+    try:
+        await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        sending.cancel()
+        gone.cancel()
+        await asyncio.wait({sending, gone})
+
+
+async def _send_chunks(answer: Stream, send: Send) -> None:
+    # The head alone must reach the client: until then it does not know that the watch is open.
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
+    async for chunk in answer.chunks:
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def run(options: Options, ready: Callable[[Server], None]) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Args:
+        options: how.
+        ready: called once the server answers.
+    """
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with serve(options) as server:
+        ready(server)
+        waiting = asyncio.create_task(stop.wait(), name="signals")
+        both: set[asyncio.Future[Any]] = {waiting, server.stopped}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()

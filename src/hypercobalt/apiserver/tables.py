@@ -1,0 +1,421 @@
+"""Server-side printing: the rows that `kubectl get` shows.
+
+Column definitions of built-in kinds are data from the real server; the cells are computed here.
+Custom resources print the columns of their CustomResourceDefinition.
+
+Source: kubernetes pkg/printers/internalversion/printers.go; apiextensions
+pkg/registry/customresource/tableconvertor; apimachinery pkg/util/duration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from hypercobalt.apiserver.jsonpath import Path, compile_path
+from hypercobalt.apiserver.status import JSON, JSONObject
+
+Row = Callable[[JSONObject, datetime], list[JSON]]
+NONE, UNKNOWN = "<none>", "<unknown>"
+
+NAME_COLUMN: JSONObject = {
+    "name": "Name",
+    "type": "string",
+    "format": "name",
+    "description": (
+        "Name must be unique within a namespace. Is required when creating resources, although some "
+        "resources may allow a client to request the generation of an appropriate name "
+        "automatically. Name is primarily intended for creation idempotence and configuration "
+        "definition. Cannot be updated. More info: "
+        "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+    ),
+    "priority": 0,
+}
+AGE_COLUMN: JSONObject = {
+    "name": "Age",
+    "type": "date",
+    "jsonPath": ".metadata.creationTimestamp",
+    "description": (
+        "CreationTimestamp is a timestamp representing the server time when this object was created. "
+        "It is not guaranteed to be set in happens-before order across separate operations. Clients "
+        "may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by "
+        "the system. Read-only. Null for lists. More info: "
+        "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Printer:
+    """How one kind prints: what the columns are, and the cells of one object."""
+
+    columns: list[JSON]
+    row: Row
+
+    def table(self, rows: list[JSON], meta: JSONObject) -> JSONObject:
+        return {
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": meta,
+            "columnDefinitions": self.columns,
+            "rows": rows,
+        }
+
+    def entry(self, obj: JSONObject, include: str, now: datetime) -> JSONObject:
+        """One row; `include` is the includeObject parameter: None, Metadata or Object."""
+        row: JSONObject = {"cells": self.row(obj, now)}
+        if include == "Object":
+            row["object"] = obj
+        elif include != "None":
+            row["object"] = partial_metadata(obj)
+        return row
+
+
+def partial_metadata(obj: JSONObject) -> JSONObject:
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": obj.get("metadata", {}),
+    }
+
+
+def human_duration(span: timedelta) -> str:
+    """As kubectl's AGE: `5s`, `3m2s`, `4h5m`, `2d3h`, `90d`, `3y4d`."""
+    seconds = int(span.total_seconds())
+    if seconds < -1:
+        return "<invalid>"
+    seconds = max(seconds, 0)
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if seconds < 120:
+        return f"{seconds}s"
+    if minutes < 10:
+        return _two(minutes, "m", seconds % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if days < 8:
+        return _two(days, "d", hours % 24, "h")
+    if days < 2 * 365:
+        return f"{days}d"
+    if days < 8 * 365:
+        return _two(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
+
+
+def _ago(value: JSON, now: datetime) -> str:
+    if not isinstance(value, str) or not value:
+        return UNKNOWN
+    try:
+        then = datetime.fromisoformat(value)
+    except ValueError:
+        return "<invalid>"
+    return human_duration(now - (then if then.tzinfo else then.replace(tzinfo=UTC)))
+
+
+def _at(obj: JSON, *path: str) -> JSON:
+    for name in path:
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(name)
+    return obj
+
+
+def _list(obj: JSON, *path: str) -> list[JSON]:
+    found = _at(obj, *path)
+    return found if isinstance(found, list) else []
+
+
+def _map(obj: JSON, *path: str) -> JSONObject:
+    found = _at(obj, *path)
+    return found if isinstance(found, dict) else {}
+
+
+def _name(obj: JSONObject) -> JSON:
+    return _at(obj, "metadata", "name")
+
+
+def _age(obj: JSONObject, now: datetime) -> str:
+    return _ago(_at(obj, "metadata", "creationTimestamp"), now)
+
+
+# -- custom resources --------------------------------------------------------------------------
+
+
+def custom_printer(columns: list[JSON]) -> Printer:
+    """The printer of a CustomResourceDefinition's additionalPrinterColumns.
+
+    Raises:
+        ValueError: a column's JSONPath is not supported.
+    """
+    listed = [column for column in columns if isinstance(column, dict)] or [AGE_COLUMN]
+    definitions: list[JSON] = [NAME_COLUMN]
+    cells: list[tuple[str, Path]] = []
+    for column in listed:
+        kind = str(column.get("type", "string"))
+        definitions.append(
+            {
+                "name": column.get("name", ""),
+                "type": kind,
+                "format": column.get("format", ""),
+                "description": column.get("description")
+                or f"Custom resource definition column (in JSONPath format): {column['jsonPath']}",
+                "priority": column.get("priority", 0),
+            }
+        )
+        cells.append((kind, compile_path(str(column["jsonPath"]))))
+
+    def row(obj: JSONObject, now: datetime) -> list[JSON]:
+        return [_name(obj), *(_cell(kind, path.all(obj), now) for kind, path in cells)]
+
+    return Printer(definitions, row)
+
+
+def _cell(kind: str, values: list[JSON], now: datetime) -> JSON:
+    if not values:
+        return None
+    value = values[0]
+    match kind:
+        case "string":
+            return " ".join(_printed(v) for v in values)
+        case "date":
+            return _ago(value, now) if isinstance(value, str) else None
+        case "boolean":
+            return value if isinstance(value, bool) else None
+        case "integer":
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            return int(value) if number and isinstance(value, (int, float)) else None
+        case _:
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            return value if number else None
+
+
+def _printed(value: JSON) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+# -- built-in kinds ----------------------------------------------------------------------------
+
+
+def _namespace(obj: JSONObject, now: datetime) -> list[JSON]:
+    return [_name(obj), _at(obj, "status", "phase"), _age(obj, now)]
+
+
+def _node(obj: JSONObject, now: datetime) -> list[JSON]:
+    ready = [c for c in _list(obj, "status", "conditions") if _at(c, "type") == "Ready"]
+    state = "Unknown"
+    if ready:
+        state = "Ready" if _at(ready[0], "status") == "True" else "NotReady"
+    if _at(obj, "spec", "unschedulable"):
+        state += ",SchedulingDisabled"
+    labels = _map(obj, "metadata", "labels")
+    prefix = "node-role.kubernetes.io/"
+    roles = sorted(key.removeprefix(prefix) for key in labels if key.startswith(prefix))
+    addresses = {_at(a, "type"): _at(a, "address") for a in _list(obj, "status", "addresses")}
+    info = _map(obj, "status", "nodeInfo")
+    return [
+        _name(obj),
+        state,
+        ",".join(roles) or NONE,
+        _age(obj, now),
+        info.get("kubeletVersion") or "",
+        addresses.get("InternalIP", NONE),
+        addresses.get("ExternalIP", NONE),
+        info.get("osImage") or UNKNOWN,
+        info.get("kernelVersion") or UNKNOWN,
+        info.get("containerRuntimeVersion") or UNKNOWN,
+    ]
+
+
+def _pod(obj: JSONObject, now: datetime) -> list[JSON]:
+    statuses = _list(obj, "status", "containerStatuses")
+    ready = sum(1 for s in statuses if _at(s, "ready") is True)
+    restarts = sum(int(str(_at(s, "restartCount") or 0)) for s in statuses)
+    state = str(_at(obj, "status", "reason") or _at(obj, "status", "phase") or "")
+    for container in statuses:
+        for kind in ("waiting", "terminated"):
+            state = str(_at(container, "state", kind, "reason") or state)
+    if _at(obj, "metadata", "deletionTimestamp"):
+        state = "Terminating"
+    return [
+        _name(obj),
+        f"{ready}/{len(_list(obj, 'spec', 'containers'))}",
+        state,
+        str(restarts),
+        _age(obj, now),
+        _at(obj, "status", "podIP") or NONE,
+        _at(obj, "spec", "nodeName") or NONE,
+        _at(obj, "status", "nominatedNodeName") or NONE,
+        NONE,
+    ]
+
+
+def _event(obj: JSONObject, now: datetime) -> list[JSON]:
+    target = _map(obj, "involvedObject")
+    first = obj.get("firstTimestamp") or obj.get("eventTime")
+    last = obj.get("lastTimestamp") or _at(obj, "series", "lastObservedTime") or first
+    source = _map(obj, "source")
+    component = source.get("component") or obj.get("reportingComponent") or ""
+    host = source.get("host")
+    return [
+        _ago(last, now),
+        obj.get("type", ""),
+        obj.get("reason", ""),
+        f"{str(target.get('kind', '')).lower()}/{target.get('name', '')}",
+        target.get("fieldPath", ""),
+        f"{component}, {host}" if host else component,
+        str(obj.get("message", "")).strip(),
+        _ago(first, now),
+        _at(obj, "series", "count") or obj.get("count") or 1,
+        _name(obj),
+    ]
+
+
+def _secret(obj: JSONObject, now: datetime) -> list[JSON]:
+    return [_name(obj), obj.get("type", ""), len(_map(obj, "data")), _age(obj, now)]
+
+
+def _config_map(obj: JSONObject, now: datetime) -> list[JSON]:
+    return [_name(obj), len(_map(obj, "data")) + len(_map(obj, "binaryData")), _age(obj, now)]
+
+
+def _plain(obj: JSONObject, now: datetime) -> list[JSON]:
+    return [_name(obj), _age(obj, now)]
+
+
+def _created(obj: JSONObject, _now: datetime) -> list[JSON]:
+    return [_name(obj), _at(obj, "metadata", "creationTimestamp")]
+
+
+def _service(obj: JSONObject, now: datetime) -> list[JSON]:
+    spec = _map(obj, "spec")
+    ports: list[str] = []
+    for port in _list(spec, "ports"):
+        node_port = _at(port, "nodePort")
+        number = f"{_at(port, 'port')}:{node_port}" if node_port else f"{_at(port, 'port')}"
+        ports.append(f"{number}/{_at(port, 'protocol')}")
+    external = spec.get("externalName") or ",".join(map(str, _list(spec, "externalIPs")))
+    return [
+        _name(obj),
+        spec.get("type", ""),
+        spec.get("clusterIP") or NONE,
+        external or NONE,
+        ",".join(ports) or NONE,
+        _age(obj, now),
+        _pairs(_map(spec, "selector")),
+    ]
+
+
+def _pairs(labels: JSONObject) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
+
+
+def _containers(obj: JSONObject) -> list[JSON]:
+    containers = _list(obj, "spec", "template", "spec", "containers")
+    names = ",".join(str(_at(c, "name")) for c in containers)
+    images = ",".join(str(_at(c, "image") or "") for c in containers)
+    return [names, images, _label_selector(_map(obj, "spec", "selector"))]
+
+
+def _label_selector(selector: JSONObject) -> str:
+    terms = [f"{key}={value}" for key, value in sorted(_map(selector, "matchLabels").items())]
+    for entry in _list(selector, "matchExpressions"):
+        key, values = _at(entry, "key"), ",".join(map(str, _list(entry, "values")))
+        match _at(entry, "operator"):
+            case "In":
+                terms.append(f"{key} in ({values})")
+            case "NotIn":
+                terms.append(f"{key} notin ({values})")
+            case "Exists":
+                terms.append(f"{key}")
+            case _:
+                terms.append(f"!{key}")
+    return ",".join(terms) or NONE
+
+
+def _deployment(obj: JSONObject, now: datetime) -> list[JSON]:
+    status = _map(obj, "status")
+    return [
+        _name(obj),
+        f"{status.get('readyReplicas', 0)}/{_at(obj, 'spec', 'replicas') or 0}",
+        status.get("updatedReplicas", 0),
+        status.get("availableReplicas", 0),
+        _age(obj, now),
+        *_containers(obj),
+    ]
+
+
+def _daemon_set(obj: JSONObject, now: datetime) -> list[JSON]:
+    status = _map(obj, "status")
+    return [
+        _name(obj),
+        status.get("desiredNumberScheduled", 0),
+        status.get("currentNumberScheduled", 0),
+        status.get("numberReady", 0),
+        status.get("updatedNumberScheduled", 0),
+        status.get("numberAvailable", 0),
+        _pairs(_map(obj, "spec", "template", "spec", "nodeSelector")),
+        _age(obj, now),
+        *_containers(obj),
+    ]
+
+
+def _disruption_budget(obj: JSONObject, now: datetime) -> list[JSON]:
+    spec = _map(obj, "spec")
+    least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+    return [
+        _name(obj),
+        "N/A" if least is None else str(least),
+        "N/A" if most is None else str(most),
+        _at(obj, "status", "disruptionsAllowed") or 0,
+        _age(obj, now),
+    ]
+
+
+def _lease(obj: JSONObject, now: datetime) -> list[JSON]:
+    return [_name(obj), _at(obj, "spec", "holderIdentity") or "", _age(obj, now)]
+
+
+def _binding(obj: JSONObject, now: datetime) -> list[JSON]:
+    role = f"{_at(obj, 'roleRef', 'kind')}/{_at(obj, 'roleRef', 'name')}"
+    by_kind: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
+    for subject in _list(obj, "subjects"):
+        name = str(_at(subject, "name"))
+        kind = str(_at(subject, "kind"))
+        full = f"{_at(subject, 'namespace')}/{name}" if kind == "ServiceAccount" else name
+        by_kind.setdefault(kind, []).append(full)
+    subjects = [", ".join(by_kind[kind]) for kind in ("User", "Group", "ServiceAccount")]
+    return [_name(obj), role, _age(obj, now), *subjects]
+
+
+BUILTIN_ROWS: dict[str, Row] = {
+    "Namespace": _namespace,
+    "Node": _node,
+    "Pod": _pod,
+    "Event": _event,
+    "Secret": _secret,
+    "ConfigMap": _config_map,
+    "Service": _service,
+    "Deployment": _deployment,
+    "DaemonSet": _daemon_set,
+    "PodDisruptionBudget": _disruption_budget,
+    "Lease": _lease,
+    "RoleBinding": _binding,
+    "ClusterRoleBinding": _binding,
+    "Role": _created,
+    "ClusterRole": _created,
+    "CustomResourceDefinition": _created,
+}
+
+
+def builtin_printer(kind: str, columns: list[JSON]) -> Printer:
+    return Printer(columns, BUILTIN_ROWS.get(kind, _plain))

@@ -1,0 +1,345 @@
+"""Judge a value by its schema, with the messages that Kubernetes gives for custom resources.
+
+`validate` reports every schema and CEL error of a value. On an update, parts that did not change
+are not judged again (ratcheting), so that a stricter schema does not lock old objects.
+
+Source: k8s.io/apiextensions-apiserver pkg/apiserver/validation and schema/{listtype,cel};
+k8s.io/kube-openapi pkg/validation/errors for the texts.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import math
+import re
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from hypercobalt.apiserver.cel import compile_rule
+from hypercobalt.apiserver.schema import Node
+from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, quote
+
+# Errors after which rules are not evaluated: they may read what is missing or of the wrong type.
+_BLOCKING = {
+    "FieldValueRequired",
+    "FieldValueTypeInvalid",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+}
+_NOT_CHECKED = (
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+_MISSING = object()
+
+
+def validate(node: Node, value: JSON, path: str = "", old: JSON | object = _MISSING) -> list[Cause]:
+    """Every error of `value`, schema first, then rules.
+
+    Args:
+        node: its schema.
+        value: pruned and defaulted.
+        path: where it stands in the object.
+        old: the stored value on an update; leave out on create.
+    """
+    causes: list[Cause] = []
+    _judge(node, value, path, old, causes)
+    if not node.has_rules():
+        return causes
+    if any(cause.reason in _BLOCKING for cause in causes):
+        causes.append(Cause("<nil>", "FieldValueInvalid", _NOT_CHECKED))
+        return causes
+    _ask_rules(node, value, path, old, causes)
+    return causes
+
+
+def type_name(value: JSON) -> str:
+    """The OpenAPI name of a JSON value's type."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, dict):
+        return "object"
+    if isinstance(value, list):
+        return "array"
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return "integer" if whole else "number"
+
+
+def _has_type(node: Node, value: JSON) -> bool:
+    if value is None:
+        return node.nullable
+    if node.int_or_string:
+        return type_name(value) in ("integer", "string")
+    if not node.type:
+        return True
+    actual = type_name(value)
+    return actual == node.type or (node.type == "number" and actual == "integer")
+
+
+def _judge(node: Node, value: JSON, path: str, old: JSON | object, causes: list[Cause]) -> None:
+    if old is not _MISSING and value == old and type(value) is type(old):
+        return
+    if not _has_type(node, value):
+        wanted = "integer,string" if node.int_or_string else node.type
+        actual = type_name(value)
+        text = f'{path} in body must be of type {wanted}: "{actual}"'
+        causes.append(FieldErrors.type_invalid(path, actual, text))
+        return
+    if value is None:
+        return
+    _judge_value(node, value, path, causes)
+    if isinstance(value, dict):
+        _judge_object(node, value, path, old, causes)
+    elif isinstance(value, list):
+        _judge_list(node, value, path, old, causes)
+
+
+def _judge_value(node: Node, value: JSON, path: str, causes: list[Cause]) -> None:
+    if node.enum is not None and value not in node.enum:
+        allowed = [e if isinstance(e, str) else quote(e) for e in node.enum]
+        causes.append(FieldErrors.not_supported(path, value, allowed))
+    if isinstance(value, str):
+        _judge_string(node, value, path, causes)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        _judge_number(node, value, path, causes)
+    if node.all_of or node.any_of or node.one_of or node.negated:
+        _judge_combinations(node, value, path, causes)
+
+
+def _judge_string(node: Node, value: str, path: str, causes: list[Cause]) -> None:
+    bounds = node.bounds
+    if (limit := bounds.get("maxLength")) is not None and len(value) > limit:
+        causes.append(FieldErrors.too_long(path, int(limit)))
+    if (limit := bounds.get("minLength")) is not None and len(value) < limit:
+        text = f"{path} in body should be at least {int(limit)} chars long"
+        causes.append(FieldErrors.invalid(path, value, text))
+    if node.pattern is not None and not node.pattern.search(value):
+        text = f"{path} in body should match '{_original(node.pattern)}'"
+        causes.append(FieldErrors.invalid(path, value, text))
+    check = FORMATS.get(node.format)
+    if check is not None and not check(value):
+        text = f"{path} in body must be of type {node.format}: {quote(value)}"
+        causes.append(FieldErrors.invalid(path, value, text))
+
+
+def _original(pattern: re.Pattern[str]) -> str:
+    return re.sub(r"\\Z$", "$", pattern.pattern)
+
+
+def _judge_number(node: Node, value: float, path: str, causes: list[Cause]) -> None:
+    bounds = node.bounds
+
+    def fails(text: str) -> None:
+        causes.append(FieldErrors.invalid(path, value, f"{path} in body should be {text}"))
+
+    if (limit := bounds.get("minimum")) is not None:
+        strict = "exclusiveMinimum" in bounds
+        if value < limit or (strict and value == limit):
+            fails(f"greater than{'' if strict else ' or equal to'} {limit:g}")
+    if (limit := bounds.get("maximum")) is not None:
+        strict = "exclusiveMaximum" in bounds
+        if value > limit or (strict and value == limit):
+            fails(f"less than{'' if strict else ' or equal to'} {limit:g}")
+    if (step := bounds.get("multipleOf")) is not None and math.remainder(value, step) != 0:
+        fails(f"a multiple of {step:g}")
+
+
+def _holds(node: Node, value: JSON, path: str) -> bool:
+    causes: list[Cause] = []
+    if node.int_or_string or node.type or node.nullable:
+        _judge(node, value, path, _MISSING, causes)
+    else:
+        _judge_untyped(node, value, path, causes)
+    return not causes
+
+
+def _judge_untyped(node: Node, value: JSON, path: str, causes: list[Cause]) -> None:
+    _judge_value(node, value, path, causes)
+    if isinstance(value, dict):
+        _judge_object(node, value, path, _MISSING, causes)
+    elif isinstance(value, list):
+        _judge_list(node, value, path, _MISSING, causes)
+
+
+def _judge_combinations(node: Node, value: JSON, path: str, causes: list[Cause]) -> None:
+    def fails(text: str) -> None:
+        causes.append(FieldErrors.invalid(path, _shown(value), f'"{path}" must {text}'))
+
+    for part in node.all_of:
+        _judge_untyped(part, value, path, causes)
+    if node.any_of and not any(_holds(part, value, path) for part in node.any_of):
+        fails("validate at least one schema (anyOf)")
+    if node.one_of:
+        valid = sum(_holds(part, value, path) for part in node.one_of)
+        if valid != 1:
+            found = f"Found {valid} valid alternatives" if valid else "Found none valid"
+            fails(f"validate one and only one schema (oneOf). {found}")
+    if node.negated is not None and _holds(node.negated, value, path):
+        fails("not validate the schema (not)")
+
+
+def _shown(value: JSON) -> JSON:
+    """Objects and lists are too large to print: Kubernetes names their type."""
+    return type_name(value) if isinstance(value, (dict, list)) else value
+
+
+def _judge_object(
+    node: Node, value: dict[str, JSON], path: str, old: JSON | object, causes: list[Cause]
+) -> None:
+    for name in node.required:
+        if name not in value:
+            causes.append(FieldErrors.required(_join(path, name)))
+    if (limit := node.bounds.get("maxProperties")) is not None and len(value) > limit:
+        causes.append(FieldErrors.too_many(path, len(value), int(limit)))
+    if (limit := node.bounds.get("minProperties")) is not None and len(value) < limit:
+        text = f"{path} in body should have at least {int(limit)} properties"
+        causes.append(FieldErrors.invalid(path, len(value), text))
+    before = old if isinstance(old, dict) else {}
+    for name, item in value.items():
+        known = node.fields.get(name) or node.values
+        if known is not None:
+            _judge(known, item, _join(path, name), before.get(name, _MISSING), causes)
+
+
+def _judge_list(
+    node: Node, value: list[JSON], path: str, old: JSON | object, causes: list[Cause]
+) -> None:
+    if (limit := node.bounds.get("maxItems")) is not None and len(value) > limit:
+        causes.append(FieldErrors.too_many(path, len(value), int(limit)))
+    if (limit := node.bounds.get("minItems")) is not None and len(value) < limit:
+        text = f"{path} in body should have at least {int(limit)} items"
+        causes.append(FieldErrors.invalid(path, len(value), text))
+    if node.items is not None:
+        for index, item in enumerate(value):
+            before = _counterpart(node, item, old)
+            _judge(node.items, item, f"{path}[{index}]", before, causes)
+    _judge_uniqueness(node, value, path, causes)
+
+
+def _judge_uniqueness(node: Node, value: list[JSON], path: str, causes: list[Cause]) -> None:
+    if node.list_type == "atomic" and not node.unique_items:
+        return
+    seen: set[bytes] = set()
+    for index, item in enumerate(value):
+        identity: JSON = item
+        if node.list_type == "map":
+            identity = list_key(node, item)
+            if identity is None:
+                continue
+        mark = msgspec.json.encode(identity, order="sorted")
+        if mark in seen:
+            causes.append(FieldErrors.duplicate(f"{path}[{index}]", identity))
+        seen.add(mark)
+
+
+def list_key(node: Node, item: JSON) -> dict[str, JSON] | None:
+    """The key fields of an item of a list of type map, with schema defaults for missing ones."""
+    if not isinstance(item, dict):
+        return None
+    found: dict[str, JSON] = {}
+    for name in node.list_keys:
+        if name in item:
+            found[name] = item[name]
+        elif node.items is not None and (known := node.items.fields.get(name)):
+            if known.has_default:
+                found[name] = known.default
+    return found
+
+
+def _counterpart(node: Node, item: JSON, old: JSON | object) -> JSON | object:
+    if node.list_type != "map" or not isinstance(old, list):
+        return _MISSING
+    wanted = list_key(node, item)
+    return next((o for o in old if list_key(node, o) == wanted), _MISSING)
+
+
+def _ask_rules(node: Node, value: JSON, path: str, old: JSON | object, causes: list[Cause]) -> None:
+    if value is None or (old is not _MISSING and value == old and type(value) is type(old)):
+        return
+    for rule in node.rules:
+        compiled = compile_rule(rule)
+        before = None if old is _MISSING else old
+        text = compiled.failure(node, value, _as_json(before), has_old=old is not _MISSING)
+        if text is not None:
+            place = _rule_path(path, rule.field_path)
+            causes.append(_rule_failure(rule.reason, place, type_name(value), text))
+    if isinstance(value, dict):
+        before_map = old if isinstance(old, dict) else {}
+        for name, item in value.items():
+            known = node.fields.get(name)
+            place = _join(path, name) if known else f"{path}[{name}]"
+            known = known or node.values
+            if known is not None:
+                _ask_rules(known, item, place, before_map.get(name, _MISSING), causes)
+    elif isinstance(value, list) and node.items is not None:
+        for index, item in enumerate(value):
+            _ask_rules(node.items, item, f"{path}[{index}]", _counterpart(node, item, old), causes)
+
+
+def _as_json(value: object) -> JSON:
+    return value  # type: ignore[return-value]  # only JSON values and _MISSING come this way
+
+
+def _rule_path(path: str, field_path: str) -> str:
+    return f"{path}{field_path}" if field_path else path
+
+
+def _rule_failure(reason: str, path: str, shown: str, text: str) -> Cause:
+    if reason == "FieldValueForbidden":
+        return FieldErrors.forbidden(path, text)
+    if reason == "FieldValueRequired":
+        return FieldErrors.required(path, text)
+    if reason == "FieldValueDuplicate":
+        return FieldErrors.duplicate(path, shown)
+    return FieldErrors.invalid(path, shown, text)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+# -- formats -----------------------------------------------------------------------------------
+
+
+def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    def check(value: str) -> bool:
+        try:
+            parse(value)
+        except (ValueError, binascii.Error):
+            return False
+        return True
+
+    return check
+
+
+_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_DURATION = re.compile(
+    r"[+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))*|0"
+)  # noqa: E501
+
+
+def _date_time(value: str) -> bool:
+    if not _DATE_TIME.fullmatch(value):
+        return False
+    return _parses(datetime.fromisoformat)(value[:19])
+
+
+FORMATS: dict[str, Callable[[str], bool]] = {
+    "date-time": _date_time,
+    "date": _parses(lambda v: datetime.strptime(v, "%Y-%m-%d")),  # noqa: DTZ007  # no zone in it
+    "byte": _parses(lambda v: base64.b64decode(v, validate=True)),
+    "uuid": _parses(uuid.UUID),
+    "ipv4": _parses(ipaddress.IPv4Address),
+    "ipv6": _parses(ipaddress.IPv6Address),
+    "cidr": _parses(lambda v: ipaddress.ip_network(v, strict=False)),
+    "duration": lambda v: bool(_DURATION.fullmatch(v)),
+}

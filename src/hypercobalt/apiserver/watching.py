@@ -1,0 +1,173 @@
+"""Watches: every published event, to whoever asked for it, in the form they asked for.
+
+An event is encoded once and its bytes are shared by all plain watchers. A watcher that does not
+read is cut off when too much waits for it; it comes back with a list.
+
+Source: API concepts, "Efficient detection of changes"; apiserver storage/cacher.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from hypercobalt.apiserver.status import JSONObject
+from hypercobalt.apiserver.store import Event, Key, Store
+
+MAX_WAITING = 10_000  # events a watcher may lag behind
+BOOKMARK_SECONDS = 60.0  # as kube-apiserver: about once a minute
+
+Matches = Callable[[Key, bytes], bool]
+Render = Callable[[bytes], bytes]
+
+
+@dataclass(slots=True, eq=False)
+class Watcher:
+    """One open watch."""
+
+    resource: str
+    namespace: str | None
+    name: str | None
+    matches: Matches | None  # None: everything matches
+    render: Render | None  # None: as stored
+    waiting: deque[bytes] = field(default_factory=deque)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    cut: bool = False
+
+    def wants(self, key: Key) -> bool:
+        if key.resource != self.resource:
+            return False
+        if self.namespace is not None and key.namespace != self.namespace:
+            return False
+        return self.name is None or key.name == self.name
+
+    def offer(self, event: Event, line: Callable[[], bytes]) -> None:
+        """Queue an event, as seen through this watch's selectors."""
+        if self.cut or not self.wants(event.key):
+            return
+        if self.matches is None:
+            kind: str | None = event.type
+        else:
+            kind = _transition(event, self.matches)
+        if kind is None:
+            return
+        if kind == event.type and self.render is None:
+            self._put(line())
+        else:
+            data = event.data
+            self._put(watch_line(kind, self.render(data) if self.render else data))
+
+    def _put(self, line: bytes) -> None:
+        if len(self.waiting) >= MAX_WAITING:
+            self.cut = True
+        else:
+            self.waiting.append(line)
+        self.ready.set()
+
+
+def _transition(event: Event, matches: Matches) -> str | None:
+    """What a change is to somebody who sees matching objects only."""
+    before = event.previous is not None and matches(event.key, event.previous)
+    after = event.type != "DELETED" and matches(event.key, event.data)
+    if before and after:
+        return "MODIFIED"
+    if after:
+        return "ADDED"
+    return "DELETED" if before else None
+
+
+def watch_line(kind: str, data: bytes) -> bytes:
+    return b'{"type":"%s","object":%s}\n' % (kind.encode(), data)
+
+
+class Hub:
+    """Hands the store's events to the open watches."""
+
+    def __init__(self, store: Store) -> None:
+        self._watchers: dict[str, set[Watcher]] = {}
+        self._closing = asyncio.Event()
+        self._stop = store.listen(self._on_event)
+
+    def close(self) -> None:
+        """End every watch."""
+        self._stop()
+        self._closing.set()
+        for watchers in self._watchers.values():
+            for watcher in watchers:
+                watcher.cut = True
+                watcher.ready.set()
+
+    def add(self, watcher: Watcher) -> None:
+        if self._closing.is_set():
+            watcher.cut = True
+        self._watchers.setdefault(watcher.resource, set()).add(watcher)
+
+    def discard(self, watcher: Watcher) -> None:
+        self._watchers.get(watcher.resource, set()).discard(watcher)
+
+    def _on_event(self, event: Event) -> None:
+        watchers = self._watchers.get(event.key.resource)
+        if not watchers:
+            return
+        made: list[bytes] = []
+
+        def line() -> bytes:
+            if not made:
+                made.append(watch_line(event.type, event.data))
+            return made[0]
+
+        for watcher in tuple(watchers):
+            watcher.offer(event, line)
+
+    async def stream(
+        self,
+        watcher: Watcher,
+        *,
+        timeout: float,
+        bookmark: Callable[[], bytes] | None,
+    ) -> AsyncIterator[bytes]:
+        """The watch's lines, several at a time, until the timeout or the server's end.
+
+        Args:
+            watcher: already added, so that nothing is missed in between.
+            timeout: seconds the watch lasts.
+            bookmark: gives a bookmark line, when the client allows them.
+        """
+        end = time.monotonic() + timeout
+        next_bookmark = time.monotonic() + BOOKMARK_SECONDS
+        try:
+            while not watcher.cut:
+                if watcher.waiting:
+                    lines = b"".join(watcher.waiting)
+                    watcher.waiting.clear()
+                    yield lines
+                    continue
+                watcher.ready.clear()
+                now = time.monotonic()
+                wake = min(end, next_bookmark) if bookmark else end
+                try:
+                    async with asyncio.timeout(max(wake - now, 0)):
+                        await watcher.ready.wait()
+                except TimeoutError:
+                    if time.monotonic() >= end:
+                        if bookmark:
+                            yield bookmark()
+                        return
+                    if bookmark:
+                        next_bookmark = time.monotonic() + BOOKMARK_SECONDS
+                        yield bookmark()
+        finally:
+            self.discard(watcher)
+
+
+def bookmark_line(api_version: str, kind: str, revision: int, *, initial_end: bool) -> bytes:
+    meta: JSONObject = {"resourceVersion": str(revision), "creationTimestamp": None}
+    if initial_end:
+        meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+    body: JSONObject = {"kind": kind, "apiVersion": api_version, "metadata": meta}
+    return watch_line("BOOKMARK", msgspec.json.encode(body))

@@ -1,0 +1,508 @@
+"""Create, update, patch, apply and delete: read the object, decide what it becomes, commit.
+
+Each write holds its object from reading it to its commit, so no two writes of one object cross.
+Writes of different objects go on side by side and share commits.
+
+Source: apiserver pkg/endpoints/handlers and pkg/registry/generic/registry/store.go.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from hypercobalt.apiserver import admission, builtin, definitions, managed, patches, status
+from hypercobalt.apiserver.admission import Context, metadata
+from hypercobalt.apiserver.reading import Renderer, to_version
+from hypercobalt.apiserver.request import (
+    PATCH_TYPES,
+    DeleteOptions,
+    Request,
+    Response,
+    Target,
+    decode_body,
+    decode_json,
+    decode_yaml,
+    delete_options,
+)
+from hypercobalt.apiserver.resources import CRD_RESOURCE, Registry, Resource
+from hypercobalt.apiserver.status import JSON, JSONObject
+from hypercobalt.apiserver.store import EventType, Key, Store, Stored
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+PATCH_RETRIES = 5  # as kube-apiserver's MaxRetryWhenPatchConflicts
+NAME_RETRIES = 8  # as its create with generateName
+POD_GRACE_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    data: bytes
+    created: bool = False
+    deleted: bool = False
+
+
+class Writer:
+    """The write verbs."""
+
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self._store, self._registry = store, registry
+
+    # -- create --------------------------------------------------------------------------------
+
+    async def create(self, resource: Resource, target: Target, request: Request) -> Response:
+        renderer = Renderer(resource, request)
+        context = Context(resource, request, datetime.now(UTC))
+        body = admission.check_body(context, decode_body(request), request.body)
+        named = bool(metadata(body).get("name"))
+        for attempt in range(1, NAME_RETRIES + 1):
+            obj = self._new(context, copy.deepcopy(body), target.namespace)
+            try:
+                written = await self._insert(context, obj)
+            except status.StatusError as error:
+                if named or error.reason != "AlreadyExists" or attempt == NAME_RETRIES:
+                    raise
+                continue
+            break
+        return Response(201, renderer.object(written.data), renderer.form.media)
+
+    def _new(
+        self, context: Context, body: JSONObject, namespace: str, name: str = ""
+    ) -> JSONObject:
+        obj = admission.prepare_create(context, body, namespace=namespace, name=name)
+        managed.track_update(
+            context.resource.schema.node, None, obj, context.manager(), context.stamp
+        )
+        return self._finished(context, obj)
+
+    def _finished(self, context: Context, obj: JSONObject) -> JSONObject:
+        obj = admission.finish_create(context, obj)
+        self._establish(context, obj)
+        return self._stored_form(context.resource, obj)
+
+    def _stored_form(self, resource: Resource, obj: JSONObject) -> JSONObject:
+        if resource.group == "events.k8s.io":
+            return builtin.event_to_core(obj)
+        if resource.version != resource.storage_version:
+            return {**obj, "apiVersion": f"{resource.group}/{resource.storage_version}"}
+        return obj
+
+    async def _insert(self, context: Context, obj: JSONObject) -> _Written:
+        key = self._key(context.resource, obj)
+        async with self._store.locked(key) as held:
+            if held is not None:
+                raise status.already_exists(context.resource.subject(key.name))
+            self._check_namespace(context, key)
+            return await self._commit(context, "ADDED", key, obj, None)
+
+    def _check_namespace(self, context: Context, key: Key) -> None:
+        """Refuse new content where its namespace is missing or on its way out."""
+        if not key.namespace:
+            return
+        space = self._store.get(Key("namespaces", "", key.namespace))
+        if space is None:
+            raise status.not_found(status.Subject("", "namespaces", key.namespace))
+        if b'"deletionTimestamp"' not in space.data:
+            return
+        if metadata(msgspec.json.decode(space.data)).get("deletionTimestamp"):
+            why = (
+                f"unable to create new content in namespace {key.namespace} because it is being "
+                "terminated"
+            )
+            error = status.forbidden(context.resource.subject(key.name), why)
+            causes: list[JSON] = [
+                {
+                    "reason": "NamespaceTerminating",
+                    "message": f"namespace {key.namespace} is being terminated",
+                    "field": "metadata.namespace",
+                }
+            ]
+            error.details = {**(error.details or {}), "causes": causes}
+            raise error
+
+    def _establish(self, context: Context, obj: JSONObject) -> None:
+        if context.resource.qualified != CRD_RESOURCE or context.subresource == "status":
+            return
+        spec = obj["spec"]
+        group = spec.get("group") if isinstance(spec, dict) else ""
+        name = metadata(obj).get("name")
+        taken = {
+            used: r.qualified
+            for r in self._registry.all()
+            if r.group == group and r.qualified != name
+            for used in (r.names.plural, r.names.singular, r.names.kind, r.names.list_kind)
+        }
+        definitions.establish(obj, taken, context.stamp)
+        finalizers = metadata(obj).get("finalizers")
+        held = finalizers if isinstance(finalizers, list) else []
+        if CRD_CLEANUP not in held and not metadata(obj).get("deletionTimestamp"):
+            metadata(obj)["finalizers"] = [*held, CRD_CLEANUP]
+
+    # -- update and patch ----------------------------------------------------------------------
+
+    async def update(self, resource: Resource, target: Target, request: Request) -> Response:
+        renderer = Renderer(resource, request)
+        context = Context(resource, request, datetime.now(UTC), target.subresource)
+        body = admission.check_body(context, decode_body(request), request.body)
+        admission.check_update_place(context, body, target.namespace, target.name)
+        sent = metadata(body).get("resourceVersion")
+        if not sent and resource.custom:
+            text = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+            cause = status.Cause(
+                "metadata.resourceVersion", "FieldValueInvalid", text.partition(": ")[2]
+            )
+            raise status.invalid(resource.group, resource.names.kind, target.name, [cause])
+
+        def change(_old: JSONObject) -> JSONObject:
+            return copy.deepcopy(body)
+
+        written = await self.change(context, target, change)
+        return Response(200, renderer.object(written.data), renderer.form.media)
+
+    async def patch(self, resource: Resource, target: Target, request: Request) -> Response:
+        if request.content_type not in PATCH_TYPES:
+            raise status.unsupported_media_type(PATCH_TYPES)
+        if request.content_type.startswith("application/apply-patch"):
+            return await self._apply(resource, target, request)
+        renderer = Renderer(resource, request)
+        context = Context(resource, request, datetime.now(UTC), target.subresource)
+        change = self._patcher(context)
+        if request.flag("force"):
+            text = "may not be specified for non-apply patch"
+            cause = status.FieldErrors.forbidden("force", text)
+            raise status.invalid("meta.k8s.io", "PatchOptions", "", [cause])
+        written = await self.change(context, target, change)
+        return Response(200, renderer.object(written.data), renderer.form.media)
+
+    def _patcher(self, context: Context) -> Callable[[JSONObject], JSONObject]:
+        request, resource = context.request, context.resource
+        patch = decode_json(request.body)
+        if request.content_type == "application/json-patch+json":
+
+            def change(old: JSONObject) -> JSONObject:
+                return patches.json_patch(copy.deepcopy(old), patch)
+
+        elif not isinstance(patch, dict):
+            raise status.bad_request("error decoding patch: json: a merge patch is an object")
+        elif request.content_type == "application/merge-patch+json":
+
+            def change(old: JSONObject) -> JSONObject:
+                merged = patches.merge_patch(copy.deepcopy(old), patch)
+                return merged if isinstance(merged, dict) else {}
+
+        elif resource.custom:
+            raise status.unsupported_media_type(
+                [kind for kind in PATCH_TYPES if "strategic" not in kind]
+            )
+        else:
+
+            def change(old: JSONObject) -> JSONObject:
+                return patches.strategic_merge(resource.schema.node, old, patch)
+
+        def checked(old: JSONObject) -> JSONObject:
+            changed = change(old)
+            admission.check_body(context, changed)
+            return changed
+
+        return checked
+
+    async def change(
+        self, context: Context, target: Target, change: Callable[[JSONObject], JSONObject]
+    ) -> _Written:
+        """Write what `change` makes of the stored object.
+
+        Raises:
+            StatusError: 404; 409 when the result names another resourceVersion; 422.
+        """
+        key = Key(context.resource.stored, target.namespace, target.name)
+        async with self._store.locked(key) as held:
+            if held is None:
+                raise status.not_found(context.resource.subject(target.name))
+            stored: JSONObject = msgspec.json.decode(held.data)
+            old = to_version(context.resource, stored)
+            new = change(old)
+            admission.check_update_place(context, new, target.namespace, target.name)
+            self._check_revision(context, new, held)
+            new = admission.prepare_update(context, new, old)
+            managed.track_update(
+                context.resource.schema.node, old, new, context.manager(), context.stamp
+            )
+            new = admission.finish_update(context, new, old)
+            return await self._replace(context, key, new, old, held)
+
+    def _check_revision(self, context: Context, new: JSONObject, held: Stored) -> None:
+        sent = metadata(new).get("resourceVersion")
+        if sent in (None, ""):
+            return
+        if admission.parse_revision(str(sent)) != held.revision:
+            raise status.conflict(context.resource.subject(str(metadata(new).get("name"))))
+
+    async def _replace(
+        self, context: Context, key: Key, new: JSONObject, old: JSONObject, held: Stored
+    ) -> _Written:
+        if not admission.changed(new, old):
+            return _Written(held.data)
+        self._establish(context, new)
+        if _is_released(context, new, old):
+            return await self._remove(context, key, new, held)
+        stored = self._stored_form(context.resource, new)
+        return await self._commit(context, "MODIFIED", key, stored, held)
+
+    # -- apply ---------------------------------------------------------------------------------
+
+    async def _apply(self, resource: Resource, target: Target, request: Request) -> Response:
+        renderer = Renderer(resource, request)
+        context = Context(resource, request, datetime.now(UTC), target.subresource)
+        if not request.text("fieldManager"):
+            cause = status.FieldErrors.required("fieldManager", "is required for apply patch")
+            raise status.invalid("meta.k8s.io", "PatchOptions", "", [cause])
+        body = decode_yaml(request.body) if request.body[:1] != b"{" else decode_json(request.body)
+        config = admission.check_body(context, body, b"")
+        self._check_config(context, config, target)
+        key = Key(resource.stored, target.namespace, target.name)
+        async with self._store.locked(key) as held:
+            if held is None:
+                written = await self._apply_new(context, key, config, target)
+            else:
+                written = await self._apply_over(context, key, config, held)
+        code = 201 if written.created else 200
+        return Response(code, renderer.object(written.data), renderer.form.media)
+
+    def _check_config(self, context: Context, config: JSONObject, target: Target) -> None:
+        if metadata(config).get("managedFields"):
+            raise status.bad_request("metadata.managedFields must be nil")
+        admission.check_update_place(context, config, target.namespace, target.name)
+
+    async def _apply_new(
+        self, context: Context, key: Key, config: JSONObject, target: Target
+    ) -> _Written:
+        if context.subresource:
+            raise status.not_found(context.resource.subject(target.name))
+        if metadata(config).get("uid"):
+            why = (
+                "uid mismatch: the provided object specified uid, and no existing object was found"
+            )
+            raise status.conflict(context.resource.subject(key.name), why)
+        applied = self._merged(context, None, config)
+        owners = metadata(applied).get("managedFields")
+        obj = admission.prepare_create(
+            context, applied, namespace=target.namespace, name=target.name
+        )
+        if owners is not None:
+            metadata(obj)["managedFields"] = owners
+        obj = self._finished(context, obj)
+        self._check_namespace(context, key)
+        return await self._commit(context, "ADDED", key, obj, None)
+
+    async def _apply_over(
+        self, context: Context, key: Key, config: JSONObject, held: Stored
+    ) -> _Written:
+        stored: JSONObject = msgspec.json.decode(held.data)
+        old = to_version(context.resource, stored)
+        self._check_revision(context, config, held)
+        new = self._merged(context, old, config)
+        new = admission.prepare_update(context, copy.deepcopy(new), old)
+        new = admission.finish_update(context, new, old)
+        return await self._replace(context, key, new, old, held)
+
+    def _merged(self, context: Context, live: JSONObject | None, config: JSONObject) -> JSONObject:
+        resource = context.resource
+        reset: tuple[str, ...] = ()
+        if resource.status:
+            others = {*config} - {"status", "metadata", "apiVersion", "kind"}
+            reset = tuple(others) if context.subresource == "status" else ("status",)
+        return managed.apply(
+            resource.schema.node,
+            live,
+            config,
+            context.manager("Apply"),
+            context.stamp,
+            force=context.request.flag("force"),
+            reset=reset,
+        )
+
+    # -- delete --------------------------------------------------------------------------------
+
+    async def delete(self, resource: Resource, target: Target, request: Request) -> Response:
+        renderer = Renderer(resource, request)
+        options = delete_options(request)
+        context = Context(resource, request, datetime.now(UTC))
+        key = Key(resource.stored, target.namespace, target.name)
+        written = await self.delete_key(context, key, options)
+        obj: JSONObject = msgspec.json.decode(written.data)
+        if not written.deleted:
+            return Response(200, renderer.object(written.data), renderer.form.media)
+        if not resource.custom and resource.names.kind in builtin.RETURNS_DELETED:
+            return Response(200, renderer.object(written.data), renderer.form.media)
+        uid = str(metadata(obj).get("uid") or "")
+        body: JSONObject = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": resource.subject(target.name).details(uid=uid),
+        }
+        return Response(200, msgspec.json.encode(body))
+
+    async def delete_key(self, context: Context, key: Key, options: DeleteOptions) -> _Written:
+        """Delete one object, or begin to where something still holds it.
+
+        Raises:
+            StatusError: 404; 409 when a precondition does not hold.
+        """
+        subject = context.resource.subject(key.name)
+        async with self._store.locked(key) as held:
+            if held is None:
+                raise status.not_found(subject)
+            stored: JSONObject = msgspec.json.decode(held.data)
+            old = to_version(context.resource, stored)
+            _check_preconditions(subject, options, metadata(old), held.revision)
+            if key.resource == "namespaces" and key.name in ("default", "kube-system"):
+                raise status.forbidden(subject, "this namespace may not be deleted")
+            new = self._begin_delete(context, old, options)
+            dry = "All" in options.dryRun
+            if new is None:
+                if dry:
+                    return _Written(held.data, deleted=True)
+                return await self._remove(context, key, copy.deepcopy(old), held)
+            if new == old or dry:
+                return _Written(msgspec.json.encode(new))
+            return await self._commit(
+                context, "MODIFIED", key, self._stored_form(context.resource, new), held
+            )
+
+    def _begin_delete(
+        self, context: Context, old: JSONObject, options: DeleteOptions
+    ) -> JSONObject | None:
+        """The object marked for deletion; None when it can go at once."""
+        meta = metadata(old)
+        found = meta.get("finalizers")
+        held = [str(name) for name in found] if isinstance(found, list) else []
+        finalizers = [name for name in held if name not in (FOREGROUND, ORPHAN)]
+        policy = options.propagationPolicy
+        if options.orphanDependents is not None and not policy:
+            policy = "Orphan" if options.orphanDependents else "Background"
+        if policy == "Foreground":
+            finalizers.append(FOREGROUND)
+        elif policy == "Orphan":
+            finalizers.append(ORPHAN)
+        elif not policy:
+            finalizers = held
+        grace = _grace_seconds(context, old, options)
+        if not finalizers and not grace and not _keeps_namespace(context, old):
+            return None
+        if meta.get("deletionTimestamp"):
+            marked = copy.deepcopy(old)
+        else:
+            marked = admission.mark_deleted(context, old, grace)
+        if finalizers:
+            metadata(marked)["finalizers"] = list(finalizers)
+        else:
+            metadata(marked).pop("finalizers", None)
+        return marked
+
+    async def delete_collection(
+        self, context: Context, keys: list[Key], options: DeleteOptions
+    ) -> list[Stored]:
+        """Delete each; what is already gone is passed over."""
+        done: list[Stored] = []
+        for key in keys:
+            try:
+                written = await self.delete_key(context, key, options)
+            except status.StatusError as error:
+                if error.reason != "NotFound":
+                    raise
+                continue
+            done.append(Stored(0, written.data))
+        return done
+
+    async def _remove(self, context: Context, key: Key, last: JSONObject, held: Stored) -> _Written:
+        if context.request.dry_run:
+            return _Written(msgspec.json.encode(last), deleted=True)
+        stored = self._stored_form(context.resource, last)
+        done = await self._store.write("DELETED", key, _encoder(stored), held.data)
+        return _Written(done.data, deleted=True)
+
+    # -- commit --------------------------------------------------------------------------------
+
+    async def _commit(
+        self, context: Context, kind: EventType, key: Key, obj: JSONObject, held: Stored | None
+    ) -> _Written:
+        created = held is None
+        if context.request.dry_run:
+            meta = metadata(obj)
+            if held is not None:
+                meta["resourceVersion"] = str(held.revision)
+            return _Written(msgspec.json.encode(obj), created)
+        previous = held.data if held is not None else None
+        done = await self._store.write(kind, key, _encoder(obj), previous)
+        return _Written(done.data, created)
+
+    def _key(self, resource: Resource, obj: JSONObject) -> Key:
+        meta = metadata(obj)
+        namespace = str(meta.get("namespace") or "") if resource.namespaced else ""
+        return Key(resource.stored, namespace, str(meta.get("name")))
+
+
+def _encoder(obj: JSONObject) -> Callable[[int], bytes]:
+    def encode(revision: int) -> bytes:
+        metadata(obj)["resourceVersion"] = str(revision)
+        return msgspec.json.encode(obj)
+
+    return encode
+
+
+def _check_preconditions(
+    subject: status.Subject, options: DeleteOptions, meta: JSONObject, revision: int
+) -> None:
+    wanted = options.preconditions
+    if wanted is None:
+        return
+    if wanted.uid is not None and wanted.uid != meta.get("uid"):
+        why = (
+            f"Precondition failed: UID in precondition: {wanted.uid}, UID in object meta: "
+            f"{meta.get('uid')}"
+        )
+        raise status.conflict(subject, why)
+    if wanted.resourceVersion is not None and wanted.resourceVersion != str(revision):
+        why = (
+            "Precondition failed: ResourceVersion in precondition: "
+            f"{wanted.resourceVersion}, ResourceVersion in object meta: {revision}"
+        )
+        raise status.conflict(subject, why)
+
+
+def _grace_seconds(context: Context, obj: JSONObject, options: DeleteOptions) -> int:
+    """Only a pod that runs somewhere is given time; its kubelet ends it."""
+    if context.resource.qualified != "pods":
+        return 0
+    spec = obj.get("spec")
+    if not isinstance(spec, dict) or not spec.get("nodeName"):
+        return 0
+    if options.gracePeriodSeconds is not None:
+        return options.gracePeriodSeconds
+    own = spec.get("terminationGracePeriodSeconds")
+    return own if isinstance(own, int) else POD_GRACE_SECONDS
+
+
+def _keeps_namespace(context: Context, obj: JSONObject) -> bool:
+    """A namespace stays, Terminating, until its content is gone and spec.finalizers is empty."""
+    if context.resource.qualified != "namespaces":
+        return False
+    spec = obj.get("spec")
+    return isinstance(spec, dict) and bool(spec.get("finalizers"))
+
+
+def _is_released(context: Context, new: JSONObject, old: JSONObject) -> bool:
+    """Whether this update took away the last thing that held a deleted object."""
+    meta = metadata(new)
+    if not metadata(old).get("deletionTimestamp") or meta.get("finalizers"):
+        return False
+    if meta.get("deletionGracePeriodSeconds") not in (None, 0):
+        return False
+    return not _keeps_namespace(context, new)

@@ -1,0 +1,1 @@
+from cel_expr_python import cel as cel

@@ -1,0 +1,45 @@
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+class CelExtensionBase: ...
+
+class Type:
+    BOOL: ClassVar[Type]
+    DYN: ClassVar[Type]
+    ERROR: ClassVar[Type]
+    STRING: ClassVar[Type]
+    @staticmethod
+    def List(element_type: Type) -> Type: ...  # noqa: N802
+
+class Value:
+    def type(self) -> Type: ...
+    def value(self) -> object: ...
+    def plain_value(self) -> object: ...
+
+class Expression:
+    def eval(self, *, data: Mapping[str, object]) -> Value: ...
+    def return_type(self) -> Type: ...
+
+class Overload:
+    def __init__(
+        self,
+        *,
+        id: str,
+        return_type: Type,
+        parameters: Sequence[Type],
+        is_member: bool,
+        impl: Callable[..., object],
+    ) -> None: ...
+
+class FunctionDecl:
+    def __init__(self, name: str, overloads: Sequence[Overload]) -> None: ...
+
+class Env:
+    def compile(self, expression: str) -> Expression: ...
+
+def NewEnv(  # noqa: N802
+    *,
+    variables: Mapping[str, Type],
+    extensions: Sequence[CelExtensionBase],
+    functions: Sequence[FunctionDecl] = ...,
+) -> Env: ...

@@ -1,0 +1,3 @@
+from cel_expr_python.cel import CelExtensionBase
+
+class ExtOptional(CelExtensionBase): ...
