@@ -1,1 +1,95 @@
 """Client, informers, work queue, controllers, manager: what a controller needs, no domain word."""
+
+from hypercobalt.runtime.cache import Cache
+from hypercobalt.runtime.client.collection import ListResult
+from hypercobalt.runtime.client.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ConnectionFailedError,
+    DeadlineExceededError,
+    FencedError,
+    ForbiddenError,
+    GoneError,
+    InvalidError,
+    NotFoundError,
+    UnauthorizedError,
+    WatchClosedError,
+)
+from hypercobalt.runtime.client.kube import Deletion, Kube
+from hypercobalt.runtime.client.kubeconfig import Connection
+from hypercobalt.runtime.client.kubeconfig import load as load_connection
+from hypercobalt.runtime.client.patch import Operation
+from hypercobalt.runtime.client.retry import Backoff
+from hypercobalt.runtime.client.transport import Limits
+from hypercobalt.runtime.client.watch import Change, WatchEvent, join_key, key_of, split_key
+from hypercobalt.runtime.clock import Clock, FakeClock, SystemClock
+from hypercobalt.runtime.controller import (
+    Controller,
+    Reconciler,
+    Result,
+    generation_changed,
+    mapped,
+    owned,
+    primary,
+)
+from hypercobalt.runtime.endpoints import Address
+from hypercobalt.runtime.events import Recorder
+from hypercobalt.runtime.informer import Handler, Informer
+from hypercobalt.runtime.leader import Election, LeadershipLostError, Timing, process_identity
+from hypercobalt.runtime.logs import configure as configure_logs
+from hypercobalt.runtime.manager import Manager
+from hypercobalt.runtime.metrics import Metrics
+from hypercobalt.runtime.queue import KeyBackoff, WorkQueue
+
+__all__ = [
+    "Address",
+    "AlreadyExistsError",
+    "ApiError",
+    "Backoff",
+    "Cache",
+    "Change",
+    "Clock",
+    "ConflictError",
+    "Connection",
+    "ConnectionFailedError",
+    "Controller",
+    "DeadlineExceededError",
+    "Deletion",
+    "Election",
+    "FakeClock",
+    "FencedError",
+    "ForbiddenError",
+    "GoneError",
+    "Handler",
+    "Informer",
+    "InvalidError",
+    "KeyBackoff",
+    "Kube",
+    "LeadershipLostError",
+    "Limits",
+    "ListResult",
+    "Manager",
+    "Metrics",
+    "NotFoundError",
+    "Operation",
+    "Reconciler",
+    "Recorder",
+    "Result",
+    "SystemClock",
+    "Timing",
+    "UnauthorizedError",
+    "WatchClosedError",
+    "WatchEvent",
+    "WorkQueue",
+    "configure_logs",
+    "generation_changed",
+    "join_key",
+    "key_of",
+    "load_connection",
+    "mapped",
+    "owned",
+    "primary",
+    "process_identity",
+    "split_key",
+]

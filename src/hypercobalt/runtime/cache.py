@@ -1,0 +1,96 @@
+"""The objects that an informer holds, by key and by index.
+
+Objects are frozen, so they are handed out as they are. `metadata.managedFields`, which no
+controller asks for, is let go on the way in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+import msgspec
+
+from hypercobalt.api.meta import Object
+from hypercobalt.runtime.client.watch import key_of
+
+T = TypeVar("T", bound=Object)
+IndexFunction = Callable[[T], Iterable[str]]
+
+
+class Cache(Generic[T]):
+    """Objects of one kind.
+
+    Args:
+        indexes: name to function; the function gives the values under which an object is found.
+    """
+
+    def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
+        self._objects: dict[str, T] = {}
+        self._functions = dict(indexes or {})
+        self._indexes: dict[str, dict[str, dict[str, None]]] = {n: {} for n in self._functions}
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        """Every object, as they are now: the cache may change while the caller goes through."""
+        return iter(list(self._objects.values()))
+
+    def get(self, name: str, namespace: str | None = None) -> T | None:
+        """The object of that name, None if there is none."""
+        return self._objects.get(f"{namespace}/{name}" if namespace else name)
+
+    def by_key(self, key: str) -> T | None:
+        """The object of that key, None if there is none."""
+        return self._objects.get(key)
+
+    def keys(self) -> set[str]:
+        """Every key."""
+        return set(self._objects)
+
+    def find(self, index: str, value: str) -> list[T]:
+        """The objects for which the index function gives `value`, in the order of their arrival.
+
+        Raises:
+            KeyError: there is no index of that name.
+        """
+        return [self._objects[key] for key in self._indexes[index].get(value, ())]
+
+    def put(self, obj: T) -> T | None:
+        """Take an object in; gives the one it replaces."""
+        key = key_of(obj)
+        old = self._objects.get(key)
+        self._unindex(key, old)
+        self._objects[key] = slim(obj)
+        for name, function in self._functions.items():
+            for value in function(obj):
+                self._indexes[name].setdefault(value, {})[key] = None
+        return old
+
+    def drop(self, key: str) -> T | None:
+        """Let an object go; gives it."""
+        old = self._objects.pop(key, None)
+        self._unindex(key, old)
+        return old
+
+    def _unindex(self, key: str, old: T | None) -> None:
+        if old is None:
+            return
+        for name, function in self._functions.items():
+            index = self._indexes[name]
+            for value in function(old):
+                keys = index.get(value, {})
+                keys.pop(key, None)
+                if not keys:
+                    index.pop(value, None)
+
+
+def slim(obj: T) -> T:
+    """Take the managed fields off an object that nobody else has seen yet.
+
+    In place, against the rule that objects are frozen: a copy would cost more than decoding did.
+    """
+    if obj.metadata.managedFields:
+        msgspec.structs.force_setattr(obj.metadata, "managedFields", ())
+    return obj

@@ -1,0 +1,407 @@
+"""The typed verbs.
+
+There is no PUT: writes are server-side apply under a field manager, or a patch of what changed. A
+patch made from an object that was read carries that object's resourceVersion, so it fails with
+`ConflictError` instead of overwriting what somebody else wrote meanwhile.
+
+Source: Kubernetes API concepts; `docs/decisions/0002-client.md`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from enum import StrEnum
+from types import TracebackType
+from typing import Self, TypeVar
+
+import msgspec
+
+from hypercobalt.api.codec import decode, to_builtins
+from hypercobalt.api.meta import Object, Struct
+from hypercobalt.runtime.client.collection import ListResult, read_page
+from hypercobalt.runtime.client.errors import ConflictError, GoneError, NotFoundError
+from hypercobalt.runtime.client.kubeconfig import Connection
+from hypercobalt.runtime.client.patch import JsonObject, Operation, diff, locked
+from hypercobalt.runtime.client.requests import (
+    Propagation,
+    Selection,
+    delete_options,
+    make_call,
+)
+from hypercobalt.runtime.client.session import TransportFactory
+from hypercobalt.runtime.client.transport import Call, Limits, Transport
+from hypercobalt.runtime.client.watch import WatchEvent, read_events
+from hypercobalt.runtime.clock import Clock, SystemClock
+from hypercobalt.runtime.metrics import Metrics
+
+T = TypeVar("T", bound=Object)
+
+IDLE = timedelta(seconds=90)  # servers send a bookmark each minute or so
+WATCH_LENGTH = timedelta(minutes=8)  # a bound on what a silent fault can hide
+PAGE = 500  # objects; decoding one page holds the loop for about 5 ms
+_MERGE, _JSON = "application/merge-patch+json", "application/json-patch+json"
+_APPLY = "application/apply-patch+yaml"  # JSON is YAML
+
+
+class Deletion(StrEnum):
+    """What a delete found and left."""
+
+    ABSENT = "absent"  # there was nothing to delete
+    GONE = "gone"
+    TERMINATING = "terminating"  # finalizers or a grace period keep it for now
+
+
+class _DeletedMeta(msgspec.Struct, frozen=True):
+    finalizers: tuple[str, ...] = ()
+    deletionGracePeriodSeconds: int | None = None  # noqa: N815 - wire name
+
+
+class _Deleted(msgspec.Struct, frozen=True):
+    """The answer to a delete: the object that stays for now, or a Status."""
+
+    metadata: _DeletedMeta = _DeletedMeta()
+
+
+class Kube:
+    """A client for one API server; one serves a whole process.
+
+    Args:
+        connection: from `kubeconfig.load`.
+        field_manager: owner of the fields that are written; one per controller, see `as_manager`.
+        limits: deadlines, retries and connections.
+        factory: makes the connection pools; tests put a scripted one here.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        field_manager: str = "hypercobalt",
+        limits: Limits | None = None,
+        metrics: Metrics | None = None,
+        clock: Clock | None = None,
+        factory: TransportFactory | None = None,
+    ) -> None:
+        self.namespace = connection.namespace
+        self._manager = field_manager
+        self._guard: Callable[[], None] | None = None
+        self._transport = Transport(
+            connection,
+            clock=clock or SystemClock(),
+            metrics=metrics or Metrics(),
+            limits=limits or Limits(),
+            user_agent=field_manager,
+            factory=factory,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close every connection; of the views made by `as_manager` and `guarded` too."""
+        await self._transport.aclose()
+
+    def as_manager(self, field_manager: str) -> Kube:
+        """The same client writing as another field manager."""
+        return self._view(field_manager, self._guard)
+
+    def guarded(self, guard: Callable[[], None]) -> Kube:
+        """The same client, calling `guard` before each write; what it raises stops the write."""
+        return self._view(self._manager, guard)
+
+    def _view(self, field_manager: str, guard: Callable[[], None] | None) -> Kube:
+        view = copy.copy(self)
+        view._manager, view._guard = field_manager, guard  # noqa: SLF001 - a copy of ourselves
+        return view
+
+    async def get(self, type_: type[T], name: str, namespace: str | None = None) -> T | None:
+        """Read one object; None if there is none of that name."""
+        call = make_call("get", "GET", type_, (namespace, name))
+        try:
+            return decode(await self._transport.send(call), type_)
+        except NotFoundError:
+            return None
+
+    async def list(
+        self,
+        type_: type[T],
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = PAGE,
+    ) -> ListResult[T]:
+        """Read a collection, page by page, all pages at one version.
+
+        No namespace means all of them; a page has `limit` objects, or everything if it is 0.
+        """
+        selection = Selection(type_, namespace, labels, fields)
+        try:
+            return await self._list(selection, limit)
+        except GoneError:
+            # The version of the first page was compacted before the last one was read.
+            return await self._list(selection, 0)
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        type_: type[T],
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+        length: timedelta = WATCH_LENGTH,
+        idle: timedelta = IDLE,
+    ) -> AsyncGenerator[AsyncIterator[WatchEvent[T]]]:
+        """Open a watch: `async with kube.watch(Kind) as events: async for event in events: ...`.
+
+        It starts after `resource_version`; without one it starts with every object there is. The
+        server ends it in good order after `length`; `idle` is the longest silence, bookmarks
+        included, before the connection counts as dead.
+
+        Raises:
+            GoneError: that version is no longer kept; from here or from the iterator.
+            WatchClosedError: from the iterator, when the connection broke or went silent.
+        """
+        params = {"watch": "true", "allowWatchBookmarks": "true"}
+        params["timeoutSeconds"] = str(max(1, round(length.total_seconds())))
+        if resource_version:
+            params["resourceVersion"] = resource_version
+        params |= Selection(type_, namespace, labels, fields).params
+        call = make_call("watch", "GET", type_, (namespace, None), params=params)
+        async with self._transport.stream(call, idle) as chunks:
+            yield read_events(chunks, type_, call.about)
+
+    async def create(self, obj: T) -> T:
+        """Create an object; with `generateName` the server completes the name.
+
+        Raises:
+            AlreadyExistsError: there is one of that name. After a lost answer it may be ours.
+        """
+        meta = obj.metadata
+        call = make_call(
+            "create",
+            "POST",
+            type(obj),
+            (meta.namespace or None, None),
+            about=meta.name or f"{meta.generateName}*",
+            params={"fieldManager": self._manager},
+            body=to_builtins(obj),
+            idempotent=False,
+        )
+        return decode(await self._write(call), type(obj))
+
+    async def apply(self, obj: T, *, force: bool = False, subresource: str | None = None) -> T:
+        """Server-side apply: `obj` has the fields that we want to own, and no others.
+
+        `force` takes over fields that other managers own.
+
+        Raises:
+            ConflictError: another manager owns a field and force is off; `causes` names the fields.
+        """
+        params = {"fieldManager": self._manager, "force": "true" if force else "false"}
+        return await self._patch(
+            type(obj),
+            (obj.metadata.namespace or None, obj.metadata.name),
+            to_builtins(obj),
+            verb="apply",
+            content_type=_APPLY,
+            params=params,
+            subresource=subresource,
+        )
+
+    async def merge_patch(
+        self,
+        type_: type[T],
+        name: str,
+        patch: JsonObject,
+        namespace: str | None = None,
+        *,
+        resource_version: str | None = None,
+        subresource: str | None = None,
+    ) -> T:
+        """Merge `patch` into an object (RFC 7386), if it has `resource_version` where one is given.
+
+        Raises:
+            ConflictError: the object has another version by now.
+            NotFoundError: there is no such object.
+        """
+        body = locked(patch, resource_version)
+        return await self._patch(type_, (namespace, name), body, subresource=subresource)
+
+    async def json_patch(
+        self,
+        type_: type[T],
+        name: str,
+        operations: Sequence[Operation],
+        namespace: str | None = None,
+        *,
+        resource_version: str | None = None,
+        subresource: str | None = None,
+    ) -> T:
+        """Apply a JSON patch (RFC 6902); arguments and errors as for `merge_patch`.
+
+        Without a resource_version it is not sent a second time when the answer is lost, because
+        adding to a list twice is not adding once.
+        """
+        body: list[Operation] = list(operations)
+        if resource_version:
+            path = "/metadata/resourceVersion"
+            body.append({"op": "replace", "path": path, "value": resource_version})
+        return await self._patch(
+            type_,
+            (namespace, name),
+            body,
+            content_type=_JSON,
+            subresource=subresource,
+            idempotent=bool(resource_version),
+        )
+
+    async def patch(self, old: T, new: T, *, subresource: str | None = None) -> T:
+        """Write what differs between an object as it was read and as it should be.
+
+        Nothing is sent when nothing differs.
+
+        Raises:
+            ConflictError: the object has changed since `old` was read.
+        """
+        changes = diff(old, new)
+        if not changes:
+            return old
+        meta = old.metadata
+        return await self.merge_patch(
+            type(old),
+            meta.name,
+            changes,
+            meta.namespace or None,
+            resource_version=meta.resourceVersion,
+            subresource=subresource,
+        )
+
+    async def patch_status(self, obj: T, status: Struct) -> T:
+        """Write what differs between the status of an object as it was read and `status`.
+
+        Raises:
+            ConflictError: the object has changed since it was read.
+        """
+        return await self.patch(
+            obj, msgspec.structs.replace(obj, status=status), subresource="status"
+        )
+
+    async def modify(
+        self,
+        type_: type[T],
+        name: str,
+        decide: Callable[[T], T],
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        attempts: int = 5,
+    ) -> T | None:
+        """Read an object, decide what it should be, patch it; from the start after a conflict.
+
+        `decide` is pure: it is called again with what a conflicting writer left.
+
+        Returns:
+            The object as written, None if there is none.
+
+        Raises:
+            ConflictError: `attempts` conflicts in a row.
+        """
+        for attempt in range(1, attempts + 1):
+            current = await self.get(type_, name, namespace)
+            if current is None:
+                return None
+            try:
+                return await self.patch(current, decide(current), subresource=subresource)
+            except ConflictError:
+                if attempt == attempts:
+                    raise
+        return None
+
+    async def delete(
+        self,
+        type_: type[T],
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Propagation | None = None,
+        grace: timedelta | None = None,
+    ) -> Deletion:
+        """Delete an object: only the one with that uid and resource_version, where they are given.
+
+        `propagation` is what happens to dependents (None: the kind's default) and `grace` how long
+        the object may take to stop (None: its own).
+
+        Raises:
+            ConflictError: the object has another uid or version.
+        """
+        options = delete_options(
+            uid=uid, resource_version=resource_version, propagation=propagation, grace=grace
+        )
+        call = make_call("delete", "DELETE", type_, (namespace, name), body=options)
+        try:
+            answer = msgspec.json.decode(await self._write(call), type=_Deleted)
+        except NotFoundError:
+            return Deletion.ABSENT
+        kept = answer.metadata.finalizers or answer.metadata.deletionGracePeriodSeconds
+        return Deletion.TERMINATING if kept else Deletion.GONE
+
+    async def _list(self, of: Selection[T], limit: int) -> ListResult[T]:
+        items: list[T] = []
+        unreadable: dict[str, str] = {}
+        params = dict(of.params)
+        if limit:
+            params["limit"] = str(limit)
+        while True:
+            call = make_call("list", "GET", of.type, (of.namespace, None), params=params)
+            page = read_page(await self._transport.send(call), of.type)
+            items += page.items
+            unreadable |= page.unreadable
+            if not page.next:
+                return ListResult(items, page.resource_version, unreadable)
+            params["continue"] = page.next
+
+    async def _patch(
+        self,
+        type_: type[T],
+        key: tuple[str | None, str],
+        body: object,
+        *,
+        verb: str = "patch",
+        content_type: str = _MERGE,
+        params: dict[str, str] | None = None,
+        subresource: str | None = None,
+        idempotent: bool = True,
+    ) -> T:
+        call = make_call(
+            verb,
+            "PATCH",
+            type_,
+            key,
+            params=params or {"fieldManager": self._manager},
+            body=body,
+            content_type=content_type,
+            subresource=subresource,
+            idempotent=idempotent,
+        )
+        return decode(await self._write(call), type_)
+
+    async def _write(self, call: Call) -> bytes:
+        if self._guard is not None:
+            self._guard()
+        return await self._transport.send(call)

@@ -1,0 +1,111 @@
+"""Builds calls. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+
+from hypercobalt.api.meta import Object
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.runtime.client.transport import Call
+from hypercobalt.runtime.client.watch import join_key
+
+T = TypeVar("T", bound=Object)
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection(Generic[T]):
+    """A part of a collection, chosen on the server.
+
+    Args:
+        namespace: None for all namespaces, and for a cluster-scoped kind.
+        labels: label selector, `app=a,tier!=b`.
+        fields: field selector, `metadata.name=a`.
+    """
+
+    type: type[T]
+    namespace: str | None = None
+    labels: str = ""
+    fields: str = ""
+
+    @property
+    def params(self) -> dict[str, str]:
+        """The query parameters that say so."""
+        selectors = {"labelSelector": self.labels, "fieldSelector": self.fields}
+        return {name: value for name, value in selectors.items() if value}
+
+    @property
+    def about(self) -> str:
+        """For messages: `Hypervisor metadata.name=a`."""
+        where = f"in {self.namespace}" if self.namespace else ""
+        return " ".join(
+            part for part in (self.type.resource.kind, where, self.labels, self.fields) if part
+        )
+
+
+def resource_name(type_: type[Object]) -> str:
+    """`plural.group`, as kubectl writes it; the core group has no suffix."""
+    info = type_.resource
+    return f"{info.plural}.{info.group}" if info.group else info.plural
+
+
+def make_call(
+    verb: str,
+    method: str,
+    type_: type[Object],
+    key: tuple[str | None, str | None],
+    *,
+    about: str | None = None,
+    params: dict[str, str] | None = None,
+    body: object = None,
+    content_type: str = "application/json",
+    subresource: str | None = None,
+    idempotent: bool = True,
+) -> Call:
+    """The call for one verb on an object, or on a collection when `key` has no name.
+
+    Raises:
+        ConfigurationError: a namespace for a kind that has none, or a name that is no path part.
+    """
+    namespace, name = key
+    info = type_.resource
+    if namespace is not None and not info.namespaced:
+        raise ConfigurationError(f"{info.kind} has no namespace; got {namespace!r}")
+    if name is not None and (not name or "/" in name or "%" in name or name in {".", ".."}):
+        raise ConfigurationError(f"{info.kind}: {name!r} is no object name")
+    path = info.path(namespace, name)
+    target = about or join_key(namespace or "", name or "")
+    return Call(
+        verb=verb,
+        method=method,
+        path=f"{path}/{subresource}" if subresource else path,
+        resource=resource_name(type_),
+        about=f"{verb} {info.kind} {target}".strip(),
+        params=params or {},
+        body=None if body is None else msgspec.json.encode(body),
+        content_type=content_type,
+        idempotent=idempotent,
+    )
+
+
+def delete_options(
+    *,
+    uid: str | None,
+    resource_version: str | None,
+    propagation: Propagation | None,
+    grace: timedelta | None,
+) -> dict[str, object]:
+    """The body of a delete (meta/v1 DeleteOptions)."""
+    options: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if grace is not None:
+        options["gracePeriodSeconds"] = round(grace.total_seconds())
+    if propagation is not None:
+        options["propagationPolicy"] = propagation
+    preconditions = {"uid": uid, "resourceVersion": resource_version}
+    if asked := {name: value for name, value in preconditions.items() if value}:
+        options["preconditions"] = asked
+    return options

@@ -1,0 +1,124 @@
+"""Health, readiness and metrics over HTTP: three pages for probes and scrapers.
+
+One request per connection, read with a bound on size and time. A whole HTTP server would be more to
+carry for every agent than these pages are worth.
+
+Source: Kubernetes API health endpoints (`/healthz`, `/readyz`, `?verbose` text form).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import structlog
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from hypercobalt.errors import ConfigurationError
+
+log = structlog.get_logger(__name__)
+
+Check = Callable[[], str | None]  # what is wrong, None if nothing is
+_MAX_HEAD_BYTES = 16 * 1024
+_SECONDS = 5.0  # for a request to arrive and for its answer to leave
+_TEXT = "text/plain; charset=utf-8"
+_PHRASES = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 500: "Internal Server Error"}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen; port 0 takes a free one."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+
+
+class Endpoints:
+    """The server for the three pages.
+
+    Args:
+        healthy: named checks of `/healthz`; a failing one gets the process restarted.
+        ready: named checks of `/readyz`.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        registry: CollectorRegistry,
+        healthy: Mapping[str, Check],
+        ready: Mapping[str, Check],
+    ) -> None:
+        self._address, self._registry = address, registry
+        self._healthy, self._ready = healthy, ready
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> Address:
+        """Listen; gives the address with its real port.
+
+        Raises:
+            ConfigurationError: the address cannot be had.
+        """
+        host, port = self._address.host, self._address.port
+        try:
+            self._server = await asyncio.start_server(
+                self._serve, host, port, limit=_MAX_HEAD_BYTES
+            )
+        except OSError as exc:
+            raise ConfigurationError(f"cannot listen on {host}:{port}: {exc.strerror}") from exc
+        taken: int = self._server.sockets[0].getsockname()[1]
+        log.info("serving_endpoints", host=host, port=taken)
+        return Address(host, taken)
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(
+            OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
+        ):
+            async with asyncio.timeout(_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(self._answer(head))
+                await writer.drain()
+        writer.close()
+
+    def _answer(self, head: bytes) -> bytes:
+        method, _, rest = head.partition(b" ")
+        path = rest.partition(b" ")[0].partition(b"?")[0]
+        code, kind, body = self._page(method, path)
+        lines = (
+            f"HTTP/1.1 {code} {_PHRASES[code]}",
+            f"Content-Type: {kind}",
+            f"Content-Length: {len(body)}",
+            "Connection: close",
+            "\r\n",
+        )
+        return "\r\n".join(lines).encode() + (b"" if method == b"HEAD" else body)
+
+    def _page(self, method: bytes, path: bytes) -> tuple[int, str, bytes]:
+        if method not in {b"GET", b"HEAD"}:
+            return 405, _TEXT, b"only GET\n"
+        if path == b"/metrics":
+            return 200, CONTENT_TYPE_LATEST, generate_latest(self._registry)
+        checks = {b"/healthz": self._healthy, b"/livez": self._healthy, b"/readyz": self._ready}
+        if path not in checks:
+            return 404, _TEXT, b"there are /healthz, /readyz and /metrics\n"
+        return _report(checks[path])
+
+
+def _report(checks: Mapping[str, Check]) -> tuple[int, str, bytes]:
+    problems = {name: check() for name, check in checks.items()}
+    lines = [
+        f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok"
+        for name, problem in problems.items()
+    ]
+    failed = any(problems.values())
+    lines.append("check failed" if failed else "ok")
+    return 500 if failed else 200, _TEXT, "\n".join(lines).encode() + b"\n"

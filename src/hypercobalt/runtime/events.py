@@ -1,0 +1,252 @@
+"""Records Events: what users see of an object's history, without ever holding up a reconciler.
+
+`record` only takes a note; `run` writes. The same thing said again within a few minutes becomes a
+count on the first Event, written at most every ten seconds. Each object has a budget, and what goes
+beyond any bound is dropped and counted.
+
+Source: events.k8s.io/v1; client-go tools/events (series) and tools/record (spam filter).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import uuid4
+
+import structlog
+from msgspec.structs import replace
+
+from hypercobalt.api.coordination import Event, EventSeries, EventSource, ObjectReference
+from hypercobalt.api.meta import Object, ObjectMeta
+from hypercobalt.api.times import micro_time
+from hypercobalt.errors import HypercobaltError, TransientError
+from hypercobalt.runtime.client.errors import (
+    AlreadyExistsError,
+    ForbiddenError,
+    NotFoundError,
+)
+from hypercobalt.runtime.client.kube import Kube
+from hypercobalt.runtime.client.watch import key_of
+from hypercobalt.runtime.clock import Clock
+from hypercobalt.runtime.metrics import Metrics
+from hypercobalt.runtime.tasks import first
+
+log = structlog.get_logger(__name__)
+
+EventType = Literal["Normal", "Warning"]
+
+SERIES_ENDS = timedelta(minutes=6)  # said again later than this, it is a new Event
+COUNT_EVERY = timedelta(seconds=10)
+BURST = 25  # Events of one object at once
+REFILL = timedelta(minutes=5)  # for one more Event of that object
+MAX_SERIES = 2000
+FLUSH_DEADLINE = timedelta(seconds=3)
+_RETRY = timedelta(seconds=2)
+_MAX_TRIES = 12
+_MAX_NOTE_BYTES, _MAX_NAME = 1024, 200
+
+_Key = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Series:
+    event: Event
+    last: float  # monotonic
+    seen: datetime
+    count: int = 1
+    written: int = 0  # the count that the server has
+    due: float = float("-inf")  # not written again before this
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class _Budget:
+    left: float = BURST
+    at: float = field(default=0.0)
+
+    def take(self, now: float) -> bool:
+        gained = (now - self.at) / REFILL.total_seconds()
+        self.left, self.at = min(BURST, self.left + gained), now
+        if self.left < 1:
+            return False
+        self.left -= 1
+        return True
+
+
+class Recorder:
+    """Records Events in the name of one component.
+
+    Args:
+        controller: who reports, as a qualified name: `kvm.cloud.sap/operator`.
+        instance: which process reports; its identity.
+    """
+
+    def __init__(
+        self, kube: Kube, controller: str, instance: str, *, clock: Clock, metrics: Metrics
+    ) -> None:
+        self._kube, self._clock = kube, clock
+        self._controller, self._instance = controller, instance[:128]
+        self._series: OrderedDict[_Key, _Series] = OrderedDict()
+        self._budgets: OrderedDict[str, _Budget] = OrderedDict()
+        self._wake = asyncio.Event()
+        self._dropped = metrics.events_dropped
+
+    def record(
+        self, about: Object, type_: EventType, reason: str, note: str, *, action: str
+    ) -> None:
+        """Take a note; it is written soon, unless bounds or the server forbid.
+
+        Args:
+            about: the object; of a cluster-scoped one the Event goes to namespace default.
+            type_: Warning for what a person should look at.
+            reason: CamelCase, from a closed set.
+            note: for a person; cut to 1 KiB.
+            action: CamelCase, what was being done: `Evicting`.
+        """
+        now = self._clock.monotonic()
+        meta = about.metadata
+        key = (about.resource.kind, key_of(about), meta.uid, type_, reason, action, note)
+        series = self._series.get(key)
+        if series is not None and now - series.last < SERIES_ENDS.total_seconds():
+            series.count += 1
+            series.last, series.seen = now, self._clock.now()
+        elif self._may_start("/".join(key[:3]), now):
+            event = self._event(about, type_, reason, note, action)
+            self._series[key] = _Series(event, now, self._clock.now())
+            self._series.move_to_end(key)
+        self._wake.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Write until `stop`, then write what is left within a few seconds."""
+        while not stop.is_set():
+            self._wake.clear()
+            delay = await self._write_due(final=False)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await first(self._wake.wait(), stop.wait())
+        try:
+            async with asyncio.timeout(FLUSH_DEADLINE.total_seconds()):
+                await self._write_due(final=True)
+        except TimeoutError:
+            log.warning("events_not_flushed", left=sum(s.count > s.written for s in self._all()))
+
+    def _all(self) -> list[_Series]:
+        return list(self._series.values())
+
+    def _may_start(self, about: str, now: float) -> bool:
+        budget = self._budgets.setdefault(about, _Budget(at=now))
+        self._budgets.move_to_end(about)
+        if len(self._budgets) > MAX_SERIES:
+            self._budgets.popitem(last=False)
+        if not budget.take(now):
+            self._dropped.labels("rate").inc()
+            return False
+        self._forget_ended(now)
+        if len(self._series) >= MAX_SERIES:
+            self._dropped.labels("full").inc()
+            return False
+        return True
+
+    def _forget_ended(self, now: float) -> None:
+        ended = [
+            key
+            for key, series in self._series.items()
+            if series.count == series.written and now - series.last >= SERIES_ENDS.total_seconds()
+        ]
+        for key in ended:
+            del self._series[key]
+
+    async def _write_due(self, *, final: bool) -> float | None:
+        """Write what is due; gives the seconds until more is due, None if nothing waits."""
+        delay: float | None = None
+        for key, series in list(self._series.items()):
+            if series.count == series.written:
+                continue
+            if final or series.due <= self._clock.monotonic():
+                await self._write(key, series)
+            if series.count != series.written:
+                wait = max(series.due - self._clock.monotonic(), 0.0)
+                delay = wait if delay is None else min(delay, wait)
+        return delay
+
+    async def _write(self, key: _Key, series: _Series) -> None:
+        count = series.count
+        series.due = self._clock.monotonic() + _RETRY.total_seconds()
+        try:
+            series.event = await self._send(series, count)
+        except (NotFoundError, AlreadyExistsError):
+            # Expired on the server, or a retried create had gone through: start it anew.
+            series.written = 0
+            series.event = replace(
+                series.event, metadata=_meta(series.event.metadata, series.event.regarding)
+            )
+        except HypercobaltError as error:
+            self._refused(key, series, error)
+        else:
+            series.written, series.tries = count, 0
+            series.due = self._clock.monotonic() + COUNT_EVERY.total_seconds()
+
+    async def _send(self, series: _Series, count: int) -> Event:
+        event = self._counted(series, count)
+        if not series.written:
+            return await self._kube.create(event)
+        # No lock: nobody else writes this Event, and a lost count is not worth a read.
+        fresh = replace(series.event, metadata=replace(series.event.metadata, resourceVersion=""))
+        changed = replace(event, metadata=fresh.metadata)
+        return await self._kube.patch(fresh, changed)
+
+    def _counted(self, series: _Series, count: int) -> Event:
+        if count == 1:
+            return series.event
+        return replace(
+            series.event,
+            series=EventSeries(count=count, lastObservedTime=micro_time(series.seen)),
+            deprecatedCount=count,
+            deprecatedLastTimestamp=series.seen.replace(microsecond=0),
+        )
+
+    def _refused(self, key: _Key, series: _Series, error: HypercobaltError) -> None:
+        series.tries += 1
+        hopeless = isinstance(error, ForbiddenError) or not isinstance(error, TransientError)
+        if not hopeless and series.tries < _MAX_TRIES:
+            return
+        series.written = series.count
+        del self._series[key]
+        self._dropped.labels("refused").inc()
+        log.warning("event_dropped", about="/".join(key[:2]), event_reason=key[4], error=str(error))
+
+    def _event(self, about: Object, type_: EventType, reason: str, note: str, action: str) -> Event:
+        info, meta = about.resource, about.metadata
+        now = self._clock.now()
+        regarding = ObjectReference(
+            apiVersion=info.api_version,
+            kind=info.kind,
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            resourceVersion=meta.resourceVersion,
+        )
+        return Event(
+            metadata=_meta(ObjectMeta(namespace=meta.namespace or "default"), regarding),
+            eventTime=micro_time(now),
+            reportingController=self._controller,
+            reportingInstance=self._instance,
+            action=action,
+            reason=reason,
+            regarding=regarding,
+            note=note.encode()[:_MAX_NOTE_BYTES].decode(errors="ignore"),
+            type=type_,
+            deprecatedSource=EventSource(component=self._controller),
+            deprecatedFirstTimestamp=now.replace(microsecond=0),
+            deprecatedLastTimestamp=now.replace(microsecond=0),
+            deprecatedCount=1,
+        )
+
+
+def _meta(old: ObjectMeta, regarding: ObjectReference | None) -> ObjectMeta:
+    name = regarding.name[:_MAX_NAME] if regarding else "event"
+    return ObjectMeta(name=f"{name}.{uuid4().hex[:16]}", namespace=old.namespace)

@@ -1,0 +1,210 @@
+"""Keeps a cache equal to a selection on the server, and tells handlers what changed.
+
+List once, then watch from the list's version. A watch that ends or breaks is resumed from the last
+version seen, bookmarks included; when the server no longer keeps that version, the list is read
+again and the difference to the cache is what the handlers hear. So each handler sees, per key, an
+add, then updates, then a delete, whatever happens to the connection; intermediate versions may be
+missed, the last one never.
+
+Source: k8s.io/client-go, tools/cache/reflector.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+
+from hypercobalt.api.meta import Object
+from hypercobalt.errors import HypercobaltError, TransientError
+from hypercobalt.runtime.cache import Cache, IndexFunction
+from hypercobalt.runtime.client.collection import ListResult
+from hypercobalt.runtime.client.errors import GoneError, WatchClosedError
+from hypercobalt.runtime.client.kube import IDLE, PAGE, WATCH_LENGTH, Kube
+from hypercobalt.runtime.client.requests import Selection, resource_name
+from hypercobalt.runtime.client.retry import Backoff
+from hypercobalt.runtime.client.watch import Change, WatchEvent, key_of
+from hypercobalt.runtime.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T", bound=Object)
+_T_contra = TypeVar("_T_contra", bound=Object, contravariant=True)
+_TOO_SHORT = 1.0  # seconds, less than the shortest length that a watch can ask for
+RETRY = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=30))
+
+
+class Handler(Protocol[_T_contra]):
+    """Is told what changed; called on the event loop, so it only takes notes and never raises."""
+
+    def on_add(self, obj: _T_contra) -> None: ...
+    def on_update(self, old: _T_contra, new: _T_contra) -> None: ...
+    def on_delete(self, obj: _T_contra) -> None:
+        """`obj` is as it was last seen."""
+        ...
+
+
+class Informer(Generic[T]):
+    """The cache of one selection.
+
+    Args:
+        selection: kind, namespace and selectors; the server filters.
+        indexes: name to index function, see `Cache`.
+        length: the server ends a watch in good order after this.
+        idle: longest silence before a watch counts as dead.
+        retry: the waits between attempts while the server cannot be reached.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        selection: Selection[T],
+        *,
+        metrics: Metrics,
+        indexes: Mapping[str, IndexFunction[T]] | None = None,
+        length: timedelta = WATCH_LENGTH,
+        idle: timedelta = IDLE,
+        page: int = PAGE,
+        retry: Backoff = RETRY,
+    ) -> None:
+        self.selection = selection
+        self.cache: Cache[T] = Cache(indexes)
+        self._kube, self._length, self._idle, self._page = kube, length, idle, page
+        self._retry, self._failures = retry, 0
+        self._handlers: list[Handler[T]] = []
+        self._synced = asyncio.Event()
+        self._version = ""  # empty: list before watching
+        name = resource_name(selection.type)
+        self._objects = metrics.informer_objects.labels(name)
+        self._unreadable = metrics.unreadable.labels(name)
+        self._restarts, self._name = metrics.informer_restarts, name
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the cache has held the whole selection once."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Wait until `has_synced`; the caller bounds it."""
+        await self._synced.wait()
+
+    def add_handler(self, handler: Handler[T]) -> None:
+        """Tell `handler` of changes from now on; first it gets an add for all there is."""
+        self._handlers.append(handler)
+        for obj in self.cache:
+            handler.on_add(obj)
+
+    async def run(self) -> None:
+        """Follow the server until cancelled; the server being away is not an error here."""
+        while True:
+            try:
+                if not self._version:
+                    await self._relist()
+                await self._follow()
+            except GoneError as error:
+                self._restart("gone", error)
+                self._version = ""
+                await self._pause()  # a server that says so each time must not be flooded
+            except HypercobaltError as error:
+                self._restart("error", error)
+                await self._pause(error)
+
+    async def _relist(self) -> None:
+        of = self.selection
+        result = await self._kube.list(
+            of.type, of.namespace, labels=of.labels, fields=of.fields, limit=self._page
+        )
+        for key, problem in result.unreadable.items():
+            self._skip(key, problem)
+        self._replace(result)
+        self._version = result.resource_version
+        self._synced.set()
+
+    async def _follow(self) -> None:
+        """Watch from the last version seen until the watch ends."""
+        of = self.selection
+        clock = asyncio.get_running_loop().time
+        started = clock()
+        async with self._kube.watch(
+            of.type,
+            of.namespace,
+            labels=of.labels,
+            fields=of.fields,
+            resource_version=self._version,
+            length=self._length,
+            idle=self._idle,
+        ) as events:
+            async for event in events:
+                self._take(event)
+                self._version = event.resource_version or self._version
+                self._failures = 0
+        if clock() - started < _TOO_SHORT:
+            # A server in trouble may accept watches only to end them: do not spin with it.
+            raise WatchClosedError(f"watch {of.about}: ended at once")
+        self._failures = 0
+
+    def _take(self, event: WatchEvent[T]) -> None:
+        if event.change is Change.DELETED:
+            # The object in the event is the last state; an unreadable one still names the key.
+            old = self.cache.by_key(event.key)
+            if old is not None:
+                self._delete(event.key, event.object or old)
+        elif event.object is not None:
+            self._put(event.object)
+        elif event.change is not Change.BOOKMARK:
+            self._skip(event.key, event.problem)
+
+    def _replace(self, result: ListResult[T]) -> None:
+        """Make the cache equal to a list, and tell the handlers the difference only.
+
+        An unreadable object is there, so its last readable state is not deleted.
+        """
+        present = {key_of(obj) for obj in result.items}
+        for key in self.cache.keys() - present - result.unreadable.keys():
+            last = self.cache.by_key(key)
+            if last is not None:
+                self._delete(key, last)
+        for obj in result.items:
+            self._put(obj)
+
+    def _put(self, obj: T) -> None:
+        known = self.cache.by_key(key_of(obj))
+        meta = obj.metadata
+        if known is not None and known.metadata.uid != meta.uid:
+            # Deleted and made again while we did not look: two objects, so two events.
+            self._delete(key_of(obj), known)
+            known = None
+        if known is not None and known.metadata.resourceVersion == meta.resourceVersion:
+            return
+        self.cache.put(obj)
+        self._objects.set(len(self.cache))
+        for handler in self._handlers:
+            if known is None:
+                handler.on_add(obj)
+            else:
+                handler.on_update(known, obj)
+
+    def _delete(self, key: str, last: T) -> None:
+        self.cache.drop(key)
+        self._objects.set(len(self.cache))
+        for handler in self._handlers:
+            handler.on_delete(last)
+
+    def _skip(self, key: str, problem: str) -> None:
+        self._unreadable.inc()
+        kind = self.selection.type.resource.kind
+        log.error("skipping_unreadable_object", kind=kind, key=key, problem=problem)
+
+    def _restart(self, reason: str, error: HypercobaltError) -> None:
+        self._restarts.labels(self._name, reason).inc()
+        log.warning("restarting_watch", watch=self.selection.about, reason=reason, error=str(error))
+
+    async def _pause(self, error: HypercobaltError | None = None) -> None:
+        wait = self._retry.wait(self._failures)
+        if isinstance(error, TransientError) and error.retry_after is not None:
+            wait = max(wait, error.retry_after.total_seconds())
+        self._failures += 1
+        await asyncio.sleep(wait)

@@ -1,0 +1,240 @@
+"""Runs everything that a process has: informers, controllers, the lease, Events, endpoints.
+
+Start: informers first, so that a candidate's caches are warm; controllers that need the lease begin
+when it is ours. Stop (SIGTERM, SIGINT or `stop()`): controllers finish the passes under way, are
+cancelled when the deadline is over, the lease is released, Events are flushed. Losing the lease
+stops the process with an error, so that it starts again with nothing in memory.
+
+Source: sigs.k8s.io/controller-runtime, pkg/manager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import TypeVar, cast
+
+import structlog
+
+from hypercobalt.api.meta import Object
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.runtime.cache import IndexFunction
+from hypercobalt.runtime.client.kube import Kube
+from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.clock import Clock, SystemClock
+from hypercobalt.runtime.controller import Controller
+from hypercobalt.runtime.endpoints import Address, Check, Endpoints
+from hypercobalt.runtime.events import Recorder
+from hypercobalt.runtime.informer import Informer
+from hypercobalt.runtime.leader import Election, LeaderElector, end_process, process_identity
+from hypercobalt.runtime.metrics import Metrics
+from hypercobalt.runtime.tasks import first, sole
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T", bound=Object)
+Service = Callable[[asyncio.Event], Coroutine[None, None, None]]
+
+
+class Manager:
+    """One process's controllers and what they need.
+
+    Args:
+        kube: the process's client; the caller closes it.
+        metrics: the same that the client was given.
+        election: the lease to lead under; None runs every controller at once.
+        address: of the health, readiness and metrics pages; None serves none.
+        stop_deadline: for controllers to finish; less than the pod's or unit's own deadline.
+        abort: ends the process; see `LeaderElector`.
+
+    Attributes:
+        kube: the client for reconcilers; under an election it refuses to write when this process
+            does not lead.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        *,
+        metrics: Metrics,
+        clock: Clock | None = None,
+        election: Election | None = None,
+        address: Address | None = None,
+        stop_deadline: timedelta = timedelta(seconds=20),
+        abort: Callable[[], None] = end_process,
+    ) -> None:
+        self._client, self._metrics = kube, metrics
+        self.clock = clock or SystemClock()
+        self._elector = (
+            LeaderElector(kube, election, clock=self.clock, metrics=metrics, abort=abort)
+            if election
+            else None
+        )
+        self.kube = kube.guarded(self._elector.check) if self._elector else kube
+        self._identity = election.identity if election else process_identity()
+        self._address, self._stop_deadline = address, stop_deadline
+        self._informers: dict[Selection[Object], Informer[Object]] = {}
+        self._controllers: list[Controller] = []
+        self._services: dict[str, Service] = {}
+        self._healthy: dict[str, Check] = {}
+        self._ready: dict[str, Check] = {"caches": self._unsynced}
+        self._stop = asyncio.Event()
+
+    def informer(
+        self,
+        type_: type[T],
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        indexes: Mapping[str, IndexFunction[T]] | None = None,
+    ) -> Informer[T]:
+        """The informer of a selection; asked for again without indexes, it is the same one.
+
+        Raises:
+            ConfigurationError: indexes for a selection that has an informer already.
+        """
+        selection = Selection(type_, namespace, labels, fields)
+        known = self._informers.get(cast("Selection[Object]", selection))
+        if known is not None:
+            if indexes:
+                raise ConfigurationError(f"informer {selection.about}: name its indexes first")
+            return cast("Informer[T]", known)
+        made = Informer(self._client, selection, metrics=self._metrics, indexes=indexes)
+        self._informers[cast("Selection[Object]", selection)] = cast("Informer[Object]", made)
+        return made
+
+    def add(self, controller: Controller) -> None:
+        """Have a controller run.
+
+        Raises:
+            ConfigurationError: there is one of that name.
+        """
+        if any(known.name == controller.name for known in self._controllers):
+            raise ConfigurationError(f"two controllers have the name {controller.name!r}")
+        self._controllers.append(controller)
+
+    def add_service(self, name: str, service: Service) -> None:
+        """Have `service(stop)` run from start to stop, lease or no lease; its error ends the run.
+
+        Raises:
+            ConfigurationError: there is one of that name.
+        """
+        if name in self._services:
+            raise ConfigurationError(f"two services have the name {name!r}")
+        self._services[name] = service
+
+    def add_check(self, name: str, check: Check, *, readiness: bool = False) -> None:
+        """Have `check` be part of `/healthz`, or of `/readyz`."""
+        (self._ready if readiness else self._healthy)[name] = check
+
+    def recorder(self, controller: str) -> Recorder:
+        """A recorder whose Events this manager writes; `controller` is a qualified name."""
+        made = Recorder(
+            self._client, controller, self._identity, clock=self.clock, metrics=self._metrics
+        )
+        self.add_service(f"events-{controller}", made.run)
+        return made
+
+    def stop(self) -> None:
+        """Ask `run` to come to its end."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Run until stopped.
+
+        Raises:
+            LeadershipLostError: the lease went.
+            ConfigurationError: the address cannot be had.
+        """
+        try:
+            async with self._signals(), self._endpoints(), asyncio.TaskGroup() as tasks:
+                background = [
+                    tasks.create_task(informer.run(), name=f"informer-{selection.about}")
+                    for selection, informer in self._informers.items()
+                ]
+                await self._run_until_stopped()
+                for task in background:
+                    task.cancel()
+        except BaseExceptionGroup as group:
+            raise sole(group) from group
+
+    async def _run_until_stopped(self) -> None:
+        late = asyncio.Event()  # services outlive the controllers: they still record Events
+        async with asyncio.TaskGroup() as tasks:
+            for name, service in self._services.items():
+                tasks.create_task(service(late), name=name)
+            work = tasks.create_task(self._work(), name="controllers")
+            await first(self._stop.wait(), _ended(work))
+            done, _ = await asyncio.wait({work}, timeout=self._stop_deadline.total_seconds())
+            if not done:
+                log.warning("cancelling_controllers", deadline=str(self._stop_deadline))
+                work.cancel()
+                await asyncio.wait({work})
+            late.set()
+
+    async def _work(self) -> None:
+        leading = [c for c in self._controllers if c.leader_only]
+        async with asyncio.TaskGroup() as tasks:
+            for controller in self._controllers:
+                if not controller.leader_only:
+                    tasks.create_task(self._run(controller), name=controller.name)
+            if leading and self._elector:
+                tasks.create_task(
+                    self._elector.run(lambda: self._run_all(leading), self._stop), name="lease"
+                )
+            elif leading:
+                tasks.create_task(self._run_all(leading), name="controllers")
+            await self._stop.wait()
+
+    async def _run_all(self, controllers: list[Controller]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for controller in controllers:
+                tasks.create_task(self._run(controller), name=controller.name)
+
+    async def _run(self, controller: Controller) -> None:
+        await controller.run(metrics=self._metrics, clock=self.clock, stop=self._stop)
+
+    def _unsynced(self) -> str | None:
+        waiting = [s.about for s, informer in self._informers.items() if not informer.has_synced]
+        return f"not read yet: {', '.join(waiting)}" if waiting else None
+
+    @asynccontextmanager
+    async def _endpoints(self) -> AsyncGenerator[None]:
+        if self._address is None:
+            yield
+            return
+        pages = Endpoints(
+            self._address,
+            registry=self._metrics.registry,
+            healthy=self._healthy,
+            ready=self._ready,
+        )
+        self.address = await pages.start()
+        try:
+            yield
+        finally:
+            await pages.stop()
+
+    @asynccontextmanager
+    async def _signals(self) -> AsyncGenerator[None]:
+        loop = asyncio.get_running_loop()
+        asked = (signal.SIGTERM, signal.SIGINT)
+        for number in asked:
+            loop.add_signal_handler(number, self._signalled, signal.Signals(number).name)
+        try:
+            yield
+        finally:
+            for number in asked:
+                loop.remove_signal_handler(number)
+
+    def _signalled(self, name: str) -> None:
+        log.info("stopping", signal=name)
+        self.stop()
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    await asyncio.wait({task})
