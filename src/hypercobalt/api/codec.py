@@ -102,11 +102,8 @@ def to_builtins(obj: Struct) -> dict[str, object]:
         EncodeError: a time without zone, or a value that JSON cannot say.
     """
     try:
-        tree = cast(
-            "dict[str, object]",
-            msgspec.to_builtins(obj, builtin_types=(datetime,), enc_hook=_encode_custom),
-        )
-        _write_times(tree)
+        loose = msgspec.to_builtins(obj, builtin_types=(datetime,), enc_hook=_encode_custom)
+        tree = cast("dict[str, object]", _wire(loose))
     except (TimeError, TypeError, OverflowError) as exc:
         raise EncodeError(f"{_object_name(obj)}: {exc}") from exc
     if isinstance(obj, Object):
@@ -135,17 +132,16 @@ def _encode_custom(value: object) -> object:
     raise TypeError(f"cannot write a {type(value).__name__} as JSON")
 
 
-def _write_times(node: dict[str, object] | list[object]) -> None:
-    """Replace every datetime below `node` by its text, in place.
+def _wire(value: object) -> object:
+    """`value` with lists for tuples and text for times.
 
     msgspec would write the fraction that it finds, and a `metav1.Time` must not have one.
     """
-    entries = node.items() if isinstance(node, dict) else enumerate(node)
-    for key, value in entries:
-        if isinstance(value, (dict, list)):
-            _write_times(cast("dict[str, object] | list[object]", value))
-        elif isinstance(value, datetime):
-            node[key] = format_time(value)  # type: ignore[index]
+    if isinstance(value, dict):
+        return {key: _wire(item) for key, item in cast("dict[str, object]", value).items()}
+    if isinstance(value, (tuple, list)):
+        return [_wire(item) for item in cast("tuple[object, ...]", value)]
+    return format_time(value) if isinstance(value, datetime) else value
 
 
 def _describe(data: bytes | msgspec.Raw, type_: type) -> str:

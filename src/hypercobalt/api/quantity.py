@@ -4,6 +4,10 @@ A quantity is an integer count of nanos and the notation it was written in. Text
 kept as it came and parsed only when somebody asks for the number, because an informer holds many
 thousand quantities and compares few of them. Beyond nano a value is rounded away from zero.
 
+The canonical form is the documented one. Go keeps some texts that only look canonical (`+1`,
+`4.798M`), reads a suffix without digits as zero, and up to Kubernetes 1.36 loses the exponent of
+`1000E`; we do not.
+
 Source: k8s.io/apimachinery, pkg/api/resource (quantity.go, suffix.go, amount.go).
 """
 
@@ -233,10 +237,8 @@ def _canonical(nanos: int, format_: Format) -> str:
         return f"{number}{_BINARY_SUFFIX.get(10 * power, '')}"
     number, power = _strip(nanos, 10, limit=None)
     exponent = power - 9
-    if format_ is not Format.DECIMAL_EXPONENT and exponent > max(_DECIMAL_SUFFIX):
-        number, exponent = number * 10 ** (exponent - 18), 18
     number, exponent = number * 10 ** (exponent % 3), exponent - exponent % 3
-    if format_ is Format.DECIMAL_EXPONENT:
+    if format_ is Format.DECIMAL_EXPONENT or exponent not in _DECIMAL_SUFFIX:
         return f"{number}e{exponent}" if exponent else str(number)
     return f"{number}{_DECIMAL_SUFFIX[exponent]}"
 
