@@ -10,7 +10,7 @@ Measured: `benchmarks/`, decode.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import msgspec
 
@@ -42,6 +42,7 @@ class _Head(msgspec.Struct):
     metadata: Meta = msgspec.field(default_factory=Meta)
 
 
+_QUANTITY_JSON: Final = frozenset({str, int, float})
 _head = msgspec.json.Decoder(_Head)
 _encoder = msgspec.json.Encoder()
 _decoders: dict[object, msgspec.json.Decoder[object]] = {}
@@ -114,8 +115,8 @@ def to_builtins(obj: Struct) -> dict[str, object]:
 
 def _decode_custom(type_: type, value: object) -> object:
     if type_ is Quantity:
-        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-            return from_wire(value)
+        if type(value) in _QUANTITY_JSON:  # exact, as a bool is an int
+            return from_wire(cast("str | int | float", value))
         raise ValueError(f"Expected a quantity, got `{type(value).__name__}`")
     if type_ is MicroTime:
         if isinstance(value, str):

@@ -81,7 +81,7 @@ class Pod(Object, frozen=True):
 
 class LabelSelectorRequirement(Struct, frozen=True):
     key: str
-    operator: str  # In, NotIn, Exists or DoesNotExist
+    operator: str
     values: tuple[str, ...] = ()
 
 
