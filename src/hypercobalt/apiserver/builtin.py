@@ -211,8 +211,8 @@ def _namespace(obj: JSONObject) -> None:
     labels = dict(_map(meta, "labels"))
     labels["kubernetes.io/metadata.name"] = meta.get("name")
     meta["labels"] = labels
-    spec = _map(obj, "spec")
-    _set(spec, finalizers=["kubernetes"])
+    if not meta.get("deletionTimestamp"):
+        _set(_map(obj, "spec"), finalizers=["kubernetes"])
     _set(_map(obj, "status"), phase="Active")
 
 

@@ -196,7 +196,8 @@ def _listen(options: Options) -> socket.socket:
 
 def _write_kubeconfig(path: Path, data: bytes) -> None:
     try:
-        pki.write_secret(path, data)
+        if not path.exists() or path.read_bytes() != data:
+            pki.write_secret(path, data)
     except OSError as error:
         raise ConfigurationError(f"kubeconfig {path} cannot be written: {error}") from error
 
@@ -212,6 +213,12 @@ class _Protocol(HttpToolsProtocol):
         tls = self.transport.get_extra_info("ssl_object")
         peer = tls.getpeercert() if tls is not None else None
         self.scope["extensions"] = {"peer": peer or {}}
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        if self.cycle is None or self.cycle.response_complete:
+            # An idle client would not answer the end of TLS, and we would wait for it.
+            self.transport.abort()
 
 
 class _Uvicorn(uvicorn.Server):

@@ -469,6 +469,7 @@ def _prepare(db: sqlite3.Connection, path: Path, *, fresh: bool) -> None:
 
 
 def _damaged(path: Path, detail: str) -> str:
+    detail = " ".join(detail.split())
     return (
         f"{path} is damaged ({detail}); it was left as it is. Copy it away and try "
         "`sqlite3 cobalt.db .recover`, restore a backup, or start anew with another --data"

@@ -94,7 +94,9 @@ class Hub:
         self._stop = store.listen(self._on_event)
 
     def close(self) -> None:
-        """End every watch."""
+        """End every watch; again is harmless."""
+        if self._closing.is_set():
+            return
         self._stop()
         self._closing.set()
         for watchers in self._watchers.values():

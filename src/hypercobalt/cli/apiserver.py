@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from hypercobalt.api import crd
 from hypercobalt.apiserver.server import Options, Server, run
 from hypercobalt.errors import HypercobaltError
+from hypercobalt.runtime import logs
 
 
 def apiserver(
@@ -40,6 +41,7 @@ def apiserver(
     kubeconfig
         Where to write an administrator's kubeconfig; in the data directory when not given.
     """
+    logs.configure()
     manifests = tuple(crd.manifest(kind) for kind in crd.KINDS)
     options = Options(data, address, port, token_auth_file, kubeconfig, manifests)
     try:

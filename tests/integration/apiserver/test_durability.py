@@ -1,0 +1,194 @@
+"""What was answered is still there, whatever happens to the process, the disk or the file."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.store import CompactedError, Event, Key, Store, StoreError
+from hypercobalt.errors import ConfigurationError
+
+from .conftest import Client, start_server, token_file
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def config_map(name: str, **data: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+async def test_every_answered_write_survives_a_kill_in_a_write_storm(tmp_path: Path) -> None:
+    answered: set[str] = set()
+
+    async def storm(client: Client, writer: int) -> None:
+        with contextlib.suppress(httpx2.HTTPError):
+            for number in range(10_000):
+                name = f"c-{writer}-{number}"
+                answer = await client.post(CONFIG_MAPS, json=config_map(name, n=str(number)))
+                assert answer.status_code == 201, answer.text
+                answered.add(name)
+
+    async with start_server(tmp_path / "data") as server, Client(server.url) as client:
+        storms = [asyncio.create_task(storm(client, writer)) for writer in range(8)]
+        while len(answered) < 200:
+            await asyncio.sleep(0.01)
+        await server.kill()
+        await asyncio.gather(*storms)
+
+    async with start_server(tmp_path / "data") as server, Client(server.url) as client:
+        listed = (await client.get(CONFIG_MAPS)).json()["items"]
+    found = {item["metadata"]["name"]: item["data"]["n"] for item in listed}
+    assert answered <= found.keys()
+    assert all(name.rpartition("-")[2] == value for name, value in found.items())
+
+
+async def test_a_watch_resumes_across_a_restart(tmp_path: Path) -> None:
+    async with start_server(tmp_path / "data") as server, Client(server.url) as client:
+        first = (await client.post(CONFIG_MAPS, json=config_map("a"))).json()
+        await client.post(CONFIG_MAPS, json=config_map("b"))
+        await client.delete(f"{CONFIG_MAPS}/a")
+        assert await server.terminate() == 0
+    async with start_server(tmp_path / "data") as server, Client(server.url) as client:
+        since = first["metadata"]["resourceVersion"]
+        async with client.watching(CONFIG_MAPS, resourceVersion=since) as watch:
+            seen = [await watch.next() for _ in range(2)]
+    assert [(kind, obj["metadata"]["name"]) for kind, obj in seen] == [
+        ("ADDED", "b"),
+        ("DELETED", "a"),
+    ]
+
+
+async def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+    options = Options(tmp_path / "data", port=0)
+    async with serve(options):
+        with pytest.raises(ConfigurationError, match=f"in use by process {os.getpid()}"):
+            async with serve(options):
+                pass
+
+
+async def test_a_corrupt_file_is_reported_and_left_as_it_is(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    async with serve(Options(data, port=0, token_auth_file=token_file(tmp_path))) as server:
+        async with Client(server.url) as client:
+            for number in range(50):
+                await client.post(CONFIG_MAPS, json=config_map(f"c{number}", text="x" * 500))
+    file = data / "cobalt.db"
+    damaged = bytearray(file.read_bytes())
+    damaged[8192:12288] = b"\xff" * 4096
+    file.write_bytes(damaged)
+    with pytest.raises(StoreError, match=r"damaged .* left as it is"):
+        await Store.open(data)
+    assert file.read_bytes() == bytes(damaged)
+
+
+async def test_a_foreign_file_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "cobalt.db"
+    file.write_bytes(b"not a database, but something dear to somebody" * 100)
+    with pytest.raises(StoreError, match="left as it is"):
+        await Store.open(tmp_path)
+    assert file.read_bytes().startswith(b"not a database")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MiB, where we may mount one; else the test is skipped, and says so."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("mounting a small tmpfs needs root")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+async def test_a_full_disk_is_a_clear_status_and_keeps_what_is_stored(small_disk: Path) -> None:
+    options = Options(small_disk / "data", port=0, token_auth_file=token_file(small_disk.parent))
+    stored: list[str] = []
+    refused = None
+    async with serve(options) as server, Client(server.url) as client:
+        for number in range(200):
+            body = config_map(f"c{number}", text="x" * 50_000)
+            answer = await client.post(CONFIG_MAPS, json=body)
+            if answer.status_code != 201:
+                refused = answer.json()
+                break
+            stored.append(f"c{number}")
+        listed = (await client.get(CONFIG_MAPS)).json()["items"]
+        port = int(server.url.rpartition(":")[2])
+    assert refused is not None
+    assert (refused["code"], refused["reason"]) == (507, "InsufficientStorage")
+    assert "no space left" in refused["message"]
+    assert sorted(item["metadata"]["name"] for item in listed) == sorted(stored)
+    async with serve(replace(options, port=port)) as server, Client(server.url) as client:
+        again = (await client.get(CONFIG_MAPS)).json()["items"]
+    assert sorted(item["metadata"]["name"] for item in again) == sorted(stored)
+
+
+async def test_the_state_at_an_old_revision_can_be_told_until_it_is_compacted(
+    tmp_path: Path,
+) -> None:
+    store = await Store.open(tmp_path)
+    try:
+        key = Key("things", "", "a")
+        revisions: list[int] = []
+        previous: bytes | None = None
+        for number in range(3):
+            async with store.locked(key):
+                text = b'{"metadata":{"n":%d}}' % number
+                stored = await store.write(
+                    "MODIFIED" if previous else "ADDED", key, lambda _, text=text: text, previous
+                )
+            previous = stored.data
+            revisions.append(stored.revision)
+        for number, revision in enumerate(revisions):
+            ((_, then),) = store.scan_at(revision, "things")
+            assert then.data == b'{"metadata":{"n":%d}}' % number
+        assert list(store.scan_at(revisions[0] - 1, "things")) == []
+        store._compacted = revisions[1]
+        with pytest.raises(CompactedError):
+            list(store.scan_at(revisions[0], "things"))
+    finally:
+        await store.close()
+
+
+async def test_events_are_published_in_order_and_only_once_durable(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path)
+    seen: list[Event] = []
+    store.listen(seen.append)
+
+    async def put(number: int) -> None:
+        key = Key("things", "", f"t{number}")
+        async with store.locked(key):
+            await store.write("ADDED", key, lambda revision: b'{"r":%d}' % revision, None)
+
+    try:
+        await asyncio.gather(*(put(number) for number in range(300)))
+    finally:
+        await store.close()
+    assert [event.revision for event in seen] == sorted(event.revision for event in seen)
+    assert len(seen) == 300
+    assert all(event.data == b'{"r":%d}' % event.revision for event in seen)
+
+
+def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).with_name("cobalt")), "apiserver", "--help"]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "--token-auth-file" in shown
+
+    async def run() -> None:
+        async with serve(Options(tmp_path / "data", port=0)):
+            secret = ["cobalt.db", "kubeconfig", "pki/ca.key", "pki/server.key", "pki/admin.key"]
+            modes = {name: (tmp_path / "data" / name).stat().st_mode & 0o777 for name in secret}
+            assert set(modes.values()) == {0o600}, modes
+
+    asyncio.run(run())
