@@ -11,8 +11,8 @@ def sole(error: BaseException) -> BaseException:
     """The one error inside nested exception groups, if there is just one; else `error`."""
     if not isinstance(error, BaseExceptionGroup):
         return error
-    inside = cast("BaseExceptionGroup[BaseException]", error).exceptions
-    return sole(inside[0]) if len(inside) == 1 else error
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return sole(group.exceptions[0]) if len(group.exceptions) == 1 else group
 
 
 async def first(*waits: Coroutine[None, None, object]) -> None:

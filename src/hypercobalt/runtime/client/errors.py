@@ -56,7 +56,8 @@ class ApiError(HypercobaltError):
     """
 
     def __init__(self, about: str, status: Status, *, retry_after: timedelta | None = None) -> None:
-        super().__init__(f"{about}: {status.message} ({status.code} {status.reason})")
+        # Past the mixed-in class, whose own arguments are the attributes set below.
+        Exception.__init__(self, f"{about}: {status.message} ({status.code} {status.reason})")
         self.about, self.status = about, status
         self.retry_after = retry_after
         self.reason = status.reason
