@@ -36,12 +36,14 @@ class Accepted:
         scenario: regular expression on the scenario's name.
         step: regular expression on the step's request line.
         path: regular expression on the place inside the step.
+        real: regular expression on what the real server has there.
     """
 
     reason: str
     scenario: str = ""
     step: str = ""
     path: str = ""
+    real: str = ""
     used: int = field(default=0, compare=False)
 
     def matches(self, difference: Difference) -> bool:
@@ -49,6 +51,7 @@ class Accepted:
             re.search(self.scenario, difference.scenario)
             and re.search(self.step, difference.step)
             and re.search(self.path, difference.path)
+            and re.search(self.real, str(difference.real))
         )
 
 

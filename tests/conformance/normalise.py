@@ -27,6 +27,9 @@ VERSIONS_IN_TEXT = (
         r"Too large resource version: \1",
     ),
     (re.compile(r"ResourceVersion in object meta: \d+"), "ResourceVersion in object meta: <rv>"),
+    (re.compile(r'(resourceVersion\\?": ?\\?")\d{2,}'), r"\1<rv>"),  # an object quoted in a text
+    (re.compile(r"(resourceVersion=)\d{2,}"), r"\1<rv>"),
+    (re.compile(r"(continue=)[\w%-]{30,}"), r"\1<continue>"),
 )
 INVALID = re.compile(r"^(.* is invalid: )\[(.*)\]$", re.DOTALL)
 SERVER_WINDOW = timedelta(hours=6)

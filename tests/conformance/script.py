@@ -40,6 +40,7 @@ PREFIXES = {
     **dict.fromkeys(("gadgets", "trinkets"), "/apis/conformance.example.com/v1"),
 }
 COMPARED_HEADERS = ("content-type", "warning", "www-authenticate", "retry-after", "allow")
+QUIET_SECONDS = 0.4  # after which nothing more is expected of a watch of the past
 DEADLINE_SECONDS = 15.0  # of one request, and of a wait for something that is to come
 
 
@@ -201,10 +202,20 @@ class Api:
             self.record(line, watched.events)
 
     async def watched(self, path: str, query: str = "", *, accept: str = JSON) -> list[Json]:
-        """Watch for one second, which is enough for everything that has already happened."""
-        watched = Watched()
-        line = f"{path}?watch=1&timeoutSeconds=1{query}"
-        await self._follow(line, accept, watched, asyncio.Event())
+        """Watch until nothing comes any more: for what has already happened."""
+        watched, line = Watched(), f"{path}?watch=1{query}"
+        task = asyncio.create_task(self._follow(line, accept, watched, asyncio.Event()))
+        while True:
+            watched.grown.clear()
+            quiet = asyncio.create_task(watched.grown.wait())
+            done, _ = await asyncio.wait(
+                {task, quiet}, timeout=QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            quiet.cancel()
+            if task in done or not done:
+                break
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
         self.record(f"WATCH {line}", watched.events)
         return watched.events
 

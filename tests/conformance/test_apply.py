@@ -171,7 +171,7 @@ async def test_refused_applies(api: Api) -> None:
     await api.apply(one, {"metadata": {"name": "one"}})
     await api.apply(one, {"apiVersion": "v1", "metadata": {"name": "one"}})
     await api.apply(one, [])
-    await api.apply(one, None)
+    await api.apply(one, b"null")
     await api.apply(one, {**config_map("one"), "data": {"a": 1}})
     await api.apply(one, {**config_map("one"), "data": ["a"]})
     await api.apply(api.at("gadgets", "one"), {**gadget("one"), "kind": "Other"})

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from tests.conformance.samples import config_map, gadget, pod, workload
 from tests.conformance.script import JSON, PATCH_TYPES, Api, scenario
+from tests.conformance.wire import Json
 
 
 @scenario
 async def test_json_patch(api: Api) -> None:
     one = api.at("configmaps", "one")
-    await api.post(api.at("configmaps"), config_map("one", {"a": "1", "b": "2", "x/y~z": "3"}))
-    for patch in (
+    await api.post(api.at("configmaps"), config_map("one", {"a": "1", "b": "2"}))
+    await api.patch(one, {"metadata": {"annotations": {"x.y/z": "3"}}})
+    patches: tuple[Json, ...] = (
         [{"op": "add", "path": "/data/c", "value": "3"}],
         [{"op": "replace", "path": "/data/a", "value": "9"}],
-        [{"op": "remove", "path": "/data/x~1y~0z"}],
+        [{"op": "remove", "path": "/metadata/annotations/x.y~1z"}],
         [{"op": "copy", "from": "/data/a", "path": "/data/copied"}],
         [{"op": "move", "from": "/data/copied", "path": "/data/moved"}],
         [{"op": "test", "path": "/data/a", "value": "9"}, {"op": "remove", "path": "/data/a"}],
@@ -31,12 +33,13 @@ async def test_json_patch(api: Api) -> None:
         [],
         {"op": "add", "path": "/data/b", "value": "1"},
         ["text"],
-        None,
+        b"null",
         [{"op": "add", "path": "/metadata/labels", "value": {"l": "1"}}],
         [{"op": "replace", "path": "", "value": {}}],
         [{"op": "add", "path": "/metadata/finalizers/-", "value": "a.b/c"}],
         [{"op": "add", "path": "/data/n", "value": 1}],
-    ):
+    )
+    for patch in patches:
         await api.patch(one, patch, "json")
 
 
@@ -66,7 +69,7 @@ async def test_json_patch_of_lists(api: Api) -> None:
 async def test_merge_patch(api: Api) -> None:
     one = api.at("configmaps", "one")
     made = await api.post(api.at("configmaps"), config_map("one", {"a": "1", "b": "2"}))
-    for patch in (
+    patches: tuple[Json, ...] = (
         {"data": {"a": None, "c": "3"}},
         {"data": {"nope": None}},
         {"data": None},
@@ -84,9 +87,10 @@ async def test_merge_patch(api: Api) -> None:
         {"metadata": {"annotations": {"a": None}}},
         [],
         "text",
-        None,
+        b"null",
         1,
-    ):
+    )
+    for patch in patches:
         await api.patch(one, patch)
 
 
@@ -94,7 +98,7 @@ async def test_merge_patch(api: Api) -> None:
 async def test_merge_patch_of_a_custom_object(api: Api) -> None:
     one = api.at("gadgets", "one")
     made = await api.post(api.at("gadgets"), gadget("one", {"size": 3, "labels": {"a": "b"}}))
-    for patch in (
+    patches: tuple[Json, ...] = (
         {"spec": {"labels": {"a": None, "c": "d"}}},
         {"spec": {"mode": None}},
         {"spec": {"inner": {"depth": None}}},
@@ -108,8 +112,9 @@ async def test_merge_patch_of_a_custom_object(api: Api) -> None:
         {"apiVersion": "conformance.example.com/v2"},
         {"kind": "Other"},
         [],
-        None,
-    ):
+        b"null",
+    )
+    for patch in patches:
         await api.patch(one, patch)
 
 
@@ -149,7 +154,7 @@ async def test_strategic_patch_merges_lists_by_key(api: Api) -> None:
 async def test_strategic_patch_directives(api: Api) -> None:
     one = api.at("configmaps", "one")
     await api.post(api.at("configmaps"), config_map("one", {"a": "1", "b": "2"}))
-    for patch in (
+    patches: tuple[Json, ...] = (
         {"data": {"a": None, "c": "3"}},
         {"data": {"$patch": "replace", "only": "1"}},
         {"data": {"$patch": "delete"}},
@@ -163,8 +168,9 @@ async def test_strategic_patch_directives(api: Api) -> None:
         {"data": {"a": 1}},
         {"data": []},
         [],
-        None,
-    ):
+        b"null",
+    )
+    for patch in patches:
         await api.patch(one, patch, "strategic")
 
 
