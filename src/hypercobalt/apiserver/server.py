@@ -212,7 +212,7 @@ class _Protocol(HttpToolsProtocol):
         super().on_message_begin()
         tls = self.transport.get_extra_info("ssl_object")
         peer = tls.getpeercert() if tls is not None else None
-        self.scope["extensions"] = {"peer": peer or {}}
+        self.scope["extensions"] = {"peer": peer if peer is not None else {}}
 
     def shutdown(self) -> None:
         super().shutdown()

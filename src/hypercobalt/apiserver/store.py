@@ -35,7 +35,7 @@ APPLICATION_ID = 0x636F626C  # "cobl" in the SQLite header: this file is ours
 SCHEMA_VERSION = 1
 # How much history a watch can resume from. Memory: events share their bytes with the objects.
 KEEP_EVENTS = 10_000
-KEEP_BYTES = 16 * 2**20
+KEEP_BYTES = 8 * 2**20
 MAX_BATCH = 256
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
