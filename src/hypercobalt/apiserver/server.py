@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl
 import msgspec
 import structlog
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from hypercobalt.apiserver import pki, status
 from hypercobalt.apiserver.authentication import Authenticator, read_tokens
@@ -40,7 +40,7 @@ from hypercobalt.apiserver.request import (
 )
 from hypercobalt.apiserver.resources import CRD_RESOURCE, Registry
 from hypercobalt.apiserver.status import JSONObject
-from hypercobalt.apiserver.store import Event, Store
+from hypercobalt.apiserver.store import Event, Key, Store
 from hypercobalt.apiserver.watching import Hub
 from hypercobalt.apiserver.writing import Writer
 from hypercobalt.errors import ConfigurationError
@@ -117,7 +117,7 @@ async def _serve_store(
     collector = Collector(store, registry, writer)
     try:
         collector.start()
-        await _apply_defaults(api, options.manifests)
+        await _apply_defaults(store, api, options.manifests)
         files = pki.prepare(options.data / "pki", options.address)
         with _listen(options) as listener:
             host, port = listener.getsockname()[:2]
@@ -150,10 +150,10 @@ def _load_definitions(store: Store, registry: Registry) -> None:
     store.listen(follow)
 
 
-async def _apply_defaults(api: Api, manifests: tuple[JSONObject, ...]) -> None:
+async def _apply_defaults(store: Store, api: Api, manifests: tuple[JSONObject, ...]) -> None:
+    missing = [n for n in SYSTEM_NAMESPACES if store.get(Key("namespaces", "", n)) is None]
     namespaces: list[JSONObject] = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        for name in SYSTEM_NAMESPACES
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in missing
     ]
     for manifest in (*namespaces, *manifests):
         await _apply(api, manifest)
@@ -216,7 +216,8 @@ class _Protocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         super().shutdown()
-        if self.cycle is None or self.cycle.response_complete:
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete:
             # An idle client would not answer the end of TLS, and we would wait for it.
             self.transport.abort()
 
