@@ -34,10 +34,12 @@ MAX_DEPTH = 100  # messages in messages; a schema of a CRD takes one for each of
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types; 3 and 4 are groups
 _WIDTHS = {_FIXED64: 8, _FIXED32: 4}
 _WIRE_TYPES = {"int32": _VARINT, "int64": _VARINT, "bool": _VARINT, "double": _FIXED64}
-_MAX_NUMBER = 2**29 - 1
+_VARINT_LENGTH = 10  # bytes, at most
+_64_BITS = 2**64 - 1
 _EXACT = 2**53  # whole doubles up to here are written without a fraction, as Go writes them
 
 _APIEXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+_UNKNOWN = "io.k8s.apimachinery.pkg.runtime.Unknown"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR_ONE = -62135596800  # Go's zero time
@@ -82,28 +84,18 @@ def decode(data: bytes) -> JSONObject:
     """
     if not data.startswith(MAGIC):
         raise _malformed("it does not start with k8s\\x00")
-    reader = _Reader(data, library())
-    type_meta: JSON = {}
-    raw = (0, 0)
-    for record in reader.records(len(MAGIC), len(data)):
-        if record.wire_type != _BYTES:
-            continue  # runtime.Unknown has no other fields
-        if record.number == 1:
-            type_meta = reader.value("io.k8s.apimachinery.pkg.runtime.TypeMeta", record, 1)
-        elif record.number == 2:
-            raw = (record.start, record.end)
-        elif record.number == 3 and record.start < record.end:
-            raise _malformed("its contentEncoding is not supported")
-        elif record.number == 4 and reader.value("string", record, 1) not in ("", MEDIA_TYPE):
-            raise _malformed("its contentType is not protobuf")
-    version, kind = (str(cast(JSONObject, type_meta).get(n, "")) for n in ("apiVersion", "kind"))
-    message = library().kinds.get(f"{version}/{kind}")
+    known = library()
+    unknown = _Reader(data, known).object(_UNKNOWN, len(MAGIC))
+    if unknown.get("contentEncoding") or unknown.get("contentType") not in (None, "", MEDIA_TYPE):
+        raise _malformed("what it wraps is encoded in another way")
+    version, kind = str(unknown.get("apiVersion", "")), str(unknown.get("kind", ""))
+    name = known.kinds.get(f"{version}/{kind}")
     if kind == "DeleteOptions":  # a kind of every group
-        message = f"{_META}{kind}"
-    if message is None:
+        name = f"{_META}{kind}"
+    if name is None:
         raise bad_request(f'no kind "{kind}" is registered for version "{version}" in protobuf')
-    obj = cast(JSONObject, reader.message(message, *raw, 1))
-    return {"apiVersion": version, "kind": kind, **obj}
+    raw = base64.b64decode(str(unknown.get("raw", "")))
+    return {"apiVersion": version, "kind": kind, **_Reader(raw, known).object(name)}
 
 
 def _malformed(why: str) -> StatusError:
@@ -116,25 +108,26 @@ class _Reader:
     def __init__(self, data: bytes, known: Library) -> None:
         self._data, self._messages = data, known.messages
 
+    def object(self, name: str, start: int = 0) -> JSONObject:
+        return cast(JSONObject, self.message(name, start, len(self._data), 1))
+
     def varint(self, at: int, end: int) -> tuple[int, int]:
         """Return the number at `at`, as 64 bits, and the offset behind it."""
-        value = 0
-        for shift in range(0, 70, 7):
-            if at >= end:
-                raise _malformed("unexpected EOF")
-            byte = self._data[at]
+        value = shift = 0
+        for byte in self._data[at : min(end, at + _VARINT_LENGTH)]:
             at += 1
             value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value & 0xFFFF_FFFF_FFFF_FFFF, at
-        raise _malformed("integer overflow")
+            if byte == byte & 0x7F:
+                return value & _64_BITS, at
+            shift += 7
+        raise _malformed("unexpected EOF" if at == end else "integer overflow")
 
     def records(self, at: int, end: int) -> Iterator[_Record]:
         while at < end:
             tag, at = self.varint(at, end)
             number, wire_type = tag >> 3, tag & 7
-            if not 0 < number <= _MAX_NUMBER:
-                raise _malformed(f"illegal field number {number}")
+            if number == 0:
+                raise _malformed("illegal field number 0")
             start = at
             if wire_type == _VARINT:
                 _, at = self.varint(at, end)
@@ -228,13 +221,12 @@ def _whole(of: str, bits: int) -> JSON:
     """A varint as a bool or a signed number; more bits than int32 has are cut off, as in Go."""
     if of == "bool":
         return bits != 0
-    width = 32 if of == "int32" else 64
-    value = bits & (2**width - 1)
-    return value - 2**width if value >> (width - 1) else value
+    sign = 1 << (31 if of == "int32" else 63)
+    return (bits & (sign - 1)) - (bits & sign)
 
 
 def _double(data: bytes) -> JSON:
-    value = cast(float, struct.unpack("<d", data)[0])
+    value: float = struct.unpack("<d", data)[0]
     if not math.isfinite(value):
         raise _malformed("a number is not finite")
     return int(value) if value.is_integer() and abs(value) < _EXACT else value
@@ -249,9 +241,10 @@ def _string(data: bytes) -> JSON:
 
 def _json(data: bytes) -> JSON:
     try:
-        return cast(JSON, msgspec.json.decode(data)) if data else None
+        value: JSON = msgspec.json.decode(data) if data else None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise _malformed(f"JSON in it: {error}") from error
+    return value
 
 
 _SCALARS: dict[str, Callable[[bytes], JSON]] = {

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import msgspec
 import yaml
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import protobuf, status
 from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
 
 MAX_BODY = 3 * 1024 * 1024  # bytes, as kube-apiserver
@@ -160,6 +160,10 @@ def decode_body(request: Request, *, yaml_too: bool = True) -> JSON:
         return decode_json(request.body)
     if yaml_too and (kind == YAML_TYPE or kind.endswith("+yaml")):
         return decode_yaml(request.body)
+    if yaml_too and kind == protobuf.MEDIA_TYPE:
+        value = protobuf.decode(request.body)
+        _check_depth(value)
+        return value
     raise status.unsupported_media_type(BODY_TYPES)
 
 
@@ -218,7 +222,7 @@ def _check_depth(value: JSON) -> None:
 
 
 def duplicate_fields(data: bytes) -> list[str]:
-    """Paths of keys that stand twice in one object of a JSON text."""
+    """Names of keys that stand twice in one object of a JSON text; none in other bodies."""
     found: list[str] = []
 
     def note(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -229,7 +233,10 @@ def duplicate_fields(data: bytes) -> list[str]:
             seen[name] = value
         return seen
 
-    json.loads(data, object_pairs_hook=note)
+    try:
+        json.loads(data, object_pairs_hook=note)
+    except ValueError:  # YAML, or protobuf, which has no names
+        return []
     return found
 
 
