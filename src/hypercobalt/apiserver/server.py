@@ -373,7 +373,7 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-async def run(options: Options, ready: Callable[[Server], None]) -> None:
+async def run(options: Options, ready: Callable[[Server], Awaitable[None]]) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Args:
@@ -385,7 +385,7 @@ async def run(options: Options, ready: Callable[[Server], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with serve(options) as server:
-        ready(server)
+        await ready(server)
         waiting = asyncio.create_task(stop.wait(), name="signals")
         both: set[asyncio.Future[Any]] = {waiting, server.stopped}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)

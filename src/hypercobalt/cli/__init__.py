@@ -16,6 +16,7 @@ app.command(
     name="apiserver",
     help="Serve the Kubernetes API with hypercobalt's types, for one machine.",
 )
+app.command("hypercobalt.cli.lab:lab", name="lab", help="One machine as a small site.")
 
 
 def main() -> None:

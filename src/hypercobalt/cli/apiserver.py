@@ -9,10 +9,10 @@ from typing import Annotated
 import uvloop
 from cyclopts import Parameter
 
+from hypercobalt import logs
 from hypercobalt.api import crd
 from hypercobalt.apiserver.server import Options, Server, run
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.runtime import logs
 
 
 def apiserver(
@@ -52,6 +52,6 @@ def apiserver(
     return 0
 
 
-def _announce(server: Server) -> None:
+async def _announce(server: Server) -> None:
     print(f"serving on {server.url}")
     print(f"try: kubectl --kubeconfig {server.kubeconfig} get hypervisors", flush=True)

@@ -1,5 +1,6 @@
 """Client, informers, work queue, controllers, manager: what a controller needs, no domain word."""
 
+from hypercobalt.logs import configure as configure_logs
 from hypercobalt.runtime.cache import Cache
 from hypercobalt.runtime.client.collection import ListResult
 from hypercobalt.runtime.client.errors import (
@@ -37,7 +38,6 @@ from hypercobalt.runtime.endpoints import Address
 from hypercobalt.runtime.events import Recorder
 from hypercobalt.runtime.informer import Handler, Informer
 from hypercobalt.runtime.leader import Election, LeadershipLostError, Timing, process_identity
-from hypercobalt.runtime.logs import configure as configure_logs
 from hypercobalt.runtime.manager import Manager
 from hypercobalt.runtime.metrics import Metrics
 from hypercobalt.runtime.queue import KeyBackoff, WorkQueue

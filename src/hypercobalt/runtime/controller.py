@@ -24,10 +24,10 @@ import structlog
 
 from hypercobalt.api.meta import Object
 from hypercobalt.errors import TerminalError, TransientError
+from hypercobalt.logs import reconcile_context
 from hypercobalt.runtime.client.watch import join_key, key_of
 from hypercobalt.runtime.clock import Clock
 from hypercobalt.runtime.informer import Informer
-from hypercobalt.runtime.logs import reconcile_context
 from hypercobalt.runtime.metrics import Metrics
 from hypercobalt.runtime.queue import KeyBackoff, QueueClosedError, WorkQueue
 from hypercobalt.runtime.tasks import first, sole

@@ -1,0 +1,55 @@
+# Every chore has one target; CI runs the same ones. `make` alone lists them.
+.DEFAULT_GOAL := help
+SHELL := bash
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help setup lab test check lint types contract unit integration conformance bench generate lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## make .venv from the locked requirements
+	@scripts/setup
+
+lab: setup ## set up, then start the embedded API server with our types and show them
+	@$(BIN)/cobalt lab up
+
+test: setup unit integration ## set up, then run the unit and integration tests
+
+check: setup lint types contract unit ## what to run before every commit
+
+lint: setup ## ruff, spelling, unused dependencies
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/codespell
+	$(BIN)/deptry src
+
+types: setup ## mypy over everything, pyright over src
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+contract: setup ## which room may import which
+	$(BIN)/lint-imports
+
+unit: setup
+	$(PYTEST) tests/unit -n 2
+
+integration: setup
+	$(PYTEST) tests/integration -n 2
+
+conformance: setup ## compare the embedded API server with a real kube-apiserver
+	scripts/conformance
+
+bench: ## measure, beside the real kube-apiserver and other clients
+	scripts/setup bench
+	scripts/bench
+
+generate: setup ## write the files that are generated from the types
+	$(BIN)/python scripts/generate
+
+lock: setup ## renew the locked requirements
+	scripts/lock --upgrade
+
+clean: ## remove what the targets made here (not the cache of built servers)
+	rm -rf .venv .lab .build .mypy_cache .ruff_cache .pytest_cache .hypothesis
