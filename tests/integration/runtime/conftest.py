@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from tests.integration.runtime.scripted import ScriptedServer
 
 from hypercobalt.runtime import Backoff, Connection, Kube, Limits, Metrics
+
+sys.path.insert(0, str(Path(__file__).parents[3]))  # examples/ is not part of the package
 
 QUICK = Backoff(base=timedelta(milliseconds=2), cap=timedelta(milliseconds=20))
 

@@ -1,0 +1,27 @@
+"""What every test has."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spare_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture(autouse=True)
+def no_stray_loop(request: pytest.FixtureRequest, spare_loop: asyncio.AbstractEventLoop) -> None:
+    """Have a current loop in tests that are not async.
+
+    looptime asks for it there too, and Python 3.11 then makes one that nobody closes: a warning,
+    and so an error, in whichever test the garbage is collected.
+    """
+    if not inspect.iscoroutinefunction(request.function):
+        asyncio.set_event_loop(spare_loop)
