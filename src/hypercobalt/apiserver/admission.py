@@ -312,14 +312,14 @@ def _check_place(context: Context, meta: JSONObject, namespace: str, name: str) 
     sent = meta.get("namespace") or ""
     if context.resource.namespaced:
         if sent and sent != namespace:
-            raise status.bad_request(
-                f"the namespace of the provided object does not match the namespace sent on the request"
-            )
+            text = "the namespace of the provided object does not match the namespace sent on the "
+            raise status.bad_request(f"{text}request")
         meta["namespace"] = namespace
     elif sent:
         meta.pop("namespace", None)
     if name and meta.get("name", name) != name:
-        text = f"the name of the object ({meta.get('name')}) does not match the name on the URL ({name})"
+        named = meta.get("name")
+        text = f"the name of the object ({named}) does not match the name on the URL ({name})"
         raise status.bad_request(text)
     if name:
         meta["name"] = name
@@ -443,7 +443,7 @@ def _timeless(entries: JSON) -> JSON:
     ]
 
 
-_VERSION = re.compile(r"[1-9][0-9]*")
+_VERSION = re.compile(r"[1-9][0-9]{0,18}")  # what fits 64 bits
 
 
 def parse_revision(text: str, what: str = "resource version") -> int:
@@ -454,7 +454,7 @@ def parse_revision(text: str, what: str = "resource version") -> int:
     """
     if text in ("", "0"):
         return 0
-    if not _VERSION.fullmatch(text) or len(text) > 19:
+    if not _VERSION.fullmatch(text):
         text = f'strconv.ParseUint: parsing "{text}": invalid syntax'
         raise status.bad_request(f"invalid {what}: {text}")
     return int(text)

@@ -25,7 +25,7 @@ Check = Callable[[JSONObject, JSONObject | None], list[Cause]]
 WITH_GENERATION = frozenset(
     {"Pod", "Deployment", "DaemonSet", "PodDisruptionBudget", "CustomResourceDefinition"}
 )
-# What a new object's status is, whatever the client sends; kinds not named keep what they were sent.
+# A new object's status, whatever the client sends; kinds not named keep what they were sent.
 INITIAL_STATUS: dict[str, JSONObject] = {
     "Namespace": {"phase": "Active"},
     "Pod": {"phase": "Pending", "qosClass": "BestEffort"},
@@ -46,6 +46,8 @@ INITIAL_STATUS: dict[str, JSONObject] = {
 }
 # Deleting one of these answers with the object instead of a Status.
 RETURNS_DELETED = frozenset({"Pod", "Service", "ServiceAccount"})
+
+PORTS = range(1, 65536)
 
 NAME_RULES: dict[str, names.NameRule] = {
     "Namespace": names.label_errors,
@@ -250,9 +252,8 @@ def _check_secret(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     causes: list[Cause] = []
     data = _map(obj, "data")
     if obj.get("type") == "kubernetes.io/tls":
-        for name in ("tls.crt", "tls.key"):
-            if name not in data:
-                causes.append(FieldErrors.required(f"data[{name}]"))
+        missing = (name for name in ("tls.crt", "tls.key") if name not in data)
+        causes += [FieldErrors.required(f"data[{name}]") for name in missing]
     if old is not None and old.get("type") != obj.get("type"):
         causes.append(FieldErrors.invalid("type", obj.get("type"), "field is immutable"))
     return causes + _check_immutable(obj, old, ("data", "stringData"))
@@ -262,7 +263,7 @@ def _check_config_map(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     causes: list[Cause] = []
     for group in ("data", "binaryData"):
         for key in _map(obj, group):
-            if not re.fullmatch(r"[-._a-zA-Z0-9]+", key) or len(key) > 253:
+            if not re.fullmatch(r"[-._a-zA-Z0-9]+", key) or len(key) > names.MAX_SUBDOMAIN:
                 text = (
                     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
                     "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation "
@@ -364,7 +365,7 @@ def _check_service(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
         causes.append(FieldErrors.required("spec.ports"))
     for index, port in enumerate(_maps(spec, "ports")):
         number = port.get("port")
-        if not isinstance(number, int) or not 1 <= number <= 65535:
+        if not isinstance(number, int) or number not in PORTS:
             text = "must be between 1 and 65535, inclusive"
             causes.append(FieldErrors.invalid(f"spec.ports[{index}].port", number or 0, text))
     return causes

@@ -28,8 +28,29 @@ _LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _TOKENS = re.compile(rf"({_LITERAL})|(?<![\w.])(oldSelf|self)((?:\.\w+(?!\w*\s*\())*)")
 
 _RESERVED = frozenset(
-    "true false null in as break const continue else for function if import let loop package "
-    "namespace return var void while".split()
+    [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
 )
 
 
@@ -144,13 +165,29 @@ def _list_functions() -> list[cel.FunctionDecl]:
         return cel.FunctionDecl(name, [overload])
 
     return [
-        method("sum", dyn, [any_list], lambda items: sum(items)),
-        method("min", dyn, [any_list], lambda items: min(items)),
-        method("max", dyn, [any_list], lambda items: max(items)),
-        method("isSorted", cel.Type.BOOL, [any_list], lambda items: items == sorted(items)),
+        method("sum", dyn, [any_list], _sum),
+        method("min", dyn, [any_list], _least),
+        method("max", dyn, [any_list], _most),
+        method("isSorted", cel.Type.BOOL, [any_list], _is_sorted),
         method("find", text, [text, text], _find),
         method("findAll", cel.Type.List(text), [text, text], _find_all),
     ]
+
+
+def _sum(items: list[float]) -> JSON:
+    return sum(items)
+
+
+def _least(items: list[float]) -> JSON:
+    return min(items)
+
+
+def _most(items: list[float]) -> JSON:
+    return max(items)
+
+
+def _is_sorted(items: list[float]) -> JSON:
+    return items == sorted(items)
 
 
 def _find(value: str, pattern: str) -> str:
@@ -192,7 +229,7 @@ def _unescape(name: str) -> str:
 
 
 def _escape_fields(node: Node, value: JSON) -> JSON:
-    """The value as rules see it: declared fields under their escaped names, map keys as they are."""
+    """The value as rules see it: declared fields under escaped names, map keys as they are."""
     if isinstance(value, dict):
         return {
             _escape(name) if name in node.fields else name: _escape_fields(

@@ -76,7 +76,7 @@ def _make_leaf(
     issuer = x509.load_pem_x509_certificate(ca.certificate)
     issuer_key = serialization.load_pem_private_key(ca.key, None)
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
-        raise ValueError("ca.key is not an EC key")
+        raise TypeError("ca.key is not an EC key")
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(subject, issuer.subject, key, LEAF_DAYS)
     builder = builder.add_extension(

@@ -125,7 +125,7 @@ class Collector:
                 except StatusError as error:
                     log.warning("collecting_failed", object="/".join(key), reason=error.message)
                 except StoreError as error:
-                    log.error("collecting_failed", object="/".join(key), reason=str(error))
+                    log.warning("collecting_failed", object="/".join(key), reason=str(error))
                     asyncio.get_running_loop().call_later(RETRY.total_seconds(), self._look_at, key)
             self._wake.clear()
             try:
@@ -212,13 +212,11 @@ class Collector:
     async def _empty_namespace(self, resource: Resource, key: Key) -> None:
         """Delete what is in a terminating namespace; when nothing is left, let it go."""
         left = False
-        for below in self._namespaced():
-            for held, _ in tuple(self._store.scan(below.stored, key.name)):
-                left = True
-                await self._delete(below, held, "Background")
-        if left or self._store.in_flight(key.name):
-            if any(True for b in self._namespaced() for _ in self._store.scan(b.stored, key.name)):
-                return  # what has finalizers comes back here when it goes
+        for below, held in tuple(self._contents(key.name)):
+            left = True
+            await self._delete(below, held, "Background")
+        if left and any(self._contents(key.name)):
+            return  # what has finalizers comes back here when it goes
         if self._store.in_flight(key.name):
             asyncio.get_running_loop().call_soon(self._look_at, key)
             return
@@ -231,11 +229,12 @@ class Collector:
 
         await self._change(resource, key, finalize)
 
-    def _namespaced(self) -> Iterator[Resource]:
+    def _contents(self, namespace: str) -> Iterator[tuple[Resource, Key]]:
         for stored in self._store.resources():
             resource = self._registry.by_stored(stored)
             if resource is not None and resource.namespaced:
-                yield resource
+                for key, _ in self._store.scan(stored, namespace):
+                    yield resource, key
 
     async def _empty_definition(self, resource: Resource, key: Key) -> None:
         """Delete the objects of a terminating definition, then let it go."""

@@ -280,15 +280,17 @@ def establish(obj: JSONObject, taken: dict[str, str], now: str) -> None:
     listed_versions = [str(v) for v in known] if isinstance(known, list) else []
     status["storedVersions"] = list(dict.fromkeys([*listed_versions, *stored]))
     if accepted:
-        _condition(status, now, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
+        text = "no conflicts found"
+        _condition(status, now, "NamesAccepted", "True", reason="NoConflicts", message=text)
         text = "the initial names have been accepted"
-        _condition(status, now, "Established", "True", "InitialNamesAccepted", text)
+        reason = "InitialNamesAccepted"
+        _condition(status, now, "Established", "True", reason=reason, message=text)
     else:
         text = f'"{clash}" is already in use'
-        _condition(status, now, "NamesAccepted", "False", "NamesConflict", text)
+        _condition(status, now, "NamesAccepted", "False", reason="NamesConflict", message=text)
         if not _has(status, "Established", "True"):
             text = "not all names are accepted"
-            _condition(status, now, "Established", "False", "NotAccepted", text)
+            _condition(status, now, "Established", "False", reason="NotAccepted", message=text)
 
 
 def _all_names(listed: JSONObject) -> list[str]:
@@ -300,7 +302,7 @@ def _all_names(listed: JSONObject) -> list[str]:
 
 
 def _condition(
-    status: JSONObject, now: str, kind: str, value: str, reason: str, message: str
+    status: JSONObject, now: str, kind: str, value: str, *, reason: str, message: str
 ) -> None:
     held = _maps(status, "conditions")
     old = next((c for c in held if c.get("type") == kind), None)

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TypeAlias
 
 import msgspec
 
 from hypercobalt.apiserver.schema import UNTYPED, Node
-from hypercobalt.apiserver.status import JSON
+from hypercobalt.apiserver.status import JSON, JSONObject
 from hypercobalt.apiserver.validation import list_key
 
 HERE = "."
@@ -28,7 +29,7 @@ Fields: TypeAlias = "dict[str, Fields]"
 def decode(wire: JSON) -> Fields:
     """FieldsV1 as a set; anything malformed raises ValueError."""
     if not isinstance(wire, dict):
-        raise ValueError("fieldsV1 must be an object")
+        raise ValueError("fieldsV1 must be an object")  # noqa: TRY004  # a bad value
     found: Fields = {}
     for name, below in wire.items():
         if name == HERE:
@@ -178,19 +179,29 @@ def fields_of(node: Node, value: JSON) -> Fields:
     return found
 
 
+def _nothing() -> Fields:
+    return {}
+
+
 @dataclass(slots=True)
 class Comparison:
     """How one value differs from another, place by place."""
 
-    added: Fields = field(default_factory=dict)
-    modified: Fields = field(default_factory=dict)
-    removed: Fields = field(default_factory=dict)
+    added: Fields = field(default_factory=_nothing)
+    modified: Fields = field(default_factory=_nothing)
+    removed: Fields = field(default_factory=_nothing)
 
     def same(self) -> bool:
         return not (self.added or self.modified or self.removed)
 
 
-_ABSENT = object()
+class _Absent(Enum):
+    """Nothing there, as told apart from null."""
+
+    HERE = "absent"
+
+
+_ABSENT = _Absent.HERE
 
 
 def compare(node: Node, old: JSON, new: JSON) -> Comparison:
@@ -206,7 +217,7 @@ def compare(node: Node, old: JSON, new: JSON) -> Comparison:
 
 
 def _compare_at(
-    node: Node, name: str, old: JSON | object, new: JSON | object, into: Comparison
+    node: Node, name: str, old: JSON | _Absent, new: JSON | _Absent, into: Comparison
 ) -> None:
     if old is not _ABSENT and new is not _ABSENT and old == new and type(old) is type(new):
         return
@@ -229,11 +240,11 @@ def _compare_at(
             getattr(into, kind)[name] = found
 
 
-def _leaf(node: Node, value: JSON | object) -> bool:
+def _leaf(node: Node, value: JSON | _Absent) -> bool:
     return not isinstance(value, (dict, list)) or not value or is_atomic(node, value)
 
 
-def _below(node: Node, value: JSON | object) -> JSON:
+def _below(node: Node, value: JSON | _Absent) -> JSON:
     if isinstance(value, (dict, list)) and not is_atomic(node, value):
         return value
     return None
@@ -242,15 +253,16 @@ def _below(node: Node, value: JSON | object) -> JSON:
 def merge(node: Node, live: JSON, config: JSON) -> JSON:
     """`live` with `config` applied over it: granular where the schema says so (typed.Merge)."""
     if isinstance(config, dict) and isinstance(live, dict) and not is_atomic(node, config):
-        merged = dict(live)
+        merged: JSONObject = {**live}
         for name, item in config.items():
             below = node.child(name)
             known = below is not None and name in live
             merged[name] = merge(below, live[name], item) if known and below else item
         return merged
-    if isinstance(config, list) and isinstance(live, list) and not is_atomic(node, config):
-        return _merge_lists(node, live, config)
-    if config is None and isinstance(live, (dict, list)) and not is_atomic(node, live):
+    if isinstance(config, list) and isinstance(live, list):
+        granular = node.list_type != "atomic"
+        return _merge_lists(node, live, config) if granular else config
+    if config is None and not is_atomic(node, live):
         return live
     return config
 

@@ -1,4 +1,4 @@
-"""The simple JSONPath that printer columns and selectable fields use.
+r"""The simple JSONPath that printer columns and selectable fields use.
 
 Covers what CustomResourceDefinitions accept in practice: `.a.b`, `.a['b.c']`, `.a\\.b`, `[0]`,
 `[*]` and filters `[?(@.type=="Ready")]`. Anything else is refused when the CRD is created.

@@ -124,7 +124,7 @@ def _entry(owned: Owned) -> JSONObject:
 def is_reset(meta: JSONObject) -> bool:
     """`managedFields: []` or `[{}]` is how a client asks to forget all owners."""
     entries = meta.get("managedFields")
-    return entries == [] or entries == [{}]
+    return entries in ([], [{}])
 
 
 # -- update ------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject
 
+MAX_LABEL, MAX_SUBDOMAIN = 63, 253  # bytes
 MAX_ANNOTATIONS = 256 * 1024  # bytes, keys and values together
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -18,14 +19,14 @@ _QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _DNS_1035 = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 
 _SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-    "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for "
-    rf"validation is '{_SUBDOMAIN}')"
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
+    rf"for validation is '{_SUBDOMAIN}')"
 )
 _LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
-    "start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for "
-    f"validation is '{_LABEL}')"
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex "
+    f"used for validation is '{_LABEL}')"
 )
 _DNS_1035_TEXT = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
@@ -127,10 +128,10 @@ def _check_labels(meta: JSONObject) -> list[Cause]:
     causes: list[Cause] = []
     labels = meta.get("labels")
     for key, value in (labels if isinstance(labels, dict) else {}).items():
-        for text in label_key_errors(key):
-            causes.append(FieldErrors.invalid("metadata.labels", key, text))
-        for text in label_value_errors(str(value)):
-            causes.append(FieldErrors.invalid("metadata.labels", value, text))
+        where = "metadata.labels"
+        causes += [FieldErrors.invalid(where, key, text) for text in label_key_errors(key)]
+        errors = label_value_errors(str(value))
+        causes += [FieldErrors.invalid(where, value, text) for text in errors]
     return causes
 
 
@@ -140,8 +141,8 @@ def _check_annotations(meta: JSONObject) -> list[Cause]:
     total = 0
     for key, value in (annotations if isinstance(annotations, dict) else {}).items():
         total += len(key.encode()) + len(str(value).encode())
-        for text in label_key_errors(key.lower()):
-            causes.append(FieldErrors.invalid("metadata.annotations", key, text))
+        errors = label_key_errors(key.lower())
+        causes += [FieldErrors.invalid("metadata.annotations", key, text) for text in errors]
     if total > MAX_ANNOTATIONS:
         causes.append(FieldErrors.too_long("metadata.annotations", MAX_ANNOTATIONS))
     return causes
@@ -157,9 +158,8 @@ def _check_owners(owners: JSON) -> list[Cause]:
         shown = f"{path}.apiVersion"
         if not owner.get("apiVersion"):
             causes.append(FieldErrors.invalid(shown, "", "version must not be empty"))
-        for name in ("kind", "name", "uid"):
-            if not owner.get(name):
-                causes.append(FieldErrors.invalid(f"{path}.{name}", "", "must not be empty"))
+        empty = (name for name in ("kind", "name", "uid") if not owner.get(name))
+        causes += [FieldErrors.invalid(f"{path}.{n}", "", "must not be empty") for n in empty]
         if owner.get("controller") is True:
             controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
     if len(controllers) > 1:

@@ -158,7 +158,7 @@ def _merge_item(node: Node, merged: list[JSON], key: str, item: JSONObject) -> N
         if index is not None:
             del merged[index]
         return
-    held = merged[index] if index is not None else {}
+    held = merged[index] if index is not None else None
     result = _merge_map(node.items or UNTYPED, held if isinstance(held, dict) else {}, item)
     if index is None:
         merged.append(result)

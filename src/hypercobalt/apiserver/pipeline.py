@@ -4,7 +4,7 @@
     (authorize: everybody who is somebody may do everything) → read or write → answer
 
 Every refusal is a Status. Nothing a client sends ends the process.
-"""  # noqa: D400, D415  # the summary is the list
+"""  # noqa: D415  # the summary is the list
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Api:
         except OutOfSpaceError as error:
             return error_response(status.out_of_space(str(error)))
         except StoreError as error:
-            log.error("write_failed", path=request.path, reason=str(error))
+            log.warning("write_failed", path=request.path, reason=str(error))
             return error_response(status.internal(str(error)))
 
     async def _route(self, request: Request) -> Response | Stream:
@@ -89,15 +89,19 @@ class Api:
             across = resource.namespaced and request.method == "GET" and not target.name
             if not across:
                 raise status.no_such_path() if target.namespace else status.method_not_allowed()
+        if request.method == "GET":
+            return self._read(resource, target, request)
+        return await self._write(resource, target, request)
+
+    def _read(self, resource: Resource, target: Target, request: Request) -> Response | Stream:
+        if request.flag("watch"):
+            return self._reader.watch(resource, target, request)
+        if target.name:
+            return self._reader.get(resource, target, request)
+        return self._reader.list_objects(resource, target, request)
+
+    async def _write(self, resource: Resource, target: Target, request: Request) -> Response:
         match request.method, bool(target.name):
-            case "GET", True if request.flag("watch"):
-                return self._reader.watch(resource, target, request)
-            case "GET", True:
-                return self._reader.get(resource, target, request)
-            case "GET", False if request.flag("watch"):
-                return self._reader.watch(resource, target, request)
-            case "GET", False:
-                return self._reader.list_objects(resource, target, request)
             case "POST", False:
                 return await self._writer.create(resource, target, request)
             case "PUT", True:

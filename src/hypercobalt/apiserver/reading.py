@@ -266,8 +266,8 @@ _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start "
     "a new list without the continue parameter, or use the continue token in this response to "
     "retrieve the remainder of the results. Continuing with the provided token results in an "
-    "inconsistent list - objects that were created, modified, or deleted between the time the first "
-    "chunk was returned and now may show up in the list."
+    "inconsistent list - objects that were created, modified, or deleted between the time the "
+    "first chunk was returned and now may show up in the list."
 )
 
 
@@ -416,7 +416,7 @@ class Reader:
             lines.append(self._bookmark(renderer, initial_end=True))
         watcher.waiting.extendleft(reversed(lines))
         bookmark = (lambda: self._bookmark(renderer, initial_end=False)) if bookmarks else None
-        stream = self._hub.stream(watcher, timeout=float(seconds), bookmark=bookmark)
+        stream = self._hub.stream(watcher, seconds=float(seconds), bookmark=bookmark)
         return Stream(stream, renderer.form.media)
 
     def _first_lines(

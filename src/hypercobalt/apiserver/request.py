@@ -65,7 +65,7 @@ class Request:
     headers: Mapping[str, str]  # lower-case names
     user: User
     body: bytes = b""
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list[str])
 
     def text(self, name: str) -> str:
         return self.query.get(name, "")
@@ -115,7 +115,7 @@ class Response:
     code: int
     body: bytes
     content_type: str = JSON_TYPE
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +310,8 @@ def accepted(request: Request) -> Accepted:
     header = request.headers.get("accept", "") or "*/*"
     for entry in header.split(","):
         media, *parameters = [part.strip() for part in entry.split(";")]
-        options = dict(p.partition("=")[::2] for p in parameters)
+        pairs = (parameter.partition("=") for parameter in parameters)
+        options = {name: value for name, _, value in pairs}
         shown_as = options.get("as", "")
         if shown_as not in ("", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
             continue

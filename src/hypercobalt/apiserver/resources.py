@@ -168,7 +168,7 @@ class _BuiltinKind(msgspec.Struct):
     kind: str
     plural: str
     singular: str
-    shortNames: list[str]
+    shortNames: list[str]  # noqa: N815  # as in the data
     categories: list[str]
     namespaced: bool
     schema: str
@@ -222,7 +222,9 @@ class Registry:
     version: str
     library: SchemaLibrary
     builtin: dict[tuple[str, str, str], Resource]
-    custom: dict[str, tuple[Resource, ...]] = field(default_factory=dict)  # by CRD name
+    custom: dict[str, tuple[Resource, ...]] = field(
+        default_factory=dict[str, tuple[Resource, ...]]
+    )  # by CRD name
 
     @classmethod
     def load(cls) -> Registry:
@@ -230,7 +232,7 @@ class Registry:
         data = msgspec.json.decode(gzip.decompress(packed.read_bytes()), type=_Builtin)
         # Raw values would keep the whole document alive; copies hold their own bytes only.
         library = SchemaLibrary({name: raw.copy() for name, raw in data.schemas.items()})
-        served = {}
+        served: dict[tuple[str, str, str], Resource] = {}
         for kind in data.kinds:
             resource = _builtin_resource(kind, library)
             served[resource.group, resource.version, resource.names.plural] = resource

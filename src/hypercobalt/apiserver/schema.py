@@ -38,7 +38,7 @@ class Node:
     """What a value at one place may be. Empty `type` means anything."""
 
     type: str = ""
-    fields: dict[str, Node] = field(default_factory=dict)
+    fields: dict[str, Node] = field(default_factory=lambda: dict[str, Node]())
     structs: frozenset[str] = frozenset()  # fields of built-in kinds that are never absent
     values: Node | None = None  # of a map with free keys
     items: Node | None = None
@@ -57,7 +57,7 @@ class Node:
     required: tuple[str, ...] = ()
     enum: tuple[JSON, ...] | None = None
     pattern: re.Pattern[str] | None = None
-    bounds: dict[str, float] = field(default_factory=dict)  # minLength, maximum, …
+    bounds: dict[str, float] = field(default_factory=dict[str, float])  # minLength, maximum, …
     unique_items: bool = False
     all_of: tuple[Node, ...] = ()
     any_of: tuple[Node, ...] = ()
@@ -93,7 +93,7 @@ class Node:
     def walk(self) -> Iterator[Node]:
         """This node and all below it, each once."""
         seen: set[int] = set()
-        waiting = [self]
+        waiting: list[Node] = [self]
         while waiting:
             node = waiting.pop()
             if id(node) in seen:

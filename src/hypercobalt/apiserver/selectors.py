@@ -104,9 +104,9 @@ class _Parser:
         values: list[str] = []
         expect_value = True
         while (token := self._take()) != ")":
-            if token == "":
+            if not token:
                 raise _bad("found '', expected: ',' or ')'")
-            if token == ",":
+            if token == ",":  # noqa: S105  # of a selector
                 if expect_value:
                     values.append("")
                 expect_value = True

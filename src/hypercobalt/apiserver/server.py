@@ -14,10 +14,10 @@ import contextlib
 import signal
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, MutableMapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -68,7 +68,7 @@ class Options:
         port: to listen on; 0 takes a free one.
         token_auth_file: static tokens in kube-apiserver's CSV form.
         kubeconfig: where to write an administrator's kubeconfig; in `data` when not given.
-        manifests: objects that are applied at every start, before the server is ready.
+        manifests: objects, as JSON, that are applied at every start before the server is ready.
     """
 
     data: Path
@@ -76,7 +76,7 @@ class Options:
     port: int = 6443
     token_auth_file: Path | None = None
     kubeconfig: Path | None = None
-    manifests: tuple[JSONObject, ...] = field(default=())
+    manifests: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def serve(options: Options) -> AsyncIterator[Server]:
+async def serve(options: Options) -> AsyncGenerator[Server]:
     """Run a server until the block is left.
 
     Raises:
@@ -108,7 +108,7 @@ async def serve(options: Options) -> AsyncIterator[Server]:
 @contextlib.asynccontextmanager
 async def _serve_store(
     options: Options, store: Store, authenticator: Authenticator
-) -> AsyncIterator[Server]:
+) -> AsyncGenerator[Server]:
     registry = Registry.load()
     _load_definitions(store, registry)
     hub = Hub(store)
@@ -150,13 +150,12 @@ def _load_definitions(store: Store, registry: Registry) -> None:
     store.listen(follow)
 
 
-async def _apply_defaults(store: Store, api: Api, manifests: tuple[JSONObject, ...]) -> None:
+async def _apply_defaults(store: Store, api: Api, manifests: tuple[bytes, ...]) -> None:
     missing = [n for n in SYSTEM_NAMESPACES if store.get(Key("namespaces", "", n)) is None]
-    namespaces: list[JSONObject] = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in missing
-    ]
-    for manifest in (*namespaces, *manifests):
-        await _apply(api, manifest)
+    for name in missing:
+        await _apply(api, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    for manifest in manifests:
+        await _apply(api, msgspec.json.decode(manifest))
 
 
 async def _apply(api: Api, manifest: JSONObject) -> None:
@@ -216,7 +215,7 @@ class _Protocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         super().shutdown()
-        cycle: RequestResponseCycle | None = self.cycle
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
         if cycle is None or cycle.response_complete:
             # An idle client would not answer the end of TLS, and we would wait for it.
             self.transport.abort()
@@ -225,9 +224,17 @@ class _Protocol(HttpToolsProtocol):
 class _Uvicorn(uvicorn.Server):
     """Signals are the caller's business: a server may run inside another program."""
 
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def capture_signals(self) -> Generator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
 
 
 class _Http:
@@ -250,11 +257,10 @@ class _Http:
         self._server = _Uvicorn(config)
 
     @contextlib.asynccontextmanager
-    async def running(self, listener: socket.socket) -> AsyncIterator[asyncio.Future[None]]:
+    async def running(self, listener: socket.socket) -> AsyncGenerator[asyncio.Future[None]]:
         task = asyncio.create_task(self._server.serve(sockets=[listener]), name="http")
         try:
-            while not self._server.started and not task.done():
-                await asyncio.sleep(0.005)  # uvicorn tells nobody when it is ready
+            await self._server.ready.wait()
             yield task
         finally:
             self._server.should_exit = True

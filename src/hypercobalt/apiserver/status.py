@@ -11,11 +11,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from hypercobalt.api.schema import Json
 from hypercobalt.errors import HypercobaltError
 
-JSON = Json
-JSONObject: TypeAlias = dict[str, Json]
+JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
+JSONObject: TypeAlias = dict[str, "JSON"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ import queue
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -38,6 +38,7 @@ KEEP_EVENTS = 10_000
 KEEP_BYTES = 8 * 2**20
 MAX_BATCH = 256
 
+Place = tuple[str, str]  # namespace, name
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 SCHEMA = """
@@ -90,8 +91,8 @@ class Event:
 
 @dataclass(slots=True)
 class _Collection:
-    objects: dict[tuple[str, str], Stored] = field(default_factory=dict)
-    order: list[tuple[str, str]] = field(default_factory=list)  # sorted (namespace, name)
+    objects: dict[Place, Stored] = field(default_factory=dict[Place, Stored])
+    order: list[Place] = field(default_factory=list[Place])  # sorted
 
 
 @dataclass(slots=True)
@@ -245,7 +246,7 @@ class Store:
     # -- writing ---------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
-    async def locked(self, key: Key) -> AsyncIterator[Stored | None]:
+    async def locked(self, key: Key) -> AsyncGenerator[Stored | None]:
         """Hold `key` alone, from reading it to the end of its write; gives its current state."""
         holder = self._locks.setdefault(key, _Lock())
         holder.users += 1
@@ -389,7 +390,7 @@ class Store:
             "SELECT resource, namespace, name, revision, data FROM objects"
             " ORDER BY resource, namespace, name"
         )
-        shared: dict[int, bytes] = {}
+        shared: dict[int, bytes] = {}  # the newest event of an object has the object's bytes
         for resource, namespace, name, revision, data in rows:
             collection = self._collections.setdefault(resource, _Collection())
             collection.order.append((namespace, name))
@@ -399,11 +400,11 @@ class Store:
         for row in self._db.execute("SELECT * FROM events ORDER BY revision"):
             revision, kind, resource, namespace, name, data, previous = row
             key = Key(resource, namespace, name)
-            data = shared.get(revision, data)
-            event = Event(revision, kind, key, data, last.get(key, previous))
-            last[key] = data
+            after = shared.get(revision) or bytes(data)
+            event = Event(revision, kind, key, after, last.get(key, previous))
+            last[key] = after
             self._events.append(event)
-            self._event_bytes += len(data)
+            self._event_bytes += len(after)
             self._revision = revision
         self._revision = max(self._revision, self._compacted, 1)
         self._next = self._revision + 1

@@ -26,8 +26,8 @@ NAME_COLUMN: JSONObject = {
     "type": "string",
     "format": "name",
     "description": (
-        "Name must be unique within a namespace. Is required when creating resources, although some "
-        "resources may allow a client to request the generation of an appropriate name "
+        "Name must be unique within a namespace. Is required when creating resources, although "
+        "some resources may allow a client to request the generation of an appropriate name "
         "automatically. Name is primarily intended for creation idempotence and configuration "
         "definition. Cannot be updated. More info: "
         "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
@@ -39,10 +39,10 @@ AGE_COLUMN: JSONObject = {
     "type": "date",
     "jsonPath": ".metadata.creationTimestamp",
     "description": (
-        "CreationTimestamp is a timestamp representing the server time when this object was created. "
-        "It is not guaranteed to be set in happens-before order across separate operations. Clients "
-        "may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by "
-        "the system. Read-only. Null for lists. More info: "
+        "CreationTimestamp is a timestamp representing the server time when this object was "
+        "created. It is not guaranteed to be set in happens-before order across separate "
+        "operations. Clients may not set this value. It is represented in RFC3339 form and is in "
+        "UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
         "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
     ),
 }

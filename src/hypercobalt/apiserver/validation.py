@@ -17,12 +17,13 @@ import re
 import uuid
 from collections.abc import Callable
 from datetime import datetime
+from typing import cast
 
 import msgspec
 
 from hypercobalt.apiserver.cel import compile_rule
 from hypercobalt.apiserver.schema import Node
-from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, quote
+from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
 
 # Errors after which rules are not evaluated: they may read what is missing or of the wrong type.
 _BLOCKING = {
@@ -70,8 +71,7 @@ def type_name(value: JSON) -> str:
         return "object"
     if isinstance(value, list):
         return "array"
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    return "integer" if whole else "number"
+    return "integer" if isinstance(value, int) or value.is_integer() else "number"
 
 
 def _has_type(node: Node, value: JSON) -> bool:
@@ -195,15 +195,14 @@ def _shown(value: JSON) -> JSON:
 def _judge_object(
     node: Node, value: dict[str, JSON], path: str, old: JSON | object, causes: list[Cause]
 ) -> None:
-    for name in node.required:
-        if name not in value:
-            causes.append(FieldErrors.required(_join(path, name)))
+    missing = (name for name in node.required if name not in value)
+    causes += [FieldErrors.required(_join(path, name)) for name in missing]
     if (limit := node.bounds.get("maxProperties")) is not None and len(value) > limit:
         causes.append(FieldErrors.too_many(path, len(value), int(limit)))
     if (limit := node.bounds.get("minProperties")) is not None and len(value) < limit:
         text = f"{path} in body should have at least {int(limit)} properties"
         causes.append(FieldErrors.invalid(path, len(value), text))
-    before = old if isinstance(old, dict) else {}
+    before = _entries(old)
     for name, item in value.items():
         known = node.fields.get(name) or node.values
         if known is not None:
@@ -249,8 +248,9 @@ def list_key(node: Node, item: JSON) -> dict[str, JSON] | None:
     for name in node.list_keys:
         if name in item:
             found[name] = item[name]
-        elif node.items is not None and (known := node.items.fields.get(name)):
-            if known.has_default:
+        elif node.items is not None:
+            known = node.items.fields.get(name)
+            if known is not None and known.has_default:
                 found[name] = known.default
     return found
 
@@ -259,7 +259,12 @@ def _counterpart(node: Node, item: JSON, old: JSON | object) -> JSON | object:
     if node.list_type != "map" or not isinstance(old, list):
         return _MISSING
     wanted = list_key(node, item)
-    return next((o for o in old if list_key(node, o) == wanted), _MISSING)
+    items = cast("list[JSON]", old)
+    return next((o for o in items if list_key(node, o) == wanted), _MISSING)
+
+
+def _entries(old: JSON | object) -> JSONObject:
+    return cast("JSONObject", old) if isinstance(old, dict) else {}
 
 
 def _ask_rules(node: Node, value: JSON, path: str, old: JSON | object, causes: list[Cause]) -> None:
@@ -268,12 +273,12 @@ def _ask_rules(node: Node, value: JSON, path: str, old: JSON | object, causes: l
     for rule in node.rules:
         compiled = compile_rule(rule)
         before = None if old is _MISSING else old
-        text = compiled.failure(node, value, _as_json(before), has_old=old is not _MISSING)
+        text = compiled.failure(node, value, cast("JSON", before), has_old=old is not _MISSING)
         if text is not None:
             place = _rule_path(path, rule.field_path)
             causes.append(_rule_failure(rule.reason, place, type_name(value), text))
     if isinstance(value, dict):
-        before_map = old if isinstance(old, dict) else {}
+        before_map = _entries(old)
         for name, item in value.items():
             known = node.fields.get(name)
             place = _join(path, name) if known else f"{path}[{name}]"
@@ -283,10 +288,6 @@ def _ask_rules(node: Node, value: JSON, path: str, old: JSON | object, causes: l
     elif isinstance(value, list) and node.items is not None:
         for index, item in enumerate(value):
             _ask_rules(node.items, item, f"{path}[{index}]", _counterpart(node, item, old), causes)
-
-
-def _as_json(value: object) -> JSON:
-    return value  # type: ignore[return-value]  # only JSON values and _MISSING come this way
 
 
 def _rule_path(path: str, field_path: str) -> str:
@@ -324,7 +325,7 @@ def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _DURATION = re.compile(
     r"[+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))*|0"
-)  # noqa: E501
+)
 
 
 def _date_time(value: str) -> bool:

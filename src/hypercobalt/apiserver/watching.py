@@ -35,7 +35,7 @@ class Watcher:
     name: str | None
     matches: Matches | None  # None: everything matches
     render: Render | None  # None: as stored
-    waiting: deque[bytes] = field(default_factory=deque)
+    waiting: deque[bytes] = field(default_factory=deque[bytes])
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     cut: bool = False
 
@@ -130,17 +130,17 @@ class Hub:
         self,
         watcher: Watcher,
         *,
-        timeout: float,
+        seconds: float,
         bookmark: Callable[[], bytes] | None,
     ) -> AsyncIterator[bytes]:
-        """The watch's lines, several at a time, until the timeout or the server's end.
+        """The watch's lines, several at a time, until its time is over or the server's end.
 
         Args:
             watcher: already added, so that nothing is missed in between.
-            timeout: seconds the watch lasts.
+            seconds: how long the watch lasts.
             bookmark: gives a bookmark line, when the client allows them.
         """
-        end = time.monotonic() + timeout
+        end = time.monotonic() + seconds
         next_bookmark = time.monotonic() + BOOKMARK_SECONDS
         try:
             while not watcher.cut:

@@ -60,16 +60,20 @@ class Writer:
         context = Context(resource, request, datetime.now(UTC))
         body = admission.check_body(context, decode_body(request), request.body)
         named = bool(metadata(body).get("name"))
-        for attempt in range(1, NAME_RETRIES + 1):
-            obj = self._new(context, copy.deepcopy(body), target.namespace)
-            try:
-                written = await self._insert(context, obj)
-            except status.StatusError as error:
-                if named or error.reason != "AlreadyExists" or attempt == NAME_RETRIES:
-                    raise
-                continue
-            break
+        written = await self._create(context, body, target, 1 if named else NAME_RETRIES)
         return Response(201, renderer.object(written.data), renderer.form.media)
+
+    async def _create(
+        self, context: Context, body: JSONObject, target: Target, tries: int
+    ) -> _Written:
+        """Create, with another generated name when one is taken."""
+        obj = self._new(context, copy.deepcopy(body), target.namespace)
+        try:
+            return await self._insert(context, obj)
+        except status.StatusError as error:
+            if error.reason != "AlreadyExists" or tries == 1:
+                raise
+        return await self._create(context, body, target, tries - 1)
 
     def _new(
         self, context: Context, body: JSONObject, namespace: str, name: str = ""
@@ -122,7 +126,9 @@ class Writer:
                     "field": "metadata.namespace",
                 }
             ]
-            error.details = {**(error.details or {}), "causes": causes}
+            details: JSONObject = dict(error.details or {})
+            details["causes"] = causes
+            error.details = details
             raise error
 
     def _establish(self, context: Context, obj: JSONObject) -> None:

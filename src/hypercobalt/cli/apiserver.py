@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import uvloop
 from cyclopts import Parameter
 
@@ -42,7 +43,7 @@ def apiserver(
         Where to write an administrator's kubeconfig; in the data directory when not given.
     """
     logs.configure()
-    manifests = tuple(crd.manifest(kind) for kind in crd.KINDS)
+    manifests = tuple(msgspec.json.encode(crd.manifest(kind)) for kind in crd.KINDS)
     options = Options(data, address, port, token_auth_file, kubeconfig, manifests)
     try:
         uvloop.run(run(options, _announce))

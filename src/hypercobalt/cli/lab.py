@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import msgspec
 import uvloop
 from cyclopts import App
 
@@ -31,7 +32,7 @@ def up(*, data: Path = Path(".lab"), port: int = 6443) -> int:
         Port of the API server on 127.0.0.1; 0 takes a free one.
     """
     logs.configure(level=logging.WARNING)
-    manifests = tuple(crd.manifest(kind) for kind in crd.KINDS)
+    manifests = tuple(msgspec.json.encode(crd.manifest(kind)) for kind in crd.KINDS)
     try:
         uvloop.run(run(Options(data / "api", port=port, manifests=manifests), _show))
     except HypercobaltError as error:

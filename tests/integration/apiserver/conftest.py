@@ -21,7 +21,7 @@ from hypercobalt.apiserver.server import Options, serve
 
 TOKENS = 'secret-admin,admin,1,"system:masters"\nsecret-viewer,viewer,2\n'
 READY_SECONDS = 20.0
-MANIFESTS = tuple(crd.manifest(kind) for kind in crd.KINDS)
+MANIFESTS = tuple(msgspec.json.encode(crd.manifest(kind)) for kind in crd.KINDS)
 
 
 class Client(httpx2.AsyncClient):
