@@ -33,12 +33,16 @@ class Rule:
     optional_old_self: bool | None = None
 
 
+def _no_fields() -> dict[str, Node]:
+    return {}
+
+
 @dataclass(slots=True, eq=False)
 class Node:
     """What a value at one place may be. Empty `type` means anything."""
 
     type: str = ""
-    fields: dict[str, Node] = field(default_factory=lambda: dict[str, Node]())
+    fields: dict[str, Node] = field(default_factory=_no_fields)
     structs: frozenset[str] = frozenset()  # fields of built-in kinds that are never absent
     values: Node | None = None  # of a map with free keys
     items: Node | None = None
