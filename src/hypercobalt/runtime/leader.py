@@ -190,10 +190,12 @@ class LeaderElector:
 
     async def _keep(self) -> None:
         """Renew until that fails for too long; then raises."""
-        problem = "not renewed in time"
+        problem, tried_at = "not renewed in time", self._clock.monotonic()
         while (left := self._until - self._clock.monotonic()) > 0:
-            await asyncio.sleep(min(self._pause(), left))
-            left = self._until - self._clock.monotonic()
+            due = tried_at + self._pause() - self._clock.monotonic()
+            await asyncio.sleep(max(0.0, min(due, left)))
+            tried_at = self._clock.monotonic()
+            left = self._until - tried_at
             if left <= 0:
                 break
             try:

@@ -53,6 +53,7 @@ class Manager:
     Attributes:
         kube: the client for reconcilers; under an election it refuses to write when this process
             does not lead.
+        address: where the pages are served, with the real port; None before.
     """
 
     def __init__(
@@ -75,7 +76,8 @@ class Manager:
         )
         self.kube = kube.guarded(self._elector.check) if self._elector else kube
         self._identity = election.identity if election else process_identity()
-        self._address, self._stop_deadline = address, stop_deadline
+        self.address: Address | None = None
+        self._listen, self._stop_deadline = address, stop_deadline
         self._informers: dict[Selection[Object], Informer[Object]] = {}
         self._controllers: list[Controller] = []
         self._services: dict[str, Service] = {}
@@ -204,11 +206,11 @@ class Manager:
 
     @asynccontextmanager
     async def _endpoints(self) -> AsyncGenerator[None]:
-        if self._address is None:
+        if self._listen is None:
             yield
             return
         pages = Endpoints(
-            self._address,
+            self._listen,
             registry=self._metrics.registry,
             healthy=self._healthy,
             ready=self._ready,

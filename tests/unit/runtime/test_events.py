@@ -1,0 +1,153 @@
+"""Events: aggregated, limited, never in the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import cast
+
+import pytest
+from tests.integration.runtime.scripted import Json, ScriptedServer
+from tests.unit.runtime.memory import memory_kube
+
+from hypercobalt.api.core import ConfigMap, Node
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.runtime import FakeClock, Metrics, Recorder
+from hypercobalt.runtime.events import BURST, MAX_SERIES
+
+pytestmark = pytest.mark.looptime
+NODE = Node(metadata=ObjectMeta(name="a", uid="1"))
+
+
+@asynccontextmanager
+async def recording(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> AsyncIterator[Recorder]:
+    kube = memory_kube(server, clock)
+    recorder = Recorder(kube, "example.com/test", "me", clock=clock, metrics=metrics)
+    stop = asyncio.Event()
+    task = asyncio.create_task(recorder.run(stop))
+    try:
+        yield recorder
+    finally:
+        stop.set()
+        async with asyncio.timeout(10):
+            await task
+
+
+def events(server: ScriptedServer) -> list[Json]:
+    return list(server.objects.get("events", {}).values())
+
+
+def counts(server: ScriptedServer) -> list[object]:
+    return sorted(
+        cast("Json", event.get("series") or {"count": 1})["count"]  # type: ignore[type-var]
+        for event in events(server)
+    )
+
+
+async def test_an_event_names_object_reason_and_reporter(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> None:
+    about = ConfigMap(metadata=ObjectMeta(name="m", namespace="ns", uid="2"))
+    async with recording(server, clock, metrics) as recorder:
+        recorder.record(about, "Warning", "Broken", "It broke", action="Checking")
+        await asyncio.sleep(1)
+    (event,) = events(server)
+    assert cast("Json", event["metadata"])["namespace"] == "ns"
+    assert (event["type"], event["reason"], event["note"]) == ("Warning", "Broken", "It broke")
+    assert (event["reportingController"], event["action"]) == ("example.com/test", "Checking")
+    assert cast("Json", event["regarding"])["kind"] == "ConfigMap"
+
+
+async def test_repeats_become_a_count_written_now_and_then(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> None:
+    async with recording(server, clock, metrics) as recorder:
+        for _ in range(100):
+            recorder.record(NODE, "Normal", "Same", "again", action="Testing")
+            await asyncio.sleep(0.2)
+        await asyncio.sleep(15)
+    assert counts(server) == [100]
+    assert server.calls["post"] + server.calls["patch"] <= 5
+
+
+async def test_said_again_much_later_it_is_a_new_event(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> None:
+    async with recording(server, clock, metrics) as recorder:
+        for _ in range(2):
+            recorder.record(NODE, "Normal", "Same", "again", action="Testing")
+            await asyncio.sleep(600)
+    assert counts(server) == [1, 1]
+
+
+async def test_a_chatty_object_meets_its_budget(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> None:
+    async with recording(server, clock, metrics) as recorder:
+        for number in range(BURST + 10):
+            recorder.record(NODE, "Normal", "Chatty", f"note {number}", action="Testing")
+        await asyncio.sleep(10)
+        assert len(events(server)) == BURST
+        await asyncio.sleep(timedelta(minutes=5).total_seconds())
+        recorder.record(NODE, "Normal", "Chatty", "later", action="Testing")
+        await asyncio.sleep(1)
+        assert len(events(server)) == BURST + 1
+    dropped = metrics.registry.get_sample_value
+    assert dropped("hypercobalt_events_dropped_total", {"reason": "rate"}) == 10
+
+
+async def test_memory_is_bounded_while_the_server_is_away(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> None:
+    kube = memory_kube(server, clock, reachable=lambda: False)
+    recorder = Recorder(kube, "example.com/test", "me", clock=clock, metrics=metrics)
+    for number in range(MAX_SERIES + 50):
+        about = Node(metadata=ObjectMeta(name=f"n{number}"))
+        recorder.record(about, "Normal", "Away", "x", action="Testing")
+    dropped = metrics.registry.get_sample_value
+    assert dropped("hypercobalt_events_dropped_total", {"reason": "full"}) == 50
+
+
+async def test_an_outage_delays_and_does_not_lose(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> None:
+    async with recording(server, clock, metrics) as recorder:
+        server.fail(500, times=3, verbs=("post",))
+        recorder.record(NODE, "Normal", "Kept", "x", action="Testing")
+        await asyncio.sleep(30)
+    assert counts(server) == [1]
+
+
+async def test_a_refused_event_is_dropped(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> None:
+    async with recording(server, clock, metrics) as recorder:
+        server.fail(403, times=100, verbs=("post",))
+        recorder.record(NODE, "Normal", "Refused", "x", action="Testing")
+        await asyncio.sleep(30)
+    assert server.calls["post"] == 1
+    dropped = metrics.registry.get_sample_value
+    assert dropped("hypercobalt_events_dropped_total", {"reason": "refused"}) == 1
+
+
+async def test_an_expired_series_starts_anew(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> None:
+    async with recording(server, clock, metrics) as recorder:
+        recorder.record(NODE, "Normal", "Same", "x", action="Testing")
+        await asyncio.sleep(20)
+        server.objects["events"].clear()
+        recorder.record(NODE, "Normal", "Same", "x", action="Testing")
+        await asyncio.sleep(20)
+    assert counts(server) == [2]
+
+
+async def test_stop_flushes(server: ScriptedServer, clock: FakeClock, metrics: Metrics) -> None:
+    async with recording(server, clock, metrics) as recorder:
+        await asyncio.sleep(1)
+        recorder.record(NODE, "Normal", "Last", "words", action="Stopping")
+    assert counts(server) == [1]
