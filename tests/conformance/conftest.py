@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx2
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,7 +17,7 @@ from tests.conformance.differences import ACCEPTED  # noqa: E402
 from tests.conformance.prepare import install_definitions  # noqa: E402
 from tests.conformance.real import Server, real_server  # noqa: E402
 from tests.conformance.script import Pair  # noqa: E402
-from tests.conformance.targets import SUBJECT, subject_server  # noqa: E402
+from tests.conformance.targets import SUBJECT, client_of, subject_server  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -37,12 +36,6 @@ async def pair(servers: tuple[Server, Server], pytestconfig: pytest.Config) -> A
     transcripts = pytestconfig.getoption("transcripts")
     async with client_of(servers[0]) as real, client_of(servers[1]) as ours:
         yield Pair((servers[0], real), (servers[1], ours), transcripts)
-
-
-def client_of(server: Server) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(
-        base_url=server.url, verify=server.ssl_context(), timeout=15, trust_env=False
-    )
 
 
 @pytest.fixture

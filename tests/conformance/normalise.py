@@ -27,7 +27,7 @@ VERSIONS_IN_TEXT = (
         r"Too large resource version: \1",
     ),
     (re.compile(r"ResourceVersion in object meta: \d+"), "ResourceVersion in object meta: <rv>"),
-    (re.compile(r'(resourceVersion\\?": ?\\?")\d{2,}'), r"\1<rv>"),  # an object quoted in a text
+    (re.compile(r'(resourceVersion\\?"?: ?\\?")\d{2,}'), r"\1<rv>"),  # an object within a text
     (re.compile(r"(resourceVersion=)\d{2,}"), r"\1<rv>"),
     (re.compile(r"(continue=)[\w%-]{30,}"), r"\1<continue>"),
 )
@@ -116,7 +116,8 @@ def _young(cell: Json) -> Json:
 
 def _sorted_managers(entries: list[Json]) -> list[Json]:
     """Order managers by name: the servers order them by a time of one-second precision."""
-    return sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))
+    by = ("manager", "operation", "subresource", "apiVersion")
+    return sorted(entries, key=lambda entry: [str(entry.get(key)) for key in by])
 
 
 def _ordered_lines(status: dict[str, Json]) -> dict[str, Json]:

@@ -1,24 +1,38 @@
-"""Put the suite's CRDs on a server before the first scenario."""
+"""Put the CRDs on a server before the first scenario: the suite's own and the project's."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 
+import yaml
 from tests.conformance.real import TOKEN, Server
-from tests.conformance.samples import DEFINITIONS, GADGETS, GROUP, TRINKETS
-from tests.conformance.wire import Json
+from tests.conformance.samples import DEFINITIONS, GADGETS, TRINKETS
+from tests.conformance.targets import COBALT
+from tests.conformance.wire import Body, Json
 
 WAIT_SECONDS = 15
 
 
 def install_definitions(server: Server) -> None:
-    for body in (GADGETS, TRINKETS):
-        call(server, "POST", DEFINITIONS, body)
-    for plural in ("gadgets", "trinkets"):
-        _wait_served(server, f"/apis/{GROUP}/v1/{plural}")
+    bodies = [GADGETS, TRINKETS, *_own_definitions()]
+    for body in bodies:
+        if server.name == "real" or body in (GADGETS, TRINKETS):  # ours has its own from the start
+            call(server, "POST", DEFINITIONS, body)
+    for body in bodies:
+        spec = body["spec"]
+        for version in spec["versions"]:
+            names = f"{version['name']}/{spec['names']['plural']}"
+            _wait_served(server, f"/apis/{spec['group']}/{names}")
+
+
+def _own_definitions() -> Iterator[Body]:
+    printed = subprocess.run([COBALT, "crds"], check=True, stdout=subprocess.PIPE, text=True)
+    yield from yaml.safe_load_all(printed.stdout)
 
 
 def call(server: Server, method: str, path: str, body: Json = None) -> Json:

@@ -5,7 +5,6 @@ Used by the conformance suite, by `scripts/extract-openapi` and by the benchmark
 
 from __future__ import annotations
 
-import shutil
 import signal
 import socket
 import ssl
@@ -25,9 +24,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "conformance-admin"
 TOKENS = f'{TOKEN},admin,admin-uid,"system:masters"\nconformance-bob,bob,bob-uid,"devs,ops"\n'
-# Without frequent progress messages the watch cache of a kind that is not written to lags behind
-# the store, and a watch "from now" then fails with "Too large resource version" after 3 seconds.
-TEST_ETCD = ("--unsafe-no-fsync", "--experimental-watch-progress-notify-interval=50ms")
 READY_SECONDS = 60  # a busy two-core machine needs 15; more means that it will not come
 
 
@@ -109,19 +105,12 @@ def write_kubeconfig(path: Path, url: str, ca_file: Path, token: str = TOKEN) ->
     path.write_text(yaml.safe_dump(config))
 
 
-def kube_apiserver_binary() -> Path:
-    """Return the cached binary, which `scripts/build-kube-apiserver` builds when it is missing."""
-    built = subprocess.run(
-        [ROOT / "scripts/build-kube-apiserver"], check=True, stdout=subprocess.PIPE, text=True
+def built(script: str) -> str:
+    """Return the cached binary that `scripts/SCRIPT` names, and builds when it is missing."""
+    done = subprocess.run(
+        [ROOT / "scripts" / script], check=True, stdout=subprocess.PIPE, text=True
     )
-    return Path(built.stdout.strip().splitlines()[-1])
-
-
-def etcd_binary() -> str:
-    found = shutil.which("etcd")
-    if found is None:
-        raise StartError("etcd is missing: apt-get install etcd-server, or run scripts/conformance")
-    return found
+    return done.stdout.strip().splitlines()[-1]
 
 
 def _write_certificates(directory: Path) -> tuple[Path, Path, Path]:
@@ -159,9 +148,15 @@ def real_server(directory: Path, *, fsync: bool = False) -> Iterator[Server]:
     (directory / "tokens.csv").write_text(TOKENS)
     etcd_url, peer_url = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
     etcd = [
-        *(etcd_binary(), "--data-dir", str(directory / "etcd"), "--listen-client-urls", etcd_url),
+        *(
+            built("build-etcd"),
+            "--data-dir",
+            str(directory / "etcd"),
+            "--listen-client-urls",
+            etcd_url,
+        ),
         *("--advertise-client-urls", etcd_url, "--listen-peer-urls", peer_url),
-        *([] if fsync else TEST_ETCD),
+        *([] if fsync else ["--unsafe-no-fsync"]),
     ]
     port = free_port()
     url = f"https://127.0.0.1:{port}"
@@ -181,7 +176,7 @@ def real_server(directory: Path, *, fsync: bool = False) -> Iterator[Server]:
         "secure-port": port,
         "disable-admission-plugins": "ServiceAccount",
     }
-    apiserver = [str(kube_apiserver_binary()), *(f"--{flag}={it}" for flag, it in flags.items())]
+    apiserver = [built("build-kube-apiserver"), *(f"--{flag}={it}" for flag, it in flags.items())]
     with ExitStack() as stack:
         began = time.monotonic()
         store = stack.enter_context(process(etcd, directory / "etcd.log", signal.SIGKILL))

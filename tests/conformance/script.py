@@ -40,6 +40,7 @@ PREFIXES = {
     **dict.fromkeys(("gadgets", "trinkets"), "/apis/conformance.example.com/v1"),
 }
 COMPARED_HEADERS = ("content-type", "warning", "www-authenticate", "retry-after", "allow")
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 QUIET_SECONDS = 0.4  # after which nothing more is expected of a watch of the past
 DEADLINE_SECONDS = 15.0  # of one request, and of a wait for something that is to come
 
@@ -229,7 +230,9 @@ class Api:
                     return
                 began.set()
                 async for line in response.aiter_lines():
-                    seen.add(json.loads(line))
+                    event = json.loads(line)
+                    if not _is_progress(event):
+                        seen.add(event)
         finally:
             began.set()
 
@@ -250,6 +253,13 @@ def _decoded(response: httpx2.Response) -> Json:
         return json.loads(response.content)
     except ValueError:
         return response.content.decode(errors="replace")
+
+
+def _is_progress(event: Json) -> bool:
+    """Whether it is a bookmark that a server may send or not, as it likes."""
+    if not isinstance(event, dict) or event.get("type") != "BOOKMARK":
+        return False
+    return INITIAL_EVENTS_END not in event["object"].get("metadata", {}).get("annotations", {})
 
 
 def _shown(body: Json) -> str:

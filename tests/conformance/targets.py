@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx2
 import yaml
 from tests.conformance.real import (
     TOKENS,
@@ -78,3 +79,9 @@ def subject_server(directory: Path) -> Iterator[Server]:
     else:
         with embedded_server(directory) as server:
             yield server
+
+
+def client_of(server: Server) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        base_url=server.url, verify=server.ssl_context(), timeout=15, trust_env=False
+    )

@@ -158,7 +158,7 @@ async def test_impossible_watches(api: Api) -> None:
         ):
             await api.watched(path, query)
         await api.get(f"{path}?watch=1&timeoutSeconds=soon")
-        await api.get(f"{path}?watch=maybe")
+        await api.get(f"{path}?watch=maybe&timeoutSeconds=1")
         await api.get(f"{path}?watch=0")
         await api.get(f"{path}?watch=false&limit=1")
 

@@ -1,0 +1,57 @@
+"""Who am I, may I: authentication and the review kinds."""
+
+from __future__ import annotations
+
+from tests.conformance.real import TOKEN
+from tests.conformance.samples import config_map
+from tests.conformance.script import Api, scenario
+
+REVIEWS = "/apis/authorization.k8s.io/v1"
+WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+BOB = "conformance-bob"
+
+
+def nobody_knows(kind: str, group: str, **spec: object) -> dict[str, object]:
+    return {"apiVersion": f"{group}.k8s.io/v1", "kind": kind, "spec": spec}
+
+
+@scenario
+async def test_strangers_are_turned_away(api: Api) -> None:
+    for token in ("wrong", TOKEN[:-1], f"{TOKEN}x"):
+        await api.get(api.at("configmaps"), token=token)
+        await api.post(api.at("configmaps"), config_map("one"), token=token)
+    await api.get("/nope", token="wrong")
+    await api.get("/version", token="wrong")
+
+
+@scenario
+async def test_who_am_i(api: Api) -> None:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    for token in (TOKEN, BOB):
+        answer = await api.ask("POST", WHO, body, token=token)
+        info = answer["status"]["userInfo"]
+        api.record(f"who is {info['username']}", [info["uid"], info["groups"]])
+
+
+@scenario
+async def test_may_an_administrator(api: Api) -> None:
+    path = f"{REVIEWS}/selfsubjectaccessreviews"
+    group = "authorization"
+    for attributes in (
+        {"verb": "get", "resource": "pods", "namespace": api.namespace},
+        {"verb": "delete", "resource": "gadgets", "group": "conformance.example.com"},
+        {"verb": "*", "resource": "*", "group": "*"},
+    ):
+        body = nobody_knows("SelfSubjectAccessReview", group, resourceAttributes=attributes)
+        answer = await api.ask("POST", path, body)
+        api.record("may I", [answer.status, answer["spec"], answer["status"]["allowed"]])
+    other = {"verb": "get", "path": "/metrics"}
+    body = nobody_knows("SelfSubjectAccessReview", group, nonResourceAttributes=other)
+    answer = await api.ask("POST", path, body)
+    api.record("may I", [answer.status, answer["status"]["allowed"]])
+    await api.post(path, nobody_knows("SelfSubjectAccessReview", group))
+    await api.post(path, {"kind": "Other"})
+    rules = nobody_knows("SelfSubjectRulesReview", group, namespace=api.namespace)
+    answer = await api.ask("POST", f"{REVIEWS}/selfsubjectrulesreviews", rules)
+    every = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+    api.record("my rules", [answer.status, every in answer["status"]["resourceRules"]])

@@ -1,0 +1,437 @@
+"""The life of a CustomResourceDefinition: validation, names, discovery, versions, deletion."""
+
+from __future__ import annotations
+
+from tests.conformance.samples import DEFINITIONS, column, definition, text
+from tests.conformance.script import Answer, Api, scenario
+from tests.conformance.wire import Body, Json
+
+OPEN: Body = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def group_of(api: Api) -> str:
+    """Return a group that only this scenario uses."""
+    return f"{api.namespace[-6:]}.example.com"
+
+
+async def install(api: Api, body: Body) -> str:
+    """Create the CRD and wait until its objects are served; return the path of the CRD."""
+    await api.post(DEFINITIONS, body)
+    spec = body["spec"]
+    path = f"{DEFINITIONS}/{body['metadata']['name']}"
+    await established(api, path)
+    version = next(v["name"] for v in spec["versions"] if v["served"])
+    objects = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
+    await api.until(objects, lambda answer: answer.status == 200)
+    return path
+
+
+async def established(api: Api, path: str) -> None:
+    def check(answer: Answer) -> bool:
+        rows = answer["status"].get("conditions") or [] if answer.status == 200 else []
+        return any((row["type"], row["status"]) == ("Established", "True") for row in rows)
+
+    await api.until(path, check)
+
+
+@scenario
+async def test_definition_lives_and_dies(api: Api) -> None:
+    group = group_of(api)
+    columns = [column("Size", "integer", ".spec.size")]
+    body = definition("things", "Thing", OPEN, group=group, columns=columns, status=OPEN)
+    path = await install(api, body)
+    await api.get(path)
+    await api.get(f"/apis/{group}")
+    await api.get(f"/apis/{group}/v1")
+    things = f"/apis/{group}/v1/namespaces/{api.namespace}/things"
+    thing = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": "one"}}
+    await api.post(things, {**thing, "spec": {"size": 1}})
+    await api.post(DEFINITIONS, body)
+    await api.delete(path)
+    await api.until(path, lambda answer: answer.status == 404)
+    await api.until(f"/apis/{group}/v1", lambda answer: answer.status == 404)
+    await api.get(f"{things}/one")
+    await api.get(things)
+    await api.get(f"/apis/{group}")
+    await install(api, body)  # the objects of the first one are gone
+    await api.get(things)
+
+
+@scenario
+async def test_updated_definition_changes_what_is_served(api: Api) -> None:
+    group = group_of(api)
+    body = definition("things", "Thing", {"type": "object"}, group=group)
+    path = await install(api, body)
+    things = f"/apis/{group}/v1/namespaces/{api.namespace}/things"
+    thing: Body = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": "one"}}
+    await api.post(things, {**thing, "spec": {"a": 1, "b": 2}})
+    schema = {"type": "object", "properties": {"a": {"type": "integer", "default": 5}}}
+    changed = definition("things", "Thing", schema, group=group)
+    replace = [{"op": "replace", "path": "/spec/versions", "value": changed["spec"]["versions"]}]
+    await api.patch(path, replace, "json")
+    await api.until(f"{things}/one", lambda answer: answer["spec"].get("a") == 5)
+    await api.get(f"{things}/one")
+    await api.patch(f"{things}/one", {"spec": {"b": 3}})
+    await api.patch(f"{things}/one", {"spec": {"a": 3}})
+    await api.patch(path, {"spec": {"names": {"shortNames": ["th"], "categories": ["stuff"]}}})
+    await api.until(f"/apis/{group}/v1", lambda a: "shortNames" in a["resources"][0])
+    await api.get(f"/apis/{group}/v1")
+    await api.patch(path, {"spec": {"scope": "Cluster"}})
+    await api.patch(path, {"spec": {"group": "other.example.com"}})
+    await api.patch(path, {"spec": {"names": {"kind": "Other"}}})
+    await api.patch(path, {"spec": {"names": {"plural": "others"}}})
+    await api.patch(path, {"spec": {"versions": []}})
+
+
+@scenario
+async def test_refused_definitions(api: Api) -> None:
+    group = group_of(api)
+
+    def changed(path: str, value: Json) -> Body:
+        body = definition("bads", "Bad", {"type": "object"}, group=group)
+        *parents, last = path.split(".")
+        node: Json = body
+        for key in parents:
+            node = node[int(key) if key.isdigit() else key]
+        if value is None:
+            node.pop(last)
+        else:
+            node[last] = value
+        return body
+
+    for path, value in (
+        ("metadata.name", "bads.other.example.com"),
+        ("metadata.name", "bads"),
+        ("spec.group", ""),
+        ("spec.group", "nodots"),
+        ("spec.group", "UPPER.example.com"),
+        ("spec.scope", "Galaxy"),
+        ("spec.scope", None),
+        ("spec.names", {}),
+        ("spec.names.kind", "bad_kind"),
+        ("spec.names.plural", "Bads"),
+        ("spec.names.listKind", "Bad"),
+        ("spec.names.shortNames", ["A"]),
+        ("spec.names.categories", ["A b"]),
+        ("spec.versions", None),
+        ("spec.versions.0.name", "V1"),
+        ("spec.versions.0.storage", False),
+        ("spec.versions.0.schema", None),
+        ("spec.versions.0.schema.openAPIV3Schema.type", "array"),
+        ("spec.versions.0.schema.openAPIV3Schema.type", None),
+        ("spec.versions.0.additionalPrinterColumns", [column("A", "text", ".a")]),
+        ("spec.versions.0.additionalPrinterColumns", [column("A", "string", "a[")]),
+        ("spec.versions.0.additionalPrinterColumns", [{"name": "A", "type": "string"}]),
+        ("spec.versions.0.additionalPrinterColumns", [column("", "string", ".a")]),
+        ("spec.versions.0.selectableFields", [{"jsonPath": ".spec.nope"}]),
+        ("spec.versions.0.selectableFields", [{"jsonPath": ".metadata.name"}]),
+        ("spec.versions.0.subresources", {"scale": {}}),
+        ("spec.versions.0.unknown", 1),
+        ("spec.conversion", {"strategy": "Webhook"}),
+        ("spec.conversion", {"strategy": "Magic"}),
+        ("spec.preserveUnknownFields", True),
+    ):
+        await api.post(f"{DEFINITIONS}?dryRun=All", changed(path, value))
+    two = definition("bads", "Bad", {"type": "object"}, group=group)
+    two["spec"]["versions"] *= 2
+    await api.post(f"{DEFINITIONS}?dryRun=All", two)
+    await api.post(DEFINITIONS, {"metadata": {"name": "bads.x"}})
+
+
+@scenario
+async def test_refused_schemas(api: Api) -> None:
+    a = {"a": {"type": "string"}}
+    for schema in (
+        {},
+        {"type": "thing"},
+        {"type": "object", "properties": {"a": {}}},
+        {"type": "object", "properties": {"a": {"type": "array"}}},
+        {"type": "object", "properties": {"a": {"type": "array", "items": [{"type": "string"}]}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/definitions/x"}}},
+        {"type": "object", "properties": a, "additionalProperties": {"type": "string"}},
+        {"type": "object", "properties": a, "additionalProperties": False},
+        {"type": "object", "properties": a, "required": ["a", "a"]},
+        {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}},
+        {"type": "object", "properties": {"a": {"type": "string", "default": 5}}},
+        {"type": "object", "properties": {"a": {"type": "string", "enum": [1]}}},
+        {"type": "object", "properties": {"a": {"type": "string", "enum": ["x"], "default": "y"}}},
+        {"type": "object", "properties": {"a": {"type": "object", "default": {"b": 1}}}},
+        {"type": "object", "properties": {"a": {"type": "string", "uniqueItems": True}}},
+        {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}},
+        {"type": "object", "oneOf": [{"properties": {"b": {"type": "string"}}}]},
+        {"type": "object", "properties": a, "allOf": [{"properties": {"a": {"type": "string"}}}]},
+        {"type": "object", "properties": a, "x-kubernetes-list-type": "set"},
+        {
+            "type": "object",
+            "properties": {
+                "a": {
+                    "type": "array",
+                    "x-kubernetes-list-type": "map",
+                    "items": {"type": "object"},
+                }
+            },
+        },
+        {
+            "type": "object",
+            "properties": {
+                "a": {
+                    "type": "array",
+                    "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["k"],
+                    "items": {"type": "object", "properties": {"k": {"type": "string"}}},
+                }
+            },
+        },
+        {
+            "type": "object",
+            "properties": {
+                "a": {
+                    "type": "array",
+                    "x-kubernetes-list-type": "set",
+                    "items": {"type": "object"},
+                }
+            },
+        },
+        {"type": "string", "x-kubernetes-int-or-string": True},
+        {"type": "string", "x-kubernetes-preserve-unknown-fields": True},
+        {"type": "object", "x-kubernetes-preserve-unknown-fields": False},
+        {"type": "object", "x-kubernetes-embedded-resource": True},
+        {"type": "object", "properties": {"a": {"type": "string", "nullable": True}}},
+        {"type": "object", "x-kubernetes-map-type": "round"},
+        {"type": "string", "minLength": -1},
+        {"type": "string", "format": "nonsense"},
+    ):
+        body = definition("bads", "Bad", {"type": "object"}, group=group_of(api))
+        body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = schema
+        await api.post(f"{DEFINITIONS}?dryRun=All", body)
+
+
+@scenario
+async def test_refused_rules(api: Api) -> None:
+    properties: Body = {
+        "s": text(),
+        "i": {"type": "integer"},
+        "l": {"type": "array", "items": text(), "maxItems": 3},
+    }
+    for rule in (
+        {"rule": "self.s =="},
+        {"rule": "self.nope == 1"},
+        {"rule": "self.s == 1"},
+        {"rule": "self.s"},
+        {"rule": ""},
+        {"rule": "self.i > 0", "message": ""},
+        {"rule": "self.i > 0", "message": "two\nlines"},
+        {"rule": "self.i >\n0"},
+        {"rule": "self.i > 0", "messageExpression": "self.i"},
+        {"rule": "self.i > 0", "messageExpression": "'x' +"},
+        {"rule": "self.i > 0", "fieldPath": ".nope"},
+        {"rule": "self.i > 0", "fieldPath": "i"},
+        {"rule": "self.i > 0", "fieldPath": ".l[0]"},
+        {"rule": "self.i > 0", "reason": "Whatever"},
+        {"rule": "self.i > 0", "optionalOldSelf": True},
+        {"rule": "self.i > oldSelf.i", "optionalOldSelf": True},
+        {"rule": "unknown(self.i)"},
+        {"rule": "self.l.all(x, x.size() < 5)"},
+        {"rule": "self.i > 0"},
+    ):
+        schema = {
+            "type": "object",
+            "properties": properties,
+            "x-kubernetes-validations": [rule],
+        }
+        body = definition("bads", "Bad", schema, group=group_of(api))
+        await api.post(f"{DEFINITIONS}?dryRun=All", body)
+
+
+@scenario
+async def test_names_taken_by_another_definition(api: Api) -> None:
+    group = group_of(api)
+    await install(
+        api, definition("firsts", "First", OPEN, group=group, names={"shortNames": ["f"]})
+    )
+    taken = {"singular": "first", "shortNames": ["f"]}
+    other = definition("seconds", "First", OPEN, group=group, names=taken)
+    await api.post(DEFINITIONS, other)
+    path = f"{DEFINITIONS}/seconds.{group}"
+    await api.until(path, lambda a: bool(a["status"].get("conditions")))
+    await api.get(path)
+    await api.get(f"/apis/{group}/v1/seconds")
+    await api.delete(f"{DEFINITIONS}/firsts.{group}")
+    await api.until(f"/apis/{group}/v1/firsts", lambda answer: answer.status == 404)
+    await established(api, path)
+    await api.get(path)
+
+
+@scenario
+async def test_versions_of_a_definition(api: Api) -> None:
+    group = group_of(api)
+    body = definition("things", "Thing", OPEN, group=group)
+    first = body["spec"]["versions"][0]
+    body["spec"]["versions"] = [
+        {**first, "name": "v1alpha1", "storage": False, "deprecated": True},
+        {**first, "name": "v1beta1", "served": False, "storage": False},
+        {**first, "name": "v2", "storage": False, "deprecationWarning": "leave this"},
+        first,
+    ]
+    body["spec"]["versions"][2]["deprecated"] = True
+    path = await install(api, body)
+    await api.get(path)
+    await api.get(f"/apis/{group}")
+    for version in ("v1", "v1alpha1", "v1beta1", "v2"):
+        await api.get(f"/apis/{group}/{version}")
+        thing = {"apiVersion": f"{group}/{version}", "kind": "Thing", "spec": {"a": version}}
+        things = f"/apis/{group}/{version}/namespaces/{api.namespace}/things"
+        await api.post(things, {**thing, "metadata": {"name": f"t-{version}"}})
+        await api.get(f"{things}/t-v1")
+    await api.get(f"/apis/{group}/v1/namespaces/{api.namespace}/things")
+
+
+@scenario
+async def test_definition_with_scale(api: Api) -> None:
+    group = group_of(api)
+    counted = {"type": "object", "properties": {"replicas": {"type": "integer"}}}
+    body = definition("things", "Thing", counted, group=group, status=counted)
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    body["spec"]["versions"][0]["subresources"]["scale"] = scale
+    await install(api, body)
+    things = f"/apis/{group}/v1/namespaces/{api.namespace}/things"
+    thing = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": "one"}}
+    await api.post(things, {**thing, "spec": {"replicas": 2}})
+    await api.get(f"/apis/{group}/v1")
+    await api.get(f"{things}/one/scale")
+    await api.patch(f"{things}/one/scale", {"spec": {"replicas": 4}})
+    await api.get(f"{things}/one")
+
+
+@scenario
+async def test_rules_at_work(api: Api) -> None:
+    group = group_of(api)
+
+    def rule(rule: str, **more: Json) -> Body:
+        return {"rule": rule, **more}
+
+    port: Body = {"type": "integer", "minimum": 0, "maximum": 99999}
+    schema = {
+        "type": "object",
+        "x-kubernetes-validations": [
+            rule(
+                "!has(self.low) || !has(self.high) || self.low <= self.high", message="low > high"
+            ),
+            rule("!has(self.when) || self.when > timestamp('2020-01-01T00:00:00Z')"),
+            rule("!has(self.wait) || duration(self.wait) < duration('1h')", message="too long"),
+            rule("!has(self.size) || quantity(self.size).isGreaterThan(quantity('1Mi'))"),
+            rule("!has(self.host) || self.host.matches('^[a-z.]+$')", reason="FieldValueInvalid"),
+            rule("!has(self.cidr) || isCIDR(self.cidr)", message="no network"),
+            rule("!has(self.ip) || isIP(self.ip) && ip(self.ip).family() == 4"),
+            rule("!has(self.url) || url(self.url).getScheme() == 'https'"),
+            rule("!has(self.words) || self.words.join(',').size() < 12"),
+            rule("!has(self.ports) || self.ports.exists_one(p, p == 80)", fieldPath=".ports"),
+            rule("!has(self.tree) || self.tree.all(k, self.tree[k] >= 1.0)"),
+            rule(
+                "!has(self.port) || self.port != 13",
+                messageExpression="'port ' + (has(self.host) ? self.host : 'x') + ' is unlucky'",
+            ),
+        ],
+        "properties": {
+            "low": port,
+            "high": port,
+            "when": {"type": "string", "format": "date-time"},
+            "wait": text(),
+            "size": text(),
+            "host": text(),
+            "cidr": text(),
+            "ip": text(),
+            "url": text(),
+            "port": port,
+            "words": {"type": "array", "items": text(5), "maxItems": 5},
+            "ports": {"type": "array", "items": port, "maxItems": 5},
+            "tree": {
+                "type": "object",
+                "additionalProperties": {"type": "number"},
+                "maxProperties": 5,
+            },
+            "const": {**text(), "x-kubernetes-validations": [rule("self == oldSelf")]},
+            "steps": {
+                "type": "array",
+                "maxItems": 5,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+                "items": {
+                    "type": "object",
+                    "required": ["name"],
+                    "properties": {"name": text(), "n": port},
+                    "x-kubernetes-validations": [
+                        rule("self.n >= oldSelf.n", message="n must grow", fieldPath=".n"),
+                        rule("self.n != 7", message="not seven"),
+                    ],
+                },
+            },
+        },
+    }
+    await install(api, definition("ruleds", "Ruled", schema, group=group))
+    ruleds = f"/apis/{group}/v1/namespaces/{api.namespace}/ruleds"
+    specs: tuple[Body, ...] = (
+        {"low": 1, "high": 2},
+        {"low": 2, "high": 1},
+        {"when": "2019-01-01T00:00:00Z"},
+        {"wait": "59m"},
+        {"wait": "2h"},
+        {"wait": "soon"},
+        {"size": "2Mi"},
+        {"size": "1Ki"},
+        {"size": "lots"},
+        {"host": "UPPER"},
+        {"cidr": "10.0.0.0/8"},
+        {"cidr": "10.0.0.0"},
+        {"ip": "::1"},
+        {"ip": "1.2.3.4"},
+        {"url": "http://x"},
+        {"url": "https://x"},
+        {"words": ["abcde", "abcde", "x"]},
+        {"ports": [80, 80]},
+        {"ports": [80, 81]},
+        {"tree": {"a": 1, "b": 1.5}},
+        {"tree": {"a": 0.5}},
+        {"port": 13},
+        {"const": "a", "steps": [{"name": "x", "n": 1}, {"name": "y", "n": 5}]},
+        {"steps": [{"name": "x", "n": 7}]},
+        {"steps": [{"name": "x"}]},
+    )
+    for number, spec in enumerate(specs):
+        body = {"apiVersion": f"{group}/v1", "kind": "Ruled", "metadata": {"name": f"r{number}"}}
+        await api.post(ruleds, {**body, "spec": spec})
+    one = f"{ruleds}/r22"
+    await api.patch(one, {"spec": {"const": "b"}})
+    await api.patch(one, {"spec": {"const": None}})
+    await api.patch(one, {"spec": {"steps": [{"name": "y", "n": 6}, {"name": "x", "n": 0}]}})
+    await api.patch(one, {"spec": {"steps": [{"name": "y", "n": 6}, {"name": "z", "n": 0}]}})
+    await api.patch(one, {"spec": {"steps": None}})
+
+
+@scenario
+async def test_invalid_object_can_be_changed_where_it_was_already_invalid(api: Api) -> None:
+    group = group_of(api)
+    path = await install(api, definition("things", "Thing", OPEN, group=group))
+    things = f"/apis/{group}/v1/namespaces/{api.namespace}/things"
+    thing = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": "one"}}
+    await api.post(things, {**thing, "spec": {"size": 99, "name": "UPPER"}})
+    schema = {
+        "type": "object",
+        "properties": {
+            "size": {"type": "integer", "maximum": 10},
+            "name": text(pattern="^[a-z]+$"),
+        },
+        "x-kubernetes-validations": [{"rule": "self.size < 50", "message": "too big"}],
+    }
+    strict = definition("things", "Thing", schema, group=group)
+    replace = [{"op": "replace", "path": "/spec/versions", "value": strict["spec"]["versions"]}]
+    await api.patch(path, replace, "json")
+    probe = {**thing, "metadata": {"name": "probe"}, "spec": {"size": 99}}
+    for _ in range(100):
+        if (await api.ask("POST", f"{things}?dryRun=All", probe)).status == 422:
+            break
+    await api.patch(f"{things}/one", {"metadata": {"labels": {"a": "b"}}})
+    await api.patch(f"{things}/one", {"spec": {"name": "STILL"}})
+    await api.patch(f"{things}/one", {"spec": {"name": "fine"}})
+    await api.patch(f"{things}/one", {"spec": {"size": 98}})
+    await api.patch(f"{things}/one", {"spec": {"size": 9}})

@@ -1,0 +1,154 @@
+"""Deletion: preconditions, propagation policies, finalizers, grace periods, collections."""
+
+from __future__ import annotations
+
+from tests.conformance.samples import GROUP, config_map, gadget, pod
+from tests.conformance.script import Api, scenario
+from tests.conformance.wire import Body, Json
+
+
+@scenario
+async def test_preconditions(api: Api) -> None:
+    for resource, body in (("configmaps", config_map("one")), ("gadgets", gadget("one"))):
+        one = api.at(resource, "one")
+        made = await api.post(api.at(resource), body)
+        await api.delete(one, {"preconditions": {"uid": "not-this"}})
+        await api.delete(one, {"preconditions": {"resourceVersion": "1"}})
+        await api.delete(one, {"preconditions": {"uid": made.uid, "resourceVersion": "1"}})
+        both = {"uid": made.uid, "resourceVersion": made.version}
+        await api.delete(one, {"preconditions": both})
+        await api.get(one)
+
+
+@scenario
+async def test_delete_options_are_checked(api: Api) -> None:
+    one = api.at("configmaps", "one")
+    await api.post(api.at("configmaps"), config_map("one"))
+    refused: tuple[Json, ...] = (
+        {"propagationPolicy": "Sideways"},
+        {"propagationPolicy": "Orphan", "orphanDependents": True},
+        {"gracePeriodSeconds": "soon"},
+        {"dryRun": ["Some"]},
+        {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]},
+        {"kind": "Other", "apiVersion": "v1"},
+        {"unknown": 1, "dryRun": ["All"]},
+        b"{",
+        [],
+    )
+    for options in refused:
+        await api.delete(one, options)
+    await api.delete(f"{one}?propagationPolicy=Sideways")
+    await api.delete(f"{one}?gracePeriodSeconds=x")
+    await api.delete(f"{one}?gracePeriodSeconds=-1")
+    await api.get(one)
+
+
+@scenario
+async def test_propagation_policies_leave_their_finalizers(api: Api) -> None:
+    for resource, make in (("configmaps", config_map), ("gadgets", gadget)):
+        for policy in ("Foreground", "Orphan", "Background"):
+            name = policy.lower()
+            await api.post(api.at(resource), make(name))
+            # nothing depends on it; a bare kube-apiserver has no collector that would end the wait
+            await api.post(api.at(resource), make(f"{name}-held", finalizers=["a.b/c"]))
+            held = api.at(resource, f"{name}-held")
+            await api.delete(held, {"propagationPolicy": policy})
+
+
+@scenario
+async def test_finalizers_hold_an_object_back(api: Api) -> None:
+    for resource, make in (("configmaps", config_map), ("gadgets", gadget)):
+        one = api.at(resource, "one")
+        await api.post(api.at(resource), make("one", finalizers=["a.b/c", "a.b/d"]))
+        await api.delete(one)
+        await api.get(one)
+        await api.delete(one)
+        await api.patch(one, {"metadata": {"labels": {"still": "changeable"}}})
+        await api.patch(one, {"metadata": {"finalizers": ["a.b/c", "a.b/d", "a.b/e"]}})
+        await api.patch(one, {"metadata": {"deletionTimestamp": None}})
+        await api.patch(one, {"metadata": {"finalizers": ["a.b/d"]}})
+        await api.post(api.at(resource), make("one"))
+        await api.apply(one, make("one"), force=True)
+        await api.patch(one, {"metadata": {"finalizers": None}})
+        await api.get(one)
+
+
+@scenario
+async def test_pods_are_deleted_gracefully(api: Api) -> None:
+    await api.post(api.at("pods"), pod("waiting"))
+    await api.delete(api.at("pods", "waiting"))
+    await api.get(api.at("pods", "waiting"))
+    one = api.at("pods", "one")
+    await api.post(api.at("pods"), pod("one", node="n-1"))
+    await api.delete(one)
+    await api.delete(one, {"gracePeriodSeconds": 5})
+    await api.delete(one, {"gracePeriodSeconds": 50})
+    await api.delete(one, {"gracePeriodSeconds": 0})
+    await api.get(one)
+    done = api.at("pods", "done")
+    await api.post(api.at("pods"), pod("done", node="n-1"))
+    await api.patch(f"{done}/status", {"status": {"phase": "Succeeded"}})
+    await api.delete(done)
+    await api.get(done)
+    await api.post(api.at("pods"), pod("now", node="n-1"))
+    await api.delete(f"{api.at('pods', 'now')}?gracePeriodSeconds=0")
+    await api.post(api.at("pods"), pod("held", node="n-1", finalizers=["a.b/c"]))
+    await api.delete(api.at("pods", "held"), {"gracePeriodSeconds": 0})
+    await api.patch(api.at("pods", "held"), {"metadata": {"finalizers": None}})
+    await api.get(api.at("pods"))
+
+
+@scenario
+async def test_collections_are_deleted_by_selector(api: Api) -> None:
+    for resource, make in (("configmaps", config_map), ("gadgets", gadget)):
+        path = api.at(resource)
+        for name, colour in (("a", "red"), ("b", "red"), ("c", "blue")):
+            await api.post(path, make(name, labels={"colour": colour}))
+        await api.post(path, make("d", labels={"colour": "red"}, finalizers=["a.b/c"]))
+        await api.delete(f"{path}?labelSelector=colour%3Dgreen")
+        await api.delete(f"{path}?labelSelector=colour%3Dred")
+        await api.get(path)
+        await api.delete(f"{path}?fieldSelector=metadata.name%3Dc")
+        await api.delete(f"{path}?labelSelector=a+in")
+        await api.delete(path, {"propagationPolicy": "Sideways"})
+        await api.delete(path)
+        await api.get(path)
+
+
+@scenario
+async def test_eviction_of_pods(api: Api) -> None:
+    def evict(name: str, **more: object) -> Body:
+        return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}, **more}
+
+    for name in ("one", "two", "three"):
+        await api.post(api.at("pods"), pod(name, node="n-1"))
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    await api.patch(f"{api.at('pods', 'one')}/status", {"status": ready})
+    await api.post(f"{api.at('pods', 'nope')}/eviction", evict("nope"))
+    await api.post(f"{api.at('pods', 'one')}/eviction", evict("other"))
+    dry = {"deleteOptions": {"dryRun": ["All"]}}
+    await api.post(f"{api.at('pods', 'one')}/eviction", evict("one", **dry))
+    await api.post(f"{api.at('pods', 'two')}/eviction", evict("two"))
+    await api.get(api.at("pods", "two"))
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
+    budget = {"metadata": {"name": "one"}, "spec": spec}
+    await api.post(api.at("poddisruptionbudgets"), budget)
+    await api.until(api.at("poddisruptionbudgets", "one"), lambda a: a.status == 200)
+    await api.post(f"{api.at('pods', 'one')}/eviction", evict("one"))
+    await api.get(f"{api.at('pods', 'one')}/eviction")
+
+
+@scenario
+async def test_terminating_namespace_takes_nothing_new(api: Api) -> None:
+    other = f"{api.namespace}-b"
+    await api.post("/api/v1/namespaces", {"metadata": {"name": other}})
+    # keeps the namespace there on the embedded server, whose collector would empty it
+    await api.post(api.at("configmaps", ns=other), config_map("held", finalizers=["a.b/c"]))
+    await api.delete(f"/api/v1/namespaces/{other}", {"preconditions": {"uid": "not-this"}})
+    deleted = await api.ask("DELETE", f"/api/v1/namespaces/{other}")
+    api.record("delete the namespace", [deleted.status, deleted["status"]["phase"]])
+    await api.post(api.at("configmaps", ns=other), config_map("late"))
+    await api.post(api.at("gadgets", ns=other), gadget("late"))
+    await api.apply(api.at("configmaps", "late", ns=other), config_map("late"))
+    await api.patch(api.at("configmaps", "held", ns=other), {"data": {"still": "writable"}})
+    await api.get(f"/apis/{GROUP}/v1/namespaces/{other}/gadgets")
