@@ -137,7 +137,7 @@ async def test_evicts_through_storms_and_a_restart(
 async def test_evicts_on_the_embedded_server(tmp_path: Path) -> None:
     cloud = Cloud(i1="kvm-a", i2="kvm-a", i3="kvm-a")
     metrics = Metrics()
-    options = Options(data=tmp_path, port=0, manifests=manifests())
+    options = Options(data=tmp_path, port=0, manifests=tuple(map(msgspec.json.encode, manifests())))
     limits = Limits(backoff=QUICK)
     async with serve(options) as server:
         connection: Connection = load_connection(server.kubeconfig)

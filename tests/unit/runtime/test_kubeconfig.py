@@ -1,0 +1,132 @@
+"""Finding the API server and our identity."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.runtime import load_connection
+from hypercobalt.runtime.client.kubeconfig import from_files
+
+Config = dict[str, object]
+
+
+def write(path: Path, **changes: object) -> Path:
+    config: Config = {
+        "current-context": "dev",
+        "clusters": [{"name": "c", "cluster": {"server": "https://api:6443/"}}],
+        "users": [{"name": "u", "user": {"token": "t0p"}}],
+        "contexts": [{"name": "dev", "context": {"cluster": "c", "user": "u", "namespace": "n"}}],
+    }
+    path.write_text(yaml.safe_dump(config | changes))
+    return path
+
+
+def test_current_context(tmp_path: Path) -> None:
+    found = load_connection(write(tmp_path / "config"), env={})
+    assert (found.server, found.namespace) == ("https://api:6443", "n")
+    assert found.user is not None
+    assert found.user.token == "t0p"
+
+
+def test_repr_shows_no_secret(tmp_path: Path) -> None:
+    found = load_connection(write(tmp_path / "config"), env={})
+    assert "t0p" not in repr(found) + repr(found.user)
+
+
+def test_named_context_over_several_files(tmp_path: Path) -> None:
+    first = write(tmp_path / "first", contexts=None)
+    second = write(
+        tmp_path / "second",
+        clusters=[
+            {"name": "c", "cluster": {"server": "https://never:1"}},
+            {"name": "d", "cluster": {"server": "https://other:6443"}},
+        ],
+        contexts=[
+            {"name": "x", "context": {"cluster": "d"}},
+            {"name": "dev", "context": {"cluster": "c"}},
+        ],
+    )
+    env = {"KUBECONFIG": f"{first}:{second}:{tmp_path / 'absent'}"}
+    assert load_connection(env=env, context="x").server == "https://other:6443"
+    assert load_connection(env=env).server == "https://api:6443", "the first file wins"
+
+
+def test_paths_are_relative_to_the_file_and_data_is_decoded(tmp_path: Path) -> None:
+    config = write(
+        tmp_path / "config",
+        clusters=[{"name": "c", "cluster": {"server": "https://a", "certificate-authority": "ca"}}],
+        users=[
+            {
+                "name": "u",
+                "user": {
+                    "client-certificate-data": base64.b64encode(b"chain").decode(),
+                    "client-key": "key",
+                },
+            }
+        ],
+    )
+    found = from_files([config])
+    assert found.authority is not None
+    assert found.authority.path == tmp_path / "ca"
+    assert found.user is not None
+    assert found.user.certificate is not None
+    assert found.user.certificate.read() == b"chain"
+    with pytest.raises(ConfigurationError, match="key: No such file"):
+        found.user.key.read()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"current-context": None}, "no current-context", id="no-context"),
+        pytest.param({"current-context": "x"}, "context 'x' is not there; there are: dev", id="x"),
+        pytest.param({"clusters": []}, "cluster 'c' is not there", id="no-cluster"),
+        pytest.param({"users": None}, "user 'u' is not there", id="no-user"),
+        pytest.param(
+            {"clusters": [{"name": "c", "cluster": {"server": "api:1"}}]}, "http", id="no-scheme"
+        ),
+        pytest.param(
+            {"users": [{"name": "u", "user": {"auth-provider": {"name": "gcp"}}}]},
+            "exec plugin",
+            id="auth-provider",
+        ),
+        pytest.param(
+            {"users": [{"name": "u", "user": {"client-key": "k"}}]}, "together", id="half-a-pair"
+        ),
+        pytest.param(
+            {"users": [{"name": "u", "user": {"client-key-data": "%"}}]}, "base64", id="no-base64"
+        ),
+        pytest.param({"clusters": "c"}, "clusters", id="wrong-shape"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, changes: Config, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        load_connection(write(tmp_path / "config", **changes), env={})
+
+
+def test_broken_yaml_is_not_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text("a: 1\ntoken: s3cret: x\n")
+    with pytest.raises(ConfigurationError, match="line 2") as caught:
+        load_connection(path, env={})
+    assert "s3cret" not in str(caught.value)
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="absent"):
+        load_connection(env={"KUBECONFIG": str(tmp_path / "absent")})
+
+
+def test_service_account(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t")
+    (tmp_path / "namespace").write_text("ns\n")
+    env = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    found = load_connection(env=env, service_account=tmp_path)
+    assert (found.server, found.namespace) == ("https://[fd00::1]:443", "ns")
+    assert found.user is not None
+    assert found.user.token_file == tmp_path / "token"

@@ -1,0 +1,174 @@
+"""The pure parts: retry rule, patches, watch frames, keys, clocks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.integration.runtime.scripted import _merge
+
+from hypercobalt.api.core import ConfigMap, Node
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.runtime import (
+    Backoff,
+    Change,
+    ConnectionFailedError,
+    DeadlineExceededError,
+    FakeClock,
+    GoneError,
+    SystemClock,
+    WatchClosedError,
+    WatchEvent,
+    join_key,
+    split_key,
+)
+from hypercobalt.runtime.client.errors import Status, from_status
+from hypercobalt.runtime.client.patch import diff, locked
+from hypercobalt.runtime.client.retry import NotSentError, read_retry_after, retry_wait
+from hypercobalt.runtime.client.watch import read_events
+
+BACKOFF = Backoff(base=timedelta(seconds=1), cap=timedelta(seconds=5), jitter=lambda c: c)
+
+
+def refused(code: int, retry_after: float | None = None) -> HypercobaltError:
+    wait = None if retry_after is None else timedelta(seconds=retry_after)
+    return from_status("get X", Status(code=code), retry_after=wait)
+
+
+@pytest.mark.parametrize(
+    ("error", "idempotent", "wait"),
+    [
+        pytest.param(refused(500), True, 4, id="fault-of-an-idempotent-call"),
+        pytest.param(refused(500), False, None, id="fault-of-another"),
+        pytest.param(refused(429), False, 4, id="429-is-never-done"),
+        pytest.param(refused(429, 7), False, 8, id="retry-after-with-jitter"),
+        pytest.param(refused(503, 7), True, 8, id="503-retry-after"),
+        pytest.param(refused(409), True, None, id="conflict"),
+        pytest.param(refused(404), True, None, id="absent"),
+        pytest.param(NotSentError("x"), False, 4, id="not-sent"),
+        pytest.param(ConnectionFailedError("x"), True, 4, id="broken"),
+        pytest.param(ConnectionFailedError("x"), False, None, id="broken-and-not-idempotent"),
+        pytest.param(DeadlineExceededError("x"), True, 4, id="slow"),
+    ],
+)
+def test_retry_rule(error: HypercobaltError, idempotent: bool, wait: float | None) -> None:
+    assert retry_wait(error, idempotent=idempotent, attempt=2, backoff=BACKOFF) == wait
+
+
+def test_backoff_has_a_cap_and_full_jitter() -> None:
+    assert [BACKOFF.wait(attempt) for attempt in (0, 1, 2, 3, 1000)] == [1, 2, 4, 5, 5]
+    assert all(0 <= Backoff().wait(9) <= 5 for _ in range(100))
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("12", 12),
+        ("Thu, 01 Jan 2026 00:01:00 GMT", 60),
+        ("Wed, 31 Dec 2025 00:00:00 GMT", 0),
+        ("soon", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_retry_after(header: str | None, seconds: int | None) -> None:
+    found = read_retry_after(header, FakeClock(datetime(2026, 1, 1, tzinfo=UTC)))
+    assert found == (None if seconds is None else timedelta(seconds=seconds))
+
+
+TEXTS = st.dictionaries(st.sampled_from("abc"), st.text(max_size=3), max_size=3)
+
+
+@given(old=TEXTS, new=TEXTS, labels=TEXTS)
+def test_diff_makes_new_out_of_old_and_keeps_what_it_does_not_know(
+    old: dict[str, str], new: dict[str, str], labels: dict[str, str]
+) -> None:
+    before = ConfigMap(metadata=ObjectMeta(name="a"), data=old)
+    after = replace(before, data=new, metadata=ObjectMeta(name="a", labels=labels))
+    stored = {"metadata": {"name": "a"}, "data": old, "extra": [1]}
+    merged = _merge(stored, diff(before, after))
+    assert isinstance(merged, dict)
+    assert merged.get("data", {}) == new
+    assert merged["metadata"].get("labels", {}) == labels
+    assert merged["extra"] == [1]
+    assert not diff(after, after)
+
+
+def test_locked_keeps_the_rest_of_the_metadata() -> None:
+    patch = {"metadata": {"labels": {"a": "b"}}}
+    assert locked(patch, "7") == {"metadata": {"labels": {"a": "b"}, "resourceVersion": "7"}}
+    assert locked(patch, None) == patch
+
+
+def frame(kind: str, **obj: object) -> bytes:
+    return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
+
+
+async def events(data: bytes, size: int) -> list[WatchEvent[Node]]:
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(data), size):
+            yield data[start : start + size]
+
+    return [event async for event in read_events(chunks(), Node, "watch Node")]
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 10_000])
+async def test_frames_survive_any_cut(size: int) -> None:
+    data = (
+        frame("ADDED", metadata={"name": "a", "resourceVersion": "1"})
+        + b"\n"
+        + frame("MODIFIED", metadata={"name": "ä", "resourceVersion": "2"})
+        + frame("BOOKMARK", metadata={"resourceVersion": "3"})
+        + frame("DELETED", metadata={"name": "a", "resourceVersion": "4"})
+    )
+    found = await events(data + b'{"type": "ADD', size)
+    assert [(e.change, e.key, e.resource_version) for e in found] == [
+        (Change.ADDED, "a", "1"),
+        (Change.MODIFIED, "ä", "2"),
+        (Change.BOOKMARK, "", "3"),
+        (Change.DELETED, "a", "4"),
+    ]
+
+
+async def test_error_frames_are_raised() -> None:
+    with pytest.raises(GoneError, match="too old"):
+        await events(frame("ERROR", code=410, reason="Expired", message="too old"), 100)
+
+
+@pytest.mark.parametrize("line", [b"<html>\n", b'{"type": "NEW", "object": {}}\n', b"[]\n"])
+async def test_what_is_no_frame_closes_the_watch(line: bytes) -> None:
+    with pytest.raises(WatchClosedError, match="not a watch frame"):
+        await events(line, 100)
+
+
+async def test_unreadable_object_is_an_event_without_object() -> None:
+    (event,) = await events(frame("ADDED", metadata={"name": "a"}, spec={"podCIDR": 5}), 100)
+    assert (event.key, event.object) == ("a", None)
+    assert "podCIDR" in event.problem
+
+
+@pytest.mark.parametrize(("key", "parts"), [("a", (None, "a")), ("ns/a", ("ns", "a"))])
+def test_keys(key: str, parts: tuple[str | None, str]) -> None:
+    assert split_key(key) == parts
+    assert join_key(parts[0] or "", parts[1]) == key
+
+
+async def test_fake_clock_steps_only_its_wall() -> None:
+    clock = FakeClock(source=asyncio.get_running_loop().time)
+    before, wall = clock.monotonic(), clock.now()
+    clock.step(timedelta(hours=-3))
+    assert clock.now() < wall
+    assert 0 <= clock.monotonic() - before < 1
+
+
+def test_system_clock_is_aware() -> None:
+    clock = SystemClock()
+    assert clock.now().tzinfo is UTC
+    assert clock.monotonic() <= clock.monotonic()
