@@ -1,9 +1,9 @@
 """Make two transcripts comparable: what must differ between two servers gets a common name.
 
-Uids and the resourceVersions of objects are numbered by first appearance, so that "changed" and
-"stayed the same" remain visible. Versions of lists, bookmarks and messages are only marked: the
-real server's counter also moves by its own background writes. Times that lie within the test run
-become a marker that keeps their precision.
+Uids are named after their objects and the resourceVersions of an object are numbered by first
+appearance, so that "changed" and "stayed the same" remain visible. Versions of lists, bookmarks
+and messages are only marked: the real server's counter also moves by its own background writes.
+Times that lie within the test run become a marker that keeps their precision.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ VERSIONS_IN_TEXT = (
     (re.compile(r"ResourceVersion in object meta: \d+"), "ResourceVersion in object meta: <rv>"),
     (re.compile(r'(resourceVersion\\?"?: ?\\?")\d{2,}'), r"\1<rv>"),  # an object within a text
     (re.compile(r"(resourceVersion=)\d{2,}"), r"\1<rv>"),
+    (re.compile(r"(ResourceVersion in record) \(\d+\)"), r"\1 (<rv>)"),
     (re.compile(r"(continue=)[\w%-]{30,}"), r"\1<continue>"),
 )
 INVALID = re.compile(r"^(.* is invalid: )\[(.*)\]$", re.DOTALL)
@@ -36,11 +37,11 @@ SERVER_WINDOW = timedelta(hours=6)
 
 
 class Normaliser:
-    """Remembers, for one transcript, the number given to each uid and resourceVersion."""
+    """Remembers, for one transcript, the name given to each uid and resourceVersion."""
 
     def __init__(self) -> None:
         self._uids: dict[str, str] = {}
-        self._versions: dict[str, str] = {}
+        self._versions: dict[tuple[str, str], str] = {}
 
     def value(self, value: Json, key: str = "") -> Json:
         """Return `value` (decoded JSON) with everything replaced that may differ."""
@@ -49,7 +50,9 @@ class Normaliser:
                 return self._mapping(value)
             case list():
                 items = [self.value(item) for item in value]
-                return _sorted_managers(items) if key == "managedFields" else items
+                if key == "managedFields":
+                    return _sorted_managers(items)
+                return sorted(items) if key == "verbs" else items  # their order means nothing
             case str():
                 return self._scalar(key, value)
             case int() if key == "nodePort" and not isinstance(value, bool):
@@ -59,7 +62,7 @@ class Normaliser:
 
     def text(self, text: str) -> str:
         """Return `text` with the uids, times, versions and addresses in it replaced."""
-        text = UUID.sub(lambda found: self._number(self._uids, found[0], "uid"), text)
+        text = UUID.sub(lambda found: self._uid(found[0], "?"), text)
         text = TIME.sub(_marked_time, text)
         for pattern, replacement in VERSIONS_IN_TEXT:
             text = pattern.sub(replacement, text)
@@ -69,6 +72,10 @@ class Normaliser:
     def _mapping(self, mapping: dict[str, Json]) -> dict[str, Json]:
         if "items" in mapping or mapping.get("kind") == "Table" or "columnDefinitions" in mapping:
             mapping = {**mapping, "metadata": _list_metadata(mapping.get("metadata"))}
+        if isinstance(mapping.get("uid"), str) and isinstance(mapping.get("name"), str):
+            self._uid(mapping["uid"], mapping["name"])
+        if "uid" in mapping and str(mapping.get("resourceVersion", "")).isdigit():
+            mapping = {**mapping, "resourceVersion": self._version(mapping)}
         # in one order, so that both servers' values are numbered alike
         found = {self.text(key): self.value(mapping[key], key) for key in sorted(mapping)}
         if found.get("kind") == "Status":
@@ -82,14 +89,23 @@ class Normaliser:
 
     def _scalar(self, key: str, value: str) -> str:
         if key == "resourceVersion" and value.isdigit():
-            return self._number(self._versions, value, "rv")
+            return "<rv>"
         if key == "fieldsV1" or not value:
             return value
         return self.text(value)
 
-    @staticmethod
-    def _number(known: dict[str, str], value: str, prefix: str) -> str:
-        return known.setdefault(value, f"<{prefix}-{len(known) + 1}>")
+    def _uid(self, uid: str, name: str) -> str:
+        """Name a uid after its object; another object of that name gets another number."""
+        if uid not in self._uids:
+            number = sum(known.startswith(f"<uid of {name} ") for known in self._uids.values()) + 1
+            self._uids[uid] = f"<uid of {name} {number}>"
+        return self._uids[uid]
+
+    def _version(self, metadata: dict[str, Json]) -> str:
+        """Number the versions of one object, so that one write too many disturbs no other."""
+        uid, version = str(metadata["uid"]), str(metadata["resourceVersion"])
+        number = sum(known == uid for known, _ in self._versions) + 1
+        return self._versions.setdefault((uid, version), f"<rv {number}>")
 
 
 def _list_metadata(metadata: Json) -> Json:

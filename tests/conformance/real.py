@@ -24,6 +24,13 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "conformance-admin"
 TOKENS = f'{TOKEN},admin,admin-uid,"system:masters"\nconformance-bob,bob,bob-uid,"devs,ops"\n'
+# Admission that prepares objects for a scheduler, kubelets and controllers, none of which run here
+CLUSTER_POLICIES = (
+    "ServiceAccount",
+    "Priority",
+    "DefaultTolerationSeconds",
+    "TaintNodesByCondition",
+)
 READY_SECONDS = 60  # a busy two-core machine needs 15; more means that it will not come
 
 
@@ -174,7 +181,7 @@ def real_server(directory: Path, *, fsync: bool = False) -> Iterator[Server]:
         "tls-private-key-file": key,
         "bind-address": "127.0.0.1",
         "secure-port": port,
-        "disable-admission-plugins": "ServiceAccount",
+        "disable-admission-plugins": ",".join(CLUSTER_POLICIES),
     }
     apiserver = [built("build-kube-apiserver"), *(f"--{flag}={it}" for flag, it in flags.items())]
     with ExitStack() as stack:
