@@ -23,9 +23,9 @@ from hypercobalt.apiserver import builtin, definitions, managed, names, status
 from hypercobalt.apiserver.managed import Manager
 from hypercobalt.apiserver.request import Request, duplicate_fields
 from hypercobalt.apiserver.resources import CRD_RESOURCE, Resource
-from hypercobalt.apiserver.schema import Node, apply_defaults, prune
+from hypercobalt.apiserver.schema import Node, apply_defaults, drop_empty, drop_nulls, prune, same
 from hypercobalt.apiserver.status import JSON, Cause, JSONObject, StatusError
-from hypercobalt.apiserver.validation import validate
+from hypercobalt.apiserver.validation import mistyped, validate
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery util/rand: no vowels, no words
 MAX_GENERATED = 63 - 5
@@ -138,12 +138,10 @@ def _check_types(context: Context, value: JSONObject) -> None:
     if context.resource.custom:
         checked = [(root.fields["metadata"], value.get("metadata", {}), "metadata")]
     for node, part, path in checked:
-        for cause in validate(node.types_only(), part, path):
-            found = cause.message.split('"')[1]
-            wanted = cause.message.rpartition("of type ")[2].split(":")[0]
+        for place, found, wanted in mistyped(node, part, path):
             text = (
                 f"json: cannot unmarshal {found} into Go struct field "
-                f"{context.kind}.{cause.field} of type {wanted}"
+                f"{context.kind}.{place} of type {wanted}"
             )
             raise _cannot_handle(context, text)
     if not context.resource.custom:
@@ -286,8 +284,8 @@ def _counts(context: Context, new: JSONObject, old: JSONObject) -> bool:
     if resource.custom:
         free = {"metadata", "status"} if resource.status else {"metadata"}
         names = ({*new} | {*old}) - free
-        return any(new.get(name) != old.get(name) for name in names)
-    return context.kind in builtin.WITH_GENERATION and new.get("spec") != old.get("spec")
+        return not all(same(new.get(name), old.get(name)) for name in names)
+    return context.kind in builtin.WITH_GENERATION and not same(new.get("spec"), old.get("spec"))
 
 
 def _generation(meta: JSONObject) -> int:
@@ -333,14 +331,21 @@ def check_update_place(context: Context, new: JSONObject, namespace: str, name: 
     """
     meta = metadata(new)
     if not meta.get("name"):
-        meta["name"] = name
+        text = f"the name of the object ({name} based on URL) was undeterminable: "
+        raise status.bad_request(f"{text}name must be provided")
     _check_place(context, meta, namespace, name)
 
 
 def _default(context: Context, obj: JSONObject) -> None:
-    apply_defaults(context.resource.schema.node, obj)
+    root = context.resource.schema.node
+    if context.resource.custom:
+        drop_nulls(root.fields["metadata"], metadata(obj))
+    else:
+        drop_nulls(root, obj)
+    apply_defaults(root, obj)
     _clean_metadata(metadata(obj))
     if not context.resource.custom:
+        drop_empty(context.resource.schema.node, obj)
         change = builtin.DEFAULTS.get(context.kind)
         if change is not None:
             change(obj)
@@ -354,9 +359,6 @@ def _clean_metadata(meta: JSONObject) -> None:
     """Drop empty maps and lists, as Go's omitempty does."""
     for name in ("labels", "annotations", "finalizers", "ownerReferences"):
         if name in meta and not meta[name]:
-            del meta[name]
-    for name, value in list(meta.items()):
-        if value is None:
             del meta[name]
 
 
@@ -423,9 +425,10 @@ def _ordered(obj: JSONObject) -> JSONObject:
 
 def changed(new: JSONObject, old: JSONObject) -> bool:
     """Whether a write would change anything but the times in managedFields."""
-    if {k: v for k, v in new.items() if k != "metadata"} != {
-        k: v for k, v in old.items() if k != "metadata"
-    }:
+    if not same(
+        {k: v for k, v in new.items() if k != "metadata"},
+        {k: v for k, v in old.items() if k != "metadata"},
+    ):
         return True
     meta, before = dict(metadata(new)), dict(metadata(old))
     owners, owned = meta.pop("managedFields", []), before.pop("managedFields", [])

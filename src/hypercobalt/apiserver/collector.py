@@ -10,6 +10,7 @@ apiextensions-apiserver pkg/controller/finalizer.
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -283,7 +284,9 @@ class Collector:
             resource.group, resource.version, resource.names.plural, key.namespace, key.name
         )
         try:
-            await self._writer.change(self._context(resource), target, change)
+            await self._writer.change(
+                self._context(resource), target, lambda obj: change(copy.deepcopy(obj))
+            )
         except StatusError as error:
             if error.reason != "NotFound":
                 raise

@@ -213,9 +213,9 @@ def _check_default(raw: JSONObject, place: str) -> Iterator[Cause]:
     if "default" not in raw or raw["default"] is None:
         return
     try:
-        found = validate(compile_schema({**raw, "x-kubernetes-validations": []}), raw["default"])
-    except re.error:
-        return  # reported where the schema is compiled
+        found = validate(compile_schema(raw), raw["default"])
+    except (re.error, RuleError):
+        return  # reported where they are compiled
     for cause in found:
         text = cause.message.partition(": ")[2].partition(": ")[2]
         yield FieldErrors.invalid(f"{place}.default", raw["default"], text or cause.message)

@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from hypercobalt.apiserver.schema import UNTYPED, Node
+from hypercobalt.apiserver.schema import UNTYPED, Node, same
 from hypercobalt.apiserver.status import JSON, JSONObject
 from hypercobalt.apiserver.validation import list_key
 
@@ -34,11 +34,21 @@ def decode(wire: JSON) -> Fields:
     for name, below in wire.items():
         if name == HERE:
             found[HERE] = {}
-        elif name[:2] not in ("f:", "k:", "v:", "i:"):
-            raise ValueError(f"invalid path element {name!r}")
         else:
+            _check_element(name)
             found[name] = decode(below) if below else {HERE: {}}
     return found
+
+
+def _check_element(name: str) -> None:
+    kind, rest = name[:2], name[2:]
+    if kind not in ("f:", "k:", "v:", "i:"):
+        raise ValueError(f"invalid path element {name!r}")
+    if kind in ("k:", "v:"):
+        try:
+            msgspec.json.decode(rest, type=dict[str, Any] if kind == "k:" else Any)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"invalid path element {name!r}") from error
 
 
 def encode(fields: Fields) -> dict[str, JSON]:
@@ -131,6 +141,52 @@ def _printed(element: str) -> str:
     return f"[{'=' if kind == 'v:' else ''}{rest}]"
 
 
+def typed_error(node: Node, value: JSON, path: str = "") -> str | None:
+    """Why a configuration cannot be applied: a field or a type that the schema does not have.
+
+    Source: structured-merge-diff typed/validate.go and typed/helpers.go, with its words.
+    """
+    if value is None or node.int_or_string:
+        return None
+    wanted = _WANTED.get(node.type)
+    if wanted is not None and not isinstance(value, wanted[0]):
+        return f"{path}: expected {wanted[1]}, got {_shown_as_go(value)}"
+    if node.list_type != "atomic" and isinstance(value, list):
+        names = [element_of(node, item) for item in value]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            return f"{path}: duplicate entries for key {_printed(twice)}"
+    if isinstance(value, dict):
+        for name, item in value.items():
+            below = node.child(name)
+            if below is None:
+                return f"{path}.{name}: field not declared in schema"
+            if error := typed_error(below, item, f"{path}.{name}"):
+                return error
+    elif isinstance(value, list) and node.items is not None:
+        for index, item in enumerate(value):
+            place = f"[{index}]" if node.list_type == "atomic" else _printed(element_of(node, item))
+            if error := typed_error(node.items, item, f"{path}{place}"):
+                return error
+    return None
+
+
+_WANTED: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "object": (dict, "map"),
+    "array": (list, "list"),
+    "string": (str, "string"),
+    "boolean": (bool, "boolean"),
+    "integer": ((int, float), "numeric (int or float)"),
+    "number": ((int, float), "numeric (int or float)"),
+}
+
+
+def _shown_as_go(value: JSON) -> str:
+    if isinstance(value, str):
+        return "string" if value else '""'
+    return f"&value.valueUnstructured{{Value:{msgspec.json.encode(value).decode()}}}"
+
+
 # -- values ------------------------------------------------------------------------------------
 
 
@@ -172,7 +228,7 @@ def fields_of(node: Node, value: JSON) -> Fields:
         else:
             inner = fields_of(below, item)
             free_key = name[:2] != "f:" or name[2:] not in node.fields
-            if not item or free_key:
+            if item == {} or free_key:
                 inner = {HERE: {}, **inner}
         if inner:
             found[name] = inner
@@ -219,7 +275,7 @@ def compare(node: Node, old: JSON, new: JSON) -> Comparison:
 def _compare_at(
     node: Node, name: str, old: JSON | _Absent, new: JSON | _Absent, into: Comparison
 ) -> None:
-    if old is not _ABSENT and new is not _ABSENT and old == new and type(old) is type(new):
+    if same(old, new):
         return
     inner = Comparison()
     if not (_leaf(node, old) and _leaf(node, new)):

@@ -10,9 +10,10 @@ pkg/endpoints/handlers/fieldmanager.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from hypercobalt.apiserver import fieldset, status
 from hypercobalt.apiserver.fieldset import HERE, Fields
@@ -22,6 +23,8 @@ from hypercobalt.apiserver.status import JSON, Cause, JSONObject
 Operation = Literal["Apply", "Update"]
 
 _OPERATIONS: dict[str, Operation] = {"Apply": "Apply", "Update": "Update"}
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 # Nobody owns what identifies an object or what the server sets (fieldmanager/stripmeta.go).
 _STRIPPED: Fields = {
@@ -112,10 +115,11 @@ def _entry(owned: Owned) -> JSONObject:
         "manager": owned.manager.name,
         "operation": owned.manager.operation,
         "apiVersion": owned.manager.api_version,
-        "time": owned.time,
         "fieldsType": "FieldsV1",
         "fieldsV1": fieldset.encode(owned.fields),
     }
+    if owned.time:
+        entry["time"] = owned.time
     if owned.manager.subresource:
         entry["subresource"] = owned.manager.subresource
     return entry
@@ -197,26 +201,22 @@ def apply(
     now: str,
     *,
     force: bool,
-    reset: Iterable[str] = (),
 ) -> JSONObject:
     """The object after `manager` applied `config`, its managedFields set.
 
     Args:
         node: schema of the kind.
         live: the stored object; None when there is none.
-        config: what the client applies, pruned but not defaulted.
+        config: what the client applies, as it came, without what this endpoint may not write.
         manager: who applies.
         now: RFC 3339 time of this request.
         force: take fields from other managers instead of refusing.
-        reset: top-level fields that this endpoint never writes; they are not owned.
 
     Raises:
         StatusError: 409 with every conflicting field, when not forced.
     """
     owners = _owners_before_apply(node, live, manager)
     mine = fieldset.difference(fieldset.fields_of(node, config), _STRIPPED)
-    for name in reset:
-        mine = fieldset.without_subtree(mine, (f"f:{name}",))
     last = owners.get(_identity(manager))
     base: JSONObject = live if live is not None else {}
     merged = _object(fieldset.merge(node, base, config))
@@ -226,7 +226,7 @@ def apply(
     comparison = fieldset.compare(node, base, merged)
     changed = fieldset.union(comparison.added, comparison.modified)
     if not force:
-        _refuse_conflicts(owners, _identity(manager), changed)
+        _refuse_conflicts(node, live, owners, _identity(manager), changed)
     _take(owners, _identity(manager), changed, comparison.removed)
     meta = dict(_meta(merged))
     merged["metadata"] = meta
@@ -240,7 +240,8 @@ def _owners_before_apply(node: Node, live: JSONObject | None, manager: Manager) 
     owners = read(_meta(live)) or {}
     if owners:
         return owners
-    fields = fieldset.difference(fieldset.fields_of(node, live), _STRIPPED)
+    everything = fieldset.compare(node, skeleton(node), _json(live)).added
+    fields = fieldset.difference(everything, _STRIPPED)
     first = Manager("before-first-apply", "Update", manager.api_version)
     created = _meta(live).get("creationTimestamp")
     return {_identity(first): Owned(first, fields, str(created or ""))} if fields else {}
@@ -256,29 +257,57 @@ def _abandoned(node: Node, last: Fields, owners: Owners) -> Fields:
     )
 
 
-def _refuse_conflicts(owners: Owners, applier: tuple[str, str, str, str], changed: Fields) -> None:
+def _refuse_conflicts(
+    node: Node,
+    live: JSONObject | None,
+    owners: Owners,
+    applier: tuple[str, str, str, str],
+    changed: Fields,
+) -> None:
+    others = {identity: owned for identity, owned in owners.items() if identity != applier}
+    if applier[0] == "kubectl":
+        # What kubectl applied from the client's side before is its own to change.
+        changed = fieldset.difference(changed, _last_applied(node, live))
     causes: list[Cause] = []
     grouped: dict[str, list[str]] = {}
-    for identity, owned in sorted(owners.items()):
-        if identity == applier:
-            continue
+    for _, owned in sorted(others.items()):
         for path in fieldset.paths(fieldset.intersection(owned.fields, changed)):
-            label = _label(owned.manager, owned.time)
+            label = _label(owned.manager)
             causes.append(Cause(path, "FieldManagerConflict", f"conflict with {label}"))
             grouped.setdefault(label, []).append(path)
     if causes:
         raise status.apply_conflict(causes, _conflict_message(grouped, len(causes)))
 
 
-def _label(manager: Manager, time: str) -> str:
+def _last_applied(node: Node, live: JSONObject | None) -> Fields:
+    """The fields in kubectl's own note of what it applied last."""
+    annotations = _meta(live or {}).get("annotations")
+    note = annotations.get(LAST_APPLIED) if isinstance(annotations, dict) else None
+    try:
+        applied: JSON = msgspec.json.decode(note) if isinstance(note, str) else None
+    except msgspec.DecodeError:
+        return {}
+    return fieldset.fields_of(node, applied)
+
+
+def note_last_applied(obj: JSONObject, config: JSONObject) -> None:
+    """Renew kubectl's note after a server-side apply, where the object carries one.
+
+    Source: fieldmanager/lastappliedupdater.go.
+    """
+    annotations = _meta(obj).get("annotations")
+    if isinstance(annotations, dict) and LAST_APPLIED in annotations:
+        text = msgspec.json.encode(config, order="sorted").decode()
+        obj["metadata"] = {**_meta(obj), "annotations": {**annotations, LAST_APPLIED: f"{text}\n"}}
+
+
+def _label(manager: Manager) -> str:
     """Source: fieldmanager/internal/conflict.go, printManager."""
     text = f'"{manager.name}"'
     if manager.subresource:
         text += f' with subresource "{manager.subresource}"'
     if manager.operation == "Update":
         text += f" using {manager.api_version}"
-        if time:
-            text += f" at {time}"
     return text
 
 

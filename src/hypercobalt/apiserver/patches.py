@@ -7,7 +7,6 @@ strategic merge patch (apimachinery pkg/util/strategicpatch), for built-in kinds
 from __future__ import annotations
 
 import copy
-from typing import cast
 
 import jsonpatch
 import jsonpointer
@@ -29,6 +28,8 @@ def json_patch(obj: JSONObject, patch: JSON) -> JSONObject:
     Raises:
         StatusError: 400 for a malformed patch; 422 when a path does not exist or a test fails.
     """
+    if patch is None:
+        return obj
     if not isinstance(patch, list):
         raise bad_request("error decoding patch: json: a JSON patch is a list of operations")
     if len(patch) > MAX_OPERATIONS:
@@ -39,18 +40,43 @@ def json_patch(obj: JSONObject, patch: JSON) -> JSONObject:
     operations = [operation for operation in patch if isinstance(operation, dict)]
     if len(operations) != len(patch):
         raise bad_request("error decoding patch: json: each operation of a JSON patch is an object")
+    changed: JSON = obj
     try:
-        changed = jsonpatch.JsonPatch(operations).apply(obj)
-    except jsonpatch.InvalidJsonPatch as error:
-        raise bad_request(f"error decoding patch: {error}") from error
-    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as error:
+        for operation in operations:
+            patcher = jsonpatch.JsonPatch([_lenient(changed, operation)])
+            changed = patcher.apply(changed, in_place=True)
+    except (
+        jsonpatch.InvalidJsonPatch,
+        jsonpatch.JsonPatchException,
+        jsonpointer.JsonPointerException,
+    ) as error:
         reason = "the server rejected our request due to an error in our request"
         raise StatusError(422, "Invalid", reason, details={}) from error
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         raise bad_request(f"error decoding patch: {error}") from error
     if not isinstance(changed, dict):
         raise bad_request("error applying patch: the result is not an object")
-    return cast("JSONObject", changed)
+    return changed
+
+
+def _lenient(obj: JSON, operation: JSONObject) -> JSONObject:
+    """What RFC 6902 refuses and kube-apiserver's library takes.
+
+    A value left out is null; replacing a missing key adds it; a missing key equals null.
+    Source: gopkg.in/evanphx/json-patch.v4.
+    """
+    kind = operation.get("op")
+    if kind in ("add", "replace", "test") and "value" not in operation:
+        operation = {**operation, "value": None}
+    path = operation.get("path")
+    if kind not in ("replace", "test") or not isinstance(path, str):
+        return operation
+    parent, key = jsonpointer.JsonPointer(path).to_last(obj)
+    if not isinstance(parent, dict) or key is None or key in parent:
+        return operation
+    if kind == "replace":
+        return {**operation, "op": "add"}
+    return {"op": "test", "path": "", "value": obj} if operation["value"] is None else operation
 
 
 def merge_patch(target: JSON, patch: JSON) -> JSON:

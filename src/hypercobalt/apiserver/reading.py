@@ -403,46 +403,34 @@ class Reader:
         )
         seconds = request.number("timeoutSeconds") or WATCH_SECONDS * random.uniform(1, 2)  # noqa: S311
         bookmarks = request.flag("allowWatchBookmarks")
-        self._hub.add(watcher)
         try:
-            lines = self._first_lines(resource, watcher, since, initial=initial or since == 0)
+            self._begin(watcher, since, initial=initial or since == 0)
         except CompactedError:
-            self._hub.discard(watcher)
             return Stream(_once(self._too_old(since)))
-        except BaseException:
-            self._hub.discard(watcher)
-            raise
         if initial and bookmarks:
-            lines.append(self._bookmark(renderer, initial_end=True))
-        watcher.waiting.extendleft(reversed(lines))
+            watcher.waiting.append(self._bookmark(renderer, initial_end=True))
+        self._hub.add(watcher)
         bookmark = (lambda: self._bookmark(renderer, initial_end=False)) if bookmarks else None
         stream = self._hub.stream(watcher, seconds=float(seconds), bookmark=bookmark)
-        return Stream(stream, renderer.form.media)
+        close = functools.partial(self._hub.discard, watcher)
+        return Stream(stream, renderer.form.media, close)
 
-    def _first_lines(
-        self, resource: Resource, watcher: Watcher, since: int, *, initial: bool
-    ) -> list[bytes]:
-        if since > self._store.revision and initial:
-            raise too_large_revision(since, self._store.revision)
+    def _begin(self, watcher: Watcher, since: int, *, initial: bool) -> None:
+        """Queue what comes before the first new event: what was missed, or all there is."""
         if not initial:
-            past = Watcher(
-                watcher.resource,
-                watcher.namespace,
-                watcher.name,
-                watcher.matches,
-                watcher.render,
-            )
             for event in self._store.events_after(since):
-                past.offer(event, functools.partial(watch_line, event.type, event.data))
-            return list(past.waiting)
+                watcher.offer(event, functools.partial(watch_line, event.type, event.data))
+            return
+        if since > self._store.revision:
+            raise too_large_revision(since, self._store.revision)
         lines: list[bytes] = []
-        for key, stored in self._store.scan(resource.stored, watcher.namespace):
+        for key, stored in self._store.scan(watcher.resource, watcher.namespace):
             if not watcher.wants(key):
                 continue
             if watcher.matches is None or watcher.matches(key, stored.data):
                 data = watcher.render(stored.data) if watcher.render else stored.data
                 lines.append(watch_line("ADDED", data))
-        return lines
+        watcher.waiting.append(b"".join(lines))
 
     def _bookmark(self, renderer: Renderer, *, initial_end: bool) -> bytes:
         resource = renderer.resource

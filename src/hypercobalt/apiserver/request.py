@@ -6,15 +6,16 @@ Source: apiserver pkg/endpoints/request/requestinfo.go; the API conventions, "Ve
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+import math
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import unquote
 
 import msgspec
 import yaml
 
 from hypercobalt.apiserver import protobuf, status
-from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
+from hypercobalt.apiserver.status import JSON, Cause, JSONObject, StatusError
 
 MAX_BODY = 3 * 1024 * 1024  # bytes, as kube-apiserver
 MAX_DEPTH = 200  # nesting of a body; far below what recursion in here could not take
@@ -26,6 +27,9 @@ PATCH_TYPES = (
     "application/apply-patch+yaml",
 )
 BODY_TYPES = (JSON_TYPE, YAML_TYPE)
+
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +83,12 @@ class Request:
         Raises:
             StatusError: 400 when it is not one.
         """
-        value = self.query.get(name, "")
-        try:
-            return int(value) if value else 0
-        except ValueError:
-            text = f'strconv.ParseInt: parsing "{value}": invalid syntax'
-            raise status.bad_request(text) from None
+        value = self.query.get(name, "") or "0"
+        if not _NUMBER.fullmatch(value):
+            raise status.bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
+        if not -(2**63) <= int(value) < 2**63:
+            raise status.bad_request(f'strconv.ParseInt: parsing "{value}": value out of range')
+        return int(value)
 
     @property
     def content_type(self) -> str:
@@ -124,11 +128,12 @@ class Stream:
 
     chunks: AsyncIterator[bytes]
     content_type: str = JSON_TYPE
+    close: Callable[[], None] = lambda: None  # called at the end, whether it was begun or not
 
 
 def parse_path(path: str) -> Target | None:
     """Take a resource path apart; None for any other path."""
-    parts = [unquote(part) for part in path.strip("/").split("/")]
+    parts = path.strip("/").split("/")
     if len(parts) > 2 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]
     elif len(parts) > 3 and parts[0] == "apis":
@@ -149,22 +154,23 @@ def parse_path(path: str) -> Target | None:
 # -- bodies ------------------------------------------------------------------------------------
 
 
-def decode_body(request: Request, *, yaml_too: bool = True) -> JSON:
+def decode_body(request: Request) -> JSON:
     """The request's body as JSON values.
 
     Raises:
         StatusError: 400 for what does not parse or nests too deeply; 415 for other types.
     """
-    kind = request.content_type
-    if kind in ("", JSON_TYPE) or kind.endswith("+json"):
-        return decode_json(request.body)
-    if yaml_too and (kind == YAML_TYPE or kind.endswith("+yaml")):
-        return decode_yaml(request.body)
-    if yaml_too and kind == protobuf.MEDIA_TYPE:
-        value = protobuf.decode(request.body)
-        _check_depth(value)
-        return value
-    raise status.unsupported_media_type(BODY_TYPES)
+    match request.content_type:
+        case "" | "application/json":
+            return decode_json(request.body)
+        case "application/yaml":
+            return decode_yaml(request.body)
+        case protobuf.MEDIA_TYPE:
+            value = protobuf.decode(request.body)
+            check_depth(value)
+            return value
+        case _:
+            raise status.unsupported_media_type(BODY_TYPES)
 
 
 def decode_json(data: bytes) -> JSON:
@@ -174,24 +180,24 @@ def decode_json(data: bytes) -> JSON:
         raise status.bad_request(
             f"the object provided is unrecognized (must be of type JSON): {error}"
         ) from error
-    _check_depth(value)
+    check_depth(value)
     return value
 
 
 def decode_yaml(data: bytes) -> JSON:
     try:
-        _refuse_aliases(data)
+        _refuse_bombs(data)
         loaded = yaml.load(data, Loader=_Loader)  # noqa: S506  # a subclass of CSafeLoader
         value: JSON = msgspec.json.decode(msgspec.json.encode(loaded))
     except (yaml.YAMLError, TypeError, ValueError, RecursionError, OverflowError) as error:
         text = str(error).replace("\n", " ")
         raise status.bad_request(f"error converting YAML to JSON: {text}") from error
-    _check_depth(value)
+    check_depth(value)
     return value
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML as Kubernetes reads it: times stay text."""
+    """YAML as Kubernetes reads it: times stay text, and what JSON cannot say is refused."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -200,13 +206,36 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def _refuse_aliases(data: bytes) -> None:
-    """A few aliases of aliases expand to any size."""
-    if b"*" in data and any(isinstance(e, yaml.AliasEvent) for e in yaml.parse(data, _Loader)):
-        raise yaml.YAMLError("aliases are not supported")
+def _number(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> float | str:
+    if ":" in node.value:
+        return str(node.value)  # base 60 in YAML 1.1; Kubernetes' parser knows better
+    if node.tag.endswith(":int"):
+        return loader.construct_yaml_int(node)
+    value = loader.construct_yaml_float(node)
+    if not math.isfinite(value):
+        raise yaml.YAMLError(f"unsupported value: {node.value}")
+    return value
 
 
-def _check_depth(value: JSON) -> None:
+_Loader.add_constructor("tag:yaml.org,2002:int", _number)
+_Loader.add_constructor("tag:yaml.org,2002:float", _number)
+
+
+def _refuse_bombs(data: bytes) -> None:
+    """Aliases of aliases expand to any size, and deep nesting would overflow libyaml's stack."""
+    depth = 0
+    for event in yaml.parse(data, _Loader):
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not supported")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise status.bad_request(f"the body nests deeper than {MAX_DEPTH} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def check_depth(value: JSON) -> None:
     level: list[JSON] = [value]
     for _ in range(MAX_DEPTH):
         level = [
@@ -280,13 +309,22 @@ def delete_options(request: Request) -> DeleteOptions:
         )
     if request.dry_run:
         options.dryRun = ["All"]
-    allowed = ("Foreground", "Background", "Orphan")
-    if options.propagationPolicy not in (None, "", *allowed):
-        shown = options.propagationPolicy
-        listed = ["Background", "Foreground", "Orphan", "nil"]
-        cause = status.FieldErrors.not_supported("propagationPolicy", shown, listed)
-        raise status.invalid("meta.k8s.io", "DeleteOptions", "", [cause])
+    if causes := list(_delete_errors(options)):
+        raise status.invalid("meta.k8s.io", "DeleteOptions", "", causes)
     return options
+
+
+def _delete_errors(options: DeleteOptions) -> Iterator[Cause]:
+    policy = options.propagationPolicy
+    if policy is not None and options.orphanDependents is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        yield status.FieldErrors.invalid("propagationPolicy", policy, text)
+    elif policy not in (None, "", "Foreground", "Background", "Orphan"):
+        listed = ["Background", "Foreground", "Orphan", "nil"]
+        yield status.FieldErrors.not_supported("propagationPolicy", policy, listed)
+    if set(options.dryRun) - {"All"}:
+        shown: list[JSON] = list(options.dryRun)
+        yield status.FieldErrors.not_supported("dryRun", shown, ["All"])
 
 
 # -- what the client accepts -------------------------------------------------------------------

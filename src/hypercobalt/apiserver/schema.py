@@ -68,18 +68,6 @@ class Node:
     one_of: tuple[Node, ...] = ()
     negated: Node | None = None
     rules: tuple[Rule, ...] = ()
-    _types: Node | None = None
-
-    def types_only(self) -> Node:
-        """This schema reduced to its types, made once: what a typed decoder would refuse."""
-        if self._types is None:
-            # Quantities are written as numbers too.
-            free = self.int_or_string or (self.type == "string" and bool(self.one_of))
-            bare = self._types = Node(type=self.type, int_or_string=free, nullable=True)
-            bare.fields = {name: below.types_only() for name, below in self.fields.items()}
-            bare.values = self.values.types_only() if self.values is not None else None
-            bare.items = self.items.types_only() if self.items is not None else None
-        return self._types
 
     def child(self, name: str) -> Node | None:
         """The schema of a map's entry; None when there is none, so that it would be pruned."""
@@ -268,6 +256,20 @@ def _rule(raw: JSONObject) -> Rule:
     )
 
 
+def drop_empty(node: Node, value: JSON) -> None:
+    """Remove in place the empty maps and lists that Go's omitempty does not write."""
+    if isinstance(value, dict):
+        for name, known in node.fields.items():
+            collection = known.values is not None or known.type == "array"
+            if collection and name not in node.required and value.get(name) in ({}, []):
+                del value[name]
+        for name, item in value.items():
+            drop_empty(node.fields.get(name) or node.values or UNTYPED, item)
+    elif isinstance(value, list) and node.items is not None:
+        for item in value:
+            drop_empty(node.items, item)
+
+
 def _text(raw: JSONObject, name: str) -> str:
     value = raw.get(name, "")
     return value if isinstance(value, str) else ""
@@ -329,3 +331,46 @@ def apply_defaults(node: Node, value: JSON) -> None:
     elif isinstance(value, list) and node.items is not None:
         for item in value:
             apply_defaults(node.items, item)
+
+
+def drop_nulls(node: Node, value: JSON) -> None:
+    """Read null in place as a typed decoder does: no field, an empty entry or item."""
+    if isinstance(value, dict):
+        for name, item in list(value.items()):
+            known = node.fields.get(name) or node.values
+            if known is None:
+                continue
+            if item is not None:
+                drop_nulls(known, item)
+            elif name in node.fields:
+                del value[name]
+            else:
+                value[name] = copy.copy(_EMPTY.get(known.type))
+    elif isinstance(value, list) and node.items is not None:
+        for index, item in enumerate(value):
+            if item is None:
+                value[index] = copy.copy(_EMPTY.get(node.items.type))
+            else:
+                drop_nulls(node.items, item)
+
+
+_EMPTY: dict[str, JSON] = {
+    "string": "",
+    "object": {},
+    "boolean": False,
+    "integer": 0,
+    "number": 0,
+}
+
+
+def same(a: object, b: object) -> bool:
+    """Whether two JSON values are equal; unlike for Python, true is not 1 and 1 is not 1.0."""
+    return a == b and _same_types(cast("JSON", a), cast("JSON", b))
+
+
+def _same_types(a: JSON, b: JSON) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return all(_same_types(item, b[name]) for name, item in a.items())
+    if isinstance(a, list) and isinstance(b, list):
+        return all(map(_same_types, a, b))
+    return type(a) is type(b)

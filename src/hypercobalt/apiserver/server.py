@@ -14,7 +14,15 @@ import contextlib
 import signal
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, MutableMapping
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    MutableMapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -50,6 +58,10 @@ log = structlog.get_logger(__name__)
 BODY_SECONDS = 60.0  # a body must have arrived after this long
 KEEP_ALIVE_SECONDS = 90
 STOP_SECONDS = 5
+HEAD_SECONDS = 32.0  # a request's head must have arrived after this long, as in kube-apiserver
+MAX_HEAD = 2**20  # bytes, as Go's http.Server
+STALLED_SECONDS = 60  # a client that takes nothing for so long is gone
+MAX_WARNINGS, MAX_WARNING = 4096, 256  # characters: all of an answer, each when that is exceeded
 SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 SYSTEM_USER = User("system:apiserver", groups=("system:masters",))
 
@@ -182,6 +194,10 @@ def _listen(options: Options) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Accepted sockets inherit these: clients that vanish or never read are cut off.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, STALLED_SECONDS)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED_SECONDS * 1000)
         listener.bind((options.address, options.port))
         listener.listen(1024)
     except OSError as error:
@@ -205,10 +221,43 @@ def _write_kubeconfig(path: Path, data: bytes) -> None:
 
 
 class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, which also passes the client's certificate on."""
+    """uvicorn's protocol, which bounds a request's head and passes the client's certificate on."""
+
+    _deadline: asyncio.TimerHandle | None = None  # while a head is awaited
+    _head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._deadline is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD:
+                self.transport.abort()
+
+    def _await_head(self) -> None:
+        self._stop_waiting()
+        self._head_bytes = 0
+        self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def on_headers_complete(self) -> None:
+        self._stop_waiting()
+        super().on_headers_complete()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._await_head()
         tls = self.transport.get_extra_info("ssl_object")
         peer = tls.getpeercert() if tls is not None else None
         self.scope["extensions"] = {"peer": peer if peer is not None else {}}
@@ -282,7 +331,7 @@ class _App:
         request = Request(
             scope["method"],
             scope["path"],
-            dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
+            _query(scope["query_string"].decode("latin-1")),
             headers,
             self._user(scope, headers),
         )
@@ -303,11 +352,15 @@ class _App:
 
     def _user(self, scope: Scope, headers: dict[str, str]) -> User:
         authorization = headers.get("authorization", "")
-        if authorization:
+        user = self._authenticator.by_certificate(scope["extensions"].get("peer"))
+        if user is None and authorization:
             user = self._authenticator.by_token(authorization)
-        else:
-            user = self._authenticator.by_certificate(scope["extensions"].get("peer"))
         return user or User(ANONYMOUS, groups=("system:unauthenticated",))
+
+
+def _query(text: str) -> dict[str, str]:
+    """The first value of each parameter, as Go's url.Values.Get."""
+    return dict(reversed(parse_qsl(text, keep_blank_values=True)))
 
 
 class _GoneError(Exception):
@@ -345,12 +398,23 @@ async def _send_response(answer: Response, request: Request, send: Send) -> None
     headers = _head(answer.content_type)
     headers.append((b"content-length", str(len(answer.body)).encode()))
     headers += [(name.lower().encode(), text.encode()) for name, text in answer.headers.items()]
-    for text in request.warnings:
-        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-        headers.append((b"warning", f'299 - "{quoted}"'.encode()))
+    headers += [(b"warning", text) for text in _warnings(request.warnings)]
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
     body = b"" if request.method == "HEAD" else answer.body
     await send({"type": "http.response.body", "body": body})
+
+
+def _warnings(texts: Sequence[str]) -> Iterator[bytes]:
+    """The values of Warning headers; a client that sends nonsense gets no megabytes back."""
+    left = MAX_WARNINGS
+    longest = left if sum(map(len, texts)) <= left else MAX_WARNING
+    for text in dict.fromkeys(text[:longest] for text in texts):
+        left -= len(text)
+        if left < 0:
+            return
+        clean = "".join(letter if letter >= " " and letter != "\x7f" else " " for letter in text)
+        quoted = clean.replace("\\", "\\\\").replace('"', '\\"')
+        yield f'299 - "{quoted}"'.encode()
 
 
 async def _send_stream(answer: Stream, receive: Receive, send: Send) -> None:
@@ -364,6 +428,7 @@ async def _send_stream(answer: Stream, receive: Receive, send: Send) -> None:
         sending.cancel()
         gone.cancel()
         await asyncio.wait({sending, gone})
+        answer.close()
 
 
 async def _send_chunks(answer: Stream, send: Send) -> None:

@@ -29,7 +29,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import structlog
+
 from hypercobalt.errors import ConfigurationError, HypercobaltError
+
+log = structlog.get_logger(__name__)
 
 APPLICATION_ID = 0x636F626C  # "cobl" in the SQLite header: this file is ours
 SCHEMA_VERSION = 1
@@ -296,14 +300,20 @@ class Store:
         for (event, done), error in batch:
             if error is None:
                 self._remember(event)
-                for listener in tuple(self._listeners):
-                    listener(event)
+                self._tell(event)
             if not done.cancelled():
                 if error is None:
                     done.set_result(None)
                 else:
                     done.set_exception(error)
         self._trim()
+
+    def _tell(self, event: Event) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:  # the write is done; its caller and the others must hear so
+                log.exception("listener_failed", revision=event.revision)
 
     def _remember(self, event: Event) -> None:
         self._revision = event.revision
@@ -401,7 +411,8 @@ class Store:
             revision, kind, resource, namespace, name, data, previous = row
             key = Key(resource, namespace, name)
             after = shared.get(revision) or bytes(data)
-            event = Event(revision, kind, key, after, last.get(key, previous))
+            before = None if kind == "ADDED" else last.get(key, previous)
+            event = Event(revision, kind, key, after, before)
             last[key] = after
             self._events.append(event)
             self._event_bytes += len(after)

@@ -15,14 +15,14 @@ import ipaddress
 import math
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import cast
 
 import msgspec
 
 from hypercobalt.apiserver.cel import compile_rule
-from hypercobalt.apiserver.schema import Node
+from hypercobalt.apiserver.schema import Node, same
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
 
 # Errors after which rules are not evaluated: they may read what is missing or of the wrong type.
@@ -74,6 +74,47 @@ def type_name(value: JSON) -> str:
     return "integer" if isinstance(value, int) or value.is_integer() else "number"
 
 
+def mistyped(node: Node, value: JSON, path: str = "") -> Iterator[tuple[str, str, str]]:
+    """What a typed decoder would refuse: where, what it found and what it wanted, in Go's words."""
+    if value is None:
+        return
+    wanted = _unmet(node, value)
+    if wanted:
+        yield path, _go_type(value), wanted
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            known = node.fields.get(name) or node.values
+            if known is not None:
+                yield from mistyped(known, item, _join(path, name))
+    elif isinstance(value, list) and node.items is not None:
+        for item in value:
+            yield from mistyped(node.items, item, path)
+
+
+def _unmet(node: Node, value: JSON) -> str:
+    """The Go type that a value should have and has not; empty when it is right."""
+    if node.int_or_string:
+        return "" if type(value) in (int, str) else "string"
+    if node.type == "string" and node.one_of:  # a quantity is written as a number too
+        return "" if type_name(value) in ("string", "integer", "number") else "string"
+    if node.type == "integer":
+        bits = 32 if node.format == "int32" else 64
+        limit = 2 ** (bits - 1)
+        whole = isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
+        return "" if whole else f"int{bits}"
+    return "" if _has_type(node, value) else _GO_TYPES.get(node.type, node.type)
+
+
+_GO_TYPES = {"boolean": "bool", "number": "float64"}
+
+
+def _go_type(value: JSON) -> str:
+    name = type_name(value)
+    if name in ("integer", "number"):
+        return f"number {quote(value)}"
+    return _GO_TYPES.get(name, name)
+
+
 def _has_type(node: Node, value: JSON) -> bool:
     if value is None:
         return node.nullable
@@ -86,7 +127,7 @@ def _has_type(node: Node, value: JSON) -> bool:
 
 
 def _judge(node: Node, value: JSON, path: str, old: JSON | object, causes: list[Cause]) -> None:
-    if old is not _MISSING and value == old and type(value) is type(old):
+    if same(value, old):
         return
     if not _has_type(node, value):
         wanted = "integer,string" if node.int_or_string else node.type
@@ -149,7 +190,7 @@ def _judge_number(node: Node, value: float, path: str, causes: list[Cause]) -> N
         strict = "exclusiveMaximum" in bounds
         if value > limit or (strict and value == limit):
             fails(f"less than{'' if strict else ' or equal to'} {limit:g}")
-    if (step := bounds.get("multipleOf")) is not None and math.remainder(value, step) != 0:
+    if (step := bounds.get("multipleOf")) and math.remainder(value, step) != 0:
         fails(f"a multiple of {step:g}")
 
 
@@ -218,9 +259,9 @@ def _judge_list(
         text = f"{path} in body should have at least {int(limit)} items"
         causes.append(FieldErrors.invalid(path, len(value), text))
     if node.items is not None:
+        counterpart = _counterparts(node, old)
         for index, item in enumerate(value):
-            before = _counterpart(node, item, old)
-            _judge(node.items, item, f"{path}[{index}]", before, causes)
+            _judge(node.items, item, f"{path}[{index}]", counterpart(item), causes)
     _judge_uniqueness(node, value, path, causes)
 
 
@@ -255,12 +296,16 @@ def list_key(node: Node, item: JSON) -> dict[str, JSON] | None:
     return found
 
 
-def _counterpart(node: Node, item: JSON, old: JSON | object) -> JSON | object:
+def _counterparts(node: Node, old: JSON | object) -> Callable[[JSON], JSON | object]:
+    """Give the old value of an item, where items have keys to know them by."""
     if node.list_type != "map" or not isinstance(old, list):
-        return _MISSING
-    wanted = list_key(node, item)
-    items = cast("list[JSON]", old)
-    return next((o for o in items if list_key(node, o) == wanted), _MISSING)
+        return lambda _: _MISSING
+
+    def mark(item: JSON) -> bytes:
+        return msgspec.json.encode(list_key(node, item), order="sorted")
+
+    known = {mark(item): item for item in reversed(cast("list[JSON]", old))}
+    return lambda item: known.get(mark(item), _MISSING)
 
 
 def _entries(old: JSON | object) -> JSONObject:
@@ -268,7 +313,7 @@ def _entries(old: JSON | object) -> JSONObject:
 
 
 def _ask_rules(node: Node, value: JSON, path: str, old: JSON | object, causes: list[Cause]) -> None:
-    if value is None or (old is not _MISSING and value == old and type(value) is type(old)):
+    if value is None or same(value, old):
         return
     for rule in node.rules:
         compiled = compile_rule(rule)
@@ -286,8 +331,9 @@ def _ask_rules(node: Node, value: JSON, path: str, old: JSON | object, causes: l
             if known is not None:
                 _ask_rules(known, item, place, before_map.get(name, _MISSING), causes)
     elif isinstance(value, list) and node.items is not None:
+        counterpart = _counterparts(node, old)
         for index, item in enumerate(value):
-            _ask_rules(node.items, item, f"{path}[{index}]", _counterpart(node, item, old), causes)
+            _ask_rules(node.items, item, f"{path}[{index}]", counterpart(item), causes)
 
 
 def _rule_path(path: str, field_path: str) -> str:

@@ -9,6 +9,8 @@ Source: API concepts, "Efficient detection of changes"; apiserver storage/cacher
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +22,7 @@ from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.store import Event, Key, Store
 
 MAX_WAITING = 10_000  # events a watcher may lag behind
+MAX_WAITING_BYTES = 32 * 2**20
 BOOKMARK_SECONDS = 60.0  # as kube-apiserver: about once a minute
 
 Matches = Callable[[Key, bytes], bool]
@@ -37,6 +40,7 @@ class Watcher:
     render: Render | None  # None: as stored
     waiting: deque[bytes] = field(default_factory=deque[bytes])
     ready: asyncio.Event = field(default_factory=asyncio.Event)
+    size: int = 0  # bytes of events that wait
     cut: bool = False
 
     def wants(self, key: Key) -> bool:
@@ -63,11 +67,20 @@ class Watcher:
             self._put(watch_line(kind, self.render(data) if self.render else data))
 
     def _put(self, line: bytes) -> None:
-        if len(self.waiting) >= MAX_WAITING:
+        self.size += len(line)
+        if len(self.waiting) >= MAX_WAITING or self.size > MAX_WAITING_BYTES:
             self.cut = True
+            self.waiting.clear()
         else:
             self.waiting.append(line)
         self.ready.set()
+
+    def take(self) -> bytes:
+        """Everything that waits."""
+        lines = b"".join(self.waiting)
+        self.waiting.clear()
+        self.size = 0
+        return lines
 
 
 def _transition(event: Event, matches: Matches) -> str | None:
@@ -141,30 +154,21 @@ class Hub:
             bookmark: gives a bookmark line, when the client allows them.
         """
         end = time.monotonic() + seconds
-        next_bookmark = time.monotonic() + BOOKMARK_SECONDS
-        try:
-            while not watcher.cut:
-                if watcher.waiting:
-                    lines = b"".join(watcher.waiting)
-                    watcher.waiting.clear()
-                    yield lines
-                    continue
-                watcher.ready.clear()
-                now = time.monotonic()
-                wake = min(end, next_bookmark) if bookmark else end
-                try:
-                    async with asyncio.timeout(max(wake - now, 0)):
-                        await watcher.ready.wait()
-                except TimeoutError:
-                    if time.monotonic() >= end:
-                        if bookmark:
-                            yield bookmark()
-                        return
-                    if bookmark:
-                        next_bookmark = time.monotonic() + BOOKMARK_SECONDS
-                        yield bookmark()
-        finally:
-            self.discard(watcher)
+        next_bookmark = time.monotonic() + BOOKMARK_SECONDS if bookmark else math.inf
+        while not watcher.cut and (now := time.monotonic()) < end:
+            lines = watcher.take()
+            if bookmark and now >= next_bookmark:
+                next_bookmark = now + BOOKMARK_SECONDS
+                lines += bookmark()
+            if lines:
+                yield lines
+                continue
+            watcher.ready.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(end, next_bookmark) - now):
+                    await watcher.ready.wait()
+        if bookmark and not watcher.cut:
+            yield watcher.take() + bookmark()
 
 
 def bookmark_line(api_version: str, kind: str, revision: int, *, initial_end: bool) -> bytes:

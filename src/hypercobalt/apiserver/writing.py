@@ -15,7 +15,15 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from hypercobalt.apiserver import admission, builtin, definitions, managed, patches, status
+from hypercobalt.apiserver import (
+    admission,
+    builtin,
+    definitions,
+    fieldset,
+    managed,
+    patches,
+    status,
+)
 from hypercobalt.apiserver.admission import Context, metadata
 from hypercobalt.apiserver.reading import Renderer, to_version
 from hypercobalt.apiserver.request import (
@@ -212,7 +220,14 @@ class Writer:
 
         def checked(old: JSONObject) -> JSONObject:
             changed = change(old)
-            admission.check_body(context, changed)
+            try:
+                admission.check_body(context, changed)
+            except status.StatusError as error:
+                if "strict decoding error" in error.message:
+                    raise
+                text = msgspec.json.encode(changed).decode()
+                cause = status.FieldErrors.invalid("patch", text, error.message)
+                raise status.invalid("", "", "", [cause]) from error
             return changed
 
         return checked
@@ -268,8 +283,7 @@ class Writer:
             cause = status.FieldErrors.required("fieldManager", "is required for apply patch")
             raise status.invalid("meta.k8s.io", "PatchOptions", "", [cause])
         body = decode_yaml(request.body) if request.body[:1] != b"{" else decode_json(request.body)
-        config = admission.check_body(context, body, b"")
-        self._check_config(context, config, target)
+        config = self._check_config(context, body, target)
         key = Key(resource.stored, target.namespace, target.name)
         async with self._store.locked(key) as held:
             if held is None:
@@ -279,21 +293,43 @@ class Writer:
         code = 201 if written.created else 200
         return Response(code, renderer.object(written.data), renderer.form.media)
 
-    def _check_config(self, context: Context, config: JSONObject, target: Target) -> None:
-        if metadata(config).get("managedFields"):
+    def _check_config(self, context: Context, config: JSON, target: Target) -> JSONObject:
+        """What may be applied, without what this endpoint does not write."""
+        resource = context.resource
+        if not isinstance(config, dict):
+            raise status.bad_request("error decoding YAML: a configuration is an object")
+        version, kind = str(config.get("apiVersion") or ""), str(config.get("kind") or "")
+        if (version, kind) != (resource.api_version, resource.names.kind):
+            shown = version if "/" in version else f"/{version}"
+            raise status.bad_request(f"invalid object type: {shown}, Kind={kind}")
+        named = config.get("metadata")
+        where = named if isinstance(named, dict) else {}
+        if where.get("managedFields"):
             raise status.bad_request("metadata.managedFields must be nil")
+        if error := fieldset.typed_error(resource.schema.node, config):
+            place = f"{where.get('namespace', '')}/{where.get('name', '')}"
+            kind = f"{shown_version(resource)}, Kind={kind}"
+            text = f"failed to create typed patch object ({place}; {kind}): {error}"
+            raise status.StatusError(500, "", text)
+        metadata(config).setdefault("name", target.name)
         admission.check_update_place(context, config, target.namespace, target.name)
+        if not resource.status:
+            return config
+        if context.subresource == "status":
+            kept = ("apiVersion", "kind", "metadata", "status")
+            return {name: value for name, value in config.items() if name in kept}
+        return {name: value for name, value in config.items() if name != "status"}
 
     async def _apply_new(
         self, context: Context, key: Key, config: JSONObject, target: Target
     ) -> _Written:
         if context.subresource:
             raise status.not_found(context.resource.subject(target.name))
-        if metadata(config).get("uid"):
-            why = (
-                "uid mismatch: the provided object specified uid, and no existing object was found"
-            )
+        if uid := metadata(config).get("uid"):
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object"
+            why += " was found"
             raise status.conflict(context.resource.subject(key.name), why)
+        metadata(config).pop("resourceVersion", None)
         applied = self._merged(context, None, config)
         owners = metadata(applied).get("managedFields")
         obj = admission.prepare_create(
@@ -312,24 +348,20 @@ class Writer:
         old = to_version(context.resource, stored)
         self._check_revision(context, config, held)
         new = self._merged(context, old, config)
+        if context.request.manager == "kubectl" and not context.subresource:
+            managed.note_last_applied(new, config)
         new = admission.prepare_update(context, copy.deepcopy(new), old)
         new = admission.finish_update(context, new, old)
         return await self._replace(context, key, new, old, held)
 
     def _merged(self, context: Context, live: JSONObject | None, config: JSONObject) -> JSONObject:
-        resource = context.resource
-        reset: tuple[str, ...] = ()
-        if resource.status:
-            others = {*config} - {"status", "metadata", "apiVersion", "kind"}
-            reset = tuple(others) if context.subresource == "status" else ("status",)
         return managed.apply(
-            resource.schema.node,
+            context.resource.schema.node,
             live,
             config,
             context.manager("Apply"),
             context.stamp,
             force=context.request.flag("force"),
-            reset=reset,
         )
 
     # -- delete --------------------------------------------------------------------------------
@@ -453,6 +485,11 @@ class Writer:
         meta = metadata(obj)
         namespace = str(meta.get("namespace") or "") if resource.namespaced else ""
         return Key(resource.stored, namespace, str(meta.get("name")))
+
+
+def shown_version(resource: Resource) -> str:
+    """`group/version` as Go prints a GroupVersion: the core group is empty."""
+    return f"{resource.group}/{resource.version}"
 
 
 def _encoder(obj: JSONObject) -> Callable[[int], bytes]:
