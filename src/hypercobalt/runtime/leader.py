@@ -36,6 +36,7 @@ from hypercobalt.runtime.tasks import sleep_unless
 log = structlog.get_logger(__name__)
 
 _EX_SOFTWARE = 70  # sysexits.h
+_MOMENT = 0.001  # seconds; less is too short for a renewal
 _JITTER = 0.2  # of the retry period, so that candidates do not ask in step
 
 
@@ -191,12 +192,12 @@ class LeaderElector:
     async def _keep(self) -> None:
         """Renew until that fails for too long; then raises."""
         problem, tried_at = "not renewed in time", self._clock.monotonic()
-        while (left := self._until - self._clock.monotonic()) > 0:
+        while (left := self._until - self._clock.monotonic()) > _MOMENT:
             due = tried_at + self._pause() - self._clock.monotonic()
             await asyncio.sleep(max(0.0, min(due, left)))
             tried_at = self._clock.monotonic()
             left = self._until - tried_at
-            if left <= 0:
+            if left <= _MOMENT:
                 break
             try:
                 # A third of the deadline: one dead connection must not use it up.

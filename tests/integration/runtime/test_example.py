@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from examples.eviction import POLL, add_to, decide
 from msgspec.structs import replace
@@ -137,7 +138,8 @@ async def test_evicts_through_storms_and_a_restart(
 async def test_evicts_on_the_embedded_server(tmp_path: Path) -> None:
     cloud = Cloud(i1="kvm-a", i2="kvm-a", i3="kvm-a")
     metrics = Metrics()
-    options = Options(data=tmp_path, port=0, manifests=tuple(map(msgspec.json.encode, manifests())))
+    encoded = tuple(msgspec.json.encode(manifest) for manifest in manifests())
+    options = Options(data=tmp_path, port=0, manifests=encoded)
     limits = Limits(backoff=QUICK)
     async with serve(options) as server:
         connection: Connection = load_connection(server.kubeconfig)

@@ -42,7 +42,7 @@ class Candidate:
             abort=self._abort,
         )
         self.led: list[tuple[float, float]] = []
-        self.stop = asyncio.Event()
+        self.stop, self.obey = asyncio.Event(), asyncio.Event()
         self.task = asyncio.create_task(self.elector.run(self._lead, self.stop))
 
     def _abort(self) -> None:
@@ -56,7 +56,7 @@ class Candidate:
         except asyncio.CancelledError:
             if not self.stubborn:
                 raise
-            await asyncio.sleep(60)
+            await self.obey.wait()
         finally:
             self.led.append((started, loop.time()))
 
@@ -74,6 +74,7 @@ def never_both(*candidates: Candidate) -> None:
 async def ended(*candidates: Candidate) -> None:
     for candidate in candidates:
         candidate.stop.set()
+        candidate.obey.set()
     async with asyncio.timeout(100):
         await asyncio.gather(*(c.task for c in candidates), return_exceptions=True)
 
