@@ -213,11 +213,7 @@ def prepare_update(context: Context, new: JSONObject, old: JSONObject) -> JSONOb
     """
     meta, before = metadata(new), metadata(old)
     if meta.get("uid") not in (None, "", before.get("uid")):
-        why = (
-            f"Precondition failed: UID in precondition: {meta['uid']}, "
-            f"UID in object meta: {before.get('uid')}"
-        )
-        raise status.conflict(context.resource.subject(str(before.get("name"))), why)
+        raise _other_uid(context, str(meta["uid"]), before)
     for field in _SERVER_META:
         if field in before:
             meta[field] = before[field]
@@ -231,6 +227,15 @@ def prepare_update(context: Context, new: JSONObject, old: JSONObject) -> JSONOb
     if _counts(context, new, old):
         meta["generation"] = _generation(before) + 1
     return new
+
+
+def _other_uid(context: Context, sent: str, before: JSONObject) -> StatusError:
+    name = str(before.get("name"))
+    if context.request.method == "PUT":
+        why = f"Precondition failed: UID in precondition: {sent}, UID in object meta: "
+        return status.conflict(context.resource.subject(name), f"{why}{before.get('uid')}")
+    cause = status.FieldErrors.invalid("metadata.uid", sent, "field is immutable")
+    return status.invalid(context.resource.group, context.kind, name, [cause])
 
 
 def finish_update(context: Context, new: JSONObject, old: JSONObject) -> JSONObject:
@@ -367,20 +372,17 @@ def _errors(context: Context, obj: JSONObject, old: JSONObject | None) -> list[C
     rule = names.subdomain_errors
     if not resource.custom:
         rule = builtin.NAME_RULES.get(context.kind, rule)
-    causes = names.check_metadata(metadata(obj), rule)
-    node = resource.schema.node
+    causes = names.check_metadata(metadata(obj), rule, custom=resource.custom)
     if resource.custom:
         root = resource.schema.body
-        if old is None:
-            causes += validate(root, _judged(obj))
-        else:
-            causes += validate(root, _judged(obj), "", _judged(old))
+        before = () if old is None else (_judged(old),)
+        causes += validate(root, _judged(obj), "", *before, elsewhere=causes)
     else:
         check = builtin.CHECKS.get(context.kind)
         found = check(obj, old) if check is not None else []
         known = {cause.field for cause in found}
         causes += found
-        causes += [c for c in _schema_errors(node, obj) if c.field not in known]
+        causes += [c for c in _schema_errors(resource.schema.body, obj) if c.field not in known]
         if resource.qualified == CRD_RESOURCE and context.subresource != "status":
             causes += definitions.check_definition(obj, old)
     return causes
@@ -395,8 +397,7 @@ def _judged(obj: JSONObject) -> JSONObject:
 
 def _schema_errors(node: Node, obj: JSONObject) -> list[Cause]:
     kept = ("FieldValueRequired", "FieldValueNotSupported")
-    body = {name: value for name, value in obj.items() if name != "metadata"}
-    return [cause for cause in validate(node, body) if cause.reason in kept]
+    return [cause for cause in validate(node, obj) if cause.reason in kept]
 
 
 def _refuse(context: Context, obj: JSONObject, causes: list[Cause]) -> None:

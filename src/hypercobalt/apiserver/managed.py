@@ -135,15 +135,24 @@ def is_reset(meta: JSONObject) -> bool:
 
 
 def track_update(
-    node: Node, live: JSONObject | None, new: JSONObject, manager: Manager, now: str
+    node: Node,
+    live: JSONObject | None,
+    new: JSONObject,
+    manager: Manager,
+    now: str,
+    *,
+    reset: bool = False,
 ) -> None:
-    """Set `new`'s managedFields after `manager` wrote it over `live` (None on create)."""
+    """Set `new`'s managedFields after `manager` wrote it over `live` (None on create).
+
+    With `reset`, the client asked to forget all owners.
+    """
     meta = _meta(new)
-    if live is not None and not _meta(live).get("managedFields") and not meta.get("managedFields"):
-        return  # its owners were reset on purpose; the next apply starts anew
-    if live is not None and is_reset(meta):
+    if live is not None and reset:
         write(meta, {})
         return
+    if live is not None and not _meta(live).get("managedFields") and not meta.get("managedFields"):
+        return  # its owners were reset on purpose; the next apply starts anew
     owners = _claimed(live, new, manager)
     comparison = fieldset.compare(node, skeleton(node) if live is None else _json(live), new)
     changed = fieldset.union(comparison.added, comparison.modified)
@@ -224,6 +233,10 @@ def apply(
     if last is not None:
         merged = _object(fieldset.remove(node, merged, _abandoned(node, last.fields, owners)))
     comparison = fieldset.compare(node, base, merged)
+    if comparison.same() and _identity(manager) in owners:
+        # Owning more without changing anything is no event in the manager's life.
+        since = last.time if last else ""
+        owners[_identity(manager)] = replace(owners[_identity(manager)], time=since)
     changed = fieldset.union(comparison.added, comparison.modified)
     if not force:
         _refuse_conflicts(node, live, owners, _identity(manager), changed)
@@ -290,7 +303,7 @@ def _last_applied(node: Node, live: JSONObject | None) -> Fields:
     return fieldset.fields_of(node, applied)
 
 
-def note_last_applied(obj: JSONObject, config: JSONObject) -> None:
+def note_last_applied(obj: JSONObject, config: JSON) -> None:
     """Renew kubectl's note after a server-side apply, where the object carries one.
 
     Source: fieldmanager/lastappliedupdater.go.

@@ -7,6 +7,7 @@ strategic merge patch (apimachinery pkg/util/strategicpatch), for built-in kinds
 from __future__ import annotations
 
 import copy
+from collections import deque
 
 import jsonpatch
 import jsonpointer
@@ -120,6 +121,7 @@ def _merge_map(node: Node, target: JSONObject, patch: JSONObject) -> JSONObject:
     retain = patch.get(_RETAIN)
     if isinstance(retain, list):
         target = {name: item for name, item in target.items() if name in retain}
+    before = dict(target)
     for name, item in patch.items():
         if name in (_DIRECTIVE, _RETAIN) or name.startswith(_ORDER):
             continue
@@ -136,7 +138,7 @@ def _merge_map(node: Node, target: JSONObject, patch: JSONObject) -> JSONObject:
             held = target.get(field)
             if isinstance(held, list):
                 key = (node.child(field) or UNTYPED).patch_key
-                target[field] = _ordered(held, order, key)
+                target[field] = _ordered(held, order, before.get(field), key)
     return target
 
 
@@ -159,7 +161,8 @@ def _merge_list(node: Node, target: list[JSON], patch: list[JSON]) -> list[JSON]
     if any(isinstance(item, dict) and item == {_DIRECTIVE: "replace"} for item in patch):
         return [item for item in patch if item != {_DIRECTIVE: "replace"}]
     if not node.patch_key:
-        return target + [item for item in patch if item not in target]
+        merged = target + [item for item in patch if item not in target]
+        return _ordered(merged, patch, target, "")
     key = node.patch_key
     merged = list(target)
     for item in patch:
@@ -168,7 +171,7 @@ def _merge_list(node: Node, target: list[JSON], patch: list[JSON]) -> list[JSON]
         if key not in item:
             raise bad_request(f"map: {item} does not contain declared merge key: {key}")
         _merge_item(node, merged, key, item)
-    return merged
+    return _ordered(merged, patch, target, key)
 
 
 def _merge_item(node: Node, merged: list[JSON], key: str, item: JSONObject) -> None:
@@ -192,13 +195,26 @@ def _merge_item(node: Node, merged: list[JSON], key: str, item: JSONObject) -> N
         merged[index] = result
 
 
-def _ordered(items: list[JSON], order: list[JSON], key: str) -> list[JSON]:
-    """Items named in the order come in that order; the others keep their place around them."""
+def _ordered(items: list[JSON], order: list[JSON], original: JSON, key: str) -> list[JSON]:
+    """Items that `order` names, in that order, woven with the others in their original order.
+
+    An item that is new goes before those that only the server has.
+    Source: strategicpatch normalizeElementOrder and mergeSortedSlice.
+    """
 
     def mark(item: JSON) -> JSON:
         return item.get(key) if isinstance(item, dict) and key else item
 
     wanted = [mark(item) for item in order]
-    named = sorted((i for i in items if mark(i) in wanted), key=lambda i: wanted.index(mark(i)))
-    rest = iter(named)
-    return [next(rest) if mark(item) in wanted else item for item in items]
+    places = [mark(item) for item in original] if isinstance(original, list) else []
+    named = deque(
+        sorted((i for i in items if mark(i) in wanted), key=lambda i: wanted.index(mark(i)))
+    )
+    others = deque(item for item in items if mark(item) not in wanted)
+    woven: list[JSON] = []
+    while named and others:
+        left, right = mark(others[0]), mark(named[0])
+        known = left in places and right in places
+        earlier = known and places.index(left) < places.index(right)
+        woven.append(others.popleft() if earlier else named.popleft())
+    return [*woven, *named, *others]

@@ -91,6 +91,10 @@ class Schema:
         node.fields = dict(node.fields)
         node.fields["apiVersion"] = node.fields["kind"] = Node(type="string")
         node.fields["metadata"] = self._library.node(OBJECT_META)
+        for below in [n for n in node.walk() if n.embedded]:
+            text = Node(type="string")
+            known = {"apiVersion": text, "kind": text, "metadata": self._library.node(OBJECT_META)}
+            below.fields = {**known, **below.fields, "metadata": known["metadata"]}
         return node
 
     @functools.cached_property
@@ -326,8 +330,7 @@ def _custom_resources(crd: JSONObject, library: SchemaLibrary) -> Iterator[Resou
             continue
         raw = _at(version, "schema", "openAPIV3Schema")
         columns = version.get("additionalPrinterColumns")
-        api_version = f"{group}/{version['name']}"
-        warning = version.get("deprecationWarning") or f"{api_version} {names.kind} is deprecated"
+        warning = version.get("deprecationWarning") or _deprecated(group, version, listed, names)
         has_status = isinstance(_at(version, "subresources", "status"), dict)
         reversed_group = ".".join(reversed(group.split(".")))
         yield Resource(
@@ -348,6 +351,14 @@ def _custom_resources(crd: JSONObject, library: SchemaLibrary) -> Iterator[Resou
             storage_version=storage,
             deprecation=str(warning) if version.get("deprecated") is True else None,
         )
+
+
+def _deprecated(group: str, version: JSONObject, versions: list[JSONObject], names: Names) -> str:
+    text = f"{group}/{version['name']} {names.kind} is deprecated"
+    for other in versions:
+        if other.get("served") is True and other.get("deprecated") is not True:
+            return f"{text}; use {group}/{other['name']} {names.kind}"
+    return text
 
 
 def _selectable(version: JSONObject) -> Iterator[str]:

@@ -282,7 +282,8 @@ def to_python_pattern(pattern: str) -> str:
 
 def skeleton(node: Node) -> JSONObject:
     """The fields that an object of a built-in kind has before anybody sets one."""
-    return {name: skeleton(node.fields[name]) for name in node.structs}
+    below: JSONObject = {name: skeleton(node.fields[name]) for name in node.structs}
+    return {**dict.fromkeys(name for name in node.required if name in node.fields), **below}
 
 
 # -- changing values ---------------------------------------------------------------------------

@@ -164,13 +164,6 @@ class Writer:
         context = Context(resource, request, datetime.now(UTC), target.subresource)
         body = admission.check_body(context, decode_body(request), request.body)
         admission.check_update_place(context, body, target.namespace, target.name)
-        sent = metadata(body).get("resourceVersion")
-        if not sent and resource.custom:
-            text = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
-            cause = status.Cause(
-                "metadata.resourceVersion", "FieldValueInvalid", text.partition(": ")[2]
-            )
-            raise status.invalid(resource.group, resource.names.kind, target.name, [cause])
 
         def change(_old: JSONObject) -> JSONObject:
             return copy.deepcopy(body)
@@ -220,6 +213,8 @@ class Writer:
 
         def checked(old: JSONObject) -> JSONObject:
             changed = change(old)
+            if resource.custom:
+                _check_identity(resource, changed, old)
             try:
                 admission.check_body(context, changed)
             except status.StatusError as error:
@@ -248,11 +243,16 @@ class Writer:
             old = to_version(context.resource, stored)
             new = change(old)
             admission.check_update_place(context, new, target.namespace, target.name)
+            if context.resource.custom and not metadata(new).get("resourceVersion"):
+                detail = "must be specified for an update"
+                cause = status.FieldErrors.invalid("metadata.resourceVersion", 0, detail)
+                subject = context.resource.subject(target.name)
+                raise status.invalid(subject.group, subject.resource, target.name, [cause])
             self._check_revision(context, new, held)
+            reset = managed.is_reset(metadata(new))
             new = admission.prepare_update(context, new, old)
-            managed.track_update(
-                context.resource.schema.node, old, new, context.manager(), context.stamp
-            )
+            node, manager = context.resource.schema.node, context.manager()
+            managed.track_update(node, old, new, manager, context.stamp, reset=reset)
             new = admission.finish_update(context, new, old)
             return await self._replace(context, key, new, old, held)
 
@@ -283,13 +283,13 @@ class Writer:
             cause = status.FieldErrors.required("fieldManager", "is required for apply patch")
             raise status.invalid("meta.k8s.io", "PatchOptions", "", [cause])
         body = decode_yaml(request.body) if request.body[:1] != b"{" else decode_json(request.body)
-        config = self._check_config(context, body, target)
+        config = self._check_config(context, copy.deepcopy(body), target)
         key = Key(resource.stored, target.namespace, target.name)
         async with self._store.locked(key) as held:
             if held is None:
                 written = await self._apply_new(context, key, config, target)
             else:
-                written = await self._apply_over(context, key, config, held)
+                written = await self._apply_over(context, key, config, held, note=body)
         code = 201 if written.created else 200
         return Response(code, renderer.object(written.data), renderer.form.media)
 
@@ -342,14 +342,14 @@ class Writer:
         return await self._commit(context, "ADDED", key, obj, None)
 
     async def _apply_over(
-        self, context: Context, key: Key, config: JSONObject, held: Stored
+        self, context: Context, key: Key, config: JSONObject, held: Stored, *, note: JSON
     ) -> _Written:
         stored: JSONObject = msgspec.json.decode(held.data)
         old = to_version(context.resource, stored)
         self._check_revision(context, config, held)
         new = self._merged(context, old, config)
         if context.request.manager == "kubectl" and not context.subresource:
-            managed.note_last_applied(new, config)
+            managed.note_last_applied(new, note)
         new = admission.prepare_update(context, copy.deepcopy(new), old)
         new = admission.finish_update(context, new, old)
         return await self._replace(context, key, new, old, held)
@@ -490,6 +490,18 @@ class Writer:
 def shown_version(resource: Resource) -> str:
     """`group/version` as Go prints a GroupVersion: the core group is empty."""
     return f"{resource.group}/{resource.version}"
+
+
+def _check_identity(resource: Resource, new: JSONObject, old: JSONObject) -> None:
+    """Refuse a patch that makes a custom object one of another kind."""
+    causes = [
+        status.FieldErrors.invalid(name, new.get(name), f"must be {old[name]}")
+        for name in ("apiVersion", "kind")
+        if new.get(name) != old[name]
+    ]
+    if causes:
+        name = str(metadata(old).get("name"))
+        raise status.invalid(resource.group, str(new.get("kind") or ""), name, causes)
 
 
 def _encoder(obj: JSONObject) -> Callable[[int], bytes]:
