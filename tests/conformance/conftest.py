@@ -14,8 +14,9 @@ if str(ROOT) not in sys.path:  # the suite's modules import each other as tests.
     sys.path.insert(0, str(ROOT))
 
 from tests.conformance.differences import ACCEPTED  # noqa: E402
-from tests.conformance.prepare import install_definitions  # noqa: E402
+from tests.conformance.prepare import install_definitions, own_definitions  # noqa: E402
 from tests.conformance.real import Server, real_server  # noqa: E402
+from tests.conformance.samples import GADGETS, TRINKETS  # noqa: E402
 from tests.conformance.script import Pair  # noqa: E402
 from tests.conformance.targets import SUBJECT, client_of, subject_server  # noqa: E402
 
@@ -27,7 +28,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
         ours = stack.enter_context(subject_server(tmp_path_factory.mktemp("ours")))
         real = stack.enter_context(real_server(tmp_path_factory.mktemp("real")))
         for server in (real, ours):
-            install_definitions(server)
+            install_definitions(server, [GADGETS, TRINKETS, *own_definitions()])
         yield real, ours
 
 

@@ -55,7 +55,62 @@ class Accepted:
         )
 
 
-ACCEPTED: list[Accepted] = []
+ACCEPTED: list[Accepted] = [
+    # -- answers to a client's mistakes ---------------------------------------------------------
+    Accepted(
+        "A client's mistake is a 400 that says so; the real server answers 500.",
+        scenario="put_must_name|strategic_patch_merges",
+        step="resourceVersion|nokey",
+        path=r"\.status|\.code|\.reason|\.message",
+        real="500|absent|strconv|merge key",
+    ),
+    Accepted(
+        "The words of Go's JSON decoder and of its internal types are not imitated.",
+        path=r"\.message",
+        real=r"json: cannot unmarshal|unknown conversion|in scheme|Invalid JSON Patch"
+        r"|cannot convert int64|cannot restore map|StorageError|got &\{|error decoding YAML"
+        r"|invalid object type: /, Kind=$|unexpected end of JSON|415: Unsupp|pod updates may not",
+    ),
+    Accepted(
+        "The real server checks metadata twice and lists each cause twice.",
+        path=r"\.details\.causes$",
+        real=r"(field is immutable|name part must consist).*\1",
+    ),
+    Accepted(
+        "JSON patches are RFC 6902's: the real server's library also takes a path without a "
+        "slash and indexes that count from the end.",
+        scenario="json_patch",
+        step=r'"path": "(data/b|/spec/plain/-1|/spec)"',
+    ),
+    Accepted(
+        "An unknown $patch directive and a null strategic patch are refused, not ignored.",
+        scenario="strategic_patch_directives",
+        step="explode|b'null'",
+    ),
+    Accepted(
+        "Methods that HTTP does not know end in the parser: 400 in plain text.",
+        scenario="methods_that",
+        step="^FOO",
+    ),
+    Accepted(
+        "A method on the wrong level of a custom resource (PUT on a collection, POST on an "
+        "object) is a 405, as for built-in kinds.",
+        scenario="methods_that",
+        real="name must be provided|already exists|BadRequest|AlreadyExists|400|409|absent"
+        "|gadgets|one|example",
+    ),
+    # -- what only a cluster has ----------------------------------------------------------------
+    Accepted(
+        "There is no Service network, so no cluster IP is given out.",
+        path=r"\.(clusterIPs?|ipFamilies|ipFamilyPolicy)",
+    ),
+    Accepted(
+        "Kinds without a generation do not keep one that a client made up.",
+        scenario="server_owned_metadata",
+        path=r"metadata\.generation",
+        real="7",
+    ),
+]
 
 
 def unaccepted(differences: Iterable[Difference]) -> list[Difference]:

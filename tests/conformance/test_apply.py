@@ -144,7 +144,9 @@ async def test_owner_references_and_finalizers_merge(api: Api) -> None:
 
     def owned(*uids: str, finalizers: tuple[str, ...] = ()) -> Body:
         owners = [
-            {"apiVersion": "v1", "kind": "ConfigMap", "name": f"n{uid}", "uid": uid} for uid in uids
+            # Of a kind that neither server serves: no collector can miss them.
+            {"apiVersion": "elsewhere.example.com/v1", "kind": "Owner", "name": uid, "uid": uid}
+            for uid in uids
         ]
         return config_map("one", {}, ownerReferences=owners, finalizers=list(finalizers))
 

@@ -1,0 +1,266 @@
+"""The embedded API server beside a real kube-apiserver with etcd, both with durable writes.
+
+    python benchmarks/apiserver.py [--json FILE] [--data DIR] [--many 10000]
+
+Both are loaded with Hypervisors of realistic size and asked the same things, one server at a time.
+The first run builds the real ones (about 8 minutes). --data chooses the disk; the default is the
+system's temporary directory. "client" is the share of one CPU that this client itself used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import uvloop
+from benchmarks.rawhttp import RawClient
+from benchmarks.runtime_sample import describe, table, write_json
+from tests.conformance.prepare import install_definitions, own_definitions
+from tests.conformance.real import TOKEN, Server, real_server
+from tests.conformance.targets import embedded_server
+from tests.unit.api.conftest import hypervisor_json
+
+HYPERVISORS = "/apis/kvm.cloud.sap/v1/hypervisors"
+MERGE = "application/merge-patch+json"
+FEW = 1_000
+SEQUENTIAL = 300  # writes, one after the other
+CONCURRENT = 1_600  # writes, by WRITERS at once
+WRITERS = 16
+STARTS = 3
+MARK = re.compile(rb'"serviceId":"mark-(\d+)"')
+WAIT_SECONDS = 60
+
+
+@dataclass(slots=True)
+class Results:
+    """What was measured of one server: name of the measurement to value."""
+
+    values: dict[str, float] = field(default_factory=dict)
+    client: dict[str, float] = field(default_factory=dict)
+
+    async def rate(self, name: str, count: int, work: Coroutine[None, None, None]) -> None:
+        """Record how many of the `count` things that `work` does are done in a second."""
+        wall, used = time.perf_counter(), time.process_time()
+        await work
+        self.values[name] = count / (time.perf_counter() - wall)
+        self.client[name] = (time.process_time() - used) / (time.perf_counter() - wall)
+
+    def add(self, name: str, value: float) -> None:
+        self.values[name] = value
+
+
+@asynccontextmanager
+async def clients(server: Server, count: int) -> AsyncIterator[list[RawClient]]:
+    context = server.ssl_context()
+    async with AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(RawClient(server.url, TOKEN, context))
+            for _ in range(count)
+        ]
+
+
+def named(number: int) -> tuple[str, bytes]:
+    """Return the name and the body of Hypervisor `number`, as a client would create it."""
+    body = json.loads(hypervisor_json(number))
+    name = f"node-{number:05d}"
+    body["metadata"] = {"name": name, "labels": body["metadata"].get("labels", {})}
+    return name, json.dumps(body).encode()
+
+
+def status_patch(number: int, mark: int) -> bytes:
+    """A merge patch of the size that an agent's status update has, with a mark to watch for."""
+    status = json.loads(hypervisor_json(number))["status"]
+    return json.dumps({"status": {**status, "serviceId": f"mark-{mark}"}}).encode()
+
+
+async def create(pool: list[RawClient], bodies: list[bytes]) -> None:
+    waiting = iter(bodies)
+
+    async def one(client: RawClient) -> None:
+        for body in waiting:
+            answer = await client.send("POST", HYPERVISORS, body)
+            assert answer.status == 201, answer.body[:500]
+
+    await asyncio.gather(*(one(client) for client in pool))
+
+
+async def patch(pool: list[RawClient], patches: list[tuple[str, bytes]]) -> None:
+    waiting = iter(patches)
+
+    async def one(client: RawClient) -> None:
+        for name, body in waiting:
+            answer = await client.send("PATCH", f"{HYPERVISORS}/{name}/status", body, MERGE)
+            assert answer.status == 200, answer.body[:500]
+
+    await asyncio.gather(*(one(client) for client in pool))
+
+
+async def list_ms(client: RawClient, rounds: int, query: str = "") -> float:
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        answer = await client.send("GET", HYPERVISORS + query)
+        times.append((time.perf_counter() - began) * 1000)
+        assert answer.status == 200, answer.body[:500]
+    return statistics.median(times)
+
+
+async def list_in_pages_ms(client: RawClient) -> float:
+    began, token = time.perf_counter(), ""
+    while True:
+        query = f"?limit=500&continue={token}" if token else "?limit=500"
+        answer = await client.send("GET", HYPERVISORS + query)
+        found = re.search(rb'"continue":"([^"]+)"', answer.body)
+        if found is None:
+            return (time.perf_counter() - began) * 1000
+        token = found[1].decode()
+
+
+async def latency(server: Server, results: Results, watchers: int, writes: int) -> None:
+    """Measure from the start of a write to its event in each watcher."""
+    name, _ = named(0)
+    sent: dict[int, float] = {}
+    seen: list[float] = []
+    arrived = asyncio.Event()
+
+    async def follow(client: RawClient, version: str) -> None:
+        path = f"{HYPERVISORS}?watch=1&resourceVersion={version}"
+        async for line in client.watch(path):
+            now = time.perf_counter()
+            found = MARK.search(line)
+            if found is not None and int(found[1]) in sent:
+                seen.append(now - sent[int(found[1])])
+            if len(seen) >= watchers * len(sent):
+                arrived.set()
+
+    async with clients(server, watchers + 1) as pool:
+        listed = await pool[0].send("GET", f"{HYPERVISORS}?limit=1")
+        version = str(json.loads(listed.body)["metadata"]["resourceVersion"])
+        tasks = [asyncio.create_task(follow(client, version)) for client in pool[1:]]
+        await asyncio.sleep(1)  # every watch stands
+        for mark in range(writes):
+            body = status_patch(0, mark)
+            arrived.clear()
+            sent[mark] = time.perf_counter()
+            await pool[0].send("PATCH", f"{HYPERVISORS}/{name}/status", body, MERGE)
+            async with asyncio.timeout(WAIT_SECONDS):
+                await arrived.wait()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    ordered = sorted(seen)
+    label = f"event latency, {watchers} watcher{'s' if watchers > 1 else ''}"
+    results.add(f"{label}, p50 [ms]", ordered[len(ordered) // 2] * 1000)
+    results.add(f"{label}, p99 [ms]", ordered[int(len(ordered) * 0.99)] * 1000)
+
+
+def resident_mib(server: Server) -> float:
+    lines = [
+        line
+        for pid in server.pids
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if line.startswith("VmRSS:")
+    ]
+    return sum(int(line.split()[1]) for line in lines) / 1024
+
+
+async def measure(server: Server, results: Results, many: int) -> None:
+    async with clients(server, WRITERS) as pool:
+        few = [named(number) for number in range(FEW)]
+        first = [body for _, body in few[:SEQUENTIAL]]
+        await results.rate("creates/s, one writer", SEQUENTIAL, create(pool[:1], first))
+        rest = [body for _, body in few[SEQUENTIAL:]]
+        await results.rate(f"creates/s, {WRITERS} writers", len(rest), create(pool, rest))
+        await list_ms(pool[0], 1)
+        results.add(f"resident with {FEW:,} Hypervisors [MiB]", resident_mib(server))
+        patches = [(few[i % FEW][0], status_patch(i % FEW, i)) for i in range(CONCURRENT)]
+        one = patches[:SEQUENTIAL]
+        await results.rate("status writes/s, one writer", SEQUENTIAL, patch(pool[:1], one))
+        await results.rate(f"status writes/s, {WRITERS} writers", CONCURRENT, patch(pool, patches))
+        results.add(f"list of {FEW:,} [ms]", await list_ms(pool[0], 11))
+        await latency(server, results, 1, 300)
+        await latency(server, results, 100, 100)
+        await create(pool, [named(number)[1] for number in range(FEW, many)])
+        results.add(f"list of {many:,} [ms]", await list_ms(pool[0], 5))
+        results.add(f"list of {many:,} in pages of 500 [ms]", await list_in_pages_ms(pool[0]))
+        results.add(f"resident with {many:,} Hypervisors [MiB]", resident_mib(server))
+
+
+Start = Callable[[Path], AbstractContextManager[Server]]
+
+
+def run(start: Start, parent: Path, many: int) -> Results:
+    results, ready = Results(), []
+    for number in range(STARTS):
+        with tempfile.TemporaryDirectory(dir=parent) as directory, start(Path(directory)) as server:
+            ready.append(server.ready_seconds)
+            if number == STARTS - 1:
+                results.add("ready, empty [s]", statistics.median(ready))
+                install_definitions(server, own_definitions())
+                uvloop.run(measure(server, results, many))
+    return results
+
+
+def durable_writes_per_second(parent: Path) -> float:
+    """How often the disk under `parent` can make a small write durable."""
+    count = 200
+    with tempfile.NamedTemporaryFile(dir=parent) as file:
+        began = time.perf_counter()
+        for _ in range(count):
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fdatasync(file.fileno())
+        return count / (time.perf_counter() - began)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--many", type=int, default=10_000)
+    options = parser.parse_args()
+
+    def real(directory: Path) -> AbstractContextManager[Server]:
+        return real_server(directory, fsync=True)
+
+    ours = run(embedded_server, options.data, options.many)
+    theirs = run(real, options.data, options.many)
+    disk = durable_writes_per_second(options.data)
+    rows = [
+        [
+            name,
+            f"{value:,.2f}",
+            f"{theirs.values[name]:,.2f}",
+            f"{value / theirs.values[name]:.2f}",
+            f"{ours.client[name]:.0%}" if name in ours.client else "",
+        ]
+        for name, value in ours.values.items()
+    ]
+    print(table(["measurement", "embedded", "real", "embedded/real", "client"], rows))
+    print(f"\nthe disk makes {disk:,.0f} small writes durable per second")
+    document = describe() | {
+        "durableWritesPerSecond": disk,
+        "bytesPerHypervisor": len(named(0)[1]),
+        "embedded": ours.values,
+        "real": theirs.values,
+        "ratio": {name: value / theirs.values[name] for name, value in ours.values.items()},
+        "clientShareOfOneCpu": {"embedded": ours.client, "real": theirs.client},
+    }
+    write_json(options.json, document)
+
+
+if __name__ == "__main__":
+    main()
