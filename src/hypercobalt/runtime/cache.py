@@ -1,7 +1,7 @@
 """The objects that an informer holds, by key and by index.
 
 Objects are frozen, so they are handed out as they are. `metadata.managedFields`, which no
-controller asks for, is let go on the way in.
+controller asks for, is let go on the way in, and texts that many objects have are kept once.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-import msgspec
+from msgspec.structs import force_setattr
 
 from hypercobalt.api.meta import Object
 from hypercobalt.runtime.client.watch import key_of
+from hypercobalt.runtime.sharing import Sharer
 
 T = TypeVar("T", bound=Object)
 IndexFunction = Callable[[T], Iterable[str]]
@@ -27,6 +28,7 @@ class Cache(Generic[T]):
 
     def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
         self._objects: dict[str, T] = {}
+        self._sharer = Sharer()
         self._functions = dict(indexes or {})
         self._indexes: dict[str, dict[str, dict[str, None]]] = {n: {} for n in self._functions}
 
@@ -59,10 +61,11 @@ class Cache(Generic[T]):
 
     def put(self, obj: T) -> T | None:
         """Take an object in; gives the one it replaces."""
+        self._slim(obj)
         key = key_of(obj)
         old = self._objects.get(key)
         self._unindex(key, old)
-        self._objects[key] = slim(obj)
+        self._objects[key] = obj
         for name, function in self._functions.items():
             for value in function(obj):
                 self._indexes[name].setdefault(value, {})[key] = None
@@ -85,12 +88,11 @@ class Cache(Generic[T]):
                 if not keys:
                     index.pop(value, None)
 
+    def _slim(self, obj: T) -> None:
+        """Take the managed fields off, and share texts: in place, as nobody else has it yet.
 
-def slim(obj: T) -> T:
-    """Take the managed fields off an object that nobody else has seen yet.
-
-    In place, against the rule that objects are frozen: a copy would cost more than decoding did.
-    """
-    if obj.metadata.managedFields:
-        msgspec.structs.force_setattr(obj.metadata, "managedFields", ())
-    return obj
+        Against the rule that objects are frozen: a copy would cost more than decoding did.
+        """
+        if obj.metadata.managedFields:
+            force_setattr(obj.metadata, "managedFields", ())
+        self._sharer.share(obj)

@@ -117,6 +117,13 @@ class Informer(Generic[T]):
         result = await self._kube.list(
             of.type, of.namespace, labels=of.labels, fields=of.fields, limit=self._page
         )
+        self.load(result)
+
+    def load(self, result: ListResult[T]) -> None:
+        """Make the cache equal to a list, telling the handlers the difference; then it is synced.
+
+        `run` does this with what the server says; tests and benchmarks may do it themselves.
+        """
         for key, problem in result.unreadable.items():
             self._skip(key, problem)
         self._replace(result)

@@ -6,6 +6,9 @@ find and leave out the ones that do not fit.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
 
@@ -65,11 +68,27 @@ def read_page(data: bytes, type_: type[T]) -> Page[T]:
     """
     typed = cast("type[_Items[T]]", _Items[type_])  # type: ignore[valid-type]
     try:
-        page = decoder(typed).decode(data)
+        with _collector_paused():
+            page = decoder(typed).decode(data)
     except msgspec.DecodeError:
         return _read_one_by_one(data, type_)
     meta = page.metadata
     return Page(page.items or [], meta.resourceVersion, meta.continue_, {})
+
+
+@contextmanager
+def _collector_paused() -> Generator[None]:
+    """Keep the garbage collector from going through a page while it is being built.
+
+    Nothing in it is garbage, and without the pause a third of the time goes into finding that out.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _read_one_by_one(data: bytes, type_: type[T]) -> Page[T]:
