@@ -15,7 +15,7 @@ if str(ROOT) not in sys.path:  # the suite's modules import each other as tests.
 
 from tests.conformance.differences import ACCEPTED  # noqa: E402
 from tests.conformance.prepare import install_definitions, own_definitions  # noqa: E402
-from tests.conformance.real import Server, real_server  # noqa: E402
+from tests.conformance.real import Server, StartError, real_server  # noqa: E402
 from tests.conformance.samples import GADGETS, TRINKETS  # noqa: E402
 from tests.conformance.script import Pair  # noqa: E402
 from tests.conformance.targets import SUBJECT, client_of, subject_server  # noqa: E402
@@ -25,8 +25,11 @@ from tests.conformance.targets import SUBJECT, client_of, subject_server  # noqa
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
     """Start the real server and the one under test, once; with the suite's CRDs installed."""
     with ExitStack() as stack:
-        ours = stack.enter_context(subject_server(tmp_path_factory.mktemp("ours")))
-        real = stack.enter_context(real_server(tmp_path_factory.mktemp("real")))
+        try:
+            ours = stack.enter_context(subject_server(tmp_path_factory.mktemp("ours")))
+            real = stack.enter_context(real_server(tmp_path_factory.mktemp("real")))
+        except StartError as error:
+            pytest.exit(str(error), returncode=3)  # no scenario can run
         for server in (real, ours):
             install_definitions(server, [GADGETS, TRINKETS, *own_definitions()])
         yield real, ours

@@ -69,7 +69,8 @@ ACCEPTED: list[Accepted] = [
         path=r"\.message",
         real=r"json: cannot unmarshal|unknown conversion|in scheme|Invalid JSON Patch"
         r"|cannot convert int64|cannot restore map|StorageError|got &\{|error decoding YAML"
-        r"|invalid object type: /, Kind=$|unexpected end of JSON|415: Unsupp|pod updates may not",
+        r"|invalid object type: /, Kind=$|unexpected end of JSON|415: Unsupp|pod updates may not"
+        r"|\\\\x01",
     ),
     Accepted(
         "The real server checks metadata twice and lists each cause twice.",
@@ -98,6 +99,18 @@ ACCEPTED: list[Accepted] = [
         scenario="methods_that",
         real="name must be provided|already exists|BadRequest|AlreadyExists|400|409|absent"
         "|gadgets|one|example",
+    ),
+    Accepted(
+        "A 415 has no details.",
+        scenario="wrong_shape_or_type",
+        path=r"\.details$",
+        real=r"^\{\}$",
+    ),
+    Accepted(
+        "A role without rules has no rules field; the real server writes null.",
+        scenario="created_by_put|creates_what_may|access_rules",
+        path=r"\.rules$|managedFields",
+        real="None|f:rules",
     ),
     # -- what only a cluster has ----------------------------------------------------------------
     Accepted(

@@ -19,6 +19,8 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
+
 from hypercobalt.apiserver import builtin, definitions, managed, names, status
 from hypercobalt.apiserver.managed import Manager
 from hypercobalt.apiserver.request import Request, duplicate_fields
@@ -88,10 +90,6 @@ def check_body(context: Context, value: JSON, raw: bytes = b"") -> JSONObject:
     _check_types(context, value)
     unknown = [f'unknown field "{path}"' for path in prune(resource.schema.node, value)]
     mode = context.request.text("fieldValidation") or "Warn"
-    if mode not in ("Ignore", "Warn", "Strict"):
-        listed = ["Ignore", "Strict", "Warn"]
-        cause = status.FieldErrors.not_supported("fieldValidation", mode, listed)
-        raise status.invalid("meta.k8s.io", "CreateOptions", "", [cause])
     if mode != "Ignore" and raw:
         unknown += [f'duplicate field "{name}"' for name in duplicate_fields(raw)]
     if unknown and mode == "Strict":
@@ -104,6 +102,10 @@ def check_body(context: Context, value: JSON, raw: bytes = b"") -> JSONObject:
 
 def _check_kind(resource: Resource, value: JSONObject) -> None:
     kind, version = value.get("kind"), value.get("apiVersion")
+    for name, sent in (("kind", kind), ("apiVersion", version)):
+        if sent is not None and not isinstance(sent, str):
+            text = f"cannot unmarshal into Go struct field .{name} of type string"
+            raise status.bad_request(f"couldn't get version/kind; json parse error: json: {text}")
     if resource.custom and (not kind or not version):
         missing = "kind" if not kind else "apiVersion"
         text = f"Object '{missing.capitalize() if missing == 'kind' else missing}' is missing"
@@ -189,8 +191,6 @@ def prepare_create(
         meta["generation"] = 1
     if resource.status and resource.custom:
         obj.pop("status", None)
-    elif context.kind in builtin.INITIAL_STATUS and not resource.custom:
-        obj["status"] = copy.deepcopy(builtin.INITIAL_STATUS[context.kind])
     _default(context, obj)
     return obj
 
@@ -201,6 +201,8 @@ def finish_create(context: Context, obj: JSONObject) -> JSONObject:
     Raises:
         StatusError: 422 with every cause.
     """
+    if not context.resource.custom:
+        builtin.begin(context.kind, obj)
     _refuse(context, obj, _errors(context, obj, None))
     return _ordered(obj)
 
@@ -308,6 +310,10 @@ def mark_deleted(context: Context, obj: JSONObject, grace_seconds: int) -> JSONO
         meta["generation"] = _generation(meta) + 1
     if context.kind == "Namespace" and not context.resource.custom:
         marked["status"] = {"phase": "Terminating"}
+    if context.resource.qualified == CRD_RESOURCE:
+        meta["generation"] = metadata(obj).get("generation")
+        del meta["deletionGracePeriodSeconds"]
+        definitions.mark_terminating(marked, context.stamp)
     return marked
 
 
@@ -349,6 +355,7 @@ def _default(context: Context, obj: JSONObject) -> None:
         drop_nulls(root, obj)
     apply_defaults(root, obj)
     _clean_metadata(metadata(obj))
+    _advise(context, metadata(obj))
     if not context.resource.custom:
         drop_empty(context.resource.schema.node, obj)
         change = builtin.DEFAULTS.get(context.kind)
@@ -356,8 +363,6 @@ def _default(context: Context, obj: JSONObject) -> None:
             change(obj)
         if context.resource.qualified == CRD_RESOURCE:
             definitions.default_definition(obj)
-        if context.resource.group == "events.k8s.io":
-            obj.setdefault("eventTime", None)
 
 
 def _clean_metadata(meta: JSONObject) -> None:
@@ -365,6 +370,29 @@ def _clean_metadata(meta: JSONObject) -> None:
     for name in ("labels", "annotations", "finalizers", "ownerReferences"):
         if name in meta and not meta[name]:
             del meta[name]
+
+
+def _advise(context: Context, meta: JSONObject) -> None:
+    """Warn of what is taken all the same."""
+    owners = meta.get("ownerReferences")
+    if isinstance(owners, list):
+        unique = {msgspec.json.encode(owner, order="sorted"): owner for owner in owners}
+        if len(unique) < len(owners):
+            uids = [o.get("uid") for o in owners if isinstance(o, dict)]
+            twice = dict.fromkeys(str(uid) for uid in uids if uids.count(uid) > 1)
+            context.request.warnings.append(
+                ".metadata.ownerReferences contains duplicate entries; API server dedups owner "
+                "references in 1.20+, and may reject such requests as early as 1.24; please fix "
+                f"your requests; duplicate UID(s) observed: {', '.join(twice)}"
+            )
+            meta["ownerReferences"] = list(unique.values())
+    finalizers = meta.get("finalizers")
+    for name in finalizers if isinstance(finalizers, list) and context.resource.custom else []:
+        odd = "/" not in str(name) and name not in names.STANDARD_FINALIZERS
+        if odd and not names.label_key_errors(str(name)):
+            text = "prefer a domain-qualified finalizer name to avoid accidental conflicts with"
+            warning = f"metadata.finalizers: {status.quote(name)}: {text} other finalizer writers"
+            context.request.warnings.append(warning)
 
 
 def _errors(context: Context, obj: JSONObject, old: JSONObject | None) -> list[Cause]:
@@ -450,15 +478,18 @@ def _timeless(entries: JSON) -> JSON:
 _VERSION = re.compile(r"[1-9][0-9]{0,18}")  # what fits 64 bits
 
 
-def parse_revision(text: str, what: str = "resource version") -> int:
+def parse_revision(text: str, *, list_of: bool = False) -> int:
     """A resourceVersion as a number; 0 when empty.
 
     Raises:
-        StatusError: 400 when it is not one.
+        StatusError: it is not one. Only a list says 400; the others pass the error on as it is.
     """
     if text in ("", "0"):
         return 0
     if not _VERSION.fullmatch(text):
-        text = f'strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise status.bad_request(f"invalid {what}: {text}")
+        detail = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        cause = str(status.FieldErrors.invalid("resourceVersion", text, detail))
+        if list_of:
+            raise status.bad_request(f"invalid resource version: {cause}")
+        raise StatusError(500, "", cause)
     return int(text)

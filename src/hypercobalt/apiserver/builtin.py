@@ -27,6 +27,10 @@ WITH_GENERATION = frozenset(
 )
 # A new object's status, whatever the client sends; kinds not named keep what they were sent.
 INITIAL_STATUS: dict[str, JSONObject] = {
+    "CustomResourceDefinition": {
+        "acceptedNames": {"kind": "", "plural": ""},
+        "conditions": None,
+    },
     "Namespace": {"phase": "Active"},
     "Pod": {"phase": "Pending", "qosClass": "BestEffort"},
     "Deployment": {},
@@ -44,14 +48,21 @@ INITIAL_STATUS: dict[str, JSONObject] = {
         "expectedPods": 0,
     },
 }
+# A PUT of one of these creates it when there is none.
+CREATED_BY_PUT = frozenset(
+    {"Event", "Lease", "Service", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+)
+# An update of one of these must say which version it was made from.
+VERSIONED = frozenset({"Lease", "CustomResourceDefinition"})
 # Deleting one of these answers with the object instead of a Status.
 RETURNS_DELETED = frozenset({"Pod", "Service", "ServiceAccount"})
 
+SYSTEM_NAMESPACES = ("default", "kube-public", "kube-system")  # never deleted
 PORTS = range(1, 65536)
 
 NAME_RULES: dict[str, names.NameRule] = {
-    "Namespace": names.label_errors,
-    "Service": names.dns_1035_errors,
+    "Namespace": names.dotless_label_errors,
+    "Service": names.dotless_label_errors,
     **dict.fromkeys(
         ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"), names.path_segment_errors
     ),
@@ -143,15 +154,6 @@ def _pod(obj: JSONObject) -> None:
     _pod_spec(_map(obj, "spec"))
     spec = _map(obj, "spec")
     _set(spec, enableServiceLinks=True)
-    containers = _maps(spec, "containers")
-    amounts = [_map(c, "resources", k) for c in containers for k in ("limits", "requests")]
-    if any(amounts):
-        guaranteed = all(
-            _map(c, "resources", "limits") == _map(c, "resources", "requests")
-            and {"cpu", "memory"} <= _map(c, "resources", "limits").keys()
-            for c in containers
-        )
-        _map(obj, "status")["qosClass"] = "Guaranteed" if guaranteed else "Burstable"
 
 
 def _template(obj: JSONObject) -> None:
@@ -213,9 +215,6 @@ def _namespace(obj: JSONObject) -> None:
     labels = dict(_map(meta, "labels"))
     labels["kubernetes.io/metadata.name"] = meta.get("name")
     meta["labels"] = labels
-    if not meta.get("deletionTimestamp"):
-        _set(_map(obj, "spec"), finalizers=["kubernetes"])
-    _set(_map(obj, "status"), phase="Active")
 
 
 def _node(obj: JSONObject) -> None:
@@ -243,6 +242,28 @@ DEFAULTS: dict[str, Change] = {
     "RoleBinding": _rbac_binding,
     "ClusterRoleBinding": _rbac_binding,
 }
+
+
+def begin(kind: str, obj: JSONObject) -> None:
+    """Set what every new object begins with and no client owns."""
+    if kind in INITIAL_STATUS:
+        obj["status"] = copy.deepcopy(INITIAL_STATUS[kind])
+    if kind == "Namespace":
+        obj["spec"] = {**_map(obj, "spec"), "finalizers": ["kubernetes"]}
+    if kind == "Pod":
+        _map(obj, "status")["qosClass"] = _qos_class(_map(obj, "spec"))
+
+
+def _qos_class(spec: JSONObject) -> str:
+    """Source: kubernetes pkg/apis/core/v1/helper/qos."""
+    containers = [_map(container, "resources") for container in _maps(spec, "containers")]
+    if not any(_map(c, kind) for c in containers for kind in ("limits", "requests")):
+        return "BestEffort"
+    guaranteed = all(
+        _map(c, "limits") == _map(c, "requests") and {"cpu", "memory"} <= _map(c, "limits").keys()
+        for c in containers
+    )
+    return "Guaranteed" if guaranteed else "Burstable"
 
 
 # -- checks ------------------------------------------------------------------------------------
@@ -374,7 +395,8 @@ def _check_service(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
 def _check_event(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
     causes: list[Cause] = []
     namespace = _map(obj, "metadata").get("namespace", "")
-    target = str(_map(obj, "involvedObject").get("namespace") or "")
+    about = _map(obj, "involvedObject") or _map(obj, "regarding")
+    target = str(about.get("namespace") or "")
     if target != namespace and (target or namespace != "default"):
         text = "does not match event.namespace"
         causes.append(FieldErrors.invalid("involvedObject.namespace", target, text))
@@ -488,7 +510,6 @@ def event_from_core(obj: JSONObject) -> JSONObject:
     """A stored Event as events.k8s.io/v1 shows it."""
     back = {core: name for name, core in _EVENT_FIELDS.items()}
     shown = {back.get(name, name): value for name, value in obj.items()}
-    shown.setdefault("eventTime", None)
     return {**shown, "apiVersion": "events.k8s.io/v1"}
 
 

@@ -27,6 +27,8 @@ MAX_EXPRESSION = 8 * 1024  # characters; the real server bounds the cost instead
 _LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _TOKENS = re.compile(rf"({_LITERAL})|(?<![\w.])(oldSelf|self)((?:\.\w+(?!\w*\s*\())*)")
 
+_MISSING_KEY = re.compile(r'^NOT_FOUND: Key not found in map : "(.*)"$')
+
 _RESERVED = frozenset(
     [
         "true",
@@ -79,7 +81,9 @@ class CompiledRule:
         result = expression.eval(data=data)
         if result.type() == cel.Type.BOOL:
             return None if result.value() else self._text(data)
-        return self._text(data)
+        why = _MISSING_KEY.sub(r"no such key: \1", str(result.value()))
+        rule = self.source.message or self.source.rule.strip()
+        return f'"{node.type}": {why} evaluating rule: {rule}'
 
     def _text(self, data: dict[str, JSON]) -> str:
         if self._message is not None:

@@ -246,6 +246,7 @@ class Collector:
             if self._store.count(key.name):
                 return
         await self._release(resource, key, CRD_CLEANUP)
+        await self._writer.settle()  # its names are free
 
     async def _expire_events(self) -> None:
         resource = self._registry.by_stored("events")

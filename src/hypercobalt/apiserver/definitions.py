@@ -16,7 +16,7 @@ from hypercobalt.apiserver import names
 from hypercobalt.apiserver.cel import RuleError, compile_rule, undeclared_fields
 from hypercobalt.apiserver.jsonpath import compile_path
 from hypercobalt.apiserver.schema import Node, compile_schema
-from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject
+from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
 from hypercobalt.apiserver.validation import validate
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -258,47 +258,70 @@ def _check_unchanged(spec: JSONObject, old: JSONObject) -> Iterator[Cause]:
 # -- status ------------------------------------------------------------------------------------
 
 
-def establish(obj: JSONObject, taken: dict[str, str], now: str) -> None:
-    """Set the status of a valid definition: accepted names and their conditions.
+def note_stored(obj: JSONObject) -> None:
+    """Add the version that objects are stored in to status.storedVersions."""
+    status = _map(obj, "status")
+    obj["status"] = status
+    known = status.get("storedVersions")
+    stored = [v.get("name") for v in _maps(_map(obj, "spec"), "versions") if v.get("storage")]
+    status["storedVersions"] = [
+        *dict.fromkeys([*(known if isinstance(known, list) else []), *stored])
+    ]
+
+
+def establish(obj: JSONObject, others: list[JSONObject], now: str) -> JSONObject:
+    """Accept the names of a definition that none of its group holds; with all, it is served.
 
     Args:
         obj: the definition; changed in place.
-        taken: names in use in its group by other definitions, and who uses them.
+        others: the other definitions.
         now: RFC 3339 time of this request.
     """
-    spec, status = _map(obj, "spec"), dict(_map(obj, "status"))
-    obj["status"] = status
-    listed = _map(spec, "names")
-    clash = next((n for n in _all_names(listed) if n in taken), None)
-    accepted = clash is None
-    if accepted:
-        status["acceptedNames"] = dict(listed)
+    spec, status = _map(obj, "spec"), _map(obj, "status")
+    same_group = [o for o in others if _map(o, "spec").get("group") == spec.get("group")]
+    held = [_map(o, "status", "acceptedNames") for o in same_group]
+    wanted, accepted = _map(spec, "names"), dict(_map(status, "acceptedNames"))
+    reason, text = "NoConflicts", "no conflicts found"
+    for fields in (("plural", "singular", "shortNames"), ("kind", "listKind")):
+        taken = {name for names in held for field in fields for name in _listed(names, field)}
+        for field in fields:
+            known = _listed(accepted, field)
+            clash = [n for n in _listed(wanted, field) if n in taken and n not in known]
+            if clash:
+                reason = f"{field[0].upper()}{field[1:]}Conflict"
+                text = f"{quote(clash[-1])} is already in use"
+            elif field in wanted:
+                accepted[field] = wanted[field]
+            else:
+                accepted.pop(field, None)
+    if "categories" in wanted:
+        accepted["categories"] = wanted["categories"]
     else:
-        status.setdefault("acceptedNames", {"plural": "", "kind": ""})
-    stored = [str(v.get("name")) for v in _maps(spec, "versions") if v.get("storage") is True]
-    known = status.get("storedVersions")
-    listed_versions = [str(v) for v in known] if isinstance(known, list) else []
-    status["storedVersions"] = list(dict.fromkeys([*listed_versions, *stored]))
-    if accepted:
-        text = "no conflicts found"
-        _condition(status, now, "NamesAccepted", "True", reason="NoConflicts", message=text)
+        accepted.pop("categories", None)
+    status["acceptedNames"] = accepted
+    if reason == "NoConflicts":
+        _condition(status, now, "NamesAccepted", "True", reason=reason, message=text)
         text = "the initial names have been accepted"
         reason = "InitialNamesAccepted"
         _condition(status, now, "Established", "True", reason=reason, message=text)
-    else:
-        text = f'"{clash}" is already in use'
-        _condition(status, now, "NamesAccepted", "False", reason="NamesConflict", message=text)
-        if not _has(status, "Established", "True"):
-            text = "not all names are accepted"
-            _condition(status, now, "Established", "False", reason="NotAccepted", message=text)
+        return obj
+    _condition(status, now, "NamesAccepted", "False", reason=reason, message=text)
+    if not _has(status, "Established", "True"):
+        text = "not all names are accepted"
+        _condition(status, now, "Established", "False", reason="NotAccepted", message=text)
+    return obj
 
 
-def _all_names(listed: JSONObject) -> list[str]:
-    short = listed.get("shortNames")
-    return [
-        *(str(listed[f]) for f in ("plural", "singular", "kind", "listKind") if listed.get(f)),
-        *(str(name) for name in (short if isinstance(short, list) else [])),
-    ]
+def mark_terminating(obj: JSONObject, now: str) -> None:
+    """Say that the definition's objects are being deleted."""
+    text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+    reason = "InstanceDeletionPending"
+    _condition(_map(obj, "status"), now, "Terminating", "True", reason=reason, message=text)
+
+
+def _listed(names: JSONObject, field: str) -> list[str]:
+    found = names.get(field)
+    return [str(name) for name in (found if isinstance(found, list) else [found]) if name]
 
 
 def _condition(

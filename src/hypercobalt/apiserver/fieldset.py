@@ -88,17 +88,6 @@ def difference(a: Fields, b: Fields) -> Fields:
     return left
 
 
-def without_subtree(fields: Fields, path: tuple[str, ...]) -> Fields:
-    """The set without the place at `path` and everything below it."""
-    head, *rest = path
-    if head not in fields:
-        return fields
-    left = {name: below for name, below in fields.items() if name != head}
-    if rest and (below := without_subtree(fields[head], tuple(rest))):
-        left[head] = below
-    return left
-
-
 def with_named_parents(node: Node, fields: Fields) -> Fields:
     """The set, with every declared field that holds a member made a member too."""
     grown: Fields = {}

@@ -142,10 +142,18 @@ def track_update(
     now: str,
     *,
     reset: bool = False,
+    ignored: tuple[str, ...] = (),
 ) -> None:
     """Set `new`'s managedFields after `manager` wrote it over `live` (None on create).
 
-    With `reset`, the client asked to forget all owners.
+    Args:
+        node: schema of the kind.
+        live: the stored object.
+        new: what it becomes; changed in place.
+        manager: who writes.
+        now: RFC 3339 time of this request.
+        reset: the client asked to forget all owners.
+        ignored: top-level fields that this endpoint never writes; nobody comes to own them here.
     """
     meta = _meta(new)
     if live is not None and reset:
@@ -156,6 +164,8 @@ def track_update(
     owners = _claimed(live, new, manager)
     comparison = fieldset.compare(node, skeleton(node) if live is None else _json(live), new)
     changed = fieldset.union(comparison.added, comparison.modified)
+    for name in ignored:
+        changed.pop(f"f:{name}", None)
     _take(owners, _identity(manager), changed, comparison.removed)
     mine = owners.get(_identity(manager))
     before = mine.fields if mine else {}

@@ -49,7 +49,8 @@ NameRule = Callable[[str], list[str]]
 
 
 def _too_long(value: str, limit: int) -> list[str]:
-    return [f"must be no more than {limit} bytes"] if len(value.encode()) > limit else []
+    unit = "characters" if limit == MAX_SUBDOMAIN else "bytes"
+    return [f"must be no more than {limit} {unit}"] if len(value.encode()) > limit else []
 
 
 def _rule(pattern: str, limit: int, text: str) -> NameRule:
@@ -67,6 +68,10 @@ label_errors = _rule(_LABEL, 63, _LABEL_TEXT)
 dns_1035_errors = _rule(_DNS_1035, 63, _DNS_1035_TEXT)
 
 
+def dotless_label_errors(value: str) -> list[str]:
+    return ["must not contain dots"] if "." in value else label_errors(value)
+
+
 def path_segment_errors(value: str) -> list[str]:
     """Names that may hold anything but what a URL path cannot (RBAC)."""
     if value in (".", ".."):
@@ -80,7 +85,7 @@ def label_key_errors(key: str) -> list[str]:
     errors: list[str] = []
     if key.count("/") > 1:
         return [
-            f"a qualified name {_QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/' "
+            f"a valid label key {_QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/' "
             "(e.g. 'example.com/MyName')"
         ]
     if slash and not prefix:
@@ -101,26 +106,35 @@ def label_value_errors(value: str) -> list[str]:
     return _too_long(value, 63) + bad
 
 
-def check_metadata(meta: JSONObject, name_rule: NameRule) -> list[Cause]:
+STANDARD_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes")
+
+
+def check_metadata(meta: JSONObject, name_rule: NameRule, *, custom: bool = False) -> list[Cause]:
     """Every error in an object's metadata.
 
     Args:
         meta: the metadata, its types already checked.
         name_rule: the rule for names of this kind.
+        custom: whether the kind is a custom one, which may have any qualified finalizer.
     """
     causes: list[Cause] = []
     name = str(meta.get("name") or "")
     if not name:
         causes.append(FieldErrors.required("metadata.name", "name or generateName is required"))
     causes += [FieldErrors.invalid("metadata.name", name, text) for text in name_rule(name) if name]
+    if prefix := str(meta.get("generateName") or ""):
+        errors = name_rule(re.sub(".-$", "a", prefix))
+        causes += [FieldErrors.invalid("metadata.generateName", prefix, text) for text in errors]
     causes += _check_labels(meta)
     causes += _check_annotations(meta)
     causes += _check_owners(meta.get("ownerReferences"))
     finalizers = meta.get("finalizers")
     for index, finalizer in enumerate(finalizers if isinstance(finalizers, list) else []):
-        path = f"metadata.finalizers[{index}]"
         errors = label_key_errors(str(finalizer))
-        causes += [FieldErrors.invalid(path, finalizer, text) for text in errors]
+        causes += [FieldErrors.invalid("metadata.finalizers", finalizer, text) for text in errors]
+        if not custom and "/" not in str(finalizer) and finalizer not in STANDARD_FINALIZERS:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            causes.append(FieldErrors.invalid(f"metadata.finalizers[{index}]", finalizer, text))
     return causes
 
 
@@ -151,13 +165,18 @@ def _check_annotations(meta: JSONObject) -> list[Cause]:
 def _check_owners(owners: JSON) -> list[Cause]:
     causes: list[Cause] = []
     controllers: list[str] = []
-    for index, owner in enumerate(owners if isinstance(owners, list) else []):
+    path = "metadata.ownerReferences"
+    for owner in owners if isinstance(owners, list) else []:
         if not isinstance(owner, dict):
             continue
-        path = f"metadata.ownerReferences[{index}]"
-        shown = f"{path}.apiVersion"
-        if not owner.get("apiVersion"):
-            causes.append(FieldErrors.invalid(shown, "", "version must not be empty"))
+        version = str(owner.get("apiVersion") or "")
+        if not version or version.count("/") > 1:
+            text = "version must not be empty"
+            causes.append(FieldErrors.invalid(f"{path}.apiVersion", version, text))
+        if owner.get("kind") == "Event" and version in ("v1", "events.k8s.io/v1"):
+            group = version.rpartition("/")[0]
+            text = f"{group}/v1, Kind=Event is disallowed from being an owner"
+            causes.append(FieldErrors.invalid(path, owner, text))
         empty = (name for name in ("kind", "name", "uid") if not owner.get(name))
         causes += [FieldErrors.invalid(f"{path}.{n}", "", "must not be empty") for n in empty]
         if owner.get("controller") is True:
@@ -167,5 +186,5 @@ def _check_owners(owners: JSON) -> list[Cause]:
             "Only one reference can have Controller set to true. Found "
             f'"true" in references for {controllers[0]} and {controllers[1]}'
         )
-        causes.append(FieldErrors.invalid("metadata.ownerReferences", None, text))
+        causes.append(FieldErrors.invalid(path, owners, text))
     return causes

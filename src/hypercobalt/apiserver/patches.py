@@ -11,7 +11,9 @@ from collections import deque
 
 import jsonpatch
 import jsonpointer
+import msgspec
 
+from hypercobalt.apiserver.request import MAX_BODY, check_depth
 from hypercobalt.apiserver.schema import UNTYPED, Node
 from hypercobalt.apiserver.status import (
     JSON,
@@ -21,6 +23,7 @@ from hypercobalt.apiserver.status import (
 )
 
 MAX_OPERATIONS = 10_000  # as kube-apiserver
+MAX_COPIED = MAX_BODY  # bytes that the copies of one patch add, as kube-apiserver
 
 
 def json_patch(obj: JSONObject, patch: JSON) -> JSONObject:
@@ -42,8 +45,14 @@ def json_patch(obj: JSONObject, patch: JSON) -> JSONObject:
     if len(operations) != len(patch):
         raise bad_request("error decoding patch: json: each operation of a JSON patch is an object")
     changed: JSON = obj
+    copied = 0
     try:
         for operation in operations:
+            if operation.get("op") == "copy":
+                copied += _size(changed, operation.get("from"))
+                if copied > MAX_COPIED:
+                    text = f"the patch copied more than {MAX_COPIED} bytes"
+                    raise StatusError(413, "RequestEntityTooLarge", text)
             patcher = jsonpatch.JsonPatch([_lenient(changed, operation)])
             changed = patcher.apply(changed, in_place=True)
     except (
@@ -53,11 +62,19 @@ def json_patch(obj: JSONObject, patch: JSON) -> JSONObject:
     ) as error:
         reason = "the server rejected our request due to an error in our request"
         raise StatusError(422, "Invalid", reason, details={}) from error
-    except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise bad_request(f"error decoding patch: {error}") from error
     if not isinstance(changed, dict):
         raise bad_request("error applying patch: the result is not an object")
+    check_depth(changed)
     return changed
+
+
+def _size(obj: JSON, path: JSON) -> int:
+    """Bytes of what a copy would add; each may double the object, so they are counted."""
+    if not isinstance(path, str):
+        return 0  # the library refuses it
+    return len(msgspec.json.encode(jsonpointer.JsonPointer(path).resolve(obj, None)))
 
 
 def _lenient(obj: JSON, operation: JSONObject) -> JSONObject:
@@ -169,7 +186,8 @@ def _merge_list(node: Node, target: list[JSON], patch: list[JSON]) -> list[JSON]
         if not isinstance(item, dict):
             raise bad_request("invalid patch: a list with a merge key holds objects only")
         if key not in item:
-            raise bad_request(f"map: {item} does not contain declared merge key: {key}")
+            text = ",".join(sorted(item))
+            raise bad_request(f"map: [{text}] does not contain declared merge key: {key}")
         _merge_item(node, merged, key, item)
     return _ordered(merged, patch, target, key)
 

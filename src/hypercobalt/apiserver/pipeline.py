@@ -27,7 +27,7 @@ from hypercobalt.apiserver.request import (
     error_response,
     parse_path,
 )
-from hypercobalt.apiserver.resources import Registry, Resource
+from hypercobalt.apiserver.resources import CRD_RESOURCE, Registry, Resource
 from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
 from hypercobalt.apiserver.store import OutOfSpaceError, Store, StoreError
 from hypercobalt.apiserver.writing import Writer
@@ -37,6 +37,8 @@ log = structlog.get_logger(__name__)
 OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")  # need no credentials
 REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
 ANONYMOUS = "system:anonymous"
+VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+NO_SUCH_PAGE = Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
 
 
 class Api:
@@ -70,10 +72,12 @@ class Api:
                 return described
         target = parse_path(request.path)
         if target is None:
-            raise status.no_such_path()
+            return NO_SUCH_PAGE
         resource = self._registry.find(target.group, target.version, target.resource)
         if resource is None:
-            raise status.no_such_path()
+            if self._registry.is_builtin(target.group):
+                raise status.no_such_path()
+            return NO_SUCH_PAGE
         if resource.deprecation:
             request.warnings.append(resource.deprecation)
         if target.group in REVIEWS:
@@ -87,20 +91,27 @@ class Api:
             self._check_subresource(resource, target)
         if resource.namespaced != bool(target.namespace):
             across = resource.namespaced and request.method == "GET" and not target.name
+            if not across and resource.custom:
+                return NO_SUCH_PAGE
             if not across:
                 raise status.no_such_path() if target.namespace else status.method_not_allowed()
         if request.method == "GET":
             return self._read(resource, target, request)
-        return await self._write(resource, target, request)
+        answer = await self._write(resource, target, request)
+        if resource.qualified == CRD_RESOURCE:
+            await self._writer.settle()
+        return answer
 
     def _read(self, resource: Resource, target: Target, request: Request) -> Response | Stream:
-        if request.flag("watch"):
-            return self._reader.watch(resource, target, request)
         if target.name:
             return self._reader.get(resource, target, request)
+        if request.flag("watch"):
+            return self._reader.watch(resource, target, request)
         return self._reader.list_objects(resource, target, request)
 
     async def _write(self, resource: Resource, target: Target, request: Request) -> Response:
+        if request.method != "DELETE":  # whose options are in its body, too
+            request.check_options()
         match request.method, bool(target.name):
             case "POST", False:
                 return await self._writer.create(resource, target, request)
@@ -112,6 +123,9 @@ class Api:
                 return await self._writer.delete(resource, target, request)
             case "DELETE", False if "deletecollection" in resource.verbs:
                 return await self._delete_collection(resource, target, request)
+            case method, _ if resource.custom:
+                verb = VERBS.get(method, "")
+                raise status.verb_not_supported(resource.subject(), verb)
             case _:
                 raise status.method_not_allowed()
 
@@ -119,6 +133,8 @@ class Api:
         if target.subresource in resource.subresources:
             return
         if resource.custom:
+            raise status.not_found(resource.subject(target.name))
+        if target.subresource not in resource.refused:
             raise status.no_such_path()
         what = f"the subresource {resource.names.plural}/{target.subresource}"
         raise status.unsupported(what)

@@ -31,7 +31,7 @@ from hypercobalt.apiserver.request import (
 )
 from hypercobalt.apiserver.resources import Resource
 from hypercobalt.apiserver.selectors import FieldTerm, Requirement, parse_fields, parse_labels
-from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
+from hypercobalt.apiserver.status import JSON, Cause, JSONObject, StatusError
 from hypercobalt.apiserver.store import CompactedError, Key, Store, Stored
 from hypercobalt.apiserver.watching import Hub, Watcher, bookmark_line, watch_line
 
@@ -139,6 +139,7 @@ class Renderer:
         self.form = accepted(request)
         self.include = request.text("includeObject") or "Metadata"
         self.now = datetime.now(UTC)
+        self._columns = True  # a watch tells them once
 
     @property
     def plain(self) -> bool:
@@ -159,18 +160,36 @@ class Renderer:
             return data
         obj = self.decode(data)
         if self.form.shown_as == "Table":
-            meta: JSONObject = {
-                "resourceVersion": _meta(obj).get("resourceVersion"),
-            }
+            version = _meta(obj).get("resourceVersion")
+            meta: JSONObject = {"resourceVersion": version} if version else {}
             rows: list[JSON] = [self._row(data, obj)]
-            return self.encode(self.resource.printer.table(rows, meta))
+            table = self.resource.printer.table(rows, meta)
+            if not self._columns:
+                table["columnDefinitions"] = None
+            return self.encode(table)
+        if self.form.shown_as == "PartialObjectMetadataList":
+            raise self._other_shape("not a list", self.resource.names.kind)
         if self.form.shown_as:
             return self.encode(tables.partial_metadata(obj))
         return self.encode(obj)
 
+    def event(self, data: bytes) -> bytes:
+        """One object of a watch."""
+        shown = self.object(data)
+        self._columns = False
+        return shown
+
+    def _other_shape(self, what: str, kind: str) -> StatusError:
+        group = self.resource.group.partition(".")[0] or "core"
+        held = f"unstructured.{kind}" if self.resource.custom else f"{group}.{kind}"
+        text = f"you requested {self.form.shown_as}, but the requested object is {what} (*{held})"
+        return StatusError(406, "NotAcceptable", text)
+
     def items(self, found: Iterable[Stored], meta: JSONObject) -> bytes:
         """A list, in any form."""
         names = self.resource.names
+        if self.resource.custom and not self.form.shown_as:
+            meta = {"continue": "", **meta}
         if self.plain:
             head = msgspec.json.encode(
                 {"kind": names.list_kind, "apiVersion": self.resource.api_version, "metadata": meta}
@@ -188,6 +207,9 @@ class Renderer:
             "metadata": meta,
             "items": objects,
         }
+        if self.form.shown_as == "PartialObjectMetadata":
+            kind = "UnstructuredList" if self.resource.custom else names.list_kind
+            raise self._other_shape("a list", kind)
         if self.form.shown_as:
             shown["kind"], shown["apiVersion"] = "PartialObjectMetadataList", "meta.k8s.io/v1"
             shown["items"] = [
@@ -209,12 +231,10 @@ class Renderer:
         seen = obj
         if self.resource.group == "events.k8s.io":
             seen = msgspec.json.decode(data)
-        row = self.resource.printer.entry(seen, "None", self.now)
-        if self.include == "Object":
-            row["object"] = obj
-        elif self.include != "None":
-            row["object"] = tables.partial_metadata(obj)
-        return row
+        shown: JSONObject = {"None": None, "Object": obj}.get(
+            self.include, tables.partial_metadata(obj)
+        )
+        return {**self.resource.printer.entry(seen, self.now), "object": shown}
 
     def encode(self, value: JSON) -> bytes:
         return as_yaml(value) if self.form.media == YAML_TYPE else msgspec.json.encode(value)
@@ -240,9 +260,12 @@ def _meta(obj: JSONObject) -> JSONObject:
 class _Token(msgspec.Struct):
     """A continue token: where the next page starts, at which revision (-1: wherever we are)."""
 
-    v: str
-    rv: int
-    start: str
+    v: str = ""
+    rv: int = 0
+    start: str = ""
+
+
+_BAD_TOKEN = "invalid continue token: continue key is not valid"
 
 
 def _encode_token(revision: int, place: tuple[str, str]) -> str:
@@ -255,10 +278,11 @@ def _decode_token(text: str) -> tuple[int, tuple[str, str]]:
         padded = text + "=" * (-len(text) % 4)
         token = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=_Token)
     except (msgspec.DecodeError, binascii.Error, ValueError) as error:
-        raise status.bad_request(f"continue key is not valid: {error}") from error
+        raise status.bad_request(f"{_BAD_TOKEN}: {error}") from error
     namespace, slash, name = token.start.partition("/")
     if token.v != "meta.k8s.io/v1" or not slash:
-        raise status.bad_request("continue key is not valid: unrecognized encoded version")
+        text = f"{_BAD_TOKEN}: server does not recognize this encoded version {token.v}"
+        raise status.bad_request(text)
     return token.rv, (namespace, name)
 
 
@@ -281,13 +305,22 @@ class _Page:
 def _page(request: Request, store: Store) -> _Page:
     limit = max(request.number("limit"), 0)
     text, match = request.text("resourceVersion"), request.text("resourceVersionMatch")
+    if "sendInitialEvents" in request.query:
+        cause = status.FieldErrors.forbidden(
+            "sendInitialEvents", "sendInitialEvents is forbidden for list"
+        )
+        raise status.invalid("meta.k8s.io", "ListOptions", "", [cause])
     if token := request.text("continue"):
+        revision, after = _decode_token(token)
+        if revision > store.revision:
+            raise status.bad_request("continue key is not valid: it names a version to come")
         if text not in ("", "0"):
             detail = "specifying resource version is not allowed when using continue"
             raise status.bad_request(detail)
-        revision, after = _decode_token(token)
         return _Page(store.revision if revision < 0 else revision, after, limit)
-    wanted = parse_revision(text)
+    wanted = parse_revision(text, list_of=True)
+    if text == "0" and match != "Exact":
+        limit = 0  # any version will do: as from the real server's cache, which does not page
     if match and not text:
         cause = status.FieldErrors.forbidden(
             "resourceVersionMatch",
@@ -363,10 +396,10 @@ class Reader:
         for key, stored in objects:
             if selection.name is not None and key.name != selection.name:
                 continue
+            if page.limit and len(found) == page.limit:
+                return found, last  # more may match; nobody looks ahead for it
             if selection.selective and not selection.matches(key, stored.data):
                 continue
-            if page.limit and len(found) == page.limit:
-                return found, last
             found.append(stored)
             last = (key.namespace, key.name)
         return found, None
@@ -399,7 +432,7 @@ class Reader:
             selection.namespace,
             selection.name,
             selection.matches if selection.selective else None,
-            None if renderer.plain else renderer.object,
+            None if renderer.plain else renderer.event,
         )
         seconds = request.number("timeoutSeconds") or WATCH_SECONDS * random.uniform(1, 2)  # noqa: S311
         bookmarks = request.flag("allowWatchBookmarks")
@@ -447,14 +480,19 @@ class Reader:
 
 
 def _initial_events(request: Request) -> bool:
-    if "sendInitialEvents" not in request.query:
-        return False
-    if request.text("resourceVersionMatch") != "NotOlderThan":
-        cause = status.FieldErrors.forbidden(
-            "resourceVersionMatch",
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        )
-        raise status.invalid("meta.k8s.io", "ListOptions", "", [cause])
+    sent, match = "sendInitialEvents" in request.query, request.text("resourceVersionMatch")
+    name = "resourceVersionMatch"
+    causes: list[Cause] = []
+    if match and not sent:
+        text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        causes.append(status.FieldErrors.forbidden(name, text))
+    if sent and match != "NotOlderThan":
+        text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        causes.append(status.FieldErrors.forbidden(name, text))
+        if match:
+            causes.append(status.FieldErrors.not_supported(name, match, ["NotOlderThan"]))
+    if causes:
+        raise status.invalid("meta.k8s.io", "ListOptions", "", causes)
     return request.flag("sendInitialEvents")
 
 

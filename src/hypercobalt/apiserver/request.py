@@ -17,7 +17,9 @@ import yaml
 from hypercobalt.apiserver import protobuf, status
 from hypercobalt.apiserver.status import JSON, Cause, JSONObject, StatusError
 
+MAX_MANAGER = 128  # bytes of a field manager's name
 MAX_BODY = 3 * 1024 * 1024  # bytes, as kube-apiserver
+MAX_WHOLE = 1e21  # from here on Go prints floats with an exponent
 MAX_DEPTH = 200  # nesting of a body; far below what recursion in here could not take
 JSON_TYPE, YAML_TYPE = "application/json", "application/yaml"
 PATCH_TYPES = (
@@ -26,7 +28,13 @@ PATCH_TYPES = (
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 )
-BODY_TYPES = (JSON_TYPE, YAML_TYPE)
+OPTIONS = {
+    "POST": "CreateOptions",
+    "PUT": "UpdateOptions",
+    "PATCH": "PatchOptions",
+    "DELETE": "DeleteOptions",
+}
+BODY_TYPES = (JSON_TYPE, YAML_TYPE, protobuf.MEDIA_TYPE)
 
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
@@ -75,7 +83,7 @@ class Request:
         return self.query.get(name, "")
 
     def flag(self, name: str) -> bool:
-        return self.query.get(name, "").lower() in ("1", "true")
+        return name in self.query and self.query[name].lower() not in ("0", "false")
 
     def number(self, name: str) -> int:
         """A whole number of the query; 0 when absent.
@@ -96,16 +104,35 @@ class Request:
 
     @property
     def dry_run(self) -> bool:
-        """Whether to do everything but the write.
+        """Whether to do everything but the write."""
+        return self.text("dryRun") == "All"
+
+    @property
+    def options_kind(self) -> str:
+        return OPTIONS.get(self.method, "")
+
+    def check_options(self) -> None:
+        """Refuse options that create, update and patch have in common.
 
         Raises:
-            StatusError: 422 for any value but All.
+            StatusError: 422 with everything that is wrong.
         """
-        value = self.text("dryRun")
-        if value in ("", "All"):
-            return value == "All"
-        cause = status.FieldErrors.not_supported("dryRun", value, ["All"])
-        raise status.invalid("meta.k8s.io", "PatchOptions", "", [cause])
+        if causes := list(self._option_errors()):
+            raise status.invalid("meta.k8s.io", self.options_kind, "", causes)
+
+    def _option_errors(self) -> Iterator[Cause]:
+        if (value := self.query.get("dryRun", "All")) != "All":
+            yield status.FieldErrors.not_supported("dryRun", [value], ["All"])
+        name = self.text("fieldManager")
+        if len(name.encode()) > MAX_MANAGER:
+            yield status.FieldErrors.too_long("fieldManager", MAX_MANAGER)
+        for place, letter in enumerate(name):
+            if not letter.isprintable():
+                text = f"invalid character U+{ord(letter):04X} (at position {place})"
+                yield status.FieldErrors.invalid("fieldManager", name, text)
+        if (value := self.text("fieldValidation")) not in ("", "Ignore", "Warn", "Strict"):
+            listed = ["Ignore", "Strict", "Warn"]
+            yield status.FieldErrors.not_supported("fieldValidation", value, listed)
 
     @property
     def manager(self) -> str:
@@ -173,9 +200,20 @@ def decode_body(request: Request) -> JSON:
             raise status.unsupported_media_type(BODY_TYPES)
 
 
+def _float(text: str) -> float:
+    """A number written with a point or exponent; a whole one is an integer, as Go prints it."""
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"cannot unmarshal number {text} into Go value of type float64")
+    return int(value) if value.is_integer() and abs(value) < MAX_WHOLE else value
+
+
+_json: msgspec.json.Decoder[JSON] = msgspec.json.Decoder(float_hook=_float)
+
+
 def decode_json(data: bytes) -> JSON:
     try:
-        value: JSON = msgspec.json.decode(data)
+        value: JSON = _json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise status.bad_request(
             f"the object provided is unrecognized (must be of type JSON): {error}"
@@ -307,8 +345,8 @@ def delete_options(request: Request) -> DeleteOptions:
             gracePeriodSeconds=grace,
             propagationPolicy=request.text("propagationPolicy") or None,
         )
-    if request.dry_run:
-        options.dryRun = ["All"]
+    if value := request.text("dryRun"):
+        options.dryRun = [value]
     if causes := list(_delete_errors(options)):
         raise status.invalid("meta.k8s.io", "DeleteOptions", "", causes)
     return options
@@ -320,7 +358,7 @@ def _delete_errors(options: DeleteOptions) -> Iterator[Cause]:
         text = "orphanDependents and deletionPropagation cannot be both set"
         yield status.FieldErrors.invalid("propagationPolicy", policy, text)
     elif policy not in (None, "", "Foreground", "Background", "Orphan"):
-        listed = ["Background", "Foreground", "Orphan", "nil"]
+        listed = ["Foreground", "Background", "Orphan", "nil"]
         yield status.FieldErrors.not_supported("propagationPolicy", policy, listed)
     if set(options.dryRun) - {"All"}:
         shown: list[JSON] = list(options.dryRun)
@@ -353,7 +391,7 @@ def accepted(request: Request) -> Accepted:
         shown_as = options.get("as", "")
         if shown_as not in ("", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
             continue
-        if shown_as and options.get("g") != "meta.k8s.io":
+        if shown_as and (options.get("g"), options.get("v")) != ("meta.k8s.io", "v1"):
             continue
         if media in (JSON_TYPE, "application/*", "*/*"):
             return Accepted(JSON_TYPE, shown_as, options.get("v", ""))

@@ -49,6 +49,7 @@ class Resource:
     status: bool = False  # has a status subresource
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()  # subresources that kube-apiserver has and we do not
     selectable: tuple[str, ...] = ()  # field selectors beyond metadata.name and .namespace
     stored_as: str = ""  # the store's name of the kind, where two groups serve one
     storage_version: str = ""
@@ -110,6 +111,21 @@ class Schema:
         return self._library.raw(self.name) if self._raw is None else self._raw
 
 
+# What Go writes as null when it is unset: times that are no pointers, and lists without omitempty.
+# OpenAPI does not tell these from fields that may be absent.
+_NULLS: dict[str, tuple[str, ...]] = {
+    "apps.v1.DaemonSetCondition": ("lastTransitionTime",),
+    "apps.v1.DeploymentCondition": ("lastTransitionTime", "lastUpdateTime"),
+    "core.v1.ContainerStateRunning": ("startedAt",),
+    "core.v1.ContainerStateTerminated": ("finishedAt", "startedAt"),
+    "core.v1.Event": ("eventTime", "firstTimestamp", "lastTimestamp"),
+    "core.v1.NodeCondition": ("lastHeartbeatTime", "lastTransitionTime"),
+    "core.v1.PodCondition": ("lastProbeTime", "lastTransitionTime"),
+    "events.v1.Event": ("deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime"),
+    "rbac.v1.ClusterRole": ("rules",),
+    "rbac.v1.Role": ("rules",),
+}
+
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _Data = dict[str, msgspec.Raw]
 
@@ -129,6 +145,7 @@ class SchemaLibrary:
             return UNTYPED
         node = self._nodes[name] = Node()
         compiled = compile_schema(self.raw(name), self.node)
+        compiled.nulls = _NULLS.get(name.removeprefix("io.k8s.api."), ())
         for attribute in Node.__dataclass_fields__:
             setattr(node, attribute, getattr(compiled, attribute))
         return node
@@ -254,6 +271,9 @@ class Registry:
         versions = self.custom.get(f"{plural}.{group}", ())
         return next((r for r in versions if r.version == version), None)
 
+    def is_builtin(self, group: str) -> bool:
+        return any(group == known[0] for known in self.builtin)
+
     def by_kind(self, api_version: str, kind: str) -> Resource | None:
         """The resource that an owner reference or a body names."""
         for resource in self.all():
@@ -301,6 +321,7 @@ def _builtin_resource(kind: _BuiltinKind, library: SchemaLibrary) -> Resource:
         status="status" in subresources,
         verbs=tuple(kind.verbs),
         subresources=served,
+        refused=tuple(name for name in subresources if name not in served),
         selectable=_SELECTABLE.get(kind.kind, ()),
         stored_as="events" if kind.kind == "Event" else "",
         # Both event groups store the core form.

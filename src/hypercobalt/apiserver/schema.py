@@ -44,6 +44,7 @@ class Node:
     type: str = ""
     fields: dict[str, Node] = field(default_factory=_no_fields)
     structs: frozenset[str] = frozenset()  # fields of built-in kinds that are never absent
+    nulls: tuple[str, ...] = ()  # such fields that are null when nobody set them
     values: Node | None = None  # of a map with free keys
     items: Node | None = None
     opaque: bool = False  # fields that are not declared are kept
@@ -283,7 +284,13 @@ def to_python_pattern(pattern: str) -> str:
 def skeleton(node: Node) -> JSONObject:
     """The fields that an object of a built-in kind has before anybody sets one."""
     below: JSONObject = {name: skeleton(node.fields[name]) for name in node.structs}
-    return {**dict.fromkeys(name for name in node.required if name in node.fields), **below}
+    zeros: JSONObject = {
+        name: known.default
+        for name, known in node.fields.items()
+        if known.has_default and not known.default
+    }
+    unset = (*node.nulls, *(name for name in node.required if name in node.fields))
+    return {**dict.fromkeys(unset), **zeros, **below}
 
 
 # -- changing values ---------------------------------------------------------------------------
@@ -318,6 +325,8 @@ def apply_defaults(node: Node, value: JSON) -> None:
     if isinstance(value, dict):
         for name in node.structs:
             value.setdefault(name, {})
+        for name in node.nulls:
+            value.setdefault(name, None)
         for name, known in node.fields.items():
             if known.has_default and (
                 name not in value or (value[name] is None and not known.nullable)

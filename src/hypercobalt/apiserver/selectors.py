@@ -38,11 +38,16 @@ class Requirement:
                 return value is not None and self._compares(value)
 
     def _compares(self, value: str) -> bool:
-        try:
-            left, right = int(value), int(self.values[0])
-        except ValueError:
+        left, right = _integer(value), _integer(self.values[0])
+        if left is None or right is None:
             return False
         return left > right if self.operator == "gt" else left < right
+
+
+def _integer(text: str) -> int | None:
+    """As Go's ParseInt for 64 bits: Python's int takes more."""
+    number = int(text) if re.fullmatch(r"-?[0-9]{1,30}", text, re.ASCII) else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 _TOKEN = re.compile(r"\s*(==|!=|=|[(),!<>]|[^\s=!(),<>]+)")
@@ -71,9 +76,9 @@ class _Parser:
                 break
             separator = self._take()
             if separator != ",":
-                raise _bad(f"found '{separator}', expected: ',' or 'end of string'")
+                raise bad_request(f"found '{separator}', expected: ',' or 'end of string'")
             if not self._peek():
-                raise _bad("found '', expected: identifier after ','")
+                raise bad_request("found '', expected: identifier after ','")
         return tuple(found)
 
     def _requirement(self) -> Requirement:
@@ -82,9 +87,9 @@ class _Parser:
             self._take()
         key = self._take()
         if not key or key in "(),<>=!":
-            raise _bad(f"found '{key}', expected: !, identifier, or 'end of string'")
+            raise bad_request(f"found '{key}', expected: !, identifier, or 'end of string'")
         if errors := label_key_errors(key):
-            raise _bad(f'key: Invalid value: "{key}": {"; ".join(errors)}')
+            raise _bad(f'<nil>: Invalid value: "{key}": {"; ".join(errors)}')
         operator = self._peek()
         if negated:
             return Requirement(key, "absent")
@@ -95,24 +100,23 @@ class _Parser:
             return self._checked(Requirement(key, _SETS[operator], self._values()))
         if operator in _COMPARISONS:
             value = "" if self._peek() in ("", ",") else self._take()
+            if value in _COMPARISONS:
+                raise _bad(f"found '{value}', expected: identifier")
             return self._checked(Requirement(key, _COMPARISONS[operator], (value,)))
         raise _bad(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
 
     def _values(self) -> tuple[str, ...]:
-        if self._take() != "(":
-            raise _bad("found '', expected: '('")
+        if (token := self._take()) != "(":
+            raise _bad(f"found '{token}' expected: '('")
         values: list[str] = []
         expect_value = True
         while (token := self._take()) != ")":
-            if not token:
-                raise _bad("found '', expected: ',' or ')'")
-            if token == ",":  # noqa: S105  # of a selector
-                if expect_value:
-                    values.append("")
-                expect_value = True
-            else:
-                values.append(token)
-                expect_value = False
+            comma = token == ","  # noqa: S105  # of a selector
+            if not token or not (comma or expect_value):
+                raise _bad(f"found '{token}', expected: ',' or ')'")
+            if not comma or expect_value:
+                values.append("" if comma else token)
+            expect_value = comma
         if expect_value:
             values.append("")
         return tuple(sorted(set(values)))
@@ -124,14 +128,11 @@ class _Parser:
                     f'values[{index}][{requirement.key}]: Invalid value: "{value}": '
                     f"{'; '.join(errors)}"
                 )
-        if requirement.operator in ("gt", "lt"):
-            try:
-                int(requirement.values[0])
-            except ValueError:
-                raise _bad(
-                    f'values[0]: Invalid value: "{requirement.values[0]}": '
-                    "for 'Gt', 'Lt' operators, the value must be an integer"
-                ) from None
+        if requirement.operator in ("gt", "lt") and _integer(requirement.values[0]) is None:
+            raise _bad(
+                f'values[0]: Invalid value: "{requirement.values[0]}": '
+                "for 'Gt', 'Lt' operators, the value must be an integer"
+            )
         return requirement
 
     def _peek(self) -> str:
@@ -175,22 +176,21 @@ def parse_fields(text: str) -> tuple[FieldTerm, ...]:
         StatusError: 400 naming what does not parse.
     """
     terms: list[FieldTerm] = []
-    for term in _split_escaped(text, ","):
-        if not term:
-            continue
-        for operator in ("!=", "==", "="):
-            name, found, value = term.partition(operator)
-            if found:
-                terms.append(FieldTerm(name, _unescape(value), operator != "!="))
-                break
-        else:
+    for term in re.findall(r"(?:\\.|[^,\\]|\\$)+", text, re.DOTALL):
+        match = re.match(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)
+        if match is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
+        terms.append(FieldTerm(match[1], _unescape(match[3]), match[2] != "!="))
     return tuple(terms)
 
 
-def _split_escaped(text: str, separator: str) -> list[str]:
-    return re.split(rf"(?<!\\){re.escape(separator)}", text)
-
-
 def _unescape(value: str) -> str:
-    return re.sub(r"\\([\\,=])", r"\1", value)
+    plain = ""
+    for token in re.findall(r"\\.?|[=,]|[^\\=,]+", value, re.DOTALL):
+        if token in ("=", ","):
+            text = f"unescaped character in value: {ord(token)}"
+            raise bad_request(f"invalid field selector: {text}")
+        if token[0] == "\\" and token[1:] not in ("\\", ",", "="):
+            raise bad_request(f"invalid field selector: invalid escape sequence: {token}")
+        plain += token.removeprefix("\\") if len(token) > 1 and token[0] == "\\" else token
+    return plain

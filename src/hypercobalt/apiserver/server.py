@@ -128,6 +128,7 @@ async def _serve_store(
     api = Api(store, registry, Reader(store, hub), writer)
     collector = Collector(store, registry, writer)
     try:
+        await writer.settle()  # what a crash left between a definition and its status
         collector.start()
         await _apply_defaults(store, api, options.manifests)
         files = pki.prepare(options.data / "pki", options.address)
@@ -165,7 +166,9 @@ def _load_definitions(store: Store, registry: Registry) -> None:
 async def _apply_defaults(store: Store, api: Api, manifests: tuple[bytes, ...]) -> None:
     missing = [n for n in SYSTEM_NAMESPACES if store.get(Key("namespaces", "", n)) is None]
     for name in missing:
-        await _apply(api, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        body = b'{"metadata":{"name":"%s"}}' % name.encode()
+        query = {"fieldManager": "kube-apiserver"}
+        await _send(api, Request("POST", "/api/v1/namespaces", query, {}, SYSTEM_USER, body))
     for manifest in manifests:
         await _apply(api, msgspec.json.decode(manifest))
 
@@ -184,9 +187,14 @@ async def _apply(api: Api, manifest: JSONObject) -> None:
         SYSTEM_USER,
         msgspec.json.encode(manifest),
     )
+    await _send(api, request)
+
+
+async def _send(api: Api, request: Request) -> None:
     answer = await api.handle(request)
     if isinstance(answer, Response) and answer.code >= 400:  # noqa: PLR2004  # HTTP errors
-        raise ConfigurationError(f"{kind} {name} cannot be applied: {answer.body.decode()}")
+        text = answer.body.decode()
+        raise ConfigurationError(f"{request.path} cannot be written at start: {text}")
 
 
 def _listen(options: Options) -> socket.socket:

@@ -156,6 +156,11 @@ def method_not_allowed() -> StatusError:
     return StatusError(405, "MethodNotAllowed", message, details={})
 
 
+def verb_not_supported(subject: Subject, verb: str) -> StatusError:
+    message = f'{verb} is not supported on resources of kind "{subject.qualified}"'
+    return StatusError(405, "MethodNotAllowed", message, details=subject.details())
+
+
 def not_acceptable(accepted: Sequence[str]) -> StatusError:
     message = f"only the following media types are accepted: {', '.join(accepted)}"
     return StatusError(406, "NotAcceptable", message)

@@ -93,6 +93,11 @@ class Event:
     previous: bytes | None  # before the write; None for ADDED
 
 
+def by_key(place: Place) -> str:
+    """The order of objects in lists: that of etcd's keys."""
+    return f"{place[0]}/{place[1]}"
+
+
 @dataclass(slots=True)
 class _Collection:
     objects: dict[Place, Stored] = field(default_factory=dict[Place, Stored])
@@ -182,9 +187,9 @@ class Store:
         order = collection.order
         start = 0
         if after is not None:
-            start = bisect.bisect_right(order, after)
+            start = bisect.bisect_right(order, by_key(after), key=by_key)
         elif namespace is not None:
-            start = bisect.bisect_left(order, (namespace, ""))
+            start = bisect.bisect_left(order, f"{namespace}/", key=by_key)
         for index in range(start, len(order)):
             space, name = order[index]
             if namespace is not None and space != namespace:
@@ -212,11 +217,13 @@ class Store:
             if event.key.resource == resource:
                 undone.setdefault((event.key.namespace, event.key.name), event.previous)
         collection = self._collections.get(resource, _Collection())
-        names = sorted(set(collection.order) | undone.keys()) if undone else collection.order
+        names = collection.order
+        if undone:
+            names = sorted(set(names) | undone.keys(), key=by_key)
         for place in names:
             if namespace is not None and place[0] != namespace:
                 continue
-            if after is not None and place <= after:
+            if after is not None and by_key(place) <= by_key(after):
                 continue
             if place in undone:
                 data = undone[place]
@@ -323,10 +330,10 @@ class Store:
         place = (event.key.namespace, event.key.name)
         if event.type == "DELETED":
             del collection.objects[place]
-            del collection.order[bisect.bisect_left(collection.order, place)]
+            del collection.order[bisect.bisect_left(collection.order, by_key(place), key=by_key)]
             return
         if place not in collection.objects:
-            bisect.insort(collection.order, place)
+            bisect.insort(collection.order, place, key=by_key)
         collection.objects[place] = Stored(event.revision, event.data)
 
     def _trim(self) -> None:
@@ -398,7 +405,7 @@ class Store:
         (self._compacted,) = self._db.execute("SELECT compacted FROM horizon").fetchone()
         rows = self._db.execute(
             "SELECT resource, namespace, name, revision, data FROM objects"
-            " ORDER BY resource, namespace, name"
+            " ORDER BY resource, namespace || '/' || name"
         )
         shared: dict[int, bytes] = {}  # the newest event of an object has the object's bytes
         for resource, namespace, name, revision, data in rows:

@@ -54,6 +54,7 @@ class Printer:
 
     columns: list[JSON]
     row: Row
+    conditions: Callable[[JSONObject], JSONObject] = lambda _: {}
 
     def table(self, rows: list[JSON], meta: JSONObject) -> JSONObject:
         return {
@@ -61,17 +62,12 @@ class Printer:
             "apiVersion": "meta.k8s.io/v1",
             "metadata": meta,
             "columnDefinitions": self.columns,
-            "rows": rows,
+            "rows": rows or (None if self.row is _created else []),
         }
 
-    def entry(self, obj: JSONObject, include: str, now: datetime) -> JSONObject:
-        """One row; `include` is the includeObject parameter: None, Metadata or Object."""
-        row: JSONObject = {"cells": self.row(obj, now)}
-        if include == "Object":
-            row["object"] = obj
-        elif include != "None":
-            row["object"] = partial_metadata(obj)
-        return row
+    def entry(self, obj: JSONObject, now: datetime) -> JSONObject:
+        """The cells of one row, and the conditions in which whole rows are shown or not."""
+        return {"cells": self.row(obj, now), **self.conditions(obj)}
 
 
 def partial_metadata(obj: JSONObject) -> JSONObject:
@@ -186,7 +182,7 @@ def _cell(kind: str, values: list[JSON], now: datetime) -> JSON:
     value = values[0]
     match kind:
         case "string":
-            return " ".join(_printed(v) for v in values)
+            return _printed(value)
         case "date":
             return _ago(value, now) if isinstance(value, str) else None
         case "boolean":
@@ -200,7 +196,9 @@ def _cell(kind: str, values: list[JSON], now: datetime) -> JSON:
 
 
 def _printed(value: JSON) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if isinstance(value, str):
+        return value
+    return msgspec.json.encode(value, order="sorted").decode()
 
 
 # -- built-in kinds ----------------------------------------------------------------------------
@@ -231,9 +229,16 @@ def _node(obj: JSONObject, now: datetime) -> list[JSON]:
         addresses.get("InternalIP", NONE),
         addresses.get("ExternalIP", NONE),
         info.get("osImage") or UNKNOWN,
-        info.get("kernelVersion") or UNKNOWN,
+        _kernel(info),
         info.get("containerRuntimeVersion") or UNKNOWN,
     ]
+
+
+def _kernel(info: JSONObject) -> str:
+    version, machine = info.get("kernelVersion"), info.get("architecture")
+    if not version:
+        return UNKNOWN
+    return f"{version} ({machine})" if machine else f"{version}"
 
 
 def _pod(obj: JSONObject, now: datetime) -> list[JSON]:
@@ -244,6 +249,9 @@ def _pod(obj: JSONObject, now: datetime) -> list[JSON]:
     for container in statuses:
         for kind in ("waiting", "terminated"):
             state = str(_at(container, "state", kind, "reason") or state)
+        if (ended := _map(container, "state", "terminated")) and not ended.get("reason"):
+            signal = ended.get("signal")
+            state = f"Signal:{signal}" if signal else f"ExitCode:{ended.get('exitCode', 0)}"
     if _at(obj, "metadata", "deletionTimestamp"):
         state = "Terminating"
     return [
@@ -257,6 +265,22 @@ def _pod(obj: JSONObject, now: datetime) -> list[JSON]:
         _at(obj, "status", "nominatedNodeName") or NONE,
         NONE,
     ]
+
+
+_COMPLETED = {
+    "Succeeded": "The pod has completed successfully.",
+    "Failed": "The pod failed.",
+}
+
+
+def _pod_conditions(obj: JSONObject) -> JSONObject:
+    """What lets kubectl leave out the rows of pods that are done."""
+    phase = str(_at(obj, "status", "phase"))
+    if phase not in _COMPLETED:
+        return {}
+    message = _COMPLETED[phase]
+    done = {"type": "Completed", "status": "True", "reason": phase, "message": message}
+    return {"conditions": [done]}
 
 
 def _event(obj: JSONObject, now: datetime) -> list[JSON]:
@@ -418,4 +442,5 @@ BUILTIN_ROWS: dict[str, Row] = {
 
 
 def builtin_printer(kind: str, columns: list[JSON]) -> Printer:
-    return Printer(columns, BUILTIN_ROWS.get(kind, _plain))
+    row = BUILTIN_ROWS.get(kind, _plain)
+    return Printer(columns, row, _pod_conditions) if kind == "Pod" else Printer(columns, row)

@@ -15,7 +15,7 @@ import ipaddress
 import math
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import cast
 
@@ -27,6 +27,7 @@ from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, q
 
 # Errors after which rules are not evaluated: they may read what is missing or of the wrong type.
 _BLOCKING = {
+    "FieldValueNotSupported",
     "FieldValueRequired",
     "FieldValueTypeInvalid",
     "FieldValueTooLong",
@@ -39,7 +40,14 @@ _NOT_CHECKED = (
 _MISSING = object()
 
 
-def validate(node: Node, value: JSON, path: str = "", old: JSON | object = _MISSING) -> list[Cause]:
+def validate(
+    node: Node,
+    value: JSON,
+    path: str = "",
+    old: JSON | object = _MISSING,
+    *,
+    elsewhere: Sequence[Cause] = (),
+) -> list[Cause]:
     """Every error of `value`, schema first, then rules.
 
     Args:
@@ -47,12 +55,13 @@ def validate(node: Node, value: JSON, path: str = "", old: JSON | object = _MISS
         value: pruned and defaulted.
         path: where it stands in the object.
         old: the stored value on an update; leave out on create.
+        elsewhere: what was found in the metadata; it may keep the rules from being asked.
     """
     causes: list[Cause] = []
     _judge(node, value, path, old, causes)
     if not node.has_rules():
         return causes
-    if any(cause.reason in _BLOCKING for cause in causes):
+    if any(cause.reason in _BLOCKING for cause in (*elsewhere, *causes)):
         causes.append(Cause("<nil>", "FieldValueInvalid", _NOT_CHECKED))
         return causes
     _ask_rules(node, value, path, old, causes)
@@ -133,6 +142,8 @@ def _judge(node: Node, value: JSON, path: str, old: JSON | object, causes: list[
         wanted = "integer,string" if node.int_or_string else node.type
         actual = type_name(value)
         text = f'{path} in body must be of type {wanted}: "{actual}"'
+        if wanted == "integer" and actual == "number":
+            causes.append(_whole("type integer (default format)", path))
         causes.append(FieldErrors.type_invalid(path, actual, text))
         return
     if value is None:
@@ -142,6 +153,11 @@ def _judge(node: Node, value: JSON, path: str, old: JSON | object, causes: list[
         _judge_object(node, value, path, old, causes)
     elif isinstance(value, list):
         _judge_list(node, value, path, old, causes)
+
+
+def _whole(wanted: str, path: str) -> Cause:
+    text = f'Invalid value: "": Checked value must be of {wanted} in {path}'
+    return Cause("<nil>", "FieldValueInvalid", text)
 
 
 def _judge_value(node: Node, value: JSON, path: str, causes: list[Cause]) -> None:
@@ -157,18 +173,18 @@ def _judge_value(node: Node, value: JSON, path: str, causes: list[Cause]) -> Non
 
 
 def _judge_string(node: Node, value: str, path: str, causes: list[Cause]) -> None:
-    bounds = node.bounds
-    if (limit := bounds.get("maxLength")) is not None and len(value) > limit:
-        causes.append(FieldErrors.too_long(path, int(limit)))
-    if (limit := bounds.get("minLength")) is not None and len(value) < limit:
-        text = f"{path} in body should be at least {int(limit)} chars long"
-        causes.append(FieldErrors.invalid(path, value, text))
-    if node.pattern is not None and not node.pattern.search(value):
-        text = f"{path} in body should match '{_original(node.pattern)}'"
-        causes.append(FieldErrors.invalid(path, value, text))
     check = FORMATS.get(node.format)
     if check is not None and not check(value):
         text = f"{path} in body must be of type {node.format}: {quote(value)}"
+        causes.append(FieldErrors.type_invalid(path, value, text))
+    bounds = node.bounds
+    if (limit := bounds.get("maxLength")) is not None and len(value) > limit:
+        causes.append(FieldErrors.too_long(path, int(limit)))
+    elif (limit := bounds.get("minLength")) is not None and len(value) < limit:
+        text = f"{path} in body should be at least {int(limit)} chars long"
+        causes.append(FieldErrors.invalid(path, value, text))
+    elif node.pattern is not None and not node.pattern.search(value):
+        text = f"{path} in body should match '{_original(node.pattern)}'"
         causes.append(FieldErrors.invalid(path, value, text))
 
 
@@ -178,6 +194,9 @@ def _original(pattern: re.Pattern[str]) -> str:
 
 def _judge_number(node: Node, value: float, path: str, causes: list[Cause]) -> None:
     bounds = node.bounds
+    if node.type == "integer" and (bits := 32 if node.format == "int32" else 64):
+        if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+            causes.append(_whole(f"type integer with format int{bits}", path))
 
     def fails(text: str) -> None:
         causes.append(FieldErrors.invalid(path, value, f"{path} in body should be {text}"))
@@ -194,13 +213,13 @@ def _judge_number(node: Node, value: float, path: str, causes: list[Cause]) -> N
         fails(f"a multiple of {step:g}")
 
 
-def _holds(node: Node, value: JSON, path: str) -> bool:
+def _faults(node: Node, value: JSON, path: str) -> list[Cause]:
     causes: list[Cause] = []
     if node.int_or_string or node.type or node.nullable:
         _judge(node, value, path, _MISSING, causes)
     else:
         _judge_untyped(node, value, path, causes)
-    return not causes
+    return causes
 
 
 def _judge_untyped(node: Node, value: JSON, path: str, causes: list[Cause]) -> None:
@@ -212,25 +231,23 @@ def _judge_untyped(node: Node, value: JSON, path: str, causes: list[Cause]) -> N
 
 
 def _judge_combinations(node: Node, value: JSON, path: str, causes: list[Cause]) -> None:
-    def fails(text: str) -> None:
-        causes.append(FieldErrors.invalid(path, _shown(value), f'"{path}" must {text}'))
+    def fails(text: str, nearest: list[Cause] | None = None) -> None:
+        causes.append(FieldErrors.invalid("<nil>", "", f'"{path}" must {text}'))
+        causes.extend(nearest or [])
 
     for part in node.all_of:
         _judge_untyped(part, value, path, causes)
-    if node.any_of and not any(_holds(part, value, path) for part in node.any_of):
-        fails("validate at least one schema (anyOf)")
-    if node.one_of:
-        valid = sum(_holds(part, value, path) for part in node.one_of)
-        if valid != 1:
-            found = f"Found {valid} valid alternatives" if valid else "Found none valid"
-            fails(f"validate one and only one schema (oneOf). {found}")
-    if node.negated is not None and _holds(node.negated, value, path):
+    any_of = [_faults(part, value, path) for part in node.any_of]
+    if any_of and all(any_of):
+        fails("validate at least one schema (anyOf)", min(any_of, key=len))
+    one_of = [_faults(part, value, path) for part in node.one_of]
+    valid = sum(not faults for faults in one_of)
+    if one_of and valid != 1:
+        found = f"Found {valid} valid alternatives" if valid else "Found none valid"
+        nearest = [] if valid else min(one_of, key=len)
+        fails(f"validate one and only one schema (oneOf). {found}", nearest)
+    if node.negated is not None and not _faults(node.negated, value, path):
         fails("not validate the schema (not)")
-
-
-def _shown(value: JSON) -> JSON:
-    """Objects and lists are too large to print: Kubernetes names their type."""
-    return type_name(value) if isinstance(value, (dict, list)) else value
 
 
 def _judge_object(
@@ -321,7 +338,7 @@ def _ask_rules(node: Node, value: JSON, path: str, old: JSON | object, causes: l
         text = compiled.failure(node, value, cast("JSON", before), has_old=old is not _MISSING)
         if text is not None:
             place = _rule_path(path, rule.field_path)
-            causes.append(_rule_failure(rule.reason, place, type_name(value), text))
+            causes.append(_rule_failure(rule.reason, place, text))
     if isinstance(value, dict):
         before_map = _entries(old)
         for name, item in value.items():
@@ -340,14 +357,14 @@ def _rule_path(path: str, field_path: str) -> str:
     return f"{path}{field_path}" if field_path else path
 
 
-def _rule_failure(reason: str, path: str, shown: str, text: str) -> Cause:
+def _rule_failure(reason: str, path: str, text: str) -> Cause:
     if reason == "FieldValueForbidden":
         return FieldErrors.forbidden(path, text)
     if reason == "FieldValueRequired":
         return FieldErrors.required(path, text)
     if reason == "FieldValueDuplicate":
-        return FieldErrors.duplicate(path, shown)
-    return FieldErrors.invalid(path, shown, text)
+        return Cause(path, reason, f"Duplicate value: {text}")
+    return Cause(path, "FieldValueInvalid", f"Invalid value: {text}")
 
 
 def _join(path: str, name: str) -> str:

@@ -63,7 +63,7 @@ class Watcher:
         if kind == event.type and self.render is None:
             self._put(line())
         else:
-            data = event.data
+            data = event.data if kind == event.type else _as_seen(kind, event)
             self._put(watch_line(kind, self.render(data) if self.render else data))
 
     def _put(self, line: bytes) -> None:
@@ -92,6 +92,17 @@ def _transition(event: Event, matches: Matches) -> str | None:
     if after:
         return "ADDED"
     return "DELETED" if before else None
+
+
+def _as_seen(kind: str, event: Event) -> bytes:
+    """The object; one that leaves a selection is shown as it last was in it."""
+    if kind != "DELETED" or event.previous is None:
+        return event.data
+    obj: JSONObject = msgspec.json.decode(event.previous)
+    meta = obj["metadata"]
+    if isinstance(meta, dict):
+        meta["resourceVersion"] = str(event.revision)
+    return msgspec.json.encode(obj)
 
 
 def watch_line(kind: str, data: bytes) -> bytes:
@@ -172,7 +183,7 @@ class Hub:
 
 
 def bookmark_line(api_version: str, kind: str, revision: int, *, initial_end: bool) -> bytes:
-    meta: JSONObject = {"resourceVersion": str(revision), "creationTimestamp": None}
+    meta: JSONObject = {"resourceVersion": str(revision)}
     if initial_end:
         meta["annotations"] = {"k8s.io/initial-events-end": "true"}
     body: JSONObject = {"kind": kind, "apiVersion": api_version, "metadata": meta}

@@ -9,6 +9,7 @@ Source: apiserver pkg/endpoints/handlers and pkg/registry/generic/registry/store
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,11 +28,13 @@ from hypercobalt.apiserver import (
 from hypercobalt.apiserver.admission import Context, metadata
 from hypercobalt.apiserver.reading import Renderer, to_version
 from hypercobalt.apiserver.request import (
+    MAX_BODY,
     PATCH_TYPES,
     DeleteOptions,
     Request,
     Response,
     Target,
+    User,
     decode_body,
     decode_json,
     decode_yaml,
@@ -60,6 +63,7 @@ class Writer:
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self._store, self._registry = store, registry
+        self._unsettled = {""}  # groups whose definitions changed
 
     # -- create --------------------------------------------------------------------------------
 
@@ -87,14 +91,14 @@ class Writer:
         self, context: Context, body: JSONObject, namespace: str, name: str = ""
     ) -> JSONObject:
         obj = admission.prepare_create(context, body, namespace=namespace, name=name)
-        managed.track_update(
-            context.resource.schema.node, None, obj, context.manager(), context.stamp
-        )
+        node, manager = context.resource.schema.node, context.manager()
+        ignored = ("status",) if context.resource.status else ()
+        managed.track_update(node, None, obj, manager, context.stamp, ignored=ignored)
         return self._finished(context, obj)
 
     def _finished(self, context: Context, obj: JSONObject) -> JSONObject:
         obj = admission.finish_create(context, obj)
-        self._establish(context, obj)
+        self._note_stored(context, obj)
         return self._stored_form(context.resource, obj)
 
     def _stored_form(self, resource: Resource, obj: JSONObject) -> JSONObject:
@@ -108,7 +112,10 @@ class Writer:
         key = self._key(context.resource, obj)
         async with self._store.locked(key) as held:
             if held is not None:
-                raise status.already_exists(context.resource.subject(key.name))
+                error = status.already_exists(context.resource.subject(key.name))
+                if metadata(msgspec.json.decode(held.data)).get("deletionTimestamp"):
+                    error.message = f"object is being deleted: {error.message}"
+                raise error
             self._check_namespace(context, key)
             return await self._commit(context, "ADDED", key, obj, None)
 
@@ -139,23 +146,33 @@ class Writer:
             error.details = details
             raise error
 
-    def _establish(self, context: Context, obj: JSONObject) -> None:
-        if context.resource.qualified != CRD_RESOURCE or context.subresource == "status":
-            return
-        spec = obj["spec"]
-        group = spec.get("group") if isinstance(spec, dict) else ""
-        name = metadata(obj).get("name")
-        taken = {
-            used: r.qualified
-            for r in self._registry.all()
-            if r.group == group and r.qualified != name
-            for used in (r.names.plural, r.names.singular, r.names.kind, r.names.list_kind)
-        }
-        definitions.establish(obj, taken, context.stamp)
-        finalizers = metadata(obj).get("finalizers")
-        held = finalizers if isinstance(finalizers, list) else []
-        if CRD_CLEANUP not in held and not metadata(obj).get("deletionTimestamp"):
-            metadata(obj)["finalizers"] = [*held, CRD_CLEANUP]
+    def _note_stored(self, context: Context, obj: JSONObject) -> None:
+        if context.resource.qualified == CRD_RESOURCE and context.subresource != "status":
+            definitions.note_stored(obj)
+
+    async def settle(self) -> None:
+        """Accept the names of definitions as far as they are free by now, and serve them.
+
+        After every write of definitions, and at the start: a crash may have come between.
+        """
+        resource = self._registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+        while self._unsettled and resource is not None:
+            group = self._unsettled.pop()
+            request = Request("PATCH", "", {"fieldManager": "kube-apiserver"}, {}, User(""))
+            context = Context(resource, request, datetime.now(UTC), "status")
+            for key, _ in tuple(self._store.scan(CRD_RESOURCE)):
+                if key.name.endswith(group):
+                    target = Target(resource.group, resource.version, CRD_RESOURCE, "", key.name)
+                    await self.change(context, target, functools.partial(self._settled, context))
+
+    def _settled(self, context: Context, obj: JSONObject) -> JSONObject:
+        name = str(metadata(obj).get("name"))
+        others: list[JSONObject] = [
+            msgspec.json.decode(stored.data)
+            for key, stored in self._store.scan(CRD_RESOURCE)
+            if key.name != name and key.name.endswith(_group_of(name))
+        ]
+        return definitions.establish(copy.deepcopy(obj), others, context.stamp)
 
     # -- update and patch ----------------------------------------------------------------------
 
@@ -168,12 +185,22 @@ class Writer:
         def change(_old: JSONObject) -> JSONObject:
             return copy.deepcopy(body)
 
-        written = await self.change(context, target, change)
-        return Response(200, renderer.object(written.data), renderer.form.media)
+        try:
+            written = await self.change(context, target, change)
+        except status.StatusError as error:
+            by_put = not resource.custom and resource.names.kind in builtin.CREATED_BY_PUT
+            if error.reason != "NotFound" or not by_put or target.subresource:
+                raise
+            if metadata(body).get("resourceVersion"):
+                raise _unversioned(resource, target.name) from None
+            written = await self._create(context, body, target, 1)
+        code = 201 if written.created else 200
+        return Response(code, renderer.object(written.data), renderer.form.media)
 
     async def patch(self, resource: Resource, target: Target, request: Request) -> Response:
-        if request.content_type not in PATCH_TYPES:
-            raise status.unsupported_media_type(PATCH_TYPES)
+        known = [k for k in PATCH_TYPES if not (resource.custom and "strategic" in k)]
+        if request.content_type not in known:
+            raise status.unsupported_media_type(known)
         if request.content_type.startswith("application/apply-patch"):
             return await self._apply(resource, target, request)
         renderer = Renderer(resource, request)
@@ -202,10 +229,6 @@ class Writer:
                 merged = patches.merge_patch(copy.deepcopy(old), patch)
                 return merged if isinstance(merged, dict) else {}
 
-        elif resource.custom:
-            raise status.unsupported_media_type(
-                [kind for kind in PATCH_TYPES if "strategic" not in kind]
-            )
         else:
 
             def change(old: JSONObject) -> JSONObject:
@@ -243,11 +266,9 @@ class Writer:
             old = to_version(context.resource, stored)
             new = change(old)
             admission.check_update_place(context, new, target.namespace, target.name)
-            if context.resource.custom and not metadata(new).get("resourceVersion"):
-                detail = "must be specified for an update"
-                cause = status.FieldErrors.invalid("metadata.resourceVersion", 0, detail)
-                subject = context.resource.subject(target.name)
-                raise status.invalid(subject.group, subject.resource, target.name, [cause])
+            versioned = context.resource.custom or context.kind in builtin.VERSIONED
+            if versioned and not metadata(new).get("resourceVersion"):
+                raise _unversioned(context.resource, target.name)
             self._check_revision(context, new, held)
             reset = managed.is_reset(metadata(new))
             new = admission.prepare_update(context, new, old)
@@ -268,9 +289,10 @@ class Writer:
     ) -> _Written:
         if not admission.changed(new, old):
             return _Written(held.data)
-        self._establish(context, new)
+        self._note_stored(context, new)
         if _is_released(context, new, old):
-            return await self._remove(context, key, new, held)
+            await self._remove(context, key, copy.deepcopy(old), held)
+            return _Written(msgspec.json.encode(new))
         stored = self._stored_form(context.resource, new)
         return await self._commit(context, "MODIFIED", key, stored, held)
 
@@ -399,15 +421,16 @@ class Writer:
                 raise status.not_found(subject)
             stored: JSONObject = msgspec.json.decode(held.data)
             old = to_version(context.resource, stored)
-            _check_preconditions(subject, options, metadata(old), held.revision)
-            if key.resource == "namespaces" and key.name in ("default", "kube-system"):
+            _check_preconditions(context, options, metadata(old), held.revision)
+            if key.resource == "namespaces" and key.name in builtin.SYSTEM_NAMESPACES:
                 raise status.forbidden(subject, "this namespace may not be deleted")
             new = self._begin_delete(context, old, options)
             dry = "All" in options.dryRun
             if new is None:
+                gone = _ended(context, old)
                 if dry:
-                    return _Written(held.data, deleted=True)
-                return await self._remove(context, key, copy.deepcopy(old), held)
+                    return _Written(msgspec.json.encode(gone), deleted=True)
+                return await self._remove(context, key, gone, held)
             if new == old or dry:
                 return _Written(msgspec.json.encode(new))
             return await self._commit(
@@ -431,13 +454,17 @@ class Writer:
             finalizers.append(ORPHAN)
         elif not policy:
             finalizers = held
+        if context.resource.qualified == CRD_RESOURCE and CRD_CLEANUP not in finalizers:
+            finalizers.append(CRD_CLEANUP)
         grace = _grace_seconds(context, old, options)
         if not finalizers and not grace and not _keeps_namespace(context, old):
             return None
-        if meta.get("deletionTimestamp"):
-            marked = copy.deepcopy(old)
-        else:
+        if not meta.get("deletionTimestamp"):
             marked = admission.mark_deleted(context, old, grace)
+        else:
+            marked = copy.deepcopy(old)
+            if options.gracePeriodSeconds is not None:
+                metadata(marked)["deletionGracePeriodSeconds"] = grace
         if finalizers:
             metadata(marked)["finalizers"] = list(finalizers)
         else:
@@ -447,21 +474,24 @@ class Writer:
     async def delete_collection(
         self, context: Context, keys: list[Key], options: DeleteOptions
     ) -> list[Stored]:
-        """Delete each; what is already gone is passed over."""
+        """Delete each; what is already gone is passed over. Gives them as they were."""
         done: list[Stored] = []
         for key in keys:
+            stored = self._store.get(key)
             try:
-                written = await self.delete_key(context, key, options)
+                await self.delete_key(context, key, options)
             except status.StatusError as error:
                 if error.reason != "NotFound":
                     raise
                 continue
-            done.append(Stored(0, written.data))
+            if stored is not None:
+                done.append(stored)
         return done
 
     async def _remove(self, context: Context, key: Key, last: JSONObject, held: Stored) -> _Written:
         if context.request.dry_run:
             return _Written(msgspec.json.encode(last), deleted=True)
+        self._mark_unsettled(key)
         stored = self._stored_form(context.resource, last)
         done = await self._store.write("DELETED", key, _encoder(stored), held.data)
         return _Written(done.data, deleted=True)
@@ -477,9 +507,14 @@ class Writer:
             if held is not None:
                 meta["resourceVersion"] = str(held.revision)
             return _Written(msgspec.json.encode(obj), created)
+        self._mark_unsettled(key)
         previous = held.data if held is not None else None
         done = await self._store.write(kind, key, _encoder(obj), previous)
         return _Written(done.data, created)
+
+    def _mark_unsettled(self, key: Key) -> None:
+        if key.resource == CRD_RESOURCE:
+            self._unsettled.add(_group_of(key.name))
 
     def _key(self, resource: Resource, obj: JSONObject) -> Key:
         meta = metadata(obj)
@@ -490,6 +525,12 @@ class Writer:
 def shown_version(resource: Resource) -> str:
     """`group/version` as Go prints a GroupVersion: the core group is empty."""
     return f"{resource.group}/{resource.version}"
+
+
+def _unversioned(resource: Resource, name: str) -> status.StatusError:
+    detail = "must be specified for an update"
+    cause = status.FieldErrors.invalid("metadata.resourceVersion", 0, detail)
+    return status.invalid(resource.group, resource.names.plural, name, [cause])
 
 
 def _check_identity(resource: Resource, new: JSONObject, old: JSONObject) -> None:
@@ -504,45 +545,69 @@ def _check_identity(resource: Resource, new: JSONObject, old: JSONObject) -> Non
         raise status.invalid(resource.group, str(new.get("kind") or ""), name, causes)
 
 
+def _group_of(definition: str) -> str:
+    return definition.partition(".")[2]
+
+
 def _encoder(obj: JSONObject) -> Callable[[int], bytes]:
     def encode(revision: int) -> bytes:
         metadata(obj)["resourceVersion"] = str(revision)
-        return msgspec.json.encode(obj)
+        data = msgspec.json.encode(obj)
+        if len(data) > MAX_BODY:
+            raise status.too_large(MAX_BODY)
+        return data
 
     return encode
 
 
 def _check_preconditions(
-    subject: status.Subject, options: DeleteOptions, meta: JSONObject, revision: int
+    context: Context, options: DeleteOptions, meta: JSONObject, revision: int
 ) -> None:
     wanted = options.preconditions
     if wanted is None:
         return
+    subject = status.Subject(context.resource.group, context.kind, str(meta.get("name")))
     if wanted.uid is not None and wanted.uid != meta.get("uid"):
         why = (
-            f"Precondition failed: UID in precondition: {wanted.uid}, UID in object meta: "
-            f"{meta.get('uid')}"
+            f"the UID in the precondition ({wanted.uid}) does not match the UID in record "
+            f"({meta.get('uid')}). The object might have been deleted and then recreated"
         )
         raise status.conflict(subject, why)
     if wanted.resourceVersion is not None and wanted.resourceVersion != str(revision):
         why = (
-            "Precondition failed: ResourceVersion in precondition: "
-            f"{wanted.resourceVersion}, ResourceVersion in object meta: {revision}"
+            f"the ResourceVersion in the precondition ({wanted.resourceVersion}) does not match "
+            f"the ResourceVersion in record ({revision}). The object might have been modified"
         )
         raise status.conflict(subject, why)
 
 
 def _grace_seconds(context: Context, obj: JSONObject, options: DeleteOptions) -> int:
-    """Only a pod that runs somewhere is given time; its kubelet ends it."""
+    """Only a pod that runs somewhere is given time; its kubelet ends it. Asked again: less time."""
     if context.resource.qualified != "pods":
         return 0
-    spec = obj.get("spec")
-    if not isinstance(spec, dict) or not spec.get("nodeName"):
+    spec, now = obj.get("spec"), obj.get("status")
+    phase = now.get("phase") if isinstance(now, dict) else ""
+    if not isinstance(spec, dict) or not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
         return 0
-    if options.gracePeriodSeconds is not None:
-        return options.gracePeriodSeconds
     own = spec.get("terminationGracePeriodSeconds")
-    return own if isinstance(own, int) else POD_GRACE_SECONDS
+    given = metadata(obj).get("deletionGracePeriodSeconds")
+    wanted = options.gracePeriodSeconds
+    if wanted is None:
+        wanted = given if given is not None else own
+    seconds = wanted if isinstance(wanted, int) else POD_GRACE_SECONDS
+    seconds = 1 if seconds < 0 else seconds
+    return min(seconds, given) if isinstance(given, int) else seconds
+
+
+def _ended(context: Context, old: JSONObject) -> JSONObject:
+    """What is shown of a deleted object: as it was; of a pod, with its time run out."""
+    if context.resource.qualified != "pods":
+        return copy.deepcopy(old)
+    if not metadata(old).get("deletionTimestamp"):
+        return admission.mark_deleted(context, old, 0)
+    gone = copy.deepcopy(old)
+    metadata(gone)["deletionGracePeriodSeconds"] = 0
+    return gone
 
 
 def _keeps_namespace(context: Context, obj: JSONObject) -> bool:
