@@ -3,6 +3,7 @@
 from hypercobalt.logs import configure as configure_logs
 from hypercobalt.runtime.cache import Cache
 from hypercobalt.runtime.client.collection import ListResult
+from hypercobalt.runtime.client.deletion import Deletion
 from hypercobalt.runtime.client.errors import (
     AlreadyExistsError,
     ApiError,
@@ -17,7 +18,7 @@ from hypercobalt.runtime.client.errors import (
     UnauthorizedError,
     WatchClosedError,
 )
-from hypercobalt.runtime.client.kube import Deletion, Kube
+from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.client.kubeconfig import Connection
 from hypercobalt.runtime.client.kubeconfig import load as load_connection
 from hypercobalt.runtime.client.patch import Operation

@@ -57,6 +57,9 @@ class Metrics:
             ["controller"],
             registry=self.registry,
         )
+        self._declare_workers()
+
+    def _declare_workers(self) -> None:
         self.reconcile_seconds = Histogram(
             "controller_runtime_reconcile_time_seconds",
             "Length of a pass.",

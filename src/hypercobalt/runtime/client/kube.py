@@ -13,7 +13,6 @@ import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from enum import StrEnum
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -22,15 +21,16 @@ import msgspec
 from hypercobalt.api.codec import decode, to_builtins
 from hypercobalt.api.meta import Object, Struct
 from hypercobalt.runtime.client.collection import ListResult, read_page
+from hypercobalt.runtime.client.deletion import (
+    Deletion,
+    Propagation,
+    delete_options,
+    read_deletion,
+)
 from hypercobalt.runtime.client.errors import ConflictError, GoneError, NotFoundError
 from hypercobalt.runtime.client.kubeconfig import Connection
 from hypercobalt.runtime.client.patch import JsonObject, Operation, diff, locked
-from hypercobalt.runtime.client.requests import (
-    Propagation,
-    Selection,
-    delete_options,
-    make_call,
-)
+from hypercobalt.runtime.client.requests import Selection, make_call
 from hypercobalt.runtime.client.session import TransportFactory
 from hypercobalt.runtime.client.transport import Call, Limits, Transport
 from hypercobalt.runtime.client.watch import WatchEvent, read_events
@@ -44,25 +44,6 @@ WATCH_LENGTH = timedelta(minutes=8)  # a bound on what a silent fault can hide
 PAGE = 500  # objects; decoding one page holds the loop for about 5 ms
 _MERGE, _JSON = "application/merge-patch+json", "application/json-patch+json"
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
-
-
-class Deletion(StrEnum):
-    """What a delete found and left."""
-
-    ABSENT = "absent"  # there was nothing to delete
-    GONE = "gone"
-    TERMINATING = "terminating"  # finalizers or a grace period keep it for now
-
-
-class _DeletedMeta(msgspec.Struct, frozen=True):
-    finalizers: tuple[str, ...] = ()
-    deletionGracePeriodSeconds: int | None = None  # noqa: N815 - wire name
-
-
-class _Deleted(msgspec.Struct, frozen=True):
-    """The answer to a delete: the object that stays for now, or a Status."""
-
-    metadata: _DeletedMeta = _DeletedMeta()
 
 
 class Kube:
@@ -355,11 +336,9 @@ class Kube:
         )
         call = make_call("delete", "DELETE", type_, (namespace, name), body=options)
         try:
-            answer = msgspec.json.decode(await self._write(call), type=_Deleted)
+            return read_deletion(await self._write(call))
         except NotFoundError:
             return Deletion.ABSENT
-        kept = answer.metadata.finalizers or answer.metadata.deletionGracePeriodSeconds
-        return Deletion.TERMINATING if kept else Deletion.GONE
 
     async def _list(self, of: Selection[T], limit: int) -> ListResult[T]:
         items: list[T] = []

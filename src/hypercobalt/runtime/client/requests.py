@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -14,7 +13,6 @@ from hypercobalt.runtime.client.transport import Call
 from hypercobalt.runtime.client.watch import join_key
 
 T = TypeVar("T", bound=Object)
-Propagation = Literal["Background", "Foreground", "Orphan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +88,3 @@ def make_call(
         content_type=content_type,
         idempotent=idempotent,
     )
-
-
-def delete_options(
-    *,
-    uid: str | None,
-    resource_version: str | None,
-    propagation: Propagation | None,
-    grace: timedelta | None,
-) -> dict[str, object]:
-    """The body of a delete (meta/v1 DeleteOptions)."""
-    options: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    if grace is not None:
-        options["gracePeriodSeconds"] = round(grace.total_seconds())
-    if propagation is not None:
-        options["propagationPolicy"] = propagation
-    preconditions = {"uid": uid, "resourceVersion": resource_version}
-    if asked := {name: value for name, value in preconditions.items() if value}:
-        options["preconditions"] = asked
-    return options

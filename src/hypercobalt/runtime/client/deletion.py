@@ -1,0 +1,59 @@
+"""What a delete asks, and what its answer says. Pure.
+
+Source: meta/v1 DeleteOptions.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+
+class Deletion(StrEnum):
+    """What a delete found and left."""
+
+    ABSENT = "absent"  # there was nothing to delete
+    GONE = "gone"
+    TERMINATING = "terminating"  # finalizers or a grace period keep it for now
+
+
+class _DeletedMeta(msgspec.Struct, frozen=True):
+    finalizers: tuple[str, ...] = ()
+    deletionGracePeriodSeconds: int | None = None  # noqa: N815 - wire name
+
+
+class _Deleted(msgspec.Struct, frozen=True):
+    """The answer to a delete: the object that stays for now, or a Status."""
+
+    metadata: _DeletedMeta = _DeletedMeta()
+
+
+def delete_options(
+    *,
+    uid: str | None,
+    resource_version: str | None,
+    propagation: Propagation | None,
+    grace: timedelta | None,
+) -> dict[str, object]:
+    """The body of a delete (meta/v1 DeleteOptions)."""
+    options: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if grace is not None:
+        options["gracePeriodSeconds"] = round(grace.total_seconds())
+    if propagation is not None:
+        options["propagationPolicy"] = propagation
+    preconditions = {"uid": uid, "resourceVersion": resource_version}
+    if asked := {name: value for name, value in preconditions.items() if value}:
+        options["preconditions"] = asked
+    return options
+
+
+def read_deletion(data: bytes) -> Deletion:
+    """Whether the answer to a delete says that the object stays for now."""
+    answer = msgspec.json.decode(data, type=_Deleted).metadata
+    kept = answer.finalizers or answer.deletionGracePeriodSeconds
+    return Deletion.TERMINATING if kept else Deletion.GONE
