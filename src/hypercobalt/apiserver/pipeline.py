@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.admission import Context
+from hypercobalt.apiserver.admission import Context, check_body
 from hypercobalt.apiserver.discovery import Discovery
 from hypercobalt.apiserver.reading import Reader, Renderer, select
 from hypercobalt.apiserver.request import (
@@ -62,10 +62,11 @@ class Api:
             return error_response(status.internal(str(error)))
 
     async def _route(self, request: Request) -> Response | Stream:
-        if request.path in OPEN_PATHS or request.path.startswith(("/livez/", "/readyz/")):
-            return self._health(request)
-        if request.user.name == ANONYMOUS:
+        open_path = request.path in OPEN_PATHS or request.path.startswith(("/livez/", "/readyz/"))
+        if request.user.name == ANONYMOUS and ("authorization" in request.headers or not open_path):
             raise status.unauthorized()
+        if open_path:
+            return self._health(request)
         if request.method == "GET":
             described = self._discovery.answer(request)
             if described is not None:
@@ -154,7 +155,7 @@ class Api:
         context = Context(resource, request, datetime.now(UTC))
         done = await self._writer.delete_collection(context, keys, options)
         meta: JSONObject = {"resourceVersion": str(self._store.revision)}
-        return Response(200, renderer.items(done, meta), renderer.form.media)
+        return renderer.list_response(done, meta)
 
     # -- what is answered without the store ----------------------------------------------------
 
@@ -180,9 +181,9 @@ class Api:
         """Reviews are computed, not stored. Everybody who is somebody may do everything."""
         if request.method != "POST":
             raise status.method_not_allowed()
-        body = decode_body(request)
-        if not isinstance(body, dict):
-            raise status.bad_request(f"a {resource.names.kind} is an object")
+        context = Context(resource, request, datetime.now(UTC))
+        body = check_body(context, decode_body(request))
+        _check_review(resource, body.get("spec"))
         answers: dict[str, JSONObject] = {
             "SelfSubjectReview": {"userInfo": request.user.body()},
             "SelfSubjectAccessReview": {"allowed": True},
@@ -204,3 +205,14 @@ class Api:
                 shown[name] = body[name]
         shown["status"] = answer
         return Response(201, msgspec.json.encode(shown))
+
+
+def _check_review(resource: Resource, spec: JSON) -> None:
+    """Refuse an access review that does not say access to what."""
+    kinds = ("resourceAttributes", "nonResourceAttributes")
+    asked = [name for name in kinds if isinstance(spec, dict) and spec.get(name)]
+    if not resource.names.kind.endswith("AccessReview") or len(asked) == 1:
+        return
+    text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+    cause = status.FieldErrors.invalid("spec.resourceAttributes", None, text)
+    raise status.invalid(resource.group, "", "", [cause])

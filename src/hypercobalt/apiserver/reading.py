@@ -15,6 +15,7 @@ import random
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 
 import msgspec
 
@@ -30,11 +31,13 @@ from hypercobalt.apiserver.request import (
     as_yaml,
 )
 from hypercobalt.apiserver.resources import Resource
+from hypercobalt.apiserver.schema import apply_defaults, prune
 from hypercobalt.apiserver.selectors import FieldTerm, Requirement, parse_fields, parse_labels
 from hypercobalt.apiserver.status import JSON, Cause, JSONObject, StatusError
 from hypercobalt.apiserver.store import CompactedError, Key, Store, Stored
 from hypercobalt.apiserver.watching import Hub, Watcher, bookmark_line, watch_line
 
+PIECE = 64  # objects of a list that are sent at once
 WATCH_SECONDS = 1800  # as kube-apiserver's --min-request-timeout: 30 to 60 minutes
 
 
@@ -138,13 +141,19 @@ class Renderer:
         self.resource = resource
         self.form = accepted(request)
         self.include = request.text("includeObject") or "Metadata"
+        if self.form.shown_as == "Table" and self.include not in ("None", "Metadata", "Object"):
+            text = "must be 'Metadata', 'Object', 'None', or empty"
+            shown = status.quote(self.include)
+            text = f"includeObject: Invalid value: {shown}: {text}"
+            raise status.bad_request(f"Unable to convert to Table as requested: {text}")
         self.now = datetime.now(UTC)
         self._columns = True  # a watch tells them once
 
     @property
     def plain(self) -> bool:
         """Whether stored bytes can be sent as they are."""
-        return not self.form.shown_as and self.form.media != YAML_TYPE and not self.converts
+        as_stored = not self.converts and not self.resource.revised
+        return as_stored and not self.form.shown_as and self.form.media != YAML_TYPE
 
     @property
     def converts(self) -> bool:
@@ -185,16 +194,25 @@ class Renderer:
         text = f"you requested {self.form.shown_as}, but the requested object is {what} (*{held})"
         return StatusError(406, "NotAcceptable", text)
 
-    def items(self, found: Iterable[Stored], meta: JSONObject) -> bytes:
-        """A list, in any form."""
+    def list_response(self, found: Iterable[Stored], meta: JSONObject) -> Response:
+        """A list, in any form; plain ones in pieces, because they may be long."""
+        if not self.plain:
+            return Response(200, self._shown_list(found, meta), self.form.media)
+        if self.resource.custom:
+            meta = {"continue": "", **meta}
+        names = self.resource.names
+        head = msgspec.json.encode(
+            {"kind": names.list_kind, "apiVersion": self.resource.api_version, "metadata": meta}
+        )
+        bodies = self._bodies(found)
+        pieces = [b",".join(some) for some in iter(lambda: tuple(islice(bodies, PIECE)), ())]
+        pieces[1:] = [b"," + piece for piece in pieces[1:]]
+        return Response(200, head[:-1] + b',"items":[', rest=[*pieces, b"]}"])
+
+    def _shown_list(self, found: Iterable[Stored], meta: JSONObject) -> bytes:
         names = self.resource.names
         if self.resource.custom and not self.form.shown_as:
             meta = {"continue": "", **meta}
-        if self.plain:
-            head = msgspec.json.encode(
-                {"kind": names.list_kind, "apiVersion": self.resource.api_version, "metadata": meta}
-            )
-            return b'%s,"items":[%s]}' % (head[:-1], b",".join(self._bodies(found)))
         if self.form.shown_as == "Table":
             rows: list[JSON] = [
                 self._row(stored.data, self.decode(stored.data)) for stored in found
@@ -231,17 +249,22 @@ class Renderer:
         seen = obj
         if self.resource.group == "events.k8s.io":
             seen = msgspec.json.decode(data)
-        shown: JSONObject = {"None": None, "Object": obj}.get(
-            self.include, tables.partial_metadata(obj)
-        )
-        return {**self.resource.printer.entry(seen, self.now), "object": shown}
+        row = self.resource.printer.entry(seen, self.now)
+        if self.include == "None":
+            row["object"] = None
+        else:
+            row["object"] = obj if self.include == "Object" else tables.partial_metadata(obj)
+        return row
 
     def encode(self, value: JSON) -> bytes:
         return as_yaml(value) if self.form.media == YAML_TYPE else msgspec.json.encode(value)
 
 
 def to_version(resource: Resource, obj: JSONObject) -> JSONObject:
-    """A stored object as `resource`'s version shows it."""
+    """A stored object as `resource`'s version shows it; the stored one may be changed."""
+    if resource.revised:
+        prune(resource.schema.node, obj)
+        apply_defaults(resource.schema.node, obj)
     if resource.version == resource.storage_version and resource.group != "events.k8s.io":
         return obj
     if resource.group == "events.k8s.io":
@@ -265,7 +288,7 @@ class _Token(msgspec.Struct):
     start: str = ""
 
 
-_BAD_TOKEN = "invalid continue token: continue key is not valid"
+_BAD_CONTINUE = "invalid continue token: continue key is not valid"
 
 
 def _encode_token(revision: int, place: tuple[str, str]) -> str:
@@ -278,10 +301,10 @@ def _decode_token(text: str) -> tuple[int, tuple[str, str]]:
         padded = text + "=" * (-len(text) % 4)
         token = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=_Token)
     except (msgspec.DecodeError, binascii.Error, ValueError) as error:
-        raise status.bad_request(f"{_BAD_TOKEN}: {error}") from error
+        raise status.bad_request(f"{_BAD_CONTINUE}: {error}") from error
     namespace, slash, name = token.start.partition("/")
     if token.v != "meta.k8s.io/v1" or not slash:
-        text = f"{_BAD_TOKEN}: server does not recognize this encoded version {token.v}"
+        text = f"{_BAD_CONTINUE}: server does not recognize this encoded version {token.v}"
         raise status.bad_request(text)
     return token.rv, (namespace, name)
 
@@ -382,7 +405,7 @@ class Reader:
             if not selection.selective and selection.name is None:
                 left = self._count_after(resource, selection, page.revision, place)
                 meta["remainingItemCount"] = left
-        return Response(200, renderer.items(found, meta), renderer.form.media)
+        return renderer.list_response(found, meta)
 
     def _collect(
         self, resource: Resource, selection: Selection, page: _Page

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Sequence, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import msgspec
 import yaml
@@ -147,6 +148,7 @@ class Response:
     body: bytes
     content_type: str = JSON_TYPE
     headers: dict[str, str] = field(default_factory=dict[str, str])
+    rest: Sequence[bytes] = ()  # of a long body: pieces that are never in memory as a whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,23 +290,33 @@ def check_depth(value: JSON) -> None:
     raise status.bad_request(f"the body nests deeper than {MAX_DEPTH} levels")
 
 
+class _Pairs(dict[str, Any]):
+    """A JSON object that knows which of its keys came more than once."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        names = [name for name, _ in pairs]
+        self.repeated = (
+            [name for name in self if names.count(name) > 1] if len(self) < len(names) else []
+        )
+
+
 def duplicate_fields(data: bytes) -> list[str]:
-    """Names of keys that stand twice in one object of a JSON text; none in other bodies."""
-    found: list[str] = []
-
-    def note(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        seen: dict[str, object] = {}
-        for name, value in pairs:
-            if name in seen:
-                found.append(name)
-            seen[name] = value
-        return seen
-
+    """Paths of keys that stand twice in one object of a JSON text; none in other bodies."""
     try:
-        json.loads(data, object_pairs_hook=note)
+        return list(_repeated(json.loads(data, object_pairs_hook=_Pairs), ""))
     except ValueError:  # YAML, or protobuf, which has no names
         return []
-    return found
+
+
+def _repeated(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, _Pairs):
+        yield from (f"{path}{name}" for name in value.repeated)
+        for name, item in value.items():
+            yield from _repeated(item, f"{path}{name}.")
+    elif isinstance(value, list):
+        for index, item in enumerate(cast("list[Any]", value)):
+            yield from _repeated(item, f"{path[:-1]}[{index}].")
 
 
 # -- options -----------------------------------------------------------------------------------
@@ -333,6 +345,9 @@ def delete_options(request: Request) -> DeleteOptions:
     """
     if request.body:
         value = decode_body(request)
+        kind = value.get("kind", "") if isinstance(value, dict) else ""
+        if kind not in ("", "DeleteOptions"):
+            raise status.bad_request(f"no kind {status.quote(kind)} is registered for its version")
         try:
             options = msgspec.convert(value, DeleteOptions)
         except msgspec.ValidationError as error:

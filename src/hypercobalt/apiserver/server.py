@@ -404,12 +404,14 @@ def _head(content_type: str) -> list[tuple[bytes, bytes]]:
 
 async def _send_response(answer: Response, request: Request, send: Send) -> None:
     headers = _head(answer.content_type)
-    headers.append((b"content-length", str(len(answer.body)).encode()))
+    length = len(answer.body) + sum(map(len, answer.rest))
+    headers.append((b"content-length", str(length).encode()))
     headers += [(name.lower().encode(), text.encode()) for name, text in answer.headers.items()]
     headers += [(b"warning", text) for text in _warnings(request.warnings)]
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
-    body = b"" if request.method == "HEAD" else answer.body
-    await send({"type": "http.response.body", "body": body})
+    for piece in () if request.method == "HEAD" else (answer.body, *answer.rest):
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
 
 def _warnings(texts: Sequence[str]) -> Iterator[bytes]:
