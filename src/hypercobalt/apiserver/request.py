@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import AsyncIterator, Sequence, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 import yaml
@@ -20,7 +20,6 @@ from hypercobalt.apiserver.status import JSON, Cause, JSONObject, StatusError
 
 MAX_MANAGER = 128  # bytes of a field manager's name
 MAX_BODY = 3 * 1024 * 1024  # bytes, as kube-apiserver
-MAX_WHOLE = 1e21  # from here on Go prints floats with an exponent
 MAX_DEPTH = 200  # nesting of a body; far below what recursion in here could not take
 JSON_TYPE, YAML_TYPE = "application/json", "application/yaml"
 PATCH_TYPES = (
@@ -132,7 +131,7 @@ class Request:
                 text = f"invalid character U+{ord(letter):04X} (at position {place})"
                 yield status.FieldErrors.invalid("fieldManager", name, text)
         if (value := self.text("fieldValidation")) not in ("", "Ignore", "Warn", "Strict"):
-            listed = ["Ignore", "Strict", "Warn"]
+            listed = ["", "Ignore", "Strict", "Warn"]
             yield status.FieldErrors.not_supported("fieldValidation", value, listed)
 
     @property
@@ -202,20 +201,9 @@ def decode_body(request: Request) -> JSON:
             raise status.unsupported_media_type(BODY_TYPES)
 
 
-def _float(text: str) -> float:
-    """A number written with a point or exponent; a whole one is an integer, as Go prints it."""
-    value = float(text)
-    if math.isinf(value):
-        raise ValueError(f"cannot unmarshal number {text} into Go value of type float64")
-    return int(value) if value.is_integer() and abs(value) < MAX_WHOLE else value
-
-
-_json: msgspec.json.Decoder[JSON] = msgspec.json.Decoder(float_hook=_float)
-
-
 def decode_json(data: bytes) -> JSON:
     try:
-        value: JSON = _json.decode(data)
+        value: JSON = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise status.bad_request(
             f"the object provided is unrecognized (must be of type JSON): {error}"
@@ -290,15 +278,13 @@ def check_depth(value: JSON) -> None:
     raise status.bad_request(f"the body nests deeper than {MAX_DEPTH} levels")
 
 
-class _Pairs(dict[str, Any]):
+class _Pairs(dict[str, JSON]):
     """A JSON object that knows which of its keys came more than once."""
 
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+    def __init__(self, pairs: list[tuple[str, JSON]]) -> None:
         super().__init__(pairs)
-        names = [name for name, _ in pairs]
-        self.repeated = (
-            [name for name in self if names.count(name) > 1] if len(self) < len(names) else []
-        )
+        counts = Counter(name for name, _ in pairs)
+        self.repeated = [name for name, count in counts.items() if count > 1]
 
 
 def duplicate_fields(data: bytes) -> list[str]:
@@ -309,17 +295,20 @@ def duplicate_fields(data: bytes) -> list[str]:
         return []
 
 
-def _repeated(value: Any, path: str) -> Iterator[str]:
+def _repeated(value: JSON, path: str) -> Iterator[str]:
     if isinstance(value, _Pairs):
         yield from (f"{path}{name}" for name in value.repeated)
         for name, item in value.items():
             yield from _repeated(item, f"{path}{name}.")
     elif isinstance(value, list):
-        for index, item in enumerate(cast("list[Any]", value)):
+        for index, item in enumerate(value):
             yield from _repeated(item, f"{path[:-1]}[{index}].")
 
 
 # -- options -----------------------------------------------------------------------------------
+
+
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Preconditions(msgspec.Struct):
@@ -330,7 +319,7 @@ class Preconditions(msgspec.Struct):
 class DeleteOptions(msgspec.Struct):
     """Source: meta/v1 DeleteOptions."""
 
-    gracePeriodSeconds: int | None = None  # noqa: N815  # wire name
+    gracePeriodSeconds: _Int64 | None = None  # noqa: N815  # wire name
     preconditions: Preconditions | None = None
     orphanDependents: bool | None = None  # noqa: N815  # wire name
     propagationPolicy: str | None = None  # noqa: N815  # wire name

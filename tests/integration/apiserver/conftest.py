@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -15,8 +16,10 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
+import pytest_asyncio
 
 from hypercobalt.api import crd
+from hypercobalt.apiserver import pki
 from hypercobalt.apiserver.server import Options, serve
 
 TOKENS = 'secret-admin,admin,1,"system:masters"\nsecret-viewer,viewer,2\n'
@@ -40,6 +43,12 @@ class Client(httpx2.AsyncClient):
         return await self.patch(
             path, content=msgspec.json.encode(body), headers=headers, params=query
         )
+
+    async def until_gone(self, path: str) -> None:
+        """Wait until an object has been deleted for good."""
+        async with asyncio.timeout(10):
+            while (await self.get(path)).status_code != 404:
+                pass  # each turn is a request
 
     @contextlib.asynccontextmanager
     async def watching(self, path: str, **query: str) -> AsyncIterator[Watch]:
@@ -73,12 +82,43 @@ def token_file(directory: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Certificates that every server of this session starts with: making them takes a second."""
+    directory = tmp_path_factory.mktemp("certificates")
+    pki.prepare(directory, "127.0.0.1")
+    return directory
+
+
 @pytest.fixture
-async def api(tmp_path: Path) -> AsyncIterator[Client]:
-    """A client of a fresh server in this process."""
-    options = Options(
-        tmp_path / "data", port=0, token_auth_file=token_file(tmp_path), manifests=MANIFESTS
+def options(tmp_path: Path, certificates: Path) -> Options:
+    """A server with nothing in it but our kinds."""
+    return fresh(tmp_path, certificates)
+
+
+def fresh(directory: Path, certificates: Path) -> Options:
+    shutil.copytree(certificates, directory / "data" / "pki")
+    return Options(
+        directory / "data",
+        port=0,
+        token_auth_file=token_file(directory),
+        manifests=MANIFESTS,
     )
+
+
+@pytest.fixture
+async def api(options: Options) -> AsyncIterator[Client]:
+    """A client of a fresh server in this process."""
+    async with serve(options) as server, Client(server.url) as client:
+        yield client
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(
+    tmp_path_factory: pytest.TempPathFactory, certificates: Path
+) -> AsyncIterator[Client]:
+    """A client of one server for a whole module, whose tests run in the module's loop."""
+    options = fresh(tmp_path_factory.mktemp("shared"), certificates)
     async with serve(options) as server, Client(server.url) as client:
         yield client
 
