@@ -18,8 +18,13 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,13 +58,22 @@ class Results:
 
     async def rate(self, name: str, count: int, work: Coroutine[None, None, None]) -> None:
         """Record how many of the `count` things that `work` does are done in a second."""
-        wall, used = time.perf_counter(), time.process_time()
-        await work
-        self.values[name] = count / (time.perf_counter() - wall)
-        self.client[name] = (time.process_time() - used) / (time.perf_counter() - wall)
+        with self.used_by(name):
+            began = time.perf_counter()
+            await work
+            self.values[name] = count / (time.perf_counter() - began)
 
-    def add(self, name: str, value: float) -> None:
-        self.values[name] = value
+    async def time(self, name: str, work: Coroutine[None, None, float]) -> None:
+        """Record what `work` returns."""
+        with self.used_by(name):
+            self.values[name] = await work
+
+    @contextmanager
+    def used_by(self, name: str) -> Iterator[None]:
+        """Record the share of one CPU that this process uses in the block."""
+        wall, used = time.perf_counter(), time.process_time()
+        yield
+        self.client[name] = (time.process_time() - used) / (time.perf_counter() - wall)
 
 
 @asynccontextmanager
@@ -146,25 +160,26 @@ async def latency(server: Server, results: Results, watchers: int, writes: int) 
             if len(seen) >= watchers * len(sent):
                 arrived.set()
 
+    label = f"event latency, {watchers} watcher{'s' if watchers > 1 else ''}"
     async with clients(server, watchers + 1) as pool:
         listed = await pool[0].send("GET", f"{HYPERVISORS}?limit=1")
         version = str(json.loads(listed.body)["metadata"]["resourceVersion"])
         tasks = [asyncio.create_task(follow(client, version)) for client in pool[1:]]
         await asyncio.sleep(1)  # every watch stands
-        for mark in range(writes):
-            body = status_patch(0, mark)
-            arrived.clear()
-            sent[mark] = time.perf_counter()
-            await pool[0].send("PATCH", f"{HYPERVISORS}/{name}/status", body, MERGE)
-            async with asyncio.timeout(WAIT_SECONDS):
-                await arrived.wait()
+        with results.used_by(f"{label}, p50 [ms]"):
+            for mark in range(writes):
+                body = status_patch(0, mark)
+                arrived.clear()
+                sent[mark] = time.perf_counter()
+                await pool[0].send("PATCH", f"{HYPERVISORS}/{name}/status", body, MERGE)
+                async with asyncio.timeout(WAIT_SECONDS):
+                    await arrived.wait()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     ordered = sorted(seen)
-    label = f"event latency, {watchers} watcher{'s' if watchers > 1 else ''}"
-    results.add(f"{label}, p50 [ms]", ordered[len(ordered) // 2] * 1000)
-    results.add(f"{label}, p99 [ms]", ordered[int(len(ordered) * 0.99)] * 1000)
+    results.values[f"{label}, p50 [ms]"] = ordered[len(ordered) // 2] * 1000
+    results.values[f"{label}, p99 [ms]"] = ordered[int(len(ordered) * 0.99)] * 1000
 
 
 def resident_mib(server: Server) -> float:
@@ -185,18 +200,19 @@ async def measure(server: Server, results: Results, many: int) -> None:
         rest = [body for _, body in few[SEQUENTIAL:]]
         await results.rate(f"creates/s, {WRITERS} writers", len(rest), create(pool, rest))
         await list_ms(pool[0], 1)
-        results.add(f"resident with {FEW:,} Hypervisors [MiB]", resident_mib(server))
+        results.values[f"resident with {FEW:,} Hypervisors [MiB]"] = resident_mib(server)
         patches = [(few[i % FEW][0], status_patch(i % FEW, i)) for i in range(CONCURRENT)]
         one = patches[:SEQUENTIAL]
         await results.rate("status writes/s, one writer", SEQUENTIAL, patch(pool[:1], one))
         await results.rate(f"status writes/s, {WRITERS} writers", CONCURRENT, patch(pool, patches))
-        results.add(f"list of {FEW:,} [ms]", await list_ms(pool[0], 11))
+        await results.time(f"list of {FEW:,} [ms]", list_ms(pool[0], 11))
         await latency(server, results, 1, 300)
         await latency(server, results, 100, 100)
         await create(pool, [named(number)[1] for number in range(FEW, many)])
-        results.add(f"list of {many:,} [ms]", await list_ms(pool[0], 5))
-        results.add(f"list of {many:,} in pages of 500 [ms]", await list_in_pages_ms(pool[0]))
-        results.add(f"resident with {many:,} Hypervisors [MiB]", resident_mib(server))
+        await results.time(f"list of {many:,} [ms]", list_ms(pool[0], 5))
+        pages = f"list of {many:,} in pages of 500 [ms]"
+        await results.time(pages, list_in_pages_ms(pool[0]))
+        results.values[f"resident with {many:,} Hypervisors [MiB]"] = resident_mib(server)
 
 
 Start = Callable[[Path], AbstractContextManager[Server]]
@@ -208,7 +224,7 @@ def run(start: Start, parent: Path, many: int) -> Results:
         with tempfile.TemporaryDirectory(dir=parent) as directory, start(Path(directory)) as server:
             ready.append(server.ready_seconds)
             if number == STARTS - 1:
-                results.add("ready, empty [s]", statistics.median(ready))
+                results.values["ready, empty [s]"] = statistics.median(ready)
                 install_definitions(server, own_definitions())
                 uvloop.run(measure(server, results, many))
     return results

@@ -70,7 +70,7 @@ ACCEPTED: list[Accepted] = [
         real=r"json: cannot unmarshal|unknown conversion|in scheme|Invalid JSON Patch"
         r"|cannot convert int64|cannot restore map|StorageError|got &\{|error decoding YAML"
         r"|invalid object type: /, Kind=$|unexpected end of JSON|415: Unsupp|pod updates may not"
-        r"|\\\\x01",
+        r"|\\x01",
     ),
     Accepted(
         "The real server checks metadata twice and lists each cause twice.",

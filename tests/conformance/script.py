@@ -19,6 +19,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+import yaml
 from tests.conformance.differences import Difference, leaves, unaccepted
 from tests.conformance.normalise import Normaliser
 from tests.conformance.real import TOKEN, Server
@@ -249,6 +250,8 @@ def _headers(response: httpx2.Response) -> dict[str, str]:
 
 
 def _decoded(response: httpx2.Response) -> Json:
+    if response.headers.get("content-type", "").startswith(YAML):
+        return yaml.safe_load(response.content)
     try:
         return json.loads(response.content)
     except ValueError:

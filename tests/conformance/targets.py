@@ -25,6 +25,7 @@ from tests.conformance.real import (
     process,
     real_server,
     wait_ready,
+    write_kubeconfig,
 )
 
 SUBJECT = os.environ.get("CONFORMANCE_SUBJECT", "embedded")
@@ -49,6 +50,7 @@ def embedded_server(directory: Path) -> Iterator[Server]:
         url = f"https://127.0.0.1:{port}"
         wait_ready(child, url, ca_file, log)
         ready = time.monotonic() - began
+        write_kubeconfig(kubeconfig, url, ca_file)  # the same user as on the real server
         yield Server("embedded", url, ca_file, kubeconfig, (child.pid,), ready)
 
 

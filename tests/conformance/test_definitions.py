@@ -16,9 +16,10 @@ def group_of(api: Api) -> str:
 
 async def install(api: Api, body: Body) -> str:
     """Create the CRD and wait until its objects are served; return the path of the CRD."""
-    await api.post(DEFINITIONS, body)
     spec = body["spec"]
     path = f"{DEFINITIONS}/{body['metadata']['name']}"
+    if (await api.post(DEFINITIONS, body)).status != 201:
+        return path
     await established(api, path)
     version = next(v["name"] for v in spec["versions"] if v["served"])
     objects = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"

@@ -62,20 +62,19 @@ async def test_resources_of_a_custom_group(api: Api) -> None:
 async def test_aggregated_discovery(api: Api) -> None:
     for root in ("/api", "/apis"):
         answer = await api.ask("GET", root, accept=AGGREGATED)
-        api.record(f"{root} kind", [answer.status, answer["kind"], answer["apiVersion"]])
-        api.record(f"{root} type", answer.headers["content-type"])
-        for group in answer["items"]:
-            name = group["metadata"].get("name", "")
-            if name == GROUP:
-                api.record("the custom group", group["versions"])
-            for version in group["versions"]:
-                key = f"{name}/{version['version']}".lstrip("/")
-                plurals = set(SERVED.get(key, "").split())
-                for row in version["resources"]:
-                    if row["resource"] in plurals:
-                        rows = row.get("subresources", [])
-                        few = [sub for sub in rows if sub["subresource"] in SUBRESOURCES]
-                        api.record(f"{key} {row['resource']}", {**row, "subresources": few})
+        head = [answer.status, answer["kind"], answer["apiVersion"]]
+        api.record(root, [*head, answer.headers["content-type"]])
+        found = {
+            f"{key} {row['resource']}": row
+            for group in answer["items"]
+            for version in group["versions"]
+            for key in [f"{group['metadata'].get('name', '')}/{version['version']}".lstrip("/")]
+            for row in version["resources"]
+            if row["resource"] in SERVED.get(key, "").split() or key.startswith(GROUP)
+        }
+        for name, row in sorted(found.items()):
+            rows = [it for it in row.get("subresources", []) if it["subresource"] in SUBRESOURCES]
+            api.record(name, {**row, "subresources": rows})
     fallback = f"{AGGREGATED},application/json"
     answer = await api.ask("GET", "/apis", accept=fallback)
     api.record("with a fallback", [answer["kind"], answer.headers["content-type"]])

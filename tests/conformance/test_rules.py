@@ -83,34 +83,51 @@ async def test_rules_over_values(api: Api) -> None:
 
 
 @scenario
-async def test_rules_with_the_kubernetes_library(api: Api) -> None:
+async def test_rules_with_functions_over_text_and_lists(api: Api) -> None:
     schema = ruled(
         {
             "words": {"type": "array", "items": text(5), "maxItems": 5},
             "name": text(),
-            "url": text(),
-            "ip": text(),
-            "cidr": text(),
-            "size": text(),
+            "sizes": {"type": "array", "items": PORT, "maxItems": 5},
         },
         rule("!has(self.words) || self.words.join(',').size() < 12"),
         rule("!has(self.words) || self.words.isSorted()"),
+        rule("!has(self.words) || self.words.indexOf('no') == -1"),
+        rule("!has(self.sizes) || self.sizes.sum() < 100 && self.sizes.max() < 50"),
         rule("!has(self.name) || self.name.lowerAscii() == self.name"),
         rule("!has(self.name) || self.name.split('-').size() < 3"),
         rule("!has(self.name) || self.name.find('[0-9]+') == ''"),
+        rule("!has(self.name) || !self.name.startsWith('x') || self.name.endsWith('x')"),
+        rule("!has(self.name) || self.name.replace('a', '').substring(0, 1) != 'z'"),
+    )
+    specs: tuple[Body, ...] = (
+        {"words": ["a", "b"]},
+        {"words": ["b", "a"]},
+        {"words": ["abcde", "abcde", "x"]},
+        {"words": ["no"]},
+        {"sizes": [1, 2]},
+        {"sizes": [49, 49, 49]},
+        {"sizes": [51]},
+        {"name": "good"},
+        {"name": "Upper"},
+        {"name": "a-b-c"},
+        {"name": "b1"},
+        {"name": "xy"},
+        {"name": "az"},
+    )
+    await try_all(api, schema, specs)
+
+
+@scenario
+async def test_rules_with_addresses_and_quantities(api: Api) -> None:
+    schema = ruled(
+        {"url": text(), "ip": text(), "cidr": text(), "size": text()},
         rule("!has(self.url) || isURL(self.url) && url(self.url).getScheme() == 'https'"),
         rule("!has(self.ip) || isIP(self.ip) && ip(self.ip).family() == 4"),
         rule("!has(self.cidr) || isCIDR(self.cidr)", message="no network"),
         rule("!has(self.size) || quantity(self.size).isGreaterThan(quantity('1Mi'))"),
     )
     specs: tuple[Body, ...] = (
-        {"words": ["a", "b"]},
-        {"words": ["b", "a"]},
-        {"words": ["abcde", "abcde", "x"]},
-        {"name": "good"},
-        {"name": "Upper"},
-        {"name": "a-b-c"},
-        {"name": "a1"},
         {"url": "http://x"},
         {"url": "https://x"},
         {"ip": "::1"},
