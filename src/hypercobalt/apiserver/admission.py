@@ -17,7 +17,7 @@ import re
 import secrets
 import uuid
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -31,6 +31,7 @@ from hypercobalt.apiserver.validation import mistyped, validate
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery util/rand: no vowels, no words
 MAX_GENERATED = 63 - 5
+MAX_GRACE_SECONDS = 100 * 365 * 86400  # beyond it, the time of deletion is not told
 
 # Set by the server; whatever a client sends there is replaced by what is stored.
 _SERVER_META = (
@@ -304,7 +305,8 @@ def mark_deleted(context: Context, obj: JSONObject, grace_seconds: int) -> JSONO
     """The object once its deletion has begun and something still holds it."""
     marked = copy.deepcopy(obj)
     meta = metadata(marked)
-    meta["deletionTimestamp"] = context.stamp
+    due = context.now + timedelta(seconds=min(grace_seconds, MAX_GRACE_SECONDS))
+    meta["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
     meta["deletionGracePeriodSeconds"] = grace_seconds
     if "generation" in meta:
         meta["generation"] = _generation(meta) + 1

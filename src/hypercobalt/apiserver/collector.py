@@ -10,8 +10,9 @@ apiextensions-apiserver pkg/controller/finalizer.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -39,20 +40,30 @@ class _Owner(msgspec.Struct, frozen=True):
     blockOwnerDeletion: bool = False  # noqa: N815  # wire name
 
 
+class _Write(msgspec.Struct):
+    time: str = ""
+
+
 class _Meta(msgspec.Struct):
     uid: str = ""
     ownerReferences: tuple[_Owner, ...] = ()  # noqa: N815  # wire name
     finalizers: tuple[str, ...] = ()
     deletionTimestamp: str | None = None  # noqa: N815  # wire name
     creationTimestamp: str = ""  # noqa: N815  # wire name
+    managedFields: tuple[_Write, ...] = ()  # noqa: N815  # wire name
 
 
 class _Object(msgspec.Struct):
     metadata: _Meta
-    lastTimestamp: str | None = None  # noqa: N815  # wire name
 
 
 _decoder = msgspec.json.Decoder(_Object)
+
+
+def _is_older(meta: _Meta, limit: datetime) -> bool:
+    """Whether an object was last written before `limit`."""
+    newest = max([meta.creationTimestamp, *(entry.time for entry in meta.managedFields)])
+    return newest < limit.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Collector:
@@ -117,23 +128,32 @@ class Collector:
     # -- what to do ----------------------------------------------------------------------------
 
     async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        sweep = loop.time()
         while True:
-            while self._waiting:
+            if loop.time() >= sweep:
+                sweep = loop.time() + SWEEP.total_seconds()
+                self._waiting |= dict.fromkeys(self._old_events())
+            if self._waiting:
                 key = next(iter(self._waiting))
                 del self._waiting[key]
-                try:
-                    await self._handle(key)
-                except StatusError as error:
-                    log.warning("collecting_failed", object="/".join(key), reason=error.message)
-                except StoreError as error:
-                    log.warning("collecting_failed", object="/".join(key), reason=str(error))
-                    asyncio.get_running_loop().call_later(RETRY.total_seconds(), self._look_at, key)
+                await self._try(key)
+                continue
             self._wake.clear()
-            try:
-                async with asyncio.timeout(SWEEP.total_seconds()):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(sweep):
                     await self._wake.wait()
-            except TimeoutError:
-                await self._expire_events()
+
+    async def _try(self, key: Key) -> None:
+        try:
+            await self._handle(key)
+        except StatusError as error:
+            log.warning("collecting_failed", object="/".join(key), reason=error.message)
+        except StoreError as error:
+            log.warning("collecting_failed", object="/".join(key), reason=str(error))
+            asyncio.get_running_loop().call_later(RETRY.total_seconds(), self._look_at, key)
+        except Exception:  # a bug must not keep what else there is to collect
+            log.exception("collecting_failed", object="/".join(key))
 
     async def _handle(self, key: Key) -> None:
         stored = self._store.get(key)
@@ -142,7 +162,10 @@ class Collector:
             return
         meta = _decoder.decode(stored.data).metadata
         if meta.deletionTimestamp is None:
-            if meta.ownerReferences:
+            limit = datetime.now(UTC) - timedelta(hours=EVENT_HOURS)
+            if key.resource == "events" and _is_older(meta, limit):
+                await self._delete(resource, key, "Background")
+            elif meta.ownerReferences:
                 await self._judge_dependent(resource, key, meta)
             return
         if key.resource == "namespaces":
@@ -155,14 +178,21 @@ class Collector:
             await self._delete_dependents(resource, key, meta)
 
     async def _judge_dependent(self, resource: Resource, key: Key, meta: _Meta) -> None:
-        """Delete an object when none of its owners is left."""
-        if any(self._exists(owner, key.namespace) for owner in meta.ownerReferences):
-            return
-        await self._delete(resource, key, "Background")
+        """Delete an object when none of its owners is left; else forget those that went."""
+        gone = {o.uid for o in meta.ownerReferences if not self._exists(o, key.namespace)}
+        if gone == {owner.uid for owner in meta.ownerReferences}:
+            await self._delete(resource, key, "Background")
+        elif gone:
+            await self._disown(resource, key, gone)
 
     def _exists(self, owner: _Owner, namespace: str) -> bool:
-        """Whether an owner is there; of kinds we do not serve we cannot know, so it counts."""
-        if self._registry.by_kind(owner.apiVersion, owner.kind) is None:
+        """Whether an owner is there; where we cannot know, it counts as there.
+
+        We know nothing of kinds we do not serve, and a cluster-scoped object does not say in which
+        namespace its owner is.
+        """
+        kind = self._registry.by_kind(owner.apiVersion, owner.kind)
+        if kind is None or (kind.namespaced and not namespace):
             return True
         key = self._owner_key(owner, namespace)
         stored = self._store.get(key) if key else None
@@ -176,39 +206,41 @@ class Collector:
 
     async def _delete_dependents(self, resource: Resource, key: Key, meta: _Meta) -> None:
         """Foreground: the owner goes when the dependents that block it are gone."""
-        blocking = False
         for dependent in tuple(self._dependents.get(meta.uid, ())):
-            owners = self._owners.get(dependent, ())
-            blocking |= any(o.uid == meta.uid and o.blockOwnerDeletion for o in owners)
+            others = [o for o in self._owners.get(dependent, ()) if o.uid != meta.uid]
             below = self._registry.by_stored(dependent.resource)
-            others = [o for o in owners if o.uid != meta.uid]
-            held = any(self._exists(o, dependent.namespace) for o in others)
-            if below is not None and not held:
+            if below is None:
+                continue
+            if any(self._exists(o, dependent.namespace) for o in others):
+                await self._disown(below, dependent, {meta.uid})
+            else:
                 await self._delete(below, dependent, "Foreground")
-        left = {
-            d
-            for d in self._dependents.get(meta.uid, ())
-            if any(o.uid == meta.uid and o.blockOwnerDeletion for o in self._owners.get(d, ()))
-        }
-        if not left:
+        if not any(self._blocks(d, meta.uid) for d in self._dependents.get(meta.uid, ())):
             await self._release(resource, key, FOREGROUND)
+
+    def _blocks(self, dependent: Key, uid: str) -> bool:
+        return any(o.uid == uid and o.blockOwnerDeletion for o in self._owners.get(dependent, ()))
 
     async def _orphan(self, resource: Resource, key: Key, meta: _Meta) -> None:
         """Take the owner out of its dependents' references, then let it go."""
-
-        def forget(obj: JSONObject) -> JSONObject:
-            owners = metadata(obj).get("ownerReferences")
-            listed = owners if isinstance(owners, list) else []
-            metadata(obj)["ownerReferences"] = [
-                o for o in listed if not (isinstance(o, dict) and o.get("uid") == meta.uid)
-            ]
-            return obj
-
         for dependent in tuple(self._dependents.get(meta.uid, ())):
             below = self._registry.by_stored(dependent.resource)
             if below is not None:
-                await self._change(below, dependent, forget)
+                await self._disown(below, dependent, {meta.uid})
         await self._release(resource, key, ORPHAN)
+
+    async def _disown(self, resource: Resource, key: Key, owners: Set[str]) -> None:
+        """Take owners, by their uids, out of an object's references."""
+
+        def forget(obj: JSONObject) -> JSONObject:
+            held = metadata(obj).get("ownerReferences")
+            listed = held if isinstance(held, list) else []
+            metadata(obj)["ownerReferences"] = [
+                o for o in listed if not (isinstance(o, dict) and o.get("uid") in owners)
+            ]
+            return obj
+
+        await self._change(resource, key, forget)
 
     async def _empty_namespace(self, resource: Resource, key: Key) -> None:
         """Delete what is in a terminating namespace; when nothing is left, let it go."""
@@ -248,16 +280,11 @@ class Collector:
         await self._release(resource, key, CRD_CLEANUP)
         await self._writer.settle()  # its names are free
 
-    async def _expire_events(self) -> None:
-        resource = self._registry.by_stored("events")
-        if resource is None:
-            return
+    def _old_events(self) -> Iterator[Key]:
         limit = datetime.now(UTC) - timedelta(hours=EVENT_HOURS)
-        for key, stored in tuple(self._store.scan("events")):
-            event = _decoder.decode(stored.data)
-            newest = max(event.lastTimestamp or "", event.metadata.creationTimestamp)
-            if newest < limit.strftime("%Y-%m-%dT%H:%M:%SZ"):
-                await self._delete(resource, key, "Background")
+        for key, stored in self._store.scan("events"):
+            if _is_older(_decoder.decode(stored.data).metadata, limit):
+                yield key
 
     # -- how -----------------------------------------------------------------------------------
 

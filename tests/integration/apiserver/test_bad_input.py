@@ -202,8 +202,8 @@ async def test_null_is_read_as_absent_or_empty(
     api: Client,
     verb: str,
     field: str,
-    sent: Any,
-    stored: object,  # noqa: ANN401
+    sent: Any,  # noqa: ANN401
+    stored: object,
 ) -> None:
     path = f"{CONFIG_MAPS}/c"
     if verb == "create":
