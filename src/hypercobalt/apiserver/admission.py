@@ -23,6 +23,7 @@ import msgspec
 
 from hypercobalt.apiserver import builtin, definitions, managed, names, status
 from hypercobalt.apiserver.managed import Manager
+from hypercobalt.apiserver.quantities import canonicalise
 from hypercobalt.apiserver.request import Request, duplicate_fields
 from hypercobalt.apiserver.resources import CRD_RESOURCE, Resource
 from hypercobalt.apiserver.schema import Node, apply_defaults, drop_empty, drop_nulls, prune, same
@@ -359,6 +360,8 @@ def _default(context: Context, obj: JSONObject) -> None:
     _clean_metadata(metadata(obj))
     _advise(context, metadata(obj))
     if not context.resource.custom:
+        if context.kind in builtin.WITH_QUANTITIES:
+            canonicalise(root, obj)
         drop_empty(context.resource.schema.node, obj)
         change = builtin.DEFAULTS.get(context.kind)
         if change is not None:
@@ -433,7 +436,8 @@ def _schema_errors(node: Node, obj: JSONObject) -> list[Cause]:
 def _refuse(context: Context, obj: JSONObject, causes: list[Cause]) -> None:
     if causes:
         name = str(metadata(obj).get("name") or "")
-        raise status.invalid(context.resource.group, context.kind, name, causes)
+        group = "" if context.resource.group == "events.k8s.io" else context.resource.group
+        raise status.invalid(group, context.kind, name, causes)
 
 
 def _added_finalizers(new: JSONObject, old: JSONObject) -> list[str]:

@@ -21,6 +21,8 @@ from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, b
 Change = Callable[[JSONObject], None]
 Check = Callable[[JSONObject, JSONObject | None], list[Cause]]
 
+# Kinds with quantities in them, which are stored in canonical form.
+WITH_QUANTITIES = frozenset({"Pod", "Deployment", "DaemonSet", "Node"})
 # Kinds whose generation counts spec changes; the other built-ins have none.
 WITH_GENERATION = frozenset(
     {"Pod", "Deployment", "DaemonSet", "PodDisruptionBudget", "CustomResourceDefinition"}
@@ -221,14 +223,15 @@ def _node(obj: JSONObject) -> None:
     status = _map(obj, "status")
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = status["capacity"]
+    if cidr := _map(obj, "spec").get("podCIDR"):
+        _set(_map(obj, "spec"), podCIDRs=[cidr])
 
 
 def _rbac_binding(obj: JSONObject) -> None:
     group = "rbac.authorization.k8s.io"
-    _set(_map(obj, "roleRef"), apiGroup=group)
-    for subject in _maps(obj, "subjects"):
-        if subject.get("kind") in ("User", "Group"):
-            _set(subject, apiGroup=group)
+    named = [s for s in _maps(obj, "subjects") if s.get("kind") in ("User", "Group")]
+    for ref in (_map(obj, "roleRef"), *named):
+        ref["apiGroup"] = ref.get("apiGroup") or group
 
 
 DEFAULTS: dict[str, Change] = {
@@ -270,8 +273,8 @@ def _qos_class(spec: JSONObject) -> str:
 
 
 def _check_secret(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
-    causes: list[Cause] = []
     data = _map(obj, "data")
+    causes = [cause for key in data for cause in _check_key("data", key)]
     if obj.get("type") == "kubernetes.io/tls":
         missing = (name for name in ("tls.crt", "tls.key") if name not in data)
         causes += [FieldErrors.required(f"data[{name}]") for name in missing]
@@ -284,14 +287,29 @@ def _check_config_map(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     causes: list[Cause] = []
     for group in ("data", "binaryData"):
         for key in _map(obj, group):
-            if not re.fullmatch(r"[-._a-zA-Z0-9]+", key) or len(key) > names.MAX_SUBDOMAIN:
-                text = (
-                    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
-                    "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation "
-                    "is '[-._a-zA-Z0-9]+')"
-                )
-                causes.append(FieldErrors.invalid(f"{group}[{key}]", key, text))
+            causes += _check_key(group, key)
+    for key in _map(obj, "data").keys() & _map(obj, "binaryData").keys():
+        text = "duplicate of key present in binaryData"
+        causes.append(FieldErrors.invalid(f"data[{key}]", key, text))
     return causes + _check_immutable(obj, old, ("data", "binaryData"))
+
+
+def _check_key(group: str, key: str) -> list[Cause]:
+    """A key of a ConfigMap or Secret, which becomes a file's name."""
+    texts: list[str] = []
+    if len(key) > names.MAX_SUBDOMAIN:
+        texts.append(f"must be no more than {names.MAX_SUBDOMAIN} characters")
+    if not re.fullmatch(r"[-._a-zA-Z0-9]+", key):
+        texts.append(
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
+            "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation "
+            "is '[-._a-zA-Z0-9]+')"
+        )
+    elif key in (".", ".."):
+        texts.append(f"must not be '{key}'")
+    elif key.startswith(".."):
+        texts.append("must not start with '..'")
+    return [FieldErrors.invalid(f"{group}[{key}]", key, text) for text in texts]
 
 
 def _check_immutable(
@@ -312,15 +330,36 @@ def _check_workload(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     selector = _map(obj, "spec", "selector")
     labels = _map(obj, "spec", "template", "metadata", "labels")
     wanted = _map(selector, "matchLabels")
-    if not wanted and not _maps(selector, "matchExpressions"):
+    present = isinstance(_map(obj, "spec").get("selector"), dict)
+    if not present and obj.get("kind") == "Deployment":
+        causes.append(FieldErrors.required("spec.selector"))
+    elif present and not wanted and not _maps(selector, "matchExpressions"):
         text = "empty selector is invalid for " + str(obj.get("kind", "")).lower()
         causes.append(FieldErrors.invalid("spec.selector", selector, text))
-    elif any(labels.get(key) != value for key, value in wanted.items()):
+    if not present or any(labels.get(key) != value for key, value in wanted.items()):
         text = "`selector` does not match template `labels`"
-        causes.append(FieldErrors.invalid("spec.template.metadata.labels", labels, text))
+        causes.append(FieldErrors.invalid("spec.template.metadata.labels", labels or None, text))
+    causes += _check_amount("spec.replicas", _map(obj, "spec").get("replicas"))
+    strategy = _map(obj, "spec", "strategy")
+    if strategy.get("type") == "Recreate" and strategy.get("rollingUpdate") is not None:
+        text = "may not be specified when strategy `type` is 'Recreate'"
+        causes.append(FieldErrors.forbidden("spec.strategy.rollingUpdate", text))
     if old is not None and _map(old, "spec", "selector") != selector:
         causes.append(FieldErrors.invalid("spec.selector", selector, "field is immutable"))
     return causes + _check_containers(_map(obj, "spec", "template", "spec"), "spec.template.spec")
+
+
+def _check_amount(path: str, value: JSON) -> list[Cause]:
+    """A number that may not be negative; or, as text, a percentage."""
+    if isinstance(value, int) and value < 0:
+        return [FieldErrors.invalid(path, value, "must be greater than or equal to 0")]
+    if isinstance(value, str) and not re.fullmatch(r"[0-9]+%", value, re.ASCII):
+        text = (
+            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%', "
+            " or '93%', regex used for validation is '[0-9]+%')"
+        )
+        return [FieldErrors.invalid(path, value, text)]
+    return []
 
 
 def _check_pod(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
@@ -364,9 +403,6 @@ def _check_pod_update(obj: JSONObject, old: JSONObject) -> list[Cause]:
         return spec
 
     before, after = frozen(old), frozen(obj)
-    if not before.get("nodeName"):
-        before.pop("nodeName", None)
-        after.pop("nodeName", None)
     if before == after:
         return []
     text = (
@@ -384,7 +420,10 @@ def _check_service(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
     needs_ports = spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None"
     if needs_ports and not spec.get("ports"):
         causes.append(FieldErrors.required("spec.ports"))
+    several = len(_maps(spec, "ports")) > 1
     for index, port in enumerate(_maps(spec, "ports")):
+        if several and not port.get("name"):
+            causes.append(FieldErrors.required(f"spec.ports[{index}].name"))
         number = port.get("port")
         if not isinstance(number, int) or number not in PORTS:
             text = "must be between 1 and 65535, inclusive"
@@ -392,7 +431,7 @@ def _check_service(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
     return causes
 
 
-def _check_event(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
+def _check_event(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     causes: list[Cause] = []
     namespace = _map(obj, "metadata").get("namespace", "")
     about = _map(obj, "involvedObject") or _map(obj, "regarding")
@@ -400,6 +439,29 @@ def _check_event(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
     if target != namespace and (target or namespace != "default"):
         text = "does not match event.namespace"
         causes.append(FieldErrors.invalid("involvedObject.namespace", target, text))
+    modern = obj.get("apiVersion") == "events.k8s.io/v1"
+    if modern and old is None:
+        if not obj.get("eventTime"):
+            causes.append(FieldErrors.required("eventTime"))
+        if obj.get("type") not in ("Normal", "Warning"):
+            text = f"has invalid value: {obj.get('type', '')}"
+            causes.append(FieldErrors.invalid("type", "", text))
+    if obj.get("eventTime"):
+        controller = "reportingController" if modern else "reportingComponent"
+        needed = (controller, "reportingInstance", "action", "reason")
+        causes += [FieldErrors.required(name) for name in needed if not obj.get(name)]
+    return causes
+
+
+def _check_rules(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
+    causes: list[Cause] = []
+    for index, rule in enumerate(_maps(obj, "rules")):
+        needed = {"verbs": "verbs must contain at least one value"}
+        if not rule.get("nonResourceURLs"):
+            needed["apiGroups"] = "resource rules must supply at least one api group"
+            needed["resources"] = "resource rules must supply at least one resource"
+        missing = ((name, text) for name, text in needed.items() if not rule.get(name))
+        causes += [FieldErrors.required(f"rules[{index}].{name}", text) for name, text in missing]
     return causes
 
 
@@ -407,10 +469,11 @@ def _check_binding(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     ref = _map(obj, "roleRef")
     if old is not None and _map(old, "roleRef") != ref:
         return [FieldErrors.invalid("roleRef", ref, "cannot change roleRef")]
-    kinds = ("Role", "ClusterRole")
+    kinds = ("Role", "ClusterRole") if obj.get("kind") == "RoleBinding" else ("ClusterRole",)
+    causes = [] if ref.get("name") else [FieldErrors.required("roleRef.name")]
     if ref.get("kind") not in kinds:
-        return [FieldErrors.not_supported("roleRef.kind", ref.get("kind", ""), kinds)]
-    return [] if ref.get("name") else [FieldErrors.required("roleRef.name")]
+        causes.append(FieldErrors.not_supported("roleRef.kind", ref.get("kind", ""), kinds))
+    return causes
 
 
 def _check_budget(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
@@ -418,7 +481,11 @@ def _check_budget(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         text = "minAvailable and maxUnavailable cannot be both set"
         return [FieldErrors.invalid("spec", spec, text)]
-    return []
+    return [
+        cause
+        for name in ("minAvailable", "maxUnavailable")
+        for cause in _check_amount(f"spec.{name}", spec.get(name))
+    ]
 
 
 def _check_lease(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
@@ -443,6 +510,8 @@ CHECKS: dict[str, Check] = {
     "Pod": _check_pod,
     "Service": _check_service,
     "Event": _check_event,
+    "Role": _check_rules,
+    "ClusterRole": _check_rules,
     "RoleBinding": _check_binding,
     "ClusterRoleBinding": _check_binding,
     "PodDisruptionBudget": _check_budget,
@@ -453,7 +522,7 @@ CHECKS: dict[str, Check] = {
 # -- values that Go could not decode -----------------------------------------------------------
 
 _MICRO_TIMES = {
-    "Lease": (("spec", "renewTime"), ("spec", "acquireTime")),
+    "Lease": (("spec", "acquireTime"), ("spec", "renewTime")),
     "Event": (("eventTime",), ("series", "lastObservedTime")),
 }
 _MICRO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -503,13 +572,14 @@ _EVENT_FIELDS = {
 def event_to_core(obj: JSONObject) -> JSONObject:
     """An events.k8s.io/v1 Event in the core form, in which it is stored."""
     core = {_EVENT_FIELDS.get(name, name): value for name, value in obj.items()}
+    _set(core, reportingComponent="", reportingInstance="")
     return {**core, "apiVersion": "v1"}
 
 
 def event_from_core(obj: JSONObject) -> JSONObject:
     """A stored Event as events.k8s.io/v1 shows it."""
     back = {core: name for name, core in _EVENT_FIELDS.items()}
-    shown = {back.get(name, name): value for name, value in obj.items()}
+    shown = {back.get(name, name): value for name, value in obj.items() if value != ""}
     return {**shown, "apiVersion": "events.k8s.io/v1"}
 
 

@@ -279,7 +279,7 @@ def _pod_conditions(obj: JSONObject) -> JSONObject:
     if phase not in _COMPLETED:
         return {}
     message = _COMPLETED[phase]
-    done = {"type": "Completed", "status": "True", "reason": phase, "message": message}
+    done: JSONObject = {"type": "Completed", "status": "True", "reason": phase, "message": message}
     return {"conditions": [done]}
 
 
