@@ -131,6 +131,11 @@ ACCEPTED: list[Accepted] = [
         step="preconditions|still",
         path=r"\.details\.kind|\.message|metadata\.(deletion|resourceVersion)",
     ),
+    Accepted(
+        "Nobody owns a Role's empty list of rules, which is stored as null.",
+        scenario="put_creates_what",
+        path="managedFields$",
+    ),
     # -- forms of answers -----------------------------------------------------------------------
     Accepted(
         "Answers in protobuf are not given, and 406 and 415 do not offer them.",

@@ -49,8 +49,7 @@ NameRule = Callable[[str], list[str]]
 
 
 def _too_long(value: str, limit: int) -> list[str]:
-    unit = "characters" if limit == MAX_SUBDOMAIN else "bytes"
-    return [f"must be no more than {limit} {unit}"] if len(value.encode()) > limit else []
+    return [f"must be no more than {limit} bytes"] if len(value.encode()) > limit else []
 
 
 def _rule(pattern: str, limit: int, text: str) -> NameRule:
@@ -58,7 +57,8 @@ def _rule(pattern: str, limit: int, text: str) -> NameRule:
 
     def errors(value: str) -> list[str]:
         bad = [] if compiled.fullmatch(value) else [text]
-        return _too_long(value, limit) + bad
+        long = [f"must be no more than {limit} characters"] if len(value) > limit else []
+        return long + bad
 
     return errors
 

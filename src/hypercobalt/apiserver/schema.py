@@ -263,7 +263,10 @@ def drop_empty(node: Node, value: JSON) -> None:
         for name, known in node.fields.items():
             collection = known.values is not None or known.type == "array"
             if collection and name not in node.required and value.get(name) in ({}, []):
-                del value[name]
+                if name in node.nulls:
+                    value[name] = None
+                else:
+                    del value[name]
         for name, item in value.items():
             drop_empty(node.fields.get(name) or node.values or UNTYPED, item)
     elif isinstance(value, list) and node.items is not None:
