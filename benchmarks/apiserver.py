@@ -266,8 +266,11 @@ def main() -> None:
         for name, value in ours.values.items()
     ]
     print(table(["measurement", "embedded", "real", "embedded/real", "client"], rows))
+    busy = os.getloadavg()
     print(f"\nthe disk makes {disk:,.0f} small writes durable per second")
+    print(f"load averages of the machine, of which this run is a part: {busy}")
     document = describe() | {
+        "loadAverages": busy,
         "durableWritesPerSecond": disk,
         "bytesPerHypervisor": len(named(0)[1]),
         "embedded": ours.values,
