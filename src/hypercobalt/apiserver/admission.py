@@ -488,14 +488,12 @@ def parse_revision(text: str, *, list_of: bool = False) -> int:
     """A resourceVersion as a number; 0 when empty.
 
     Raises:
-        StatusError: it is not one. Only a list says 400; the others pass the error on as it is.
+        StatusError: 400 when it is not one.
     """
     if text in ("", "0"):
         return 0
     if not _VERSION.fullmatch(text):
         detail = f'strconv.ParseUint: parsing "{text}": invalid syntax'
         cause = str(status.FieldErrors.invalid("resourceVersion", text, detail))
-        if list_of:
-            raise status.bad_request(f"invalid resource version: {cause}")
-        raise StatusError(500, "", cause)
+        raise status.bad_request(f"invalid resource version: {cause}" if list_of else cause)
     return int(text)
