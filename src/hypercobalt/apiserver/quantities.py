@@ -17,6 +17,7 @@ _FORM = re.compile(
     r"([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?",
     re.ASCII,
 )
+_KI = 1024
 _BINARY: tuple[str, ...] = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL: tuple[str, ...] = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 _ONE = _DECIMAL.index("")
@@ -42,9 +43,9 @@ def canonical(text: str) -> str:
     suffix = found[2] or ""
     value = Fraction(found[1])
     if suffix in _BINARY[1:]:
-        value *= 1024 ** _BINARY.index(suffix)
-        if abs(value) >= 1024:
-            return _scaled(_up(value), 1024, _BINARY)
+        value *= _KI ** _BINARY.index(suffix)
+        if abs(value) >= _KI:
+            return _scaled(_up(value), _KI, _BINARY)
         suffix = ""
     exponential = suffix not in _DECIMAL
     value *= Fraction(10) ** (

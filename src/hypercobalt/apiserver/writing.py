@@ -12,7 +12,7 @@ import copy
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
@@ -462,9 +462,7 @@ class Writer:
         if not meta.get("deletionTimestamp"):
             marked = admission.mark_deleted(context, old, grace)
         else:
-            marked = copy.deepcopy(old)
-            if options.gracePeriodSeconds is not None:
-                metadata(marked)["deletionGracePeriodSeconds"] = grace
+            marked = _sooner(old, grace)
         if finalizers:
             metadata(marked)["finalizers"] = list(finalizers)
         else:
@@ -601,13 +599,22 @@ def _grace_seconds(context: Context, obj: JSONObject, options: DeleteOptions) ->
 
 def _ended(context: Context, old: JSONObject) -> JSONObject:
     """What is shown of a deleted object: as it was; of a pod, with its time run out."""
-    if context.resource.qualified != "pods":
-        return copy.deepcopy(old)
-    if not metadata(old).get("deletionTimestamp"):
+    if context.resource.qualified == "pods" and not metadata(old).get("deletionTimestamp"):
         return admission.mark_deleted(context, old, 0)
-    gone = copy.deepcopy(old)
-    metadata(gone)["deletionGracePeriodSeconds"] = 0
-    return gone
+    return _sooner(old, 0)
+
+
+def _sooner(old: JSONObject, grace_seconds: int) -> JSONObject:
+    """An object that is being deleted, perhaps with less time left."""
+    marked = copy.deepcopy(old)
+    meta = metadata(marked)
+    given = meta.get("deletionGracePeriodSeconds")
+    if isinstance(given, int) and grace_seconds < given:
+        spared = max(min(given, admission.MAX_GRACE_SECONDS) - grace_seconds, 0)
+        due = datetime.fromisoformat(str(meta["deletionTimestamp"])) - timedelta(seconds=spared)
+        meta["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
+        meta["deletionGracePeriodSeconds"] = grace_seconds
+    return marked
 
 
 def _keeps_namespace(context: Context, obj: JSONObject) -> bool:
