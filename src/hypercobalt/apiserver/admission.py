@@ -26,7 +26,16 @@ from hypercobalt.apiserver.managed import Manager
 from hypercobalt.apiserver.quantities import canonicalise
 from hypercobalt.apiserver.request import Request, duplicate_fields
 from hypercobalt.apiserver.resources import CRD_RESOURCE, Resource
-from hypercobalt.apiserver.schema import Node, apply_defaults, drop_empty, drop_nulls, prune, same
+from hypercobalt.apiserver.schema import (
+    Node,
+    apply_defaults,
+    drop_empty,
+    drop_nulls,
+    prune,
+    prune_nulls,
+    same,
+    shorten,
+)
 from hypercobalt.apiserver.status import JSON, Cause, JSONObject, StatusError
 from hypercobalt.apiserver.validation import mistyped, validate
 
@@ -89,11 +98,13 @@ def check_body(context: Context, value: JSON, raw: bytes = b"") -> JSONObject:
         text = f"couldn't get version/kind; json parse error: a {context.kind} is an object"
         raise status.bad_request(text)
     _check_kind(resource, value)
+    if resource.custom:
+        shorten(value)
     _check_types(context, value)
     unknown = [f'unknown field "{path}"' for path in prune(resource.schema.node, value)]
     mode = context.request.text("fieldValidation") or "Warn"
     if mode != "Ignore" and raw:
-        unknown += [f'duplicate field "{name}"' for name in duplicate_fields(raw)]
+        unknown = [f'duplicate field "{path}"' for path in duplicate_fields(raw)] + unknown
     if unknown and mode == "Strict":
         text = f"strict decoding error: {', '.join(unknown)}"
         raise _cannot_handle(context, text)
@@ -108,15 +119,19 @@ def _check_kind(resource: Resource, value: JSONObject) -> None:
         if sent is not None and not isinstance(sent, str):
             text = f"cannot unmarshal into Go struct field .{name} of type string"
             raise status.bad_request(f"couldn't get version/kind; json parse error: json: {text}")
-    if resource.custom and (not kind or not version):
-        missing = "kind" if not kind else "apiVersion"
-        text = f"Object '{missing.capitalize() if missing == 'kind' else missing}' is missing"
-        raise status.bad_request(f"{text} in the body: set it to the served one")
-    if (kind or resource.names.kind) != resource.names.kind:
+    if resource.custom and not kind:
+        of = f"(must be of type {resource.names.kind})"
+        text = f"the object provided is unrecognized {of}: Object 'Kind' is missing in the body"
+        raise status.bad_request(text)
+    value.setdefault("kind", resource.names.kind)
+    if resource.custom:
+        value.setdefault("apiVersion", "")
+    elif not value.get("apiVersion"):
+        value["apiVersion"] = resource.api_version
+    if value["apiVersion"] != resource.api_version:
         raise _wrong_kind(resource, value)
-    if (version or resource.api_version) != resource.api_version:
+    if value["kind"] != resource.names.kind and not resource.custom:
         raise _wrong_kind(resource, value)
-    value["kind"], value["apiVersion"] = resource.names.kind, resource.api_version
 
 
 def _wrong_kind(resource: Resource, value: JSONObject) -> StatusError:
@@ -354,6 +369,7 @@ def _default(context: Context, obj: JSONObject) -> None:
     root = context.resource.schema.node
     if context.resource.custom:
         drop_nulls(root.fields["metadata"], metadata(obj))
+        prune_nulls(root, obj)
     else:
         drop_nulls(root, obj)
     apply_defaults(root, obj)
@@ -405,11 +421,16 @@ def _errors(context: Context, obj: JSONObject, old: JSONObject | None) -> list[C
     rule = names.subdomain_errors
     if not resource.custom:
         rule = builtin.NAME_RULES.get(context.kind, rule)
-    causes = names.check_metadata(metadata(obj), rule, custom=resource.custom)
+    custom = resource.custom or resource.qualified == CRD_RESOURCE
+    causes = names.check_metadata(metadata(obj), rule, custom=custom)
     if resource.custom:
+        if obj["kind"] != context.kind:
+            text = f"must be {context.kind}"
+            causes.append(status.FieldErrors.invalid("kind", obj["kind"], text))
         root = resource.schema.body
         before = () if old is None else (_judged(old),)
-        causes += validate(root, _judged(obj), "", *before, elsewhere=causes)
+        part = "status" if context.subresource == "status" else ""
+        causes += validate(root, _judged(obj), part, *before, elsewhere=causes)
     else:
         check = builtin.CHECKS.get(context.kind)
         found = check(obj, old) if check is not None else []
@@ -437,7 +458,7 @@ def _refuse(context: Context, obj: JSONObject, causes: list[Cause]) -> None:
     if causes:
         name = str(metadata(obj).get("name") or "")
         group = "" if context.resource.group == "events.k8s.io" else context.resource.group
-        raise status.invalid(group, context.kind, name, causes)
+        raise status.invalid(group, str(obj["kind"]), name, causes)
 
 
 def _added_finalizers(new: JSONObject, old: JSONObject) -> list[str]:

@@ -5,14 +5,14 @@ Source: API concepts, "API discovery"; apidiscovery.k8s.io/v2; OpenAPI v3 as kub
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Iterator
 
 import msgspec
 
-from hypercobalt.apiserver import status
 from hypercobalt.apiserver.request import Request, Response
-from hypercobalt.apiserver.resources import Registry, Resource
+from hypercobalt.apiserver.resources import Registry, Resource, version_priority
 from hypercobalt.apiserver.schema import PREFIX
 from hypercobalt.apiserver.status import JSON, JSONObject
 
@@ -49,12 +49,13 @@ class Discovery:
                 return None
 
     def _groups(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        found: dict[str, set[str]] = {}
         for resource in self._registry.all():
-            versions = found.setdefault(resource.group, [])
-            if resource.version not in versions:
-                versions.append(resource.version)
-        return found
+            found.setdefault(resource.group, set()).add(resource.version)
+        return {
+            group: sorted(versions, key=version_priority, reverse=True)
+            for group, versions in found.items()
+        }
 
     def _of(self, group: str, version: str) -> list[Resource]:
         return [r for r in self._registry.all() if (r.group, r.version) == (group, version)]
@@ -66,10 +67,10 @@ class Discovery:
         ]
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
-    def _resource_list(self, group: str, version: str) -> Response:
+    def _resource_list(self, group: str, version: str) -> Response | None:
         resources = self._of(group, version)
         if not resources:
-            raise status.no_such_path()
+            return None
         listed: list[JSON] = [entry for r in resources for entry in _entries(r)]
         body: JSONObject = {
             "kind": "APIResourceList",
@@ -202,6 +203,10 @@ def _entries(resource: Resource) -> Iterator[JSONObject]:
         entry["shortNames"] = list(names.short)
     if names.categories:
         entry["categories"] = list(names.categories)
+    if resource.custom:
+        stored = f"{resource.group}/{resource.storage_version}/{names.kind}"
+        digest = hashlib.sha256(stored.encode()).digest()
+        entry["storageVersionHash"] = base64.b64encode(digest[:8]).decode()
     yield entry
     for name in resource.subresources:
         yield {

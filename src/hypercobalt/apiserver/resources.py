@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import gzip
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import resources as package_files
@@ -23,6 +24,14 @@ from hypercobalt.apiserver.status import JSON, JSONObject, Subject
 
 CRD_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+def version_priority(version: str) -> tuple[int, int, int]:
+    """How versions of a group are ordered: v2 before v1 before v1beta1 before v1alpha1."""
+    found = re.fullmatch(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?", version)
+    if not found:
+        return (0, 0, 0)
+    return ({"alpha": 1, "beta": 2}.get(found[2], 3), int(found[1]), int(found[3] or 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,7 @@ class Resource:
     selectable: tuple[str, ...] = ()  # field selectors beyond metadata.name and .namespace
     stored_as: str = ""  # the store's name of the kind, where two groups serve one
     storage_version: str = ""
+    revised: bool = False  # its schema may be younger than stored objects
     deprecation: str | None = None  # text of the Warning header
 
     @property
@@ -370,6 +380,7 @@ def _custom_resources(crd: JSONObject, library: SchemaLibrary) -> Iterator[Resou
             subresources=("status",) if has_status else (),
             selectable=tuple(_selectable(version)),
             storage_version=storage,
+            revised=_at(crd, "metadata", "generation") != 1,
             deprecation=str(warning) if version.get("deprecated") is True else None,
         )
 

@@ -17,6 +17,7 @@ from typing import cast
 
 from hypercobalt.apiserver.status import JSON, JSONObject
 
+MAX_WHOLE = 1e21  # from here on Go writes floats with an exponent
 PREFIX = "#/components/schemas/"
 QUANTITY_PATTERN = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"  # noqa: E501
 
@@ -365,6 +366,32 @@ def drop_nulls(node: Node, value: JSON) -> None:
                 value[index] = copy.copy(_EMPTY.get(node.items.type))
             else:
                 drop_nulls(node.items, item)
+
+
+def prune_nulls(node: Node, value: JSON) -> None:
+    """Remove in place the nulls of a custom resource that are not allowed and have no default."""
+    if isinstance(value, dict):
+        for name, item in list(value.items()):
+            known = node.fields.get(name) or node.values
+            if item is None and known is not None and not (known.nullable or known.has_default):
+                del value[name]
+            elif known is not None:
+                prune_nulls(known, item)
+    elif isinstance(value, list) and node.items is not None:
+        for item in value:
+            prune_nulls(node.items, item)
+
+
+def shorten(value: JSON) -> JSON:
+    """The value with whole floats as integers: custom resources are stored as Go writes them."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            value[name] = shorten(item)
+    elif isinstance(value, list):
+        value[:] = map(shorten, value)
+    elif isinstance(value, float) and value.is_integer() and abs(value) < MAX_WHOLE:
+        return int(value)
+    return value
 
 
 _EMPTY: dict[str, JSON] = {

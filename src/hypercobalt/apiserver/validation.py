@@ -16,6 +16,7 @@ import math
 import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
@@ -43,7 +44,7 @@ _MISSING = object()
 def validate(
     node: Node,
     value: JSON,
-    path: str = "",
+    part: str = "",
     old: JSON | object = _MISSING,
     *,
     elsewhere: Sequence[Cause] = (),
@@ -53,18 +54,25 @@ def validate(
     Args:
         node: its schema.
         value: pruned and defaulted.
-        path: where it stands in the object.
+        part: the only field whose schema is asked; all by default. Rules are always asked.
         old: the stored value on an update; leave out on create.
         elsewhere: what was found in the metadata; it may keep the rules from being asked.
     """
     causes: list[Cause] = []
-    _judge(node, value, path, old, causes)
+    if not part:
+        _judge(node, value, "", old, causes)
+    elif part in node.fields and isinstance(value, dict) and part in value:
+        _judge(node.fields[part], value[part], "", _entries(old).get(part, _MISSING), causes)
+        placed = (
+            c if c.field == "<nil>" else replace(c, field=_join(part, c.field)) for c in causes
+        )
+        causes = list(placed)
     if not node.has_rules():
         return causes
     if any(cause.reason in _BLOCKING for cause in (*elsewhere, *causes)):
         causes.append(Cause("<nil>", "FieldValueInvalid", _NOT_CHECKED))
         return causes
-    _ask_rules(node, value, path, old, causes)
+    _ask_rules(node, value, "", old, causes)
     return causes
 
 
@@ -194,9 +202,12 @@ def _original(pattern: re.Pattern[str]) -> str:
 
 def _judge_number(node: Node, value: float, path: str, causes: list[Cause]) -> None:
     bounds = node.bounds
-    if node.type == "integer" and (bits := 32 if node.format == "int32" else 64):
-        if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
-            causes.append(_whole(f"type integer with format int{bits}", path))
+    bits = 32 if node.format == "int32" else 64
+    if node.type == "integer" and not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        causes.append(_whole(f"type integer with format int{bits}", path))
+        if not -(2**63) <= value < 2**63:
+            text = f'{path} in body must be of type int{bits}: "float64"'
+            causes.append(FieldErrors.type_invalid(path, "float64", text))
 
     def fails(text: str) -> None:
         causes.append(FieldErrors.invalid(path, value, f"{path} in body should be {text}"))
@@ -278,6 +289,9 @@ def _judge_list(
     if node.items is not None:
         counterpart = _counterparts(node, old)
         for index, item in enumerate(value):
+            if node.list_type == "map" and not isinstance(item, dict):
+                text = "must be an object for an array of list-type map"
+                causes.append(FieldErrors.invalid(f"{path}[{index}]", item, text))
             _judge(node.items, item, f"{path}[{index}]", counterpart(item), causes)
     _judge_uniqueness(node, value, path, causes)
 

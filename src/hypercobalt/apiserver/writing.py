@@ -8,6 +8,7 @@ Source: apiserver pkg/endpoints/handlers and pkg/registry/generic/registry/store
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 from collections.abc import Callable
@@ -163,7 +164,9 @@ class Writer:
             for key, _ in tuple(self._store.scan(CRD_RESOURCE)):
                 if key.name.endswith(group):
                     target = Target(resource.group, resource.version, CRD_RESOURCE, "", key.name)
-                    await self.change(context, target, functools.partial(self._settled, context))
+                    change = functools.partial(self._settled, context)
+                    with contextlib.suppress(status.StatusError):  # it went in the meantime
+                        await self.change(context, target, change)
 
     def _settled(self, context: Context, obj: JSONObject) -> JSONObject:
         name = str(metadata(obj).get("name"))
@@ -587,11 +590,9 @@ def _grace_seconds(context: Context, obj: JSONObject, options: DeleteOptions) ->
     phase = now.get("phase") if isinstance(now, dict) else ""
     if not isinstance(spec, dict) or not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
         return 0
-    own = spec.get("terminationGracePeriodSeconds")
     given = metadata(obj).get("deletionGracePeriodSeconds")
-    wanted = options.gracePeriodSeconds
-    if wanted is None:
-        wanted = given if given is not None else own
+    own = spec.get("terminationGracePeriodSeconds") if given is None else given
+    wanted = own if options.gracePeriodSeconds is None else options.gracePeriodSeconds
     seconds = wanted if isinstance(wanted, int) else POD_GRACE_SECONDS
     seconds = 1 if seconds < 0 else seconds
     return min(seconds, given) if isinstance(given, int) else seconds
