@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -29,6 +30,7 @@ def config_map(name: str, **data: str) -> dict[str, object]:
 
 async def test_every_answered_write_survives_a_kill_in_a_write_storm(tmp_path: Path) -> None:
     answered: set[str] = set()
+    enough = asyncio.Event()
 
     async def storm(client: Client, writer: int) -> None:
         with contextlib.suppress(httpx2.HTTPError):
@@ -37,11 +39,12 @@ async def test_every_answered_write_survives_a_kill_in_a_write_storm(tmp_path: P
                 answer = await client.post(CONFIG_MAPS, json=config_map(name, n=str(number)))
                 assert answer.status_code == 201, answer.text
                 answered.add(name)
+                if len(answered) >= 200:
+                    enough.set()
 
     async with start_server(tmp_path / "data") as server, Client(server.url) as client:
         storms = [asyncio.create_task(storm(client, writer)) for writer in range(8)]
-        while len(answered) < 200:
-            await asyncio.sleep(0.01)
+        await asyncio.wait_for(enough.wait(), 30)
         await server.kill()
         await asyncio.gather(*storms)
 
@@ -78,10 +81,10 @@ async def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) 
 
 async def test_a_corrupt_file_is_reported_and_left_as_it_is(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    async with serve(Options(data, port=0, token_auth_file=token_file(tmp_path))) as server:
-        async with Client(server.url) as client:
-            for number in range(50):
-                await client.post(CONFIG_MAPS, json=config_map(f"c{number}", text="x" * 500))
+    options = Options(data, port=0, token_auth_file=token_file(tmp_path))
+    async with serve(options) as server, Client(server.url) as client:
+        for number in range(50):
+            await client.post(CONFIG_MAPS, json=config_map(f"c{number}", text="x" * 500))
     file = data / "cobalt.db"
     damaged = bytearray(file.read_bytes())
     damaged[8192:12288] = b"\xff" * 4096
@@ -146,7 +149,7 @@ async def test_the_state_at_an_old_revision_can_be_told_until_it_is_compacted(
             async with store.locked(key):
                 text = b'{"metadata":{"n":%d}}' % number
                 stored = await store.write(
-                    "MODIFIED" if previous else "ADDED", key, lambda _, text=text: text, previous
+                    "MODIFIED" if previous else "ADDED", key, partial(_constant, text), previous
                 )
             previous = stored.data
             revisions.append(stored.revision)
@@ -178,6 +181,10 @@ async def test_events_are_published_in_order_and_only_once_durable(tmp_path: Pat
     assert [event.revision for event in seen] == sorted(event.revision for event in seen)
     assert len(seen) == 300
     assert all(event.data == b'{"r":%d}' % event.revision for event in seen)
+
+
+def _constant(text: bytes, _revision: int) -> bytes:
+    return text
 
 
 def test_files_are_for_their_owner_only(tmp_path: Path) -> None:

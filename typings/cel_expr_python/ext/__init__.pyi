@@ -1,1 +1,2 @@
-from cel_expr_python.ext import ext_optional as ext_optional, ext_strings as ext_strings
+from cel_expr_python.ext import ext_optional as ext_optional
+from cel_expr_python.ext import ext_strings as ext_strings
