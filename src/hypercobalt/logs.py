@@ -28,10 +28,12 @@ def configure(*, level: int = logging.INFO, stream: TextIO | None = None) -> Non
         stream: where to write; None is stderr. A terminal gets text, anything else JSON lines.
     """
     out = stream or sys.stderr
+    # Tracebacks without local variables: those hold tokens and Secrets.
+    plain = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
     render: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer()]
+        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         if out.isatty()
-        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        else [structlog.processors.ExceptionRenderer(plain), structlog.processors.JSONRenderer()]
     )
     structlog.configure(
         processors=[

@@ -36,3 +36,23 @@ def test_secrets_are_blanked(lines: io.StringIO) -> None:
     structlog.get_logger().info("x", bearer_token="s3cret", password="s3cret", secret="its-name")
     assert "s3cret" not in lines.getvalue()
     assert "its-name" in lines.getvalue()
+
+
+def fail_with(authorization: str) -> None:
+    raise RuntimeError(f"{len(authorization)} letters")
+
+
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "service"])
+def test_a_traceback_does_not_show_local_variables(*, terminal: bool) -> None:
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal  # type: ignore[method-assign]
+    configure_logs(stream=stream)
+    secret = "terc3s"[::-1]
+    try:
+        fail_with(secret)
+    except RuntimeError:
+        structlog.get_logger().exception("request_failed")
+    finally:
+        structlog.reset_defaults()
+    assert "6 letters" in stream.getvalue()
+    assert secret not in stream.getvalue()

@@ -1,0 +1,177 @@
+"""Who gets in: tokens and client certificates; and that what is secret stays so."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import ssl
+import sys
+from pathlib import Path
+
+import httpx2
+import pytest
+import structlog
+import yaml
+
+from hypercobalt import logs
+from hypercobalt.apiserver import pki
+from hypercobalt.apiserver.certificates import make_client
+from hypercobalt.apiserver.pki import Pair
+from hypercobalt.apiserver.server import Options, serve
+
+from .conftest import Client, no_check
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+SECRETS = "/api/v1/namespaces/default/secrets"
+REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("Bearer wrong", id="wrong-token"),
+        pytest.param("Bearer", id="no-token"),
+        pytest.param("Basic c2VjcmV0LWFkbWluOg==", id="basic"),
+        pytest.param("secret-admin", id="no-scheme"),
+        pytest.param("Bearer secret-admin secret-admin", id="twice"),
+        pytest.param("Bearer secret-admi", id="cut-short"),
+        pytest.param("Bearer caf\xe9", id="beyond-ascii"),
+    ],
+)
+@pytest.mark.parametrize(
+    "path", ["/api", "/apis", "/openapi/v3", CONFIG_MAPS, "/api/v1/nothing", "/nowhere"]
+)
+async def test_nobody_gets_in(shared: Client, path: str, authorization: str) -> None:
+    headers = [(b"authorization", authorization.encode("latin-1"))] if authorization else []
+    async with Client(str(shared.base_url), token="") as client:
+        answer = await client.get(path, headers=headers)
+    assert (answer.status_code, answer.json()["reason"]) == (401, "Unauthorized")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version"])
+async def test_health_and_version_are_open(shared: Client, path: str) -> None:
+    async with Client(str(shared.base_url), token="") as client:
+        assert (await client.get(path)).status_code == 200
+
+
+async def test_a_token_has_a_user_and_groups(shared: Client) -> None:
+    answer = await shared.post(REVIEWS, json=REVIEW)
+    assert answer.json()["status"]["userInfo"] == {
+        "username": "admin",
+        "uid": "1",
+        "groups": ["system:masters", "system:authenticated"],
+    }
+
+
+def client_context(directory: Path, user: str, groups: tuple[str, ...], ca: Pair) -> ssl.SSLContext:
+    pair = make_client(ca, user, groups)
+    certificate, key = directory / f"{user}.crt", directory / f"{user}.key"
+    certificate.write_bytes(pair.certificate)
+    key.write_bytes(pair.key)
+    context = no_check()
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+async def test_a_client_certificate_has_a_user_and_groups(options: Options, tmp_path: Path) -> None:
+    files = options.data / "pki"
+    ca = Pair((files / "ca.crt").read_bytes(), (files / "ca.key").read_bytes())
+    context = client_context(tmp_path, "kim", ("blue", "green"), ca)
+    async with (
+        serve(options) as server,
+        httpx2.AsyncClient(base_url=server.url, verify=context) as client,
+    ):
+        answer = await client.post(REVIEWS, json=REVIEW)
+        assert answer.json()["status"]["userInfo"] == {
+            "username": "kim",
+            "groups": ["blue", "green", "system:authenticated"],
+        }
+        # As for kube-apiserver, a certificate comes before a token.
+        headers = {"authorization": "Bearer wrong"}
+        answer = await client.post(REVIEWS, json=REVIEW, headers=headers)
+        assert answer.json()["status"]["userInfo"]["username"] == "kim"
+
+
+async def test_a_certificate_of_another_authority_is_refused(
+    options: Options, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    pki.prepare(other, "127.0.0.1")
+    ca = Pair((other / "ca.crt").read_bytes(), (other / "ca.key").read_bytes())
+    context = client_context(tmp_path, "mallory", ("system:masters",), ca)
+    async with serve(options) as server, Client(server.url) as api:
+        async with httpx2.AsyncClient(base_url=server.url, verify=context) as client:
+            with pytest.raises(httpx2.HTTPError):
+                await client.post(REVIEWS, json=REVIEW)
+        assert (await api.get(CONFIG_MAPS)).status_code == 200
+
+
+async def test_the_kubeconfig_verifies_the_server_and_is_an_administrator(
+    options: Options, tmp_path: Path
+) -> None:
+    async with serve(options) as server:
+        config = yaml.safe_load(server.kubeconfig.read_bytes())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        context = ssl.create_default_context(cadata=authority)
+        for name in ("certificate", "key"):
+            data = base64.b64decode(user[f"client-{name}-data"])
+            (tmp_path / name).write_bytes(data)
+        context.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+        async with httpx2.AsyncClient(base_url=cluster["server"], verify=context) as client:
+            answer = await client.post(REVIEWS, json=REVIEW)
+    assert "system:masters" in answer.json()["status"]["userInfo"]["groups"]
+
+
+async def test_logs_hold_no_token_and_no_secret(options: Options) -> None:
+    """Not even when a bug of ours writes a traceback: here, the store breaks under a request."""
+    stream = io.StringIO()
+    logs.configure(stream=stream)
+    secret = {"metadata": {"name": "s"}, "stringData": {"password": "dear-to-somebody"}}
+    try:
+        async with serve(options) as server, Client(server.url) as api:
+            assert (await api.post(SECRETS, json=secret)).status_code == 201
+            await api.post(SECRETS, json={**secret, "data": {"x": "not base64"}})
+            await api.get(f"{SECRETS}/s", params={"access_token": "secret-admin"})
+            for body in (b"{", b'{"metadata":{"name":"dear-to-somebody"}}', b"\xff"):
+                await api.post(SECRETS, content=body)
+    finally:
+        structlog.reset_defaults()
+    written = stream.getvalue()
+    assert "serving" in written
+    for text in ("secret-admin", "dear-to-somebody", "ZGVhci10by1zb21lYm9keQ", "PRIVATE KEY"):
+        assert text not in written
+
+
+async def test_a_running_server_prints_no_secret(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text("secret-admin,admin,1\n")
+    command = str(Path(sys.executable).with_name("cobalt"))
+    process = await asyncio.create_subprocess_exec(
+        command,
+        *("apiserver", "--data", str(tmp_path / "data"), "--port", "0"),
+        *("--token-auth-file", str(tokens)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        line = await asyncio.wait_for(process.stdout.readline(), 20)
+        url = line.decode().removeprefix("serving on ").strip()
+        async with Client(url) as api:
+            body = {"metadata": {"name": "s"}, "stringData": {"password": "dear-to-somebody"}}
+            assert (await api.post(SECRETS, json=body)).status_code == 201
+            await api.post(SECRETS, content=b"{" * 1000)
+        process.terminate()
+        out, err = await asyncio.wait_for(process.communicate(), 20)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert process.returncode == 0
+    assert b"secret-admin" not in out + err
+    assert b"dear-to-somebody" not in out + err
