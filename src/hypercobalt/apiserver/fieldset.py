@@ -319,9 +319,11 @@ def _merge_lists(node: Node, live: list[JSON], config: list[JSON]) -> list[JSON]
     configs = {element_of(node, item): item for item in config}
     out: list[JSON] = []
     waiting = deque(lives)
+    passed: set[str] = set()
     for name, item in configs.items():
-        if name in waiting:
+        if name in lives and name not in passed:
             while (ahead := waiting.popleft()) != name:
+                passed.add(ahead)
                 if ahead not in configs:
                     out.append(lives[ahead])
         while waiting and name not in lives and waiting[0] not in configs:

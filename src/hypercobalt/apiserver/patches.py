@@ -146,7 +146,8 @@ def _merge_map(node: Node, target: JSONObject, patch: JSONObject) -> JSONObject:
             field = name.removeprefix(_DELETE_FROM)
             held = target.get(field)
             if isinstance(held, list) and isinstance(item, list):
-                target[field] = [value for value in held if value not in item]
+                unwanted = {_mark(value, "") for value in item}
+                target[field] = [value for value in held if _mark(value, "") not in unwanted]
             continue
         _merge_entry(node.child(name) or UNTYPED, target, name, item)
     for name, order in patch.items():
@@ -177,40 +178,40 @@ def _merge_entry(node: Node, target: JSONObject, name: str, item: JSON) -> None:
 def _merge_list(node: Node, target: list[JSON], patch: list[JSON]) -> list[JSON]:
     if any(isinstance(item, dict) and item == {_DIRECTIVE: "replace"} for item in patch):
         return [item for item in patch if item != {_DIRECTIVE: "replace"}]
-    if not node.patch_key:
-        merged = target + [item for item in patch if item not in target]
-        return _ordered(merged, patch, target, "")
     key = node.patch_key
-    merged = list(target)
+    if not key:
+        held = {_mark(item, "") for item in target}
+        merged = target + [item for item in patch if _mark(item, "") not in held]
+        return _ordered(merged, patch, target, "")
+    below = node.items or UNTYPED
+    found: dict[object, JSON] = {}  # by mark; what is no object or a repeat stays, by its place
+    for place, item in enumerate(target):
+        mark = _mark(item, key) if isinstance(item, dict) else place
+        found[place if mark in found else mark] = item
     for item in patch:
         if not isinstance(item, dict):
             raise bad_request("invalid patch: a list with a merge key holds objects only")
         if key not in item:
             text = ",".join(sorted(item))
             raise bad_request(f"map: [{text}] does not contain declared merge key: {key}")
-        _merge_item(node, merged, key, item)
-    return _ordered(merged, patch, target, key)
+        mark = _mark(item, key)
+        if item.get(_DIRECTIVE) == "delete":
+            found.pop(mark, None)
+        else:
+            before = found.get(mark)
+            found[mark] = _merge_map(below, before if isinstance(before, dict) else {}, item)
+    return _ordered([*found.values()], patch, target, key)
 
 
-def _merge_item(node: Node, merged: list[JSON], key: str, item: JSONObject) -> None:
-    index = next(
-        (
-            i
-            for i, held in enumerate(merged)
-            if isinstance(held, dict) and held.get(key) == item[key]
-        ),
-        None,
-    )
-    if item.get(_DIRECTIVE) == "delete":
-        if index is not None:
-            del merged[index]
-        return
-    held = merged[index] if index is not None else None
-    result = _merge_map(node.items or UNTYPED, held if isinstance(held, dict) else {}, item)
-    if index is None:
-        merged.append(result)
-    else:
-        merged[index] = result
+def _mark(item: JSON, key: str) -> bytes:
+    """What tells items of a list apart: their merge key, or else all of them."""
+    shown = item.get(key) if isinstance(item, dict) and key else item
+    return msgspec.json.encode(shown, order="sorted")
+
+
+def _places(items: JSON, key: str) -> dict[bytes, int]:
+    listed = items if isinstance(items, list) else []
+    return {_mark(item, key): place for place, item in reversed([*enumerate(listed)])}
 
 
 def _ordered(items: list[JSON], order: list[JSON], original: JSON, key: str) -> list[JSON]:
@@ -219,20 +220,15 @@ def _ordered(items: list[JSON], order: list[JSON], original: JSON, key: str) -> 
     An item that is new goes before those that only the server has.
     Source: strategicpatch normalizeElementOrder and mergeSortedSlice.
     """
-
-    def mark(item: JSON) -> JSON:
-        return item.get(key) if isinstance(item, dict) and key else item
-
-    wanted = [mark(item) for item in order]
-    places = [mark(item) for item in original] if isinstance(original, list) else []
-    named = deque(
-        sorted((i for i in items if mark(i) in wanted), key=lambda i: wanted.index(mark(i)))
-    )
-    others = deque(item for item in items if mark(item) not in wanted)
+    # An order names keys only, where a list holds whole objects.
+    wanted, places = _places(order, key), _places(original, key)
+    marked = [(_mark(item, key), item) for item in items]
+    named = deque(sorted((m for m in marked if m[0] in wanted), key=lambda m: wanted[m[0]]))
+    others = deque(m for m in marked if m[0] not in wanted)
     woven: list[JSON] = []
     while named and others:
-        left, right = mark(others[0]), mark(named[0])
+        left, right = others[0][0], named[0][0]
         known = left in places and right in places
-        earlier = known and places.index(left) < places.index(right)
-        woven.append(others.popleft() if earlier else named.popleft())
-    return [*woven, *named, *others]
+        earlier = known and places[left] < places[right]
+        woven.append((others if earlier else named).popleft()[1])
+    return [*woven, *(item for _, item in (*named, *others))]
