@@ -484,7 +484,7 @@ async def test_malformed_managed_fields_are_forgotten(api: Client) -> None:
 
 
 def nested(levels: int, key: str) -> Object:
-    schema: Object = {"type": "string"}
+    schema: Object = {"type": "string"} if key == "items" else {"minItems": 1}
     for _ in range(levels):
         schema = {"type": "array", "items": schema} if key == "items" else {"not": schema}
     return schema
