@@ -436,8 +436,11 @@ def _errors(context: Context, obj: JSONObject, old: JSONObject | None) -> list[C
         found = check(obj, old) if check is not None else []
         known = {cause.field for cause in found}
         causes += found
-        causes += [c for c in _schema_errors(resource.schema.body, obj) if c.field not in known]
-        if resource.qualified == CRD_RESOURCE and context.subresource != "status":
+        if resource.qualified != CRD_RESOURCE:
+            judged = _schema_errors(resource.schema.body, obj)
+            causes += [cause for cause in judged if cause.field not in known]
+        elif context.subresource != "status":
+            definitions.note_stored(obj)
             causes += definitions.check_definition(obj, old)
     return causes
 
@@ -466,7 +469,7 @@ def _added_finalizers(new: JSONObject, old: JSONObject) -> list[str]:
         found = metadata(obj).get("finalizers")
         return [str(name) for name in found] if isinstance(found, list) else []
 
-    before = listed(old)
+    before = set(listed(old))
     return [name for name in listed(new) if name not in before]
 
 

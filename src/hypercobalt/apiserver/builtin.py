@@ -12,7 +12,7 @@ import base64
 import binascii
 import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from hypercobalt.apiserver import names
@@ -24,6 +24,7 @@ Check = Callable[[JSONObject, JSONObject | None], list[Cause]]
 # Kinds with quantities in them, which are stored in canonical form.
 WITH_QUANTITIES = frozenset({"Pod", "Deployment", "DaemonSet", "Node"})
 # Kinds whose generation counts spec changes; the other built-ins have none.
+MAX_DATA = 2**20  # bytes in a ConfigMap or Secret
 WITH_GENERATION = frozenset(
     {"Pod", "Deployment", "DaemonSet", "PodDisruptionBudget", "CustomResourceDefinition"}
 )
@@ -275,6 +276,7 @@ def _qos_class(spec: JSONObject) -> str:
 def _check_secret(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     data = _map(obj, "data")
     causes = [cause for key in data for cause in _check_key("data", key)]
+    causes += _check_size("data", {}, data)
     if obj.get("type") == "kubernetes.io/tls":
         missing = (name for name in ("tls.crt", "tls.key") if name not in data)
         causes += [FieldErrors.required(f"data[{name}]") for name in missing]
@@ -291,7 +293,15 @@ def _check_config_map(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     for key in _map(obj, "data").keys() & _map(obj, "binaryData").keys():
         text = "duplicate of key present in binaryData"
         causes.append(FieldErrors.invalid(f"data[{key}]", key, text))
+    causes += _check_size("[]", _map(obj, "data"), _map(obj, "binaryData"))
     return causes + _check_immutable(obj, old, ("data", "binaryData"))
+
+
+def _check_size(place: str, plain: JSONObject, encoded: JSONObject) -> Iterator[Cause]:
+    size = sum(len(str(value).encode()) for value in plain.values())
+    size += sum(len(base64.b64decode(str(value))) for value in encoded.values())
+    if size > MAX_DATA:
+        yield FieldErrors.too_long(place, MAX_DATA)
 
 
 def _check_key(group: str, key: str) -> list[Cause]:

@@ -60,6 +60,10 @@ class RuleError(HypercobaltError):
     """A rule does not compile."""
 
 
+class MessageError(RuleError):
+    """The messageExpression of a rule does not compile."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
     """A rule that can be asked whether it holds."""
@@ -115,7 +119,10 @@ def compile_rule(rule: Rule) -> CompiledRule:
     if with_old.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
         raise RuleError("cel expression must evaluate to a bool")
     without = with_old if absent == present else _compile(absent)
-    message = _compile(rule.message_expression) if rule.message_expression else None
+    try:
+        message = _compile(rule.message_expression) if rule.message_expression else None
+    except RuleError as error:
+        raise MessageError(str(error)) from error
     return CompiledRule(rule, transition, with_old, without, message)
 
 

@@ -9,17 +9,27 @@ pkg/controller/status/naming_controller.go; structural schemas in pkg/apiserver/
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from hypercobalt.apiserver import names
-from hypercobalt.apiserver.cel import RuleError, compile_rule, undeclared_fields
+from hypercobalt.apiserver.cel import MessageError, RuleError, compile_rule, undeclared_fields
 from hypercobalt.apiserver.jsonpath import compile_path
-from hypercobalt.apiserver.schema import Node, compile_schema
+from hypercobalt.apiserver.schema import Node, Rule, compile_schema, prune, to_python_pattern
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
 from hypercobalt.apiserver.validation import validate
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_SELECTABLE_TYPES = ("boolean", "integer", "string")
+_REASONS = (
+    "FieldValueDuplicate",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueRequired",
+)
+_FIELD_STEP = re.compile(r"\.([^.\[]+)|\['([^']+)'\]")
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 
 
@@ -38,24 +48,36 @@ def default_definition(obj: JSONObject) -> None:
 def check_definition(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     """Every error of a definition."""
     spec = _map(obj, "spec")
-    group, listed = str(spec.get("group") or ""), _map(spec, "names")
-    causes: list[Cause] = []
-    wanted = f"{listed.get('plural', '')}.{group}"
-    name = str(_map(obj, "metadata").get("name") or "")
-    if name != wanted:
-        text = 'must be spec.names.plural+"."+spec.group'
-        causes.append(FieldErrors.invalid("metadata.name", name, text))
-    causes += _check_names(group, listed)
-    if spec.get("scope") not in ("Cluster", "Namespaced"):
-        allowed = ("Cluster", "Namespaced")
-        causes.append(FieldErrors.not_supported("spec.scope", spec.get("scope", ""), allowed))
-    if _map(spec, "conversion").get("strategy") != "None":
+    if old is not None:
+        causes = list(_check_unchanged(spec, _map(old, "spec")))
+    else:
+        causes = list(_check_own_name(obj))
+    causes += _check_names(str(spec.get("group") or ""), _map(spec, "names"))
+    scope, strategy = spec.get("scope"), _map(spec, "conversion").get("strategy")
+    if not scope:
+        causes.append(FieldErrors.required("spec.scope"))
+    elif scope not in ("Cluster", "Namespaced"):
+        causes.append(FieldErrors.not_supported("spec.scope", scope, ("Cluster", "Namespaced")))
+    if strategy == "Webhook":
         text = "the embedded API server converts nothing: only strategy None is supported"
         causes.append(FieldErrors.forbidden("spec.conversion.strategy", text))
-    causes += _check_versions(_maps(spec, "versions"))
-    if old is not None:
-        causes += _check_unchanged(spec, _map(old, "spec"))
-    return causes
+    elif strategy != "None":
+        allowed = ("None", "Webhook")
+        causes.append(FieldErrors.not_supported("spec.conversion.strategy", strategy, allowed))
+    if spec.get("preserveUnknownFields") is True:
+        text = (
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
+            "spec.versions[*].schema instead"
+        )
+        causes.append(FieldErrors.invalid("spec.preserveUnknownFields", True, text))
+    return [*causes, *_check_versions(spec), *_check_stored(obj)]
+
+
+def _check_own_name(obj: JSONObject) -> Iterator[Cause]:
+    spec, name = _map(obj, "spec"), _map(obj, "metadata").get("name")
+    if name != f"{_map(spec, 'names').get('plural', '')}.{spec.get('group') or ''}":
+        text = 'must be spec.names.plural+"."+spec.group'
+        yield FieldErrors.invalid("metadata.name", name, text)
 
 
 def _check_names(group: str, listed: JSONObject) -> Iterator[Cause]:
@@ -68,108 +90,144 @@ def _check_names(group: str, listed: JSONObject) -> Iterator[Cause]:
         yield FieldErrors.invalid("spec.group", group, text)
     for field in ("plural", "singular", "kind", "listKind"):
         value = str(listed.get(field) or "")
+        mixed = field in ("kind", "listKind")
         if not value:
             yield FieldErrors.required(f"spec.names.{field}")
-        elif errors := names.dns_1035_errors(value.lower()):
-            yield FieldErrors.invalid(f"spec.names.{field}", value, errors[0])
+        elif errors := names.dns_1035_errors(value.lower() if mixed else value):
+            note = "may have mixed case, but should otherwise match: " if mixed else ""
+            yield FieldErrors.invalid(f"spec.names.{field}", value, f"{note}{errors[0]}")
+    if listed.get("kind") and listed.get("kind") == listed.get("listKind"):
+        text = "kind and listKind may not be the same"
+        yield FieldErrors.invalid("spec.names.listKind", listed["listKind"], text)
+    for field in ("shortNames", "categories"):
+        for index, name in enumerate(_listed(listed, field)):
+            for text in names.dns_1035_errors(name):
+                yield FieldErrors.invalid(f"spec.names.{field}[{index}]", name, text)
 
 
-def _check_versions(versions: list[JSONObject]) -> Iterator[Cause]:
-    stored = [version for version in versions if version.get("storage") is True]
-    if len(stored) != 1:
+def _check_versions(spec: JSONObject) -> Iterator[Cause]:
+    versions = _maps(spec, "versions")
+    found = [str(version.get("name") or "") for version in versions]
+    shown: JSON = [*found] if "versions" in spec else None
+    if len(set(found)) < len(found):
+        yield FieldErrors.invalid("spec.versions", shown, "must contain unique version names")
+    if sum(version.get("storage") is True for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
-        yield FieldErrors.invalid("spec.versions", _shown(versions), text)
-    seen: set[str] = set()
-    for index, version in enumerate(versions):
-        path = f"spec.versions[{index}]"
-        name = str(version.get("name") or "")
-        if name in seen:
-            yield FieldErrors.duplicate(f"{path}.name", name)
-        seen.add(name)
-        if errors := names.dns_1035_errors(name):
-            yield FieldErrors.invalid(f"{path}.name", name, errors[0])
-        yield from _check_version(version, path, lone=len(versions) == 1)
+        yield FieldErrors.invalid("spec.versions", shown, text)
+    for index, (name, version) in enumerate(zip(found, versions, strict=True)):
+        places = [f"spec.versions[{index}].name", *(["spec.version"] if not index else [])]
+        for text in names.dns_1035_errors(name):
+            yield from (FieldErrors.invalid(place, name, text) for place in places)
+        if not isinstance(_map(version, "schema").get("openAPIV3Schema"), dict):
+            yield FieldErrors.required(f"spec.versions[{index}].schema.openAPIV3Schema")
+    for field, place, check in _PARTS:
+        # What all versions share is checked once, at the place it had in v1beta1.
+        shared = all(version.get(field) == versions[0].get(field) for version in versions)
+        for index, version in enumerate(versions[:1] if shared else versions):
+            yield from check(version, place if shared else f"spec.versions[{index}].{field}")
 
 
-def _check_version(version: JSONObject, path: str, *, lone: bool) -> Iterator[Cause]:
-    raw = _map(version, "schema").get("openAPIV3Schema")
-    # A single version's schema is reported at its old place, as apiextensions does.
-    place = "spec.validation.openAPIV3Schema" if lone else f"{path}.schema.openAPIV3Schema"
-    if not isinstance(raw, dict):
-        yield FieldErrors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
-    else:
-        yield from _check_schema(raw, place)
+def _check_stored(obj: JSONObject) -> Iterator[Cause]:
+    stored = _map(obj, "status").get("storedVersions")
+    if not isinstance(stored, list) or not stored:
+        text = "must have at least one stored version"
+        yield FieldErrors.invalid("status.storedVersions", None, text)
+        return
+    present = [version.get("name") for version in _maps(_map(obj, "spec"), "versions")]
+    for index, name in enumerate(stored):
+        if name not in present:
+            text = (
+                f"missing from spec.versions; {name} was previously a storage version, and must "
+                "remain in spec.versions until a storage migration ensures no data remains "
+                f"persisted in {name} and removes {name} from status.storedVersions"
+            )
+            yield FieldErrors.invalid(f"status.storedVersions[{index}]", name, text)
+
+
+def _check_subresources(version: JSONObject, place: str) -> Iterator[Cause]:
     if "scale" in _map(version, "subresources"):
         text = "the embedded API server has no scale subresource"
-        yield FieldErrors.forbidden(f"{path}.subresources.scale", text)
+        yield FieldErrors.forbidden(f"{place}.scale", text)
+
+
+def _check_columns(version: JSONObject, place: str) -> Iterator[Cause]:
     for index, column in enumerate(_maps(version, "additionalPrinterColumns")):
-        yield from _check_column(column, f"{path}.additionalPrinterColumns[{index}]")
+        where = f"{place}[{index}]"
+        if not column.get("name"):
+            yield FieldErrors.required(f"{where}.name")
+        if column.get("type") not in _COLUMN_TYPES:
+            text = f"must be one of {','.join(_COLUMN_TYPES)}"
+            yield FieldErrors.invalid(f"{where}.type", column.get("type", ""), text)
+        path = str(column.get("jsonPath", ""))
+        if not path:
+            yield FieldErrors.required(f"{where}.JSONPath")
+        elif not path.startswith("."):
+            text = "must be a simple json path starting with ."
+            yield FieldErrors.invalid(f"{where}.JSONPath", path, text)
+        else:
+            try:
+                compile_path(path)
+            except ValueError as error:
+                yield FieldErrors.invalid(f"{where}.JSONPath", path, str(error))
+
+
+def _check_selectable(version: JSONObject, place: str) -> Iterator[Cause]:
     for index, entry in enumerate(_maps(version, "selectableFields")):
-        field = f"{path}.selectableFields[{index}].jsonPath"
-        yield from _check_path(str(entry.get("jsonPath", "")), field)
-
-
-def _check_column(column: JSONObject, path: str) -> Iterator[Cause]:
-    if not column.get("name"):
-        yield FieldErrors.required(f"{path}.name")
-    if column.get("type") not in _COLUMN_TYPES:
-        text = f"must be one of {','.join(_COLUMN_TYPES)}"
-        yield FieldErrors.invalid(f"{path}.type", column.get("type", ""), text)
-    yield from _check_path(str(column.get("jsonPath", "")), f"{path}.jsonPath")
-
-
-def _check_path(text: str, path: str) -> Iterator[Cause]:
-    if not text:
-        yield FieldErrors.required(path)
-        return
-    try:
-        compile_path(text)
-    except ValueError as error:
-        yield FieldErrors.invalid(path, text, str(error))
+        path = str(entry.get("jsonPath", ""))
+        field = _map(version, "schema", "openAPIV3Schema")
+        for name in path.removeprefix(".").split("."):
+            field = _map(field, "properties", name)
+        if path.startswith(".metadata.") or field.get("type") not in _SELECTABLE_TYPES:
+            text = "is an invalid path: does not refer to a valid field"
+            yield FieldErrors.invalid(f"{place}[{index}].jsonPath", path, text)
 
 
 # -- structural schemas ------------------------------------------------------------------------
 
 
-def _check_schema(raw: JSONObject, place: str) -> Iterator[Cause]:
-    if raw.get("type") != "object":
-        text = "must be object at the root"
-        yield FieldErrors.invalid(f"{place}.type", raw.get("type", ""), text)
+def _check_schema(version: JSONObject, above: str) -> Iterator[Cause]:
+    raw, place = _map(version, "schema", "openAPIV3Schema"), f"{above}.openAPIV3Schema"
+    if not raw:
         return
     structural = list(_check_structural(raw, place))
+    if not raw.get("type"):
+        structural.append(FieldErrors.required(f"{place}.type", "must not be empty at the root"))
+    elif raw["type"] != "object":
+        text = "must be object at the root"
+        structural.append(FieldErrors.invalid(f"{place}.type", raw["type"], text))
     yield from structural
-    try:
-        node = compile_schema(raw)
-        node.embedded = True  # rules may read apiVersion, kind and metadata.name
-    except re.error as error:
-        yield FieldErrors.invalid(place, str(error.pattern), f"must be a valid regex: {error}")
+    if structural:
         return
-    if not structural:
-        yield from _check_rules(raw, node, place)
+    node = compile_schema(raw)
+    node.embedded = True  # rules may read apiVersion, kind and metadata.name
+    yield from _check_rules(raw, node, place)
+
+
+_PARTS: tuple[tuple[str, str, Callable[[JSONObject, str], Iterator[Cause]]], ...] = (
+    ("schema", "spec.validation", _check_schema),
+    ("subresources", "spec.subresources", _check_subresources),
+    ("additionalPrinterColumns", "spec.additionalPrinterColumns", _check_columns),
+    ("selectableFields", "spec.selectableFields", _check_selectable),
+)
 
 
 def _check_structural(raw: JSONObject, place: str) -> Iterator[Cause]:
-    kind = raw.get("type")
-    free = raw.get("x-kubernetes-int-or-string") is True
-    keeps = raw.get("x-kubernetes-preserve-unknown-fields") is True
-    if not kind and not free and not keeps:
-        text = "must not be empty for specified object fields"
-        if place.endswith("]") or ".properties" in place:
-            yield FieldErrors.required(f"{place}.type", text)
-    if kind and kind not in _TYPES:
-        yield FieldErrors.not_supported(f"{place}.type", kind, _TYPES)
-    if "properties" in raw and isinstance(raw.get("additionalProperties"), dict):
-        text = "additionalProperties and properties are mutual exclusive"
-        yield FieldErrors.forbidden(f"{place}.additionalProperties", text)
-    if kind == "array" and not isinstance(raw.get("items"), dict):
-        yield FieldErrors.required(f"{place}.items", "must be specified")
-    if raw.get("uniqueItems") is True:
-        text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield FieldErrors.forbidden(f"{place}.uniqueItems", text)
-    for name in ("$ref", "definitions", "dependencies", "patternProperties", "id"):
-        if name in raw:
-            yield FieldErrors.forbidden(f"{place}.{name}", f"{name} is not supported")
+    if "$ref" in raw:
+        yield FieldErrors.forbidden(f"{place}.$ref", "$ref is not supported")
+        return
+    if isinstance(raw.get("items"), list):
+        text = "items must be a schema object and not an array"
+        yield FieldErrors.forbidden(f"{place}.items", text)
+        return
+    yield from _check_type(raw, place)
+    yield from _check_extensions(raw, place)
     yield from _check_list_type(raw, place)
+    for name in ("allOf", "anyOf", "oneOf"):
+        for index, part in enumerate(_maps(raw, name)):
+            if not (raw.get("x-kubernetes-int-or-string") is True and name != "oneOf"):
+                yield from _check_fragment(part, f"{place}.{name}[{index}]")
+    if negated := _map(raw, "not"):
+        yield from _check_fragment(negated, f"{place}.not")
     for name, below in _map(raw, "properties").items():
         if isinstance(below, dict):
             yield from _check_structural(below, f"{place}.properties[{name}]")
@@ -179,12 +237,91 @@ def _check_structural(raw: JSONObject, place: str) -> Iterator[Cause]:
     yield from _check_default(raw, place)
 
 
+def _check_type(raw: JSONObject, place: str) -> Iterator[Cause]:
+    kind = raw.get("type")
+    free = (raw.get(f"x-kubernetes-{x}") for x in ("int-or-string", "preserve-unknown-fields"))
+    inner = place.endswith("]") or ".properties" in place
+    if not kind and inner and not any(value is True for value in free):
+        text = "must not be empty for specified object fields"
+        yield FieldErrors.required(f"{place}.type", text)
+    if kind and kind not in _TYPES:
+        yield FieldErrors.not_supported(f"{place}.type", kind, _TYPES)
+    if "properties" in raw and "additionalProperties" in raw:
+        text = "additionalProperties and properties are mutual exclusive"
+        yield FieldErrors.forbidden(f"{place}.additionalProperties", text)
+    if kind == "array" and not isinstance(raw.get("items"), dict):
+        yield FieldErrors.required(f"{place}.items", "must be specified")
+    if raw.get("uniqueItems") is True:
+        text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield FieldErrors.forbidden(f"{place}.uniqueItems", text)
+    for name in ("definitions", "dependencies", "patternProperties", "id"):
+        if name in raw:
+            yield FieldErrors.forbidden(f"{place}.{name}", f"{name} is not supported")
+    if isinstance(pattern := raw.get("pattern"), str):
+        try:
+            re.compile(to_python_pattern(pattern))
+        except re.error as error:
+            text = f"must be a valid regular expression, but isn't: {error}"
+            yield FieldErrors.invalid(f"{place}.pattern", pattern, text)
+
+
+def _check_extensions(raw: JSONObject, place: str) -> Iterator[Cause]:
+    keeps = raw.get("x-kubernetes-preserve-unknown-fields")
+    if keeps is False:
+        where = f"{place}.x-kubernetes-preserve-unknown-fields"
+        yield FieldErrors.invalid(where, keeps, "must be true or undefined")
+    if raw.get("x-kubernetes-embedded-resource") is True and not keeps and "properties" not in raw:
+        text = (
+            "must not be empty if x-kubernetes-embedded-resource is true without "
+            "x-kubernetes-preserve-unknown-fields"
+        )
+        yield FieldErrors.required(f"{place}.properties", text)
+    kind = raw.get("x-kubernetes-map-type")
+    if kind not in (None, "atomic", "granular"):
+        where = f"{place}.x-kubernetes-map-type"
+        yield FieldErrors.not_supported(where, kind, ("atomic", "granular"))
+
+
+_NOT_IN_FRAGMENTS = {
+    "type": "empty",
+    "description": "empty",
+    "title": "empty",
+    "default": "undefined",
+    "additionalProperties": "undefined",
+    "nullable": "false",
+}
+
+
+def _check_fragment(raw: JSONObject, place: str) -> Iterator[Cause]:
+    """What stands under allOf, anyOf, oneOf or not judges values and declares nothing."""
+    for name, wanted in _NOT_IN_FRAGMENTS.items():
+        if raw.get(name):
+            yield FieldErrors.forbidden(f"{place}.{name}", f"must be {wanted} to be structural")
+    for name in ("allOf", "anyOf", "oneOf"):
+        for index, part in enumerate(_maps(raw, name)):
+            yield from _check_fragment(part, f"{place}.{name}[{index}]")
+    parts = {name: raw.get(name) for name in ("items", "not")}
+    parts |= {f"properties[{name}]": part for name, part in _map(raw, "properties").items()}
+    for name, below in parts.items():
+        if isinstance(below, dict):
+            yield from _check_fragment(below, f"{place}.{name}")
+
+
 def _check_list_type(raw: JSONObject, place: str) -> Iterator[Cause]:
     kind = raw.get("x-kubernetes-list-type")
     keys = raw.get("x-kubernetes-list-map-keys")
+    items = _map(raw, "items")
     if kind not in (None, "atomic", "set", "map"):
         allowed = ("atomic", "map", "set")
         yield FieldErrors.not_supported(f"{place}.x-kubernetes-list-type", kind, allowed)
+    if kind and raw.get("type") != "array":
+        text = "must be array if x-kubernetes-list-type is specified"
+        yield FieldErrors.invalid(f"{place}.type", raw.get("type", ""), text)
+    if kind == "set" and items.get("type") in ("array", "object"):
+        name = {"array": "list", "object": "map"}[str(items["type"])]
+        if (shown := items.get(f"x-kubernetes-{name}-type")) != "atomic":
+            text = "must be atomic as item of a list with x-kubernetes-list-type=set"
+            yield FieldErrors.invalid(f"{place}.items.x-kubernetes-{name}-type", shown, text)
     if kind == "map" and not keys:
         text = "must not be empty if x-kubernetes-list-type is map"
         yield FieldErrors.required(f"{place}.x-kubernetes-list-map-keys", text)
@@ -193,15 +330,15 @@ def _check_list_type(raw: JSONObject, place: str) -> Iterator[Cause]:
         yield FieldErrors.invalid(f"{place}.x-kubernetes-list-type", kind, text)
     if kind != "map" or not isinstance(keys, list):
         return
-    fields = _map(raw, "items", "properties")
-    listed = _map(raw, "items").get("required")
-    required = listed if isinstance(listed, list) else []
+    required = items.get("required")
     for index, key in enumerate(keys):
         where = f"{place}.x-kubernetes-list-map-keys[{index}]"
-        if key not in fields:
+        if key not in _map(items, "properties"):
             text = "entries must all be names of item properties"
             yield FieldErrors.invalid(where, key, text)
-        elif "default" not in _map(fields, str(key)) and key not in required:
+        elif "default" not in _map(items, "properties", str(key)) and key not in (
+            required if isinstance(required, list) else []
+        ):
             text = (
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a "
                 "required property"
@@ -210,31 +347,23 @@ def _check_list_type(raw: JSONObject, place: str) -> Iterator[Cause]:
 
 
 def _check_default(raw: JSONObject, place: str) -> Iterator[Cause]:
-    if "default" not in raw or raw["default"] is None:
+    default = raw.get("default")
+    if default is None:
         return
     try:
-        found = validate(compile_schema(raw), raw["default"])
+        node = compile_schema(raw)
+        found = validate(node, default)
     except (re.error, RuleError):
         return  # reported where they are compiled
     for cause in found:
-        text = cause.message.partition(": ")[2].partition(": ")[2]
-        yield FieldErrors.invalid(f"{place}.default", raw["default"], text or cause.message)
+        yield replace(cause, field=f"{place}.default{'.' if cause.field else ''}{cause.field}")
+    if prune(node, copy.deepcopy(default)):
+        yield FieldErrors.invalid(f"{place}.default", default, "must not have unknown fields")
 
 
 def _check_rules(raw: JSONObject, node: Node, place: str) -> Iterator[Cause]:
     for index, rule in enumerate(node.rules):
-        path = f"{place}.x-kubernetes-validations[{index}]"
-        if not rule.rule.strip():
-            yield FieldErrors.required(f"{path}.rule", "rule is not specified")
-            continue
-        try:
-            compile_rule(rule)
-        except RuleError as error:
-            yield FieldErrors.invalid(f"{path}.rule", rule.rule, f"compilation failed: {error}")
-            continue
-        for name in undeclared_fields(rule, node):
-            text = f"compilation failed: ERROR: <input>: undefined field '{name}'"
-            yield FieldErrors.invalid(f"{path}.rule", rule.rule, text)
+        yield from _check_rule(rule, node, f"{place}.x-kubernetes-validations[{index}]")
     for name, below in _map(raw, "properties").items():
         if isinstance(below, dict) and name in node.fields:
             yield from _check_rules(below, node.fields[name], f"{place}.properties[{name}]")
@@ -242,6 +371,45 @@ def _check_rules(raw: JSONObject, node: Node, place: str) -> Iterator[Cause]:
         yield from _check_rules(below, node.items, f"{place}.items")
     if isinstance(below := raw.get("additionalProperties"), dict) and node.values is not None:
         yield from _check_rules(below, node.values, f"{place}.additionalProperties")
+
+
+def _check_rule(rule: Rule, node: Node, place: str) -> Iterator[Cause]:
+    if not rule.rule.strip():
+        yield FieldErrors.required(f"{place}.rule", "rule is not specified")
+        return
+    if "\n" in rule.message.strip():
+        text = "must not contain line breaks"
+        yield FieldErrors.invalid(f"{place}.message", rule.message, text)
+    if "\n" in rule.rule.strip() and not (rule.message or rule.message_expression):
+        text = "message must be specified if rule contains line breaks"
+        yield FieldErrors.required(f"{place}.message", text)
+    if rule.reason and rule.reason not in _REASONS:
+        yield FieldErrors.not_supported(f"{place}.reason", rule.reason, _REASONS)
+    if rule.field_path and not _leads_somewhere(rule.field_path, node):
+        yield FieldErrors.invalid(f"{place}.fieldPath", rule.field_path, "must be a valid path")
+    try:
+        compiled = compile_rule(rule)
+    except MessageError as error:
+        text = f"messageExpression compilation failed: {error}"
+        yield FieldErrors.invalid(f"{place}.messageExpression", rule.message_expression, text)
+        return
+    except RuleError as error:
+        yield FieldErrors.invalid(f"{place}.rule", rule.rule, f"compilation failed: {error}")
+        return
+    if rule.optional_old_self is not None and not compiled.transition:
+        text = "may not be set if oldSelf is not used in rule"
+        yield FieldErrors.invalid(f"{place}.optionalOldSelf", rule.optional_old_self, text)
+    for name in undeclared_fields(rule, node):
+        text = f"compilation failed: ERROR: <input>: undefined field '{name}'"
+        yield FieldErrors.invalid(f"{place}.rule", rule.rule, text)
+
+
+def _leads_somewhere(path: str, node: Node) -> bool:
+    """Whether a rule's fieldPath names a declared field below its place."""
+    here: Node | None = node
+    for step in _FIELD_STEP.finditer(path):
+        here = here.fields.get(step[1] or step[2]) if here is not None else None
+    return here is not None and not _FIELD_STEP.sub("", path)
 
 
 def _check_unchanged(spec: JSONObject, old: JSONObject) -> Iterator[Cause]:
@@ -356,7 +524,3 @@ def _map(value: JSON, *path: str) -> JSONObject:
 def _maps(value: JSONObject, name: str) -> list[JSONObject]:
     listed = value.get(name)
     return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
-
-
-def _shown(versions: list[JSONObject]) -> JSON:
-    return [str(version.get("name")) for version in versions]

@@ -74,10 +74,11 @@ class Discovery:
         listed: list[JSON] = [entry for r in resources for entry in _entries(r)]
         body: JSONObject = {
             "kind": "APIResourceList",
-            "apiVersion": "v1",
             "groupVersion": f"{group}/{version}" if group else version,
             "resources": listed,
         }
+        if group:
+            body["apiVersion"] = "v1"
         return _json(body)
 
     def _aggregated(self, *, core: bool) -> JSONObject:
@@ -156,10 +157,12 @@ def _custom_document(resource: Resource, gvk: JSONObject) -> JSONObject:
     properties["metadata"] = {
         "allOf": [{"$ref": PREFIX + _META}],
         "description": "Standard object's metadata.",
-        "default": {},
     }
     document["properties"] = properties
     document["x-kubernetes-group-version-kind"] = [gvk]
+    if resource.selectable:
+        paths: list[JSON] = [{"fieldPath": path} for path in resource.selectable]
+        document["x-kubernetes-selectable-fields"] = paths
     return document
 
 
@@ -220,11 +223,9 @@ def _entries(resource: Resource) -> Iterator[JSONObject]:
 
 def _aggregated_entry(resource: Resource) -> JSONObject:
     names = resource.names
-    kind: JSONObject = {
-        "group": resource.group,
-        "version": resource.version,
-        "kind": names.kind,
-    }
+    kind: JSONObject = {"group": "", "version": "", "kind": names.kind}
+    if resource.custom:  # clients read an empty one as the list's own
+        kind |= {"group": resource.group, "version": resource.version}
     entry: JSONObject = {
         "resource": names.plural,
         "responseKind": kind,

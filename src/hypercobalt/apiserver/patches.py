@@ -38,7 +38,8 @@ def json_patch(obj: JSONObject, patch: JSON) -> JSONObject:
         raise bad_request("error decoding patch: json: a JSON patch is a list of operations")
     if len(patch) > MAX_OPERATIONS:
         message = (
-            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
+            "Request entity too large: The allowed maximum operations in a JSON patch is "
+            f"{MAX_OPERATIONS}, got {len(patch)}"
         )
         raise StatusError(413, "RequestEntityTooLarge", message)
     operations = [operation for operation in patch if isinstance(operation, dict)]

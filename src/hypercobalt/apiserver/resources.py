@@ -106,6 +106,7 @@ class Schema:
             text = Node(type="string")
             known = {"apiVersion": text, "kind": text, "metadata": self._library.node(OBJECT_META)}
             below.fields = {**known, **below.fields, "metadata": known["metadata"]}
+            below.required = (*below.required, "apiVersion", "kind")
         return node
 
     @functools.cached_property

@@ -44,6 +44,7 @@ class Node:
 
     type: str = ""
     fields: dict[str, Node] = field(default_factory=_no_fields)
+    typed: bool = False  # of a built-in kind
     structs: frozenset[str] = frozenset()  # fields of built-in kinds that are never absent
     nulls: tuple[str, ...] = ()  # such fields that are null when nobody set them
     values: Node | None = None  # of a map with free keys
@@ -129,7 +130,7 @@ def compile_schema(raw: JSONObject, resolve: Resolver | None = None) -> Node:
 
 
 def _fill(node: Node, raw: JSONObject, resolve: Resolver | None) -> None:
-    node.type = _text(raw, "type")
+    node.type, node.typed = _text(raw, "type"), resolve is not None
     node.format = _text(raw, "format")
     node.nullable = raw.get("nullable") is True
     node.int_or_string = (
@@ -287,6 +288,8 @@ def to_python_pattern(pattern: str) -> str:
 
 def skeleton(node: Node) -> JSONObject:
     """The fields that an object of a built-in kind has before anybody sets one."""
+    if not node.typed:
+        return {}
     below: JSONObject = {name: skeleton(node.fields[name]) for name in node.structs}
     zeros: JSONObject = {
         name: known.default

@@ -23,7 +23,7 @@ from typing import cast
 import msgspec
 
 from hypercobalt.apiserver.cel import compile_rule
-from hypercobalt.apiserver.schema import Node, same
+from hypercobalt.apiserver.schema import QUANTITY_PATTERN, Node, same, to_python_pattern
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
 
 # Errors after which rules are not evaluated: they may read what is missing or of the wrong type.
@@ -112,8 +112,9 @@ def _unmet(node: Node, value: JSON) -> str:
     """The Go type that a value should have and has not; empty when it is right."""
     if node.int_or_string:
         return "" if type(value) in (int, str) else "string"
-    if node.type == "string" and node.one_of:  # a quantity is written as a number too
-        return "" if type_name(value) in ("string", "integer", "number") else "string"
+    if node.one_of:  # a quantity is written as a number too
+        fits = type_name(value) in ("integer", "number")
+        return "" if fits or (isinstance(value, str) and _QUANTITY.match(value)) else "quantity"
     if node.type == "integer":
         bits = 32 if node.format == "int32" else 64
         limit = 2 ** (bits - 1)
@@ -122,6 +123,7 @@ def _unmet(node: Node, value: JSON) -> str:
     return "" if _has_type(node, value) else _GO_TYPES.get(node.type, node.type)
 
 
+_QUANTITY = re.compile(to_python_pattern(QUANTITY_PATTERN))
 _GO_TYPES = {"boolean": "bool", "number": "float64"}
 
 

@@ -99,7 +99,6 @@ class Writer:
 
     def _finished(self, context: Context, obj: JSONObject) -> JSONObject:
         obj = admission.finish_create(context, obj)
-        self._note_stored(context, obj)
         return self._stored_form(context.resource, obj)
 
     def _stored_form(self, resource: Resource, obj: JSONObject) -> JSONObject:
@@ -146,10 +145,6 @@ class Writer:
             details["causes"] = causes
             error.details = details
             raise error
-
-    def _note_stored(self, context: Context, obj: JSONObject) -> None:
-        if context.resource.qualified == CRD_RESOURCE and context.subresource != "status":
-            definitions.note_stored(obj)
 
     async def settle(self) -> None:
         """Accept the names of definitions as far as they are free by now, and serve them.
@@ -218,8 +213,9 @@ class Writer:
 
     def _patcher(self, context: Context) -> Callable[[JSONObject], JSONObject]:
         request, resource = context.request, context.resource
-        patch = decode_json(request.body)
+        patch, raw = decode_json(request.body), request.body
         if request.content_type == "application/json-patch+json":
+            raw = b""  # its keys are not the object's
 
             def change(old: JSONObject) -> JSONObject:
                 return patches.json_patch(copy.deepcopy(old), patch)
@@ -242,10 +238,8 @@ class Writer:
             if resource.custom:
                 _check_identity(resource, changed, old)
             try:
-                admission.check_body(context, changed)
+                admission.check_body(context, changed, raw)
             except status.StatusError as error:
-                if "strict decoding error" in error.message:
-                    raise
                 text = msgspec.json.encode(changed).decode()
                 cause = status.FieldErrors.invalid("patch", text, error.message)
                 raise status.invalid("", "", "", [cause]) from error
@@ -290,9 +284,12 @@ class Writer:
     async def _replace(
         self, context: Context, key: Key, new: JSONObject, old: JSONObject, held: Stored
     ) -> _Written:
-        if not admission.changed(new, old):
+        before = old
+        if context.resource.revised:  # a change of what is stored counts, seen or not
+            stored: JSONObject = msgspec.json.decode(held.data)
+            before = {**stored, "apiVersion": old["apiVersion"]}
+        if not admission.changed(new, before):
             return _Written(held.data)
-        self._note_stored(context, new)
         if _is_released(context, new, old):
             await self._remove(context, key, copy.deepcopy(old), held)
             return _Written(msgspec.json.encode(new))

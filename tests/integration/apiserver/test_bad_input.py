@@ -242,9 +242,12 @@ async def test_bodies_beyond_the_limit_are_refused(
 
 
 async def test_objects_do_not_grow_beyond_the_limit_by_patches(api: Client) -> None:
-    for letter in "ab":
-        patch = {"metadata": {"annotations": None}, "data": {letter: "x" * 2_000_000}}
-        answer = await api.patch_as("merge-patch+json", f"{CONFIG_MAPS}/before", patch)
+    events = "/api/v1/namespaces/default/events"
+    about = {"kind": "Pod", "namespace": "default", "name": "p"}
+    await api.post(events, json={"metadata": {"name": "e"}, "involvedObject": about})
+    for field in ("message", "reason"):
+        patch = {field: "x" * 2_000_000}
+        answer = await api.patch_as("merge-patch+json", f"{events}/e", patch)
     assert "too large" in refused(answer, 413)
 
 
