@@ -64,6 +64,7 @@ class Node:
     required: tuple[str, ...] = ()
     enum: tuple[JSON, ...] | None = None
     pattern: re.Pattern[str] | None = None
+    pattern_text: str = ""
     bounds: dict[str, float] = field(default_factory=dict[str, float])  # minLength, maximum, …
     unique_items: bool = False
     all_of: tuple[Node, ...] = ()
@@ -210,7 +211,8 @@ def _fill_limits(node: Node, raw: JSONObject, resolve: Resolver | None) -> None:
     if isinstance(enum, list):
         node.enum = tuple(enum)
     if isinstance(pattern := raw.get("pattern"), str):
-        node.pattern = re.compile(to_python_pattern(pattern))
+        node.pattern = re.compile(to_python_pattern(pattern), re.ASCII)
+        node.pattern_text = pattern
     for name in _BOUNDS:
         if isinstance(limit := raw.get(name), (int, float)):
             node.bounds[name] = limit
@@ -281,8 +283,27 @@ def _text(raw: JSONObject, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+_POSIX_CLASSES = {
+    "[:alnum:]": "a-zA-Z0-9",
+    "[:alpha:]": "a-zA-Z",
+    "[:blank:]": " \\t",
+    "[:digit:]": "0-9",
+    "[:lower:]": "a-z",
+    "[:punct:]": "!-/:-@\\[-`{-~",
+    "[:space:]": "\\s",
+    "[:upper:]": "A-Z",
+    "[:word:]": "\\w",
+    "[:xdigit:]": "0-9A-Fa-f",
+}
+
+
 def to_python_pattern(pattern: str) -> str:
-    r"""An RE2 pattern for Python's `re`: `\z` is `\Z`, and `$` never matches before a newline."""
+    r"""An RE2 pattern for Python's `re` in ASCII mode.
+
+    `\z` is `\Z`, `$` never matches before a newline, and POSIX classes are written out.
+    """
+    for name, letters in _POSIX_CLASSES.items():
+        pattern = pattern.replace(name, letters)
     return re.sub(r"(?<!\\)\$$", r"\\Z", pattern.replace(r"\z", r"\Z"))
 
 

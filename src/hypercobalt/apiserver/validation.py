@@ -194,12 +194,8 @@ def _judge_string(node: Node, value: str, path: str, causes: list[Cause]) -> Non
         text = f"{path} in body should be at least {int(limit)} chars long"
         causes.append(FieldErrors.invalid(path, value, text))
     elif node.pattern is not None and not node.pattern.search(value):
-        text = f"{path} in body should match '{_original(node.pattern)}'"
+        text = f"{path} in body should match '{node.pattern_text}'"
         causes.append(FieldErrors.invalid(path, value, text))
-
-
-def _original(pattern: re.Pattern[str]) -> str:
-    return re.sub(r"\\Z$", "$", pattern.pattern)
 
 
 def _judge_number(node: Node, value: float, path: str, causes: list[Cause]) -> None:
@@ -420,6 +416,6 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "uuid": _parses(uuid.UUID),
     "ipv4": _parses(ipaddress.IPv4Address),
     "ipv6": _parses(ipaddress.IPv6Address),
-    "cidr": _parses(lambda v: ipaddress.ip_network(v, strict=False)),
+    "cidr": _parses(lambda v: v.index("/") and ipaddress.ip_network(v, strict=False)),
     "duration": lambda v: bool(_DURATION.fullmatch(v)),
 }
