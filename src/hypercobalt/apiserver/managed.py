@@ -170,7 +170,8 @@ def track_update(
     mine = owners.get(_identity(manager))
     before = mine.fields if mine else {}
     after = fieldset.union(fieldset.difference(before, comparison.removed), changed)
-    _set(owners, manager, fieldset.difference(after, _STRIPPED), now)
+    since = mine.time if mine and not changed else now
+    _set(owners, manager, fieldset.difference(after, _STRIPPED), since)
     write(meta, owners)
 
 
@@ -197,12 +198,9 @@ def _take(
 
 
 def _set(owners: Owners, manager: Manager, fields: Fields, now: str) -> None:
-    identity = _identity(manager)
-    before = owners.pop(identity, None)
-    if not fields:
-        return
-    same = before is not None and before.fields == fields and before.manager == manager
-    owners[identity] = Owned(manager, fields, before.time if before and same else now)
+    owners.pop(_identity(manager), None)
+    if fields:
+        owners[_identity(manager)] = Owned(manager, fields, now)
 
 
 def _identity(manager: Manager) -> tuple[str, str, str, str]:
