@@ -100,6 +100,8 @@ def check_body(context: Context, value: JSON, raw: bytes = b"") -> JSONObject:
     _check_kind(resource, value)
     if resource.custom:
         shorten(value)
+        if not context.request.content_type.startswith("application/apply-patch"):
+            prune_nulls(resource.schema.node, value)
     _check_types(context, value)
     unknown = [f'unknown field "{path}"' for path in prune(resource.schema.node, value)]
     mode = context.request.text("fieldValidation") or "Warn"
@@ -369,7 +371,6 @@ def _default(context: Context, obj: JSONObject) -> None:
     root = context.resource.schema.node
     if context.resource.custom:
         drop_nulls(root.fields["metadata"], metadata(obj))
-        prune_nulls(root, obj)
     else:
         drop_nulls(root, obj)
     apply_defaults(root, obj)

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from hypercobalt.apiserver import status
 from hypercobalt.apiserver.request import Request, Response
 from hypercobalt.apiserver.resources import Registry, Resource, version_priority
-from hypercobalt.apiserver.schema import PREFIX
 from hypercobalt.apiserver.status import JSON, JSONObject
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -40,7 +40,10 @@ class Discovery:
             case ["apis", group] if group in self._groups():
                 return _json({"kind": "APIGroup", "apiVersion": "v1", **self._group(group)})
             case ["api", version]:
-                return self._resource_list("", version)
+                found = self._resource_list("", version)
+                if found is None:
+                    raise status.no_such_path()
+                return found
             case ["apis", group, version]:
                 return self._resource_list(group, version)
             case ["openapi", "v3", *rest]:
@@ -134,7 +137,8 @@ class Discovery:
                 "kind": resource.names.kind,
             }
             if resource.custom:
-                schemas[resource.schema.name] = _custom_document(resource, gvk)
+                standard = self._registry.library.raw(_STANDARD)["properties"]
+                schemas[resource.schema.name] = _custom_document(resource, gvk, standard)
                 schemas |= self._registry.library.closure([_META])
             paths |= _paths(resource, gvk)
         return {
@@ -145,19 +149,17 @@ class Discovery:
         }
 
 
+_STANDARD = "io.k8s.api.core.v1.ConfigMap"  # says of its own fields what every kind does
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
-def _custom_document(resource: Resource, gvk: JSONObject) -> JSONObject:
+def _custom_document(resource: Resource, gvk: JSONObject, standard: JSON) -> JSONObject:
     document = dict(resource.schema.document())
     declared = document.get("properties")
     properties = dict(declared) if isinstance(declared, dict) else {}
-    for name, text in (("apiVersion", "Version of this object's schema."), ("kind", "Its kind.")):
-        properties.setdefault(name, {"type": "string", "description": text})
-    properties["metadata"] = {
-        "allOf": [{"$ref": PREFIX + _META}],
-        "description": "Standard object's metadata.",
-    }
+    for name, described in standard.items() if isinstance(standard, dict) else ():
+        if name in ("apiVersion", "kind", "metadata") and isinstance(described, dict):
+            properties[name] = {n: part for n, part in described.items() if n != "default"}
     document["properties"] = properties
     document["x-kubernetes-group-version-kind"] = [gvk]
     if resource.selectable:

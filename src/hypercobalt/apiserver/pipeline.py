@@ -203,6 +203,8 @@ class Api:
         for name in ("metadata", "spec"):
             if name in body:
                 shown[name] = body[name]
+        if resource.group == "authentication.k8s.io":
+            shown["metadata"] = {"creationTimestamp": context.stamp}
         shown["status"] = answer
         return Response(201, msgspec.json.encode(shown))
 
