@@ -13,7 +13,6 @@ import binascii
 import copy
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
 
 from hypercobalt.apiserver import names
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, bad_request
@@ -591,11 +590,3 @@ def event_from_core(obj: JSONObject) -> JSONObject:
     back = {core: name for name, core in _EVENT_FIELDS.items()}
     shown = {back.get(name, name): value for name, value in obj.items() if value != ""}
     return {**shown, "apiVersion": "events.k8s.io/v1"}
-
-
-def expired(created: str, now: datetime, hours: float) -> bool:
-    """Whether an object made at `created` is older than `hours`."""
-    try:
-        return (now - datetime.fromisoformat(created)).total_seconds() > hours * 3600
-    except ValueError:
-        return False

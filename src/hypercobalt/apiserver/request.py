@@ -379,7 +379,6 @@ class Accepted:
 
     media: str = JSON_TYPE
     shown_as: str = ""
-    version: str = ""
 
 
 def accepted(request: Request) -> Accepted:
@@ -399,9 +398,9 @@ def accepted(request: Request) -> Accepted:
         if shown_as and (options.get("g"), options.get("v")) != ("meta.k8s.io", "v1"):
             continue
         if media in (JSON_TYPE, "application/*", "*/*"):
-            return Accepted(JSON_TYPE, shown_as, options.get("v", ""))
+            return Accepted(JSON_TYPE, shown_as)
         if media == YAML_TYPE:
-            return Accepted(YAML_TYPE, shown_as, options.get("v", ""))
+            return Accepted(YAML_TYPE, shown_as)
     raise status.not_acceptable([JSON_TYPE, YAML_TYPE])
 
 

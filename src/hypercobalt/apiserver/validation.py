@@ -349,7 +349,7 @@ def _ask_rules(node: Node, value: JSON, path: str, old: JSON | object, causes: l
         before = None if old is _MISSING else old
         text = compiled.failure(node, value, cast("JSON", before), has_old=old is not _MISSING)
         if text is not None:
-            place = _rule_path(path, rule.field_path)
+            place = path + rule.field_path
             causes.append(_rule_failure(rule.reason, place, text))
     if isinstance(value, dict):
         before_map = _entries(old)
@@ -363,10 +363,6 @@ def _ask_rules(node: Node, value: JSON, path: str, old: JSON | object, causes: l
         counterpart = _counterparts(node, old)
         for index, item in enumerate(value):
             _ask_rules(node.items, item, f"{path}[{index}]", counterpart(item), causes)
-
-
-def _rule_path(path: str, field_path: str) -> str:
-    return f"{path}{field_path}" if field_path else path
 
 
 def _rule_failure(reason: str, path: str, text: str) -> Cause:

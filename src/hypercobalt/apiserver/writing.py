@@ -47,7 +47,6 @@ from hypercobalt.apiserver.store import EventType, Key, Store, Stored
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-PATCH_RETRIES = 5  # as kube-apiserver's MaxRetryWhenPatchConflicts
 NAME_RETRIES = 8  # as its create with generateName
 POD_GRACE_SECONDS = 30
 

@@ -1,0 +1,250 @@
+"""CustomResourceDefinitions: each refusal by its field, and the status of those that are taken."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+
+from hypercobalt.api import crd
+from hypercobalt.apiserver import definitions
+
+JSON = Any
+Object = dict[str, Any]
+NOW = "2026-01-01T00:00:00Z"
+ROOT = "spec.validation.openAPIV3Schema"
+A = f"{ROOT}.properties[a]"
+
+
+def definition(schema: Object | None = None, /, **spec: JSON) -> Object:
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema or {"type": "object"}},
+    }
+    names = {"plural": "things", "kind": "Thing"}
+    body: Object = {
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [version],
+            **spec,
+        },
+    }
+    definitions.default_definition(body)
+    definitions.note_stored(body)
+    return body
+
+
+def faults(body: Object, old: Object | None = None) -> set[str]:
+    return {cause.field for cause in definitions.check_definition(body, old)}
+
+
+def test_names_and_conversion_are_filled_in() -> None:
+    spec = definition()["spec"]
+    assert spec["names"] == {
+        "plural": "things",
+        "kind": "Thing",
+        "singular": "thing",
+        "listKind": "ThingList",
+    }
+    assert spec["conversion"] == {"strategy": "None"}
+
+
+@pytest.mark.parametrize("kind", crd.KINDS, ids=lambda kind: kind.__name__)
+def test_our_own_definitions_are_valid(kind: Any) -> None:  # noqa: ANN401  # any of our kinds
+    body: JSON = msgspec.json.decode(msgspec.json.encode(crd.manifest(kind)))
+    definitions.default_definition(body)
+    definitions.note_stored(body)
+    assert faults(body) == set()
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        pytest.param({"group": "other.com"}, "metadata.name", id="another-name"),
+        pytest.param({"group": "nodots"}, "spec.group", id="group-without-a-dot"),
+        pytest.param({"group": "Bad.com"}, "spec.group", id="bad-group"),
+        pytest.param({"group": ""}, "spec.group", id="no-group"),
+        pytest.param({"scope": "Universe"}, "spec.scope", id="unknown-scope"),
+        pytest.param({"scope": ""}, "spec.scope", id="no-scope"),
+        pytest.param(
+            {"conversion": {"strategy": "Webhook"}}, "spec.conversion.strategy", id="conversion"
+        ),
+        pytest.param({"versions": []}, "spec.versions", id="no-version"),
+        pytest.param(
+            {"names": {"plural": "Things", "kind": "Thing"}}, "spec.names.plural", id="bad-plural"
+        ),
+        pytest.param(
+            {"names": {"plural": "things", "kind": "7"}}, "spec.names.kind", id="bad-kind"
+        ),
+    ],
+)
+def test_bad_definitions(spec: Object, field: str) -> None:
+    assert field in faults(definition(**spec))
+
+
+def version(**more: JSON) -> Object:
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    return {"name": "v1", "served": True, "storage": True, "schema": schema, **more}
+
+
+@pytest.mark.parametrize(
+    ("versions", "field"),
+    [
+        pytest.param([version(storage=False)], "spec.versions", id="none-is-stored"),
+        pytest.param([version(), version(name="v2")], "spec.versions", id="two-are-stored"),
+        pytest.param([version(), version(storage=False)], "spec.versions", id="one-stands-twice"),
+        pytest.param([version(name="V1")], "spec.versions[0].name", id="bad-name"),
+        pytest.param(
+            [version(schema={})], "spec.versions[0].schema.openAPIV3Schema", id="no-schema"
+        ),
+    ],
+)
+def test_bad_versions(versions: list[Object], field: str) -> None:
+    assert field in faults(definition(versions=versions))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"subresources": {"scale": {}}}, id="scale"),
+        pytest.param({"additionalPrinterColumns": [{"name": "A", "type": "x"}]}, id="column-type"),
+        pytest.param(
+            {"additionalPrinterColumns": [{"name": "A", "type": "string", "jsonPath": "x["}]},
+            id="column-path",
+        ),
+        pytest.param(
+            {"additionalPrinterColumns": [{"type": "string", "jsonPath": ".x"}]}, id="column-name"
+        ),
+        pytest.param({"selectableFields": [{"jsonPath": "["}]}, id="selectable-path"),
+    ],
+)
+def test_what_a_version_may_not_have(more: Object) -> None:
+    assert any(
+        name in field
+        for field in faults(definition(versions=[version(**more)]))
+        for name in ("scale", "additionalPrinterColumns", "selectableFields")
+    )
+
+
+TEXT = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        pytest.param({}, f"{A}.type", id="no-type"),
+        pytest.param({"type": "text"}, f"{A}.type", id="unknown-type"),
+        pytest.param({"type": "array"}, f"{A}.items", id="array-without-items"),
+        pytest.param(
+            {"type": "array", "items": TEXT, "uniqueItems": True}, f"{A}.uniqueItems", id="unique"
+        ),
+        pytest.param(
+            {"type": "object", "properties": {}, "additionalProperties": TEXT},
+            f"{A}.additionalProperties",
+            id="both-kinds-of-properties",
+        ),
+        pytest.param({"type": "object", "$ref": "#/x"}, f"{A}.$ref", id="reference"),
+        pytest.param(
+            {"type": "array", "items": TEXT, "x-kubernetes-list-type": "pile"},
+            f"{A}.x-kubernetes-list-type",
+            id="unknown-list-type",
+        ),
+        pytest.param(
+            {"type": "array", "items": TEXT, "x-kubernetes-list-type": "map"},
+            f"{A}.x-kubernetes-list-map-keys",
+            id="no-list-keys",
+        ),
+        pytest.param(
+            {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["k"],
+                "items": {"type": "object", "properties": {"k": TEXT}},
+            },
+            f"{A}.items.properties[k].default",
+            id="list-key-that-may-be-missing",
+        ),
+        pytest.param(
+            {"type": "string", "default": 5}, f"{A}.default", id="default-of-another-type"
+        ),
+        pytest.param(
+            {"type": "string", "x-kubernetes-validations": [{"rule": "self +"}]},
+            f"{A}.x-kubernetes-validations[0].rule",
+            id="rule-that-does-not-parse",
+        ),
+        pytest.param(
+            {"type": "string", "x-kubernetes-validations": [{"rule": " "}]},
+            f"{A}.x-kubernetes-validations[0].rule",
+            id="empty-rule",
+        ),
+        pytest.param(
+            {"type": "object", "x-kubernetes-validations": [{"rule": "self.x == 1"}]},
+            f"{A}.x-kubernetes-validations[0].rule",
+            id="rule-that-reads-an-unknown-field",
+        ),
+        pytest.param(
+            {
+                "type": "array",
+                "items": {"type": "string", "x-kubernetes-validations": [{"rule": "1"}]},
+            },
+            f"{A}.items.x-kubernetes-validations[0].rule",
+            id="rule-in-a-list",
+        ),
+    ],
+)
+def test_bad_schemas(raw: Object, field: str) -> None:
+    assert field in faults(definition({"type": "object", "properties": {"a": raw}}))
+
+
+def test_a_schema_is_an_object_at_its_root() -> None:
+    assert faults(definition({"type": "array", "items": TEXT})) >= {f"{ROOT}.type"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        pytest.param({"scope": "Cluster"}, "spec.scope", id="scope"),
+        pytest.param({"group": "other.com"}, "spec.group", id="group"),
+        pytest.param(
+            {"names": {"plural": "others", "kind": "Thing"}}, "spec.names.plural", id="plural"
+        ),
+    ],
+)
+def test_what_stays_for_ever(change: Object, field: str) -> None:
+    assert field in faults(definition(**change), definition())
+
+
+def established(body: Object, *others: Object) -> tuple[Object, dict[str, str]]:
+    obj: JSON = definitions.establish(copy.deepcopy(body), list(others), NOW)
+    status = obj["status"]
+    return status, {c["type"]: c["status"] for c in status["conditions"]}
+
+
+def test_a_definition_with_free_names_is_established() -> None:
+    status, conditions = established(definition())
+    assert conditions == {"NamesAccepted": "True", "Established": "True"}
+    assert status["acceptedNames"]["plural"] == "things"
+
+
+@pytest.mark.parametrize("field", ["plural", "singular", "kind", "listKind"])
+def test_a_name_that_is_taken_is_not_accepted(field: str) -> None:
+    other = definition()
+    other["metadata"]["name"] = "others.example.com"
+    mine = definition()["spec"]["names"]
+    other["status"] = {"acceptedNames": {"plural": "others", "kind": "Other", field: mine[field]}}
+    _, conditions = established(definition(), other)
+    assert conditions == {"NamesAccepted": "False", "Established": "False"}
+
+
+def test_names_of_another_group_are_free() -> None:
+    other = definition(group="other.com")
+    other["status"]["acceptedNames"] = other["spec"]["names"]
+    _, conditions = established(definition(), other)
+    assert conditions["Established"] == "True"
