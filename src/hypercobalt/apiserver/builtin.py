@@ -298,7 +298,7 @@ def _check_config_map(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
 
 def _check_size(place: str, plain: JSONObject, encoded: JSONObject) -> Iterator[Cause]:
     size = sum(len(str(value).encode()) for value in plain.values())
-    size += sum(len(base64.b64decode(str(value))) for value in encoded.values())
+    size += sum(len(base64.b64decode(str(value or ""))) for value in encoded.values())
     if size > MAX_DATA:
         yield FieldErrors.too_long(place, MAX_DATA)
 
