@@ -99,16 +99,38 @@ class CompiledRule:
         return f"failed rule: {self.source.rule.strip()}"
 
 
-@functools.cache
-def compile_rule(rule: Rule) -> CompiledRule:
-    """Compile `rule`; the same rule is compiled once per process.
+def compile_rule(rule: Rule, node: Node) -> CompiledRule:
+    """Compile a rule of `node`; the same rule is compiled once per process.
 
     Raises:
         RuleError: it is too long, does not parse or does not type-check.
     """
     if len(rule.rule) > MAX_EXPRESSION:
         raise RuleError(f"longer than {MAX_EXPRESSION} characters")
-    plain = rule.rule
+    return _compile_rule(rule, _with_typed_fields(rule.rule, node))
+
+
+_TYPED_FORMATS = {"date-time": "timestamp", "date": "timestamp", "duration": "duration"}
+
+
+def _with_typed_fields(expression: str, node: Node) -> str:
+    """The rule with fields of a time format read as times: JSON knows them as text only."""
+
+    def convert(match: re.Match[str]) -> str:
+        before = expression[: match.start()].rstrip()
+        if not match[2] or before.endswith(("has(", "timestamp(", "duration(")):
+            return match[0]
+        here: Node | None = node
+        for name in match[3].split(".")[1:]:
+            here = here.fields.get(_unescape(name)) if here is not None else None
+        function = _TYPED_FORMATS.get(here.format) if here is not None else None
+        return f"{function}({match[0]})" if function else match[0]
+
+    return _TOKENS.sub(convert, expression)
+
+
+@functools.cache
+def _compile_rule(rule: Rule, plain: str) -> CompiledRule:
     transition = bool(_uses_old(plain))
     if rule.optional_old_self:
         present = _replace_old(plain, "optional.of(oldSelf)")

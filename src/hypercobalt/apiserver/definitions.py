@@ -388,7 +388,7 @@ def _check_rule(rule: Rule, node: Node, place: str) -> Iterator[Cause]:
     if rule.field_path and not _leads_somewhere(rule.field_path, node):
         yield FieldErrors.invalid(f"{place}.fieldPath", rule.field_path, "must be a valid path")
     try:
-        compiled = compile_rule(rule)
+        compiled = compile_rule(rule, node)
     except MessageError as error:
         text = f"messageExpression compilation failed: {error}"
         yield FieldErrors.invalid(f"{place}.messageExpression", rule.message_expression, text)

@@ -345,12 +345,12 @@ def _ask_rules(node: Node, value: JSON, path: str, old: JSON | object, causes: l
     if value is None or same(value, old):
         return
     for rule in node.rules:
-        compiled = compile_rule(rule)
+        compiled = compile_rule(rule, node)
         before = None if old is _MISSING else old
         text = compiled.failure(node, value, cast("JSON", before), has_old=old is not _MISSING)
         if text is not None:
             place = path + rule.field_path
-            causes.append(_rule_failure(rule.reason, place, text))
+            causes.append(_rule_failure(rule.reason, place, _with_value(value, text)))
     if isinstance(value, dict):
         before_map = _entries(old)
         for name, item in value.items():
@@ -363,6 +363,11 @@ def _ask_rules(node: Node, value: JSON, path: str, old: JSON | object, causes: l
         counterpart = _counterparts(node, old)
         for index, item in enumerate(value):
             _ask_rules(node.items, item, f"{path}[{index}]", counterpart(item), causes)
+
+
+def _with_value(value: JSON, text: str) -> str:
+    """A rule's text behind the value it judges; objects and lists are not shown."""
+    return text if isinstance(value, (dict, list)) or text[:1] == '"' else f"{quote(value)}: {text}"
 
 
 def _rule_failure(reason: str, path: str, text: str) -> Cause:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hypercobalt.api import crd
 from hypercobalt.apiserver.cel import RuleError, compile_rule, undeclared_fields
-from hypercobalt.apiserver.schema import (
+from hypercobalt.apiserver.schema import UNTYPED, (
     Node,
     Rule,
     apply_defaults,
@@ -488,7 +488,7 @@ def test_rules_are_not_asked_of_what_is_broken() -> None:
 )
 def test_rules_that_do_not_compile(text: str) -> None:
     with pytest.raises(RuleError):
-        compile_rule(Rule(text))
+        compile_rule(Rule(text), UNTYPED)
 
 
 @pytest.mark.parametrize(
@@ -532,5 +532,24 @@ OURS = _our_schemas()
 def test_the_rules_of_our_kinds_compile_and_read_declared_fields(name: str) -> None:
     for node in OURS[name].walk():
         for found in node.rules:
-            compile_rule(found)
+            compile_rule(found, node)
             assert undeclared_fields(found, node) == []
+
+
+def test_fields_of_a_time_format_are_times_in_rules() -> None:
+    """A rule compares them as Kubernetes does; has() still asks for the field itself."""
+    raw: JSONObject = {
+        "type": "object",
+        "properties": {
+            "when": {"type": "string", "format": "date-time"},
+            "long": {"type": "string", "format": "duration"},
+        },
+        "x-kubernetes-validations": [
+            {"rule": "!has(self.when) || self.when > timestamp('2020-01-01T00:00:00Z')"},
+            {"rule": "!has(self.long) || self.long < duration('1h')"},
+        ],
+    }
+    node = compile_schema(raw)
+    assert validate(node, {}) == []
+    assert validate(node, {"when": "2021-01-01T00:00:00Z", "long": "5m"}) == []
+    assert len(validate(node, {"when": "2019-01-01T00:00:00Z", "long": "2h"})) == 2
