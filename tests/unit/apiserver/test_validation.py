@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from hypercobalt.api import crd
 from hypercobalt.apiserver.cel import RuleError, compile_rule, undeclared_fields
-from hypercobalt.apiserver.schema import UNTYPED, (
+from hypercobalt.apiserver.schema import (
+    UNTYPED,
     Node,
     Rule,
     apply_defaults,
