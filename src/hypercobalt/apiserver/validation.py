@@ -350,7 +350,7 @@ def _ask_rules(node: Node, value: JSON, path: str, old: JSON | object, causes: l
         text = compiled.failure(node, value, cast("JSON", before), has_old=old is not _MISSING)
         if text is not None:
             place = path + rule.field_path
-            causes.append(_rule_failure(rule.reason, place, _with_value(value, text)))
+            causes.append(_rule_failure(rule.reason, place, value, text))
     if isinstance(value, dict):
         before_map = _entries(old)
         for name, item in value.items():
@@ -365,18 +365,15 @@ def _ask_rules(node: Node, value: JSON, path: str, old: JSON | object, causes: l
             _ask_rules(node.items, item, f"{path}[{index}]", counterpart(item), causes)
 
 
-def _with_value(value: JSON, text: str) -> str:
-    """A rule's text behind the value it judges; objects and lists are not shown."""
-    return text if isinstance(value, (dict, list)) or text[:1] == '"' else f"{quote(value)}: {text}"
-
-
-def _rule_failure(reason: str, path: str, text: str) -> Cause:
+def _rule_failure(reason: str, path: str, value: JSON, text: str) -> Cause:
     if reason == "FieldValueForbidden":
         return FieldErrors.forbidden(path, text)
     if reason == "FieldValueRequired":
         return FieldErrors.required(path, text)
     if reason == "FieldValueDuplicate":
         return Cause(path, reason, f"Duplicate value: {text}")
+    if not isinstance(value, (dict, list)) and text[:1] != '"':
+        text = f"{quote(value)}: {text}"  # objects and lists are not shown
     return Cause(path, "FieldValueInvalid", f"Invalid value: {text}")
 
 

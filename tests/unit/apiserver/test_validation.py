@@ -22,6 +22,7 @@ from hypercobalt.apiserver.schema import (
     prune,
     to_python_pattern,
 )
+from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.validation import mistyped, validate
 
 JSON = Any
