@@ -21,12 +21,14 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from hypercobalt.apiserver import builtin, definitions, managed, names, status
-from hypercobalt.apiserver.managed import Manager
-from hypercobalt.apiserver.quantities import canonicalise
+from hypercobalt.apiserver import status
+from hypercobalt.apiserver.kinds import builtin, definitions, names
+from hypercobalt.apiserver.kinds.quantities import canonicalise
+from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Resource
+from hypercobalt.apiserver.ownership import managed
+from hypercobalt.apiserver.ownership.managed import Manager
 from hypercobalt.apiserver.request import Request, duplicate_fields
-from hypercobalt.apiserver.resources import CRD_RESOURCE, Resource
-from hypercobalt.apiserver.schema import (
+from hypercobalt.apiserver.schema.node import (
     Node,
     apply_defaults,
     drop_empty,
@@ -36,8 +38,8 @@ from hypercobalt.apiserver.schema import (
     same,
     shorten,
 )
+from hypercobalt.apiserver.schema.validation import mistyped, validate
 from hypercobalt.apiserver.status import JSON, Cause, JSONObject, StatusError
-from hypercobalt.apiserver.validation import mistyped, validate
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery util/rand: no vowels, no words
 MAX_GENERATED = 63 - 5

@@ -19,8 +19,8 @@ import msgspec
 import structlog
 
 from hypercobalt.apiserver.admission import Context, metadata
+from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry, Resource
 from hypercobalt.apiserver.request import DeleteOptions, Request, Target, User
-from hypercobalt.apiserver.resources import CRD_RESOURCE, Registry, Resource
 from hypercobalt.apiserver.status import JSONObject, StatusError
 from hypercobalt.apiserver.store import Event, Key, Store, StoreError
 from hypercobalt.apiserver.writing import CRD_CLEANUP, FOREGROUND, ORPHAN, Writer

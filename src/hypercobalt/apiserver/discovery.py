@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import msgspec
 
 from hypercobalt.apiserver import status
+from hypercobalt.apiserver.kinds.resources import Registry, Resource, version_priority
 from hypercobalt.apiserver.request import Request, Response
-from hypercobalt.apiserver.resources import Registry, Resource, version_priority
 from hypercobalt.apiserver.status import JSON, JSONObject
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

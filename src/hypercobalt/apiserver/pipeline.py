@@ -16,6 +16,7 @@ import structlog
 from hypercobalt.apiserver import status
 from hypercobalt.apiserver.admission import Context, check_body
 from hypercobalt.apiserver.discovery import Discovery
+from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry, Resource
 from hypercobalt.apiserver.reading import Reader, Renderer, select
 from hypercobalt.apiserver.request import (
     Request,
@@ -27,7 +28,6 @@ from hypercobalt.apiserver.request import (
     error_response,
     parse_path,
 )
-from hypercobalt.apiserver.resources import CRD_RESOURCE, Registry, Resource
 from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
 from hypercobalt.apiserver.store import OutOfSpaceError, Store, StoreError
 from hypercobalt.apiserver.writing import Writer

@@ -19,8 +19,10 @@ from itertools import islice
 
 import msgspec
 
-from hypercobalt.apiserver import builtin, status, tables
+from hypercobalt.apiserver import status
 from hypercobalt.apiserver.admission import parse_revision
+from hypercobalt.apiserver.kinds import builtin, tables
+from hypercobalt.apiserver.kinds.resources import Resource
 from hypercobalt.apiserver.request import (
     YAML_TYPE,
     Request,
@@ -30,8 +32,7 @@ from hypercobalt.apiserver.request import (
     accepted,
     as_yaml,
 )
-from hypercobalt.apiserver.resources import Resource
-from hypercobalt.apiserver.schema import apply_defaults, prune
+from hypercobalt.apiserver.schema.node import apply_defaults, prune
 from hypercobalt.apiserver.selectors import FieldTerm, Requirement, parse_fields, parse_labels
 from hypercobalt.apiserver.status import JSON, Cause, JSONObject, StatusError
 from hypercobalt.apiserver.store import CompactedError, Key, Store, Stored

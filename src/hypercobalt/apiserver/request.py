@@ -16,8 +16,9 @@ from typing import Annotated
 import msgspec
 import yaml
 
-from hypercobalt.apiserver import protobuf, status
+from hypercobalt.apiserver import status
 from hypercobalt.apiserver.status import JSON, Cause, JSONObject, StatusError
+from hypercobalt.apiserver.wire import protobuf
 
 MAX_MANAGER = 128  # bytes of a field manager's name
 MAX_BODY = 3 * 1024 * 1024  # bytes, as kube-apiserver

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hypercobalt.apiserver.names import label_key_errors, label_value_errors
+from hypercobalt.apiserver.kinds.names import label_key_errors, label_value_errors
 from hypercobalt.apiserver.status import bad_request
 
 Labels = Mapping[str, str]

@@ -33,9 +33,11 @@ import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from hypercobalt.apiserver import pki, status
-from hypercobalt.apiserver.authentication import Authenticator, read_tokens
+from hypercobalt.apiserver import status
+from hypercobalt.apiserver.access import pki
+from hypercobalt.apiserver.access.authentication import Authenticator, read_tokens
 from hypercobalt.apiserver.collector import Collector
+from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry
 from hypercobalt.apiserver.pipeline import ANONYMOUS, Api
 from hypercobalt.apiserver.reading import Reader
 from hypercobalt.apiserver.request import (
@@ -46,7 +48,6 @@ from hypercobalt.apiserver.request import (
     User,
     error_response,
 )
-from hypercobalt.apiserver.resources import CRD_RESOURCE, Registry
 from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.store import Event, Key, Store
 from hypercobalt.apiserver.watching import Hub

@@ -17,16 +17,11 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from hypercobalt.apiserver import (
-    admission,
-    builtin,
-    definitions,
-    fieldset,
-    managed,
-    patches,
-    status,
-)
+from hypercobalt.apiserver import admission, status
 from hypercobalt.apiserver.admission import Context, metadata
+from hypercobalt.apiserver.kinds import builtin, definitions
+from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry, Resource
+from hypercobalt.apiserver.ownership import fieldset, managed, patches
 from hypercobalt.apiserver.reading import Renderer, to_version
 from hypercobalt.apiserver.request import (
     MAX_BODY,
@@ -41,7 +36,6 @@ from hypercobalt.apiserver.request import (
     decode_yaml,
     delete_options,
 )
-from hypercobalt.apiserver.resources import CRD_RESOURCE, Registry, Resource
 from hypercobalt.apiserver.status import JSON, JSONObject
 from hypercobalt.apiserver.store import EventType, Key, Store, Stored
 

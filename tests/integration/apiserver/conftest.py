@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 
 from hypercobalt.api import crd
-from hypercobalt.apiserver import pki
+from hypercobalt.apiserver.access import pki
 from hypercobalt.apiserver.server import Options, serve
 
 TOKENS = 'secret-admin,admin,1,"system:masters"\nsecret-viewer,viewer,2\n'

@@ -15,9 +15,9 @@ import structlog
 import yaml
 
 from hypercobalt import logs
-from hypercobalt.apiserver import pki
-from hypercobalt.apiserver.certificates import make_client
-from hypercobalt.apiserver.pki import Pair
+from hypercobalt.apiserver.access import pki
+from hypercobalt.apiserver.access.certificates import make_client
+from hypercobalt.apiserver.access.pki import Pair
 from hypercobalt.apiserver.server import Options, serve
 
 from .conftest import Client, no_check

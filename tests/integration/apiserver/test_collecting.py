@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from hypercobalt.apiserver.collector import Collector
-from hypercobalt.apiserver.resources import Registry
+from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.server import Options, serve
 from hypercobalt.apiserver.store import Event, Key, Store
 from hypercobalt.apiserver.writing import Writer

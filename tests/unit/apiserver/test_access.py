@@ -12,9 +12,9 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hypercobalt.apiserver import certificates, pki
-from hypercobalt.apiserver.authentication import AUTHENTICATED, Authenticator, read_tokens
-from hypercobalt.apiserver.pki import Record
+from hypercobalt.apiserver.access import certificates, pki
+from hypercobalt.apiserver.access.authentication import AUTHENTICATED, Authenticator, read_tokens
+from hypercobalt.apiserver.access.pki import Record
 from hypercobalt.apiserver.request import User
 from hypercobalt.errors import ConfigurationError
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypercobalt.apiserver import builtin
+from hypercobalt.apiserver.kinds import builtin
 from hypercobalt.apiserver.status import StatusError
 
 Object = dict[str, Any]

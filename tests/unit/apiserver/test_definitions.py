@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hypercobalt.api import crd
-from hypercobalt.apiserver import definitions
+from hypercobalt.apiserver.kinds import definitions
 
 JSON = Any
 Object = dict[str, Any]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.apiserver import fieldset
-from hypercobalt.apiserver.fieldset import HERE, Fields
-from hypercobalt.apiserver.schema import Node, compile_schema, same
+from hypercobalt.apiserver.ownership import fieldset
+from hypercobalt.apiserver.ownership.fieldset import HERE, Fields
+from hypercobalt.apiserver.schema.node import Node, compile_schema, same
 
 JSON = Any
 Object = dict[str, Any]

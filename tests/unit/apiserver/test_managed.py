@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from hypercobalt.apiserver import managed
-from hypercobalt.apiserver.managed import Manager
-from hypercobalt.apiserver.resources import Registry
-from hypercobalt.apiserver.schema import Node
+from hypercobalt.apiserver.kinds.resources import Registry
+from hypercobalt.apiserver.ownership import managed
+from hypercobalt.apiserver.ownership.managed import Manager
+from hypercobalt.apiserver.schema.node import Node
 from hypercobalt.apiserver.status import StatusError
 
 Object = dict[str, Any]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.apiserver import names
+from hypercobalt.apiserver.kinds import names
 
 Meta = dict[str, Any]
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}

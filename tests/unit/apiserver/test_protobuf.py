@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.apiserver.protobuf import MAX_DEPTH, MEDIA_TYPE, decode, library
 from hypercobalt.apiserver.request import MAX_DEPTH as MAX_JSON_DEPTH
 from hypercobalt.apiserver.request import Request, User, decode_body, delete_options
 from hypercobalt.apiserver.status import JSON, StatusError
+from hypercobalt.apiserver.wire.protobuf import MAX_DEPTH, MEDIA_TYPE, decode, library
 
 SAMPLES = Path(__file__).parent / "samples" / "protobuf.jsonl.gz"
-OPENAPI = Path(__file__).parents[3] / "src/hypercobalt/apiserver/openapi/builtin.json.gz"
+OPENAPI = Path(__file__).parents[3] / "src/hypercobalt/apiserver/kinds/openapi/builtin.json.gz"
 APIEXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 # What kubectl 1.37 sent, with what `--dry-run=client -o json` shows for the same command.

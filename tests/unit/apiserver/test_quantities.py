@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hypercobalt.apiserver.quantities import canonical
+from hypercobalt.apiserver.kinds.quantities import canonical
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypercobalt.apiserver.jsonpath import compile_path
-from hypercobalt.apiserver.resources import Registry
-from hypercobalt.apiserver.tables import BUILTIN_ROWS, custom_printer, human_duration
+from hypercobalt.apiserver.kinds.jsonpath import compile_path
+from hypercobalt.apiserver.kinds.resources import Registry
+from hypercobalt.apiserver.kinds.tables import BUILTIN_ROWS, custom_printer, human_duration
 
 JSON = Any
 Object = dict[str, Any]

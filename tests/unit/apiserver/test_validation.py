@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.api import crd
-from hypercobalt.apiserver.cel import RuleError, compile_rule, undeclared_fields
-from hypercobalt.apiserver.schema import (
+from hypercobalt.apiserver.schema.cel import RuleError, compile_rule, undeclared_fields
+from hypercobalt.apiserver.schema.node import (
     UNTYPED,
     Node,
     Rule,
@@ -22,8 +22,8 @@ from hypercobalt.apiserver.schema import (
     prune,
     to_python_pattern,
 )
+from hypercobalt.apiserver.schema.validation import mistyped, validate
 from hypercobalt.apiserver.status import JSONObject
-from hypercobalt.apiserver.validation import mistyped, validate
 
 JSON = Any
 Object = dict[str, Any]

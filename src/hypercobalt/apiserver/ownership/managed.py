@@ -15,9 +15,10 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from hypercobalt.apiserver import fieldset, status
-from hypercobalt.apiserver.fieldset import HERE, Fields
-from hypercobalt.apiserver.schema import Node, skeleton
+from hypercobalt.apiserver import status
+from hypercobalt.apiserver.ownership import fieldset
+from hypercobalt.apiserver.ownership.fieldset import HERE, Fields
+from hypercobalt.apiserver.schema.node import Node, skeleton
 from hypercobalt.apiserver.status import JSON, Cause, JSONObject
 
 Operation = Literal["Apply", "Update"]

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from hypercobalt.apiserver.jsonpath import Path, compile_path
+from hypercobalt.apiserver.kinds.jsonpath import Path, compile_path
 from hypercobalt.apiserver.status import JSON, JSONObject
 
 Row = Callable[[JSONObject, datetime], list[JSON]]

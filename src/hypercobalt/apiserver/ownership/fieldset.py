@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hypercobalt.apiserver.schema import UNTYPED, Node, same
+from hypercobalt.apiserver.schema.node import UNTYPED, Node, same
+from hypercobalt.apiserver.schema.validation import list_key
 from hypercobalt.apiserver.status import JSON, JSONObject
-from hypercobalt.apiserver.validation import list_key
 
 HERE = "."
 Fields: TypeAlias = "dict[str, Fields]"

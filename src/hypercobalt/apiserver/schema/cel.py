@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
 
-from hypercobalt.apiserver.schema import Node, Rule
+from hypercobalt.apiserver.schema.node import Node, Rule
 from hypercobalt.apiserver.status import JSON
 from hypercobalt.errors import HypercobaltError
 

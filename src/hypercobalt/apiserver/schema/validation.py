@@ -22,8 +22,8 @@ from typing import cast
 
 import msgspec
 
-from hypercobalt.apiserver.cel import compile_rule
-from hypercobalt.apiserver.schema import QUANTITY_PATTERN, Node, same, to_python_pattern
+from hypercobalt.apiserver.schema.cel import compile_rule
+from hypercobalt.apiserver.schema.node import QUANTITY_PATTERN, Node, same, to_python_pattern
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
 
 # Errors after which rules are not evaluated: they may read what is missing or of the wrong type.

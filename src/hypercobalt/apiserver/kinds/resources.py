@@ -17,9 +17,9 @@ from importlib import resources as package_files
 
 import msgspec
 
-from hypercobalt.apiserver import tables
-from hypercobalt.apiserver.jsonpath import compile_path
-from hypercobalt.apiserver.schema import PREFIX, UNTYPED, Node, compile_schema
+from hypercobalt.apiserver.kinds import tables
+from hypercobalt.apiserver.kinds.jsonpath import compile_path
+from hypercobalt.apiserver.schema.node import PREFIX, UNTYPED, Node, compile_schema
 from hypercobalt.apiserver.status import JSON, JSONObject, Subject
 
 CRD_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
@@ -260,7 +260,7 @@ class Registry:
 
     @classmethod
     def load(cls) -> Registry:
-        packed = package_files.files("hypercobalt.apiserver") / "openapi" / "builtin.json.gz"
+        packed = package_files.files("hypercobalt.apiserver.kinds") / "openapi" / "builtin.json.gz"
         data = msgspec.json.decode(gzip.decompress(packed.read_bytes()), type=_Builtin)
         # Raw values would keep the whole document alive; copies hold their own bytes only.
         library = SchemaLibrary({name: raw.copy() for name, raw in data.schemas.items()})

@@ -26,7 +26,15 @@ from typing import NamedTuple, cast
 import msgspec
 
 from hypercobalt.apiserver.status import JSON, JSONObject, bad_request
-from hypercobalt.apiserver.wire import BYTES, FIXED64, VARINT, Record, malformed, records, varint
+from hypercobalt.apiserver.wire.records import (
+    BYTES,
+    FIXED64,
+    VARINT,
+    Record,
+    malformed,
+    records,
+    varint,
+)
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
@@ -60,7 +68,7 @@ class Library(msgspec.Struct, frozen=True):
 @functools.cache
 def library() -> Library:
     """Return the messages, read at the first body that needs them."""
-    path = resources.files("hypercobalt.apiserver") / "openapi" / "protobuf.json.gz"
+    path = resources.files("hypercobalt.apiserver.kinds") / "openapi" / "protobuf.json.gz"
     return msgspec.json.decode(gzip.decompress(path.read_bytes()), type=Library)
 
 

@@ -61,7 +61,7 @@ def prepare(directory: Path, address: str) -> Pki:
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not _is_current(directory, hosts):
-            command = [sys.executable, "-m", "hypercobalt.apiserver.certificates"]
+            command = [sys.executable, "-m", "hypercobalt.apiserver.access.certificates"]
             subprocess.run(  # noqa: S603  # our own module, no shell
                 [*command, str(directory), *hosts],
                 check=True,

@@ -14,7 +14,7 @@ import copy
 import re
 from collections.abc import Callable, Iterator
 
-from hypercobalt.apiserver import names
+from hypercobalt.apiserver.kinds import names
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, bad_request
 
 Change = Callable[[JSONObject], None]

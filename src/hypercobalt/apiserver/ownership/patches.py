@@ -14,7 +14,7 @@ import jsonpointer
 import msgspec
 
 from hypercobalt.apiserver.request import MAX_BODY, check_depth
-from hypercobalt.apiserver.schema import UNTYPED, Node
+from hypercobalt.apiserver.schema.node import UNTYPED, Node
 from hypercobalt.apiserver.status import (
     JSON,
     JSONObject,

@@ -9,7 +9,7 @@ import math
 import re
 from fractions import Fraction
 
-from hypercobalt.apiserver.schema import UNTYPED, Node
+from hypercobalt.apiserver.schema.node import UNTYPED, Node
 from hypercobalt.apiserver.status import JSON
 
 _FORM = re.compile(

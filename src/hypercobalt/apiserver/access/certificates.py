@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hypercobalt.apiserver.pki import Pair, Record, load, store
+from hypercobalt.apiserver.access.pki import Pair, Record, load, store
 
 CA_DAYS, LEAF_DAYS = 3650, 365
 

@@ -14,12 +14,17 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from hypercobalt.apiserver import names
-from hypercobalt.apiserver.cel import MessageError, RuleError, compile_rule, undeclared_fields
-from hypercobalt.apiserver.jsonpath import compile_path
-from hypercobalt.apiserver.schema import Node, Rule, compile_schema, prune, to_python_pattern
+from hypercobalt.apiserver.kinds import names
+from hypercobalt.apiserver.kinds.jsonpath import compile_path
+from hypercobalt.apiserver.schema.cel import (
+    MessageError,
+    RuleError,
+    compile_rule,
+    undeclared_fields,
+)
+from hypercobalt.apiserver.schema.node import Node, Rule, compile_schema, prune, to_python_pattern
+from hypercobalt.apiserver.schema.validation import validate
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
-from hypercobalt.apiserver.validation import validate
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _SELECTABLE_TYPES = ("boolean", "integer", "string")

@@ -1,0 +1,1 @@
+"""Who owns which field, and the patches that change an object."""

@@ -1,0 +1,1 @@
+"""What a value may be: compiled schemas, their judgement, CEL rules."""
