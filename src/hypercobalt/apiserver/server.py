@@ -214,10 +214,11 @@ def _listen(options: Options) -> socket.socket:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED_SECONDS * 1000)
         listener.bind((options.address, options.port))
         listener.listen(1024)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigurationError(
-            f"cannot listen on {options.address}:{options.port}: {error.strerror}; "
+            f"cannot listen on {options.address}:{options.port}: {reason}; "
             "name another with --address or --port"
         ) from error
     return listener

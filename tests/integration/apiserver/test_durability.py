@@ -79,6 +79,12 @@ async def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) 
                 pass
 
 
+async def test_an_impossible_port_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot listen on .*:99999"):
+        async with serve(Options(tmp_path / "data", port=99999)):
+            pass
+
+
 async def test_a_corrupt_file_is_reported_and_left_as_it_is(tmp_path: Path) -> None:
     data = tmp_path / "data"
     options = Options(data, port=0, token_auth_file=token_file(tmp_path))
