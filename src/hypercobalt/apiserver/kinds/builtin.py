@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 from hypercobalt.apiserver.kinds import names
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, bad_request
+from hypercobalt.apiserver.values import object_at, objects_at
 
 Change = Callable[[JSONObject], None]
 Check = Callable[[JSONObject, JSONObject | None], list[Cause]]
@@ -71,18 +72,6 @@ NAME_RULES: dict[str, names.NameRule] = {
 }
 
 
-def _map(obj: JSON, *path: str) -> JSONObject:
-    for name in path:
-        obj = obj.get(name) if isinstance(obj, dict) else None
-    return obj if isinstance(obj, dict) else {}
-
-
-def _maps(obj: JSON, *path: str) -> list[JSONObject]:
-    for name in path:
-        obj = obj.get(name) if isinstance(obj, dict) else None
-    return [item for item in obj if isinstance(item, dict)] if isinstance(obj, list) else []
-
-
 def _set(target: JSONObject, **values: JSON) -> None:
     for name, value in values.items():
         if target.get(name) is None:
@@ -104,9 +93,9 @@ def _pod_spec(spec: JSONObject) -> None:
     if spec.get("serviceAccountName"):
         spec["serviceAccount"] = spec["serviceAccountName"]
     for group in ("containers", "initContainers"):
-        for container in _maps(spec, group):
+        for container in objects_at(spec, group):
             _container(container, host_network=spec.get("hostNetwork") is True)
-    for volume in _maps(spec, "volumes"):
+    for volume in objects_at(spec, "volumes"):
         _volume(volume)
 
 
@@ -120,23 +109,23 @@ def _container(container: JSONObject, *, host_network: bool) -> None:
         terminationMessagePath="/dev/termination-log",
         terminationMessagePolicy="File",
     )
-    for port in _maps(container, "ports"):
+    for port in objects_at(container, "ports"):
         _set(port, protocol="TCP")
         if host_network and not port.get("hostPort"):
             port["hostPort"] = port.get("containerPort")
-    for env in _maps(container, "env"):
-        field_ref = _map(env, "valueFrom", "fieldRef")
+    for env in objects_at(container, "env"):
+        field_ref = object_at(env, "valueFrom", "fieldRef")
         if field_ref:
             _set(field_ref, apiVersion="v1")
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         if isinstance(found := container.get(probe), dict):
             _set(found, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
-            if http := _map(found, "httpGet"):
+            if http := object_at(found, "httpGet"):
                 _set(http, path="/", scheme="HTTP")
-    resources = _map(container, "resources")
-    limits = _map(resources, "limits")
+    resources = object_at(container, "resources")
+    limits = object_at(resources, "limits")
     if limits:
-        requests = dict(_map(resources, "requests"))
+        requests = dict(object_at(resources, "requests"))
         for name, amount in limits.items():
             requests.setdefault(name, amount)
         resources["requests"] = requests
@@ -153,46 +142,46 @@ def _volume(volume: JSONObject) -> None:
 
 
 def _pod(obj: JSONObject) -> None:
-    _pod_spec(_map(obj, "spec"))
-    spec = _map(obj, "spec")
+    _pod_spec(object_at(obj, "spec"))
+    spec = object_at(obj, "spec")
     _set(spec, enableServiceLinks=True)
 
 
 def _template(obj: JSONObject) -> None:
-    spec = _map(obj, "spec", "template", "spec")
+    spec = object_at(obj, "spec", "template", "spec")
     _pod_spec(spec)
 
 
 def _deployment(obj: JSONObject) -> None:
-    spec = _map(obj, "spec")
+    spec = object_at(obj, "spec")
     _set(spec, replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600, strategy={})
-    strategy = _map(spec, "strategy")
+    strategy = object_at(spec, "strategy")
     _set(strategy, type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
         _set(strategy, rollingUpdate={})
-        _set(_map(strategy, "rollingUpdate"), maxUnavailable="25%", maxSurge="25%")
+        _set(object_at(strategy, "rollingUpdate"), maxUnavailable="25%", maxSurge="25%")
     _template(obj)
 
 
 def _daemon_set(obj: JSONObject) -> None:
-    spec = _map(obj, "spec")
+    spec = object_at(obj, "spec")
     _set(spec, revisionHistoryLimit=10, updateStrategy={})
-    strategy = _map(spec, "updateStrategy")
+    strategy = object_at(spec, "updateStrategy")
     _set(strategy, type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
         _set(strategy, rollingUpdate={})
-        _set(_map(strategy, "rollingUpdate"), maxUnavailable=1, maxSurge=0)
+        _set(object_at(strategy, "rollingUpdate"), maxUnavailable=1, maxSurge=0)
     _template(obj)
-    meta = _map(obj, "metadata")
-    annotations = dict(_map(meta, "annotations"))
+    meta = object_at(obj, "metadata")
+    annotations = dict(object_at(meta, "annotations"))
     annotations.setdefault("deprecated.daemonset.template.generation", "1")
     meta["annotations"] = annotations
 
 
 def _service(obj: JSONObject) -> None:
-    spec = _map(obj, "spec")
+    spec = object_at(obj, "spec")
     _set(spec, type="ClusterIP", sessionAffinity="None")
-    for port in _maps(spec, "ports"):
+    for port in objects_at(spec, "ports"):
         _set(port, protocol="TCP", targetPort=port.get("port"))
     if spec["type"] != "ExternalName":
         _set(spec, internalTrafficPolicy="Cluster")
@@ -206,31 +195,31 @@ def _secret(obj: JSONObject) -> None:
     _set(obj, type="Opaque")
     plain = obj.pop("stringData", None)
     if isinstance(plain, dict) and plain:
-        data = dict(_map(obj, "data"))
+        data = dict(object_at(obj, "data"))
         for name, value in plain.items():
             data[name] = base64.b64encode(str(value).encode()).decode()
         obj["data"] = data
 
 
 def _namespace(obj: JSONObject) -> None:
-    meta = _map(obj, "metadata")
-    labels = dict(_map(meta, "labels"))
+    meta = object_at(obj, "metadata")
+    labels = dict(object_at(meta, "labels"))
     labels["kubernetes.io/metadata.name"] = meta.get("name")
     meta["labels"] = labels
 
 
 def _node(obj: JSONObject) -> None:
-    status = _map(obj, "status")
+    status = object_at(obj, "status")
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = status["capacity"]
-    if cidr := _map(obj, "spec").get("podCIDR"):
-        _set(_map(obj, "spec"), podCIDRs=[cidr])
+    if cidr := object_at(obj, "spec").get("podCIDR"):
+        _set(object_at(obj, "spec"), podCIDRs=[cidr])
 
 
 def _rbac_binding(obj: JSONObject) -> None:
     group = "rbac.authorization.k8s.io"
-    named = [s for s in _maps(obj, "subjects") if s.get("kind") in ("User", "Group")]
-    for ref in (_map(obj, "roleRef"), *named):
+    named = [s for s in objects_at(obj, "subjects") if s.get("kind") in ("User", "Group")]
+    for ref in (object_at(obj, "roleRef"), *named):
         ref["apiGroup"] = ref.get("apiGroup") or group
 
 
@@ -252,18 +241,19 @@ def begin(kind: str, obj: JSONObject) -> None:
     if kind in INITIAL_STATUS:
         obj["status"] = copy.deepcopy(INITIAL_STATUS[kind])
     if kind == "Namespace":
-        obj["spec"] = {**_map(obj, "spec"), "finalizers": ["kubernetes"]}
+        obj["spec"] = {**object_at(obj, "spec"), "finalizers": ["kubernetes"]}
     if kind == "Pod":
-        _map(obj, "status")["qosClass"] = _qos_class(_map(obj, "spec"))
+        object_at(obj, "status")["qosClass"] = _qos_class(object_at(obj, "spec"))
 
 
 def _qos_class(spec: JSONObject) -> str:
     """Source: kubernetes pkg/apis/core/v1/helper/qos."""
-    containers = [_map(container, "resources") for container in _maps(spec, "containers")]
-    if not any(_map(c, kind) for c in containers for kind in ("limits", "requests")):
+    containers = [object_at(container, "resources") for container in objects_at(spec, "containers")]
+    if not any(object_at(c, kind) for c in containers for kind in ("limits", "requests")):
         return "BestEffort"
     guaranteed = all(
-        _map(c, "limits") == _map(c, "requests") and {"cpu", "memory"} <= _map(c, "limits").keys()
+        object_at(c, "limits") == object_at(c, "requests")
+        and {"cpu", "memory"} <= object_at(c, "limits").keys()
         for c in containers
     )
     return "Guaranteed" if guaranteed else "Burstable"
@@ -273,7 +263,7 @@ def _qos_class(spec: JSONObject) -> str:
 
 
 def _check_secret(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
-    data = _map(obj, "data")
+    data = object_at(obj, "data")
     causes = [cause for key in data for cause in _check_key("data", key)]
     causes += _check_size("data", {}, data)
     if obj.get("type") == "kubernetes.io/tls":
@@ -287,12 +277,12 @@ def _check_secret(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
 def _check_config_map(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     causes: list[Cause] = []
     for group in ("data", "binaryData"):
-        for key in _map(obj, group):
+        for key in object_at(obj, group):
             causes += _check_key(group, key)
-    for key in _map(obj, "data").keys() & _map(obj, "binaryData").keys():
+    for key in object_at(obj, "data").keys() & object_at(obj, "binaryData").keys():
         text = "duplicate of key present in binaryData"
         causes.append(FieldErrors.invalid(f"data[{key}]", key, text))
-    causes += _check_size("[]", _map(obj, "data"), _map(obj, "binaryData"))
+    causes += _check_size("[]", object_at(obj, "data"), object_at(obj, "binaryData"))
     return causes + _check_immutable(obj, old, ("data", "binaryData"))
 
 
@@ -336,26 +326,28 @@ def _check_immutable(
 
 def _check_workload(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     causes: list[Cause] = []
-    selector = _map(obj, "spec", "selector")
-    labels = _map(obj, "spec", "template", "metadata", "labels")
-    wanted = _map(selector, "matchLabels")
-    present = isinstance(_map(obj, "spec").get("selector"), dict)
+    selector = object_at(obj, "spec", "selector")
+    labels = object_at(obj, "spec", "template", "metadata", "labels")
+    wanted = object_at(selector, "matchLabels")
+    present = isinstance(object_at(obj, "spec").get("selector"), dict)
     if not present and obj.get("kind") == "Deployment":
         causes.append(FieldErrors.required("spec.selector"))
-    elif present and not wanted and not _maps(selector, "matchExpressions"):
+    elif present and not wanted and not objects_at(selector, "matchExpressions"):
         text = "empty selector is invalid for " + str(obj.get("kind", "")).lower()
         causes.append(FieldErrors.invalid("spec.selector", selector, text))
     if not present or any(labels.get(key) != value for key, value in wanted.items()):
         text = "`selector` does not match template `labels`"
         causes.append(FieldErrors.invalid("spec.template.metadata.labels", labels or None, text))
-    causes += _check_amount("spec.replicas", _map(obj, "spec").get("replicas"))
-    strategy = _map(obj, "spec", "strategy")
+    causes += _check_amount("spec.replicas", object_at(obj, "spec").get("replicas"))
+    strategy = object_at(obj, "spec", "strategy")
     if strategy.get("type") == "Recreate" and strategy.get("rollingUpdate") is not None:
         text = "may not be specified when strategy `type` is 'Recreate'"
         causes.append(FieldErrors.forbidden("spec.strategy.rollingUpdate", text))
-    if old is not None and _map(old, "spec", "selector") != selector:
+    if old is not None and object_at(old, "spec", "selector") != selector:
         causes.append(FieldErrors.invalid("spec.selector", selector, "field is immutable"))
-    return causes + _check_containers(_map(obj, "spec", "template", "spec"), "spec.template.spec")
+    return causes + _check_containers(
+        object_at(obj, "spec", "template", "spec"), "spec.template.spec"
+    )
 
 
 def _check_amount(path: str, value: JSON) -> list[Cause]:
@@ -374,7 +366,7 @@ def _check_amount(path: str, value: JSON) -> list[Cause]:
 def _check_pod(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     if old is not None:
         return _check_pod_update(obj, old)
-    return _check_containers(_map(obj, "spec"), "spec")
+    return _check_containers(object_at(obj, "spec"), "spec")
 
 
 def _check_containers(spec: JSONObject, path: str) -> list[Cause]:
@@ -383,7 +375,7 @@ def _check_containers(spec: JSONObject, path: str) -> list[Cause]:
     if not containers:
         causes.append(FieldErrors.required(f"{path}.containers"))
     seen: set[JSON] = set()
-    for index, container in enumerate(_maps(spec, "containers")):
+    for index, container in enumerate(objects_at(spec, "containers")):
         place = f"{path}.containers[{index}]"
         name = container.get("name")
         if not name:
@@ -403,11 +395,11 @@ _MUTABLE_POD_FIELDS = ("activeDeadlineSeconds", "tolerations", "terminationGrace
 
 def _check_pod_update(obj: JSONObject, old: JSONObject) -> list[Cause]:
     def frozen(pod: JSONObject) -> JSONObject:
-        spec = {k: v for k, v in _map(pod, "spec").items() if k not in _MUTABLE_POD_FIELDS}
+        spec = {k: v for k, v in object_at(pod, "spec").items() if k not in _MUTABLE_POD_FIELDS}
         for group in ("containers", "initContainers"):
             if group in spec:
                 spec[group] = [
-                    {k: v for k, v in c.items() if k != "image"} for c in _maps(spec, group)
+                    {k: v for k, v in c.items() if k != "image"} for c in objects_at(spec, group)
                 ]
         return spec
 
@@ -424,13 +416,13 @@ def _check_pod_update(obj: JSONObject, old: JSONObject) -> list[Cause]:
 
 
 def _check_service(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
-    spec = _map(obj, "spec")
+    spec = object_at(obj, "spec")
     causes: list[Cause] = []
     needs_ports = spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None"
     if needs_ports and not spec.get("ports"):
         causes.append(FieldErrors.required("spec.ports"))
-    several = len(_maps(spec, "ports")) > 1
-    for index, port in enumerate(_maps(spec, "ports")):
+    several = len(objects_at(spec, "ports")) > 1
+    for index, port in enumerate(objects_at(spec, "ports")):
         if several and not port.get("name"):
             causes.append(FieldErrors.required(f"spec.ports[{index}].name"))
         number = port.get("port")
@@ -442,8 +434,8 @@ def _check_service(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
 
 def _check_event(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     causes: list[Cause] = []
-    namespace = _map(obj, "metadata").get("namespace", "")
-    about = _map(obj, "involvedObject") or _map(obj, "regarding")
+    namespace = object_at(obj, "metadata").get("namespace", "")
+    about = object_at(obj, "involvedObject") or object_at(obj, "regarding")
     target = str(about.get("namespace") or "")
     if target != namespace and (target or namespace != "default"):
         text = "does not match event.namespace"
@@ -464,7 +456,7 @@ def _check_event(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
 
 def _check_rules(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
     causes: list[Cause] = []
-    for index, rule in enumerate(_maps(obj, "rules")):
+    for index, rule in enumerate(objects_at(obj, "rules")):
         needed = {"verbs": "verbs must contain at least one value"}
         if not rule.get("nonResourceURLs"):
             needed["apiGroups"] = "resource rules must supply at least one api group"
@@ -475,8 +467,8 @@ def _check_rules(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
 
 
 def _check_binding(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
-    ref = _map(obj, "roleRef")
-    if old is not None and _map(old, "roleRef") != ref:
+    ref = object_at(obj, "roleRef")
+    if old is not None and object_at(old, "roleRef") != ref:
         return [FieldErrors.invalid("roleRef", ref, "cannot change roleRef")]
     kinds = ("Role", "ClusterRole") if obj.get("kind") == "RoleBinding" else ("ClusterRole",)
     causes = [] if ref.get("name") else [FieldErrors.required("roleRef.name")]
@@ -486,7 +478,7 @@ def _check_binding(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
 
 
 def _check_budget(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
-    spec = _map(obj, "spec")
+    spec = object_at(obj, "spec")
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         text = "minAvailable and maxUnavailable cannot be both set"
         return [FieldErrors.invalid("spec", spec, text)]
@@ -499,7 +491,7 @@ def _check_budget(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
 
 def _check_lease(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
     causes: list[Cause] = []
-    spec = _map(obj, "spec")
+    spec = object_at(obj, "spec")
     duration = spec.get("leaseDurationSeconds")
     if isinstance(duration, int) and duration <= 0:
         text = "must be greater than 0"
@@ -545,13 +537,13 @@ def check_decodable(kind: str, version: str, obj: JSONObject) -> None:
     """
     try:
         for group in {"Secret": ("data",), "ConfigMap": ("binaryData",)}.get(kind, ()):
-            for value in _map(obj, group).values():
+            for value in object_at(obj, group).values():
                 base64.b64decode(str(value or ""), validate=True)
     except (binascii.Error, ValueError):
         text = "illegal base64 data at input byte 0"
         raise _cannot_handle(kind, version, text) from None
     for path in _MICRO_TIMES.get(kind, ()):
-        value = _map(obj, *path[:-1]).get(path[-1])
+        value = object_at(obj, *path[:-1]).get(path[-1])
         if isinstance(value, str) and not _MICRO.fullmatch(value):
             layout = "2006-01-02T15:04:05.000000Z07:00"
             seconds = re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", value, re.ASCII)

@@ -25,6 +25,7 @@ from hypercobalt.apiserver.schema.cel import (
 from hypercobalt.apiserver.schema.node import Node, Rule, compile_schema, prune, to_python_pattern
 from hypercobalt.apiserver.schema.validation import validate
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
+from hypercobalt.apiserver.values import object_at, objects_at
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _SELECTABLE_TYPES = ("boolean", "integer", "string")
@@ -40,8 +41,8 @@ _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 
 def default_definition(obj: JSONObject) -> None:
     """Fill in names and conversion, as apiextensions defaults them."""
-    spec = _map(obj, "spec")
-    listed = _map(spec, "names")
+    spec = object_at(obj, "spec")
+    listed = object_at(spec, "names")
     kind = str(listed.get("kind") or "")
     if kind and not listed.get("singular"):
         listed["singular"] = kind.lower()
@@ -52,13 +53,13 @@ def default_definition(obj: JSONObject) -> None:
 
 def check_definition(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     """Every error of a definition."""
-    spec = _map(obj, "spec")
+    spec = object_at(obj, "spec")
     if old is not None:
-        causes = list(_check_unchanged(spec, _map(old, "spec")))
+        causes = list(_check_unchanged(spec, object_at(old, "spec")))
     else:
         causes = list(_check_own_name(obj))
-    causes += _check_names(str(spec.get("group") or ""), _map(spec, "names"))
-    scope, strategy = spec.get("scope"), _map(spec, "conversion").get("strategy")
+    causes += _check_names(str(spec.get("group") or ""), object_at(spec, "names"))
+    scope, strategy = spec.get("scope"), object_at(spec, "conversion").get("strategy")
     if not scope:
         causes.append(FieldErrors.required("spec.scope"))
     elif scope not in ("Cluster", "Namespaced"):
@@ -79,8 +80,8 @@ def check_definition(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
 
 
 def _check_own_name(obj: JSONObject) -> Iterator[Cause]:
-    spec, name = _map(obj, "spec"), _map(obj, "metadata").get("name")
-    if name != f"{_map(spec, 'names').get('plural', '')}.{spec.get('group') or ''}":
+    spec, name = object_at(obj, "spec"), object_at(obj, "metadata").get("name")
+    if name != f"{object_at(spec, 'names').get('plural', '')}.{spec.get('group') or ''}":
         text = 'must be spec.names.plural+"."+spec.group'
         yield FieldErrors.invalid("metadata.name", name, text)
 
@@ -111,7 +112,7 @@ def _check_names(group: str, listed: JSONObject) -> Iterator[Cause]:
 
 
 def _check_versions(spec: JSONObject) -> Iterator[Cause]:
-    versions = _maps(spec, "versions")
+    versions = objects_at(spec, "versions")
     found = [str(version.get("name") or "") for version in versions]
     shown: JSON = [*found] if "versions" in spec else None
     if len(set(found)) < len(found):
@@ -123,7 +124,7 @@ def _check_versions(spec: JSONObject) -> Iterator[Cause]:
         places = [f"spec.versions[{index}].name", *(["spec.version"] if not index else [])]
         for text in names.dns_1035_errors(name):
             yield from (FieldErrors.invalid(place, name, text) for place in places)
-        if not isinstance(_map(version, "schema").get("openAPIV3Schema"), dict):
+        if not isinstance(object_at(version, "schema").get("openAPIV3Schema"), dict):
             yield FieldErrors.required(f"spec.versions[{index}].schema.openAPIV3Schema")
     for field, place, check in _PARTS:
         # What all versions share is checked once, at the place it had in v1beta1.
@@ -133,12 +134,12 @@ def _check_versions(spec: JSONObject) -> Iterator[Cause]:
 
 
 def _check_stored(obj: JSONObject) -> Iterator[Cause]:
-    stored = _map(obj, "status").get("storedVersions")
+    stored = object_at(obj, "status").get("storedVersions")
     if not isinstance(stored, list) or not stored:
         text = "must have at least one stored version"
         yield FieldErrors.invalid("status.storedVersions", None, text)
         return
-    present = [version.get("name") for version in _maps(_map(obj, "spec"), "versions")]
+    present = [version.get("name") for version in objects_at(object_at(obj, "spec"), "versions")]
     for index, name in enumerate(stored):
         if name not in present:
             text = (
@@ -150,13 +151,13 @@ def _check_stored(obj: JSONObject) -> Iterator[Cause]:
 
 
 def _check_subresources(version: JSONObject, place: str) -> Iterator[Cause]:
-    if "scale" in _map(version, "subresources"):
+    if "scale" in object_at(version, "subresources"):
         text = "the embedded API server has no scale subresource"
         yield FieldErrors.forbidden(f"{place}.scale", text)
 
 
 def _check_columns(version: JSONObject, place: str) -> Iterator[Cause]:
-    for index, column in enumerate(_maps(version, "additionalPrinterColumns")):
+    for index, column in enumerate(objects_at(version, "additionalPrinterColumns")):
         where = f"{place}[{index}]"
         if not column.get("name"):
             yield FieldErrors.required(f"{where}.name")
@@ -177,11 +178,11 @@ def _check_columns(version: JSONObject, place: str) -> Iterator[Cause]:
 
 
 def _check_selectable(version: JSONObject, place: str) -> Iterator[Cause]:
-    for index, entry in enumerate(_maps(version, "selectableFields")):
+    for index, entry in enumerate(objects_at(version, "selectableFields")):
         path = str(entry.get("jsonPath", ""))
-        field = _map(version, "schema", "openAPIV3Schema")
+        field = object_at(version, "schema", "openAPIV3Schema")
         for name in path.removeprefix(".").split("."):
-            field = _map(field, "properties", name)
+            field = object_at(field, "properties", name)
         if path.startswith(".metadata.") or field.get("type") not in _SELECTABLE_TYPES:
             text = "is an invalid path: does not refer to a valid field"
             yield FieldErrors.invalid(f"{place}[{index}].jsonPath", path, text)
@@ -191,7 +192,7 @@ def _check_selectable(version: JSONObject, place: str) -> Iterator[Cause]:
 
 
 def _check_schema(version: JSONObject, above: str) -> Iterator[Cause]:
-    raw, place = _map(version, "schema", "openAPIV3Schema"), f"{above}.openAPIV3Schema"
+    raw, place = object_at(version, "schema", "openAPIV3Schema"), f"{above}.openAPIV3Schema"
     if not raw:
         return
     structural = list(_check_structural(raw, place))
@@ -228,12 +229,12 @@ def _check_structural(raw: JSONObject, place: str) -> Iterator[Cause]:
     yield from _check_extensions(raw, place)
     yield from _check_list_type(raw, place)
     for name in ("allOf", "anyOf", "oneOf"):
-        for index, part in enumerate(_maps(raw, name)):
+        for index, part in enumerate(objects_at(raw, name)):
             if not (raw.get("x-kubernetes-int-or-string") is True and name != "oneOf"):
                 yield from _check_fragment(part, f"{place}.{name}[{index}]")
-    if negated := _map(raw, "not"):
+    if negated := object_at(raw, "not"):
         yield from _check_fragment(negated, f"{place}.not")
-    for name, below in _map(raw, "properties").items():
+    for name, below in object_at(raw, "properties").items():
         if isinstance(below, dict):
             yield from _check_structural(below, f"{place}.properties[{name}]")
     for name in ("items", "additionalProperties"):
@@ -303,10 +304,10 @@ def _check_fragment(raw: JSONObject, place: str) -> Iterator[Cause]:
         if raw.get(name):
             yield FieldErrors.forbidden(f"{place}.{name}", f"must be {wanted} to be structural")
     for name in ("allOf", "anyOf", "oneOf"):
-        for index, part in enumerate(_maps(raw, name)):
+        for index, part in enumerate(objects_at(raw, name)):
             yield from _check_fragment(part, f"{place}.{name}[{index}]")
     parts = {name: raw.get(name) for name in ("items", "not")}
-    parts |= {f"properties[{name}]": part for name, part in _map(raw, "properties").items()}
+    parts |= {f"properties[{name}]": part for name, part in object_at(raw, "properties").items()}
     for name, below in parts.items():
         if isinstance(below, dict):
             yield from _check_fragment(below, f"{place}.{name}")
@@ -315,7 +316,7 @@ def _check_fragment(raw: JSONObject, place: str) -> Iterator[Cause]:
 def _check_list_type(raw: JSONObject, place: str) -> Iterator[Cause]:
     kind = raw.get("x-kubernetes-list-type")
     keys = raw.get("x-kubernetes-list-map-keys")
-    items = _map(raw, "items")
+    items = object_at(raw, "items")
     if kind not in (None, "atomic", "set", "map"):
         allowed = ("atomic", "map", "set")
         yield FieldErrors.not_supported(f"{place}.x-kubernetes-list-type", kind, allowed)
@@ -338,10 +339,10 @@ def _check_list_type(raw: JSONObject, place: str) -> Iterator[Cause]:
     required = items.get("required")
     for index, key in enumerate(keys):
         where = f"{place}.x-kubernetes-list-map-keys[{index}]"
-        if key not in _map(items, "properties"):
+        if key not in object_at(items, "properties"):
             text = "entries must all be names of item properties"
             yield FieldErrors.invalid(where, key, text)
-        elif "default" not in _map(items, "properties", str(key)) and key not in (
+        elif "default" not in object_at(items, "properties", str(key)) and key not in (
             required if isinstance(required, list) else []
         ):
             text = (
@@ -369,7 +370,7 @@ def _check_default(raw: JSONObject, place: str) -> Iterator[Cause]:
 def _check_rules(raw: JSONObject, node: Node, place: str) -> Iterator[Cause]:
     for index, rule in enumerate(node.rules):
         yield from _check_rule(rule, node, f"{place}.x-kubernetes-validations[{index}]")
-    for name, below in _map(raw, "properties").items():
+    for name, below in object_at(raw, "properties").items():
         if isinstance(below, dict) and name in node.fields:
             yield from _check_rules(below, node.fields[name], f"{place}.properties[{name}]")
     if isinstance(below := raw.get("items"), dict) and node.items is not None:
@@ -423,8 +424,8 @@ def _check_unchanged(spec: JSONObject, old: JSONObject) -> Iterator[Cause]:
             value = spec.get(field)
             yield FieldErrors.invalid(f"spec.{field}", value, "field is immutable")
     for field in ("plural", "kind"):
-        value = _map(spec, "names").get(field)
-        if value != _map(old, "names").get(field):
+        value = object_at(spec, "names").get(field)
+        if value != object_at(old, "names").get(field):
             yield FieldErrors.invalid(f"spec.names.{field}", value, "field is immutable")
 
 
@@ -433,10 +434,12 @@ def _check_unchanged(spec: JSONObject, old: JSONObject) -> Iterator[Cause]:
 
 def note_stored(obj: JSONObject) -> None:
     """Add the version that objects are stored in to status.storedVersions."""
-    status = _map(obj, "status")
+    status = object_at(obj, "status")
     obj["status"] = status
     known = status.get("storedVersions")
-    stored = [v.get("name") for v in _maps(_map(obj, "spec"), "versions") if v.get("storage")]
+    stored = [
+        v.get("name") for v in objects_at(object_at(obj, "spec"), "versions") if v.get("storage")
+    ]
     status["storedVersions"] = [
         *dict.fromkeys([*(known if isinstance(known, list) else []), *stored])
     ]
@@ -450,10 +453,10 @@ def establish(obj: JSONObject, others: list[JSONObject], now: str) -> JSONObject
         others: the other definitions.
         now: RFC 3339 time of this request.
     """
-    spec, status = _map(obj, "spec"), _map(obj, "status")
-    same_group = [o for o in others if _map(o, "spec").get("group") == spec.get("group")]
-    held = [_map(o, "status", "acceptedNames") for o in same_group]
-    wanted, accepted = _map(spec, "names"), dict(_map(status, "acceptedNames"))
+    spec, status = object_at(obj, "spec"), object_at(obj, "status")
+    same_group = [o for o in others if object_at(o, "spec").get("group") == spec.get("group")]
+    held = [object_at(o, "status", "acceptedNames") for o in same_group]
+    wanted, accepted = object_at(spec, "names"), dict(object_at(status, "acceptedNames"))
     reason, text = "NoConflicts", "no conflicts found"
     for fields in (("plural", "singular", "shortNames"), ("kind", "listKind")):
         taken = {name for names in held for field in fields for name in _listed(names, field)}
@@ -489,7 +492,7 @@ def mark_terminating(obj: JSONObject, now: str) -> None:
     """Say that the definition's objects are being deleted."""
     text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
     reason = "InstanceDeletionPending"
-    _condition(_map(obj, "status"), now, "Terminating", "True", reason=reason, message=text)
+    _condition(object_at(obj, "status"), now, "Terminating", "True", reason=reason, message=text)
 
 
 def _listed(names: JSONObject, field: str) -> list[str]:
@@ -500,7 +503,7 @@ def _listed(names: JSONObject, field: str) -> list[str]:
 def _condition(
     status: JSONObject, now: str, kind: str, value: str, *, reason: str, message: str
 ) -> None:
-    held = _maps(status, "conditions")
+    held = objects_at(status, "conditions")
     old = next((c for c in held if c.get("type") == kind), None)
     since = old.get("lastTransitionTime") if old and old.get("status") == value else now
     entry: JSONObject = {
@@ -516,16 +519,5 @@ def _condition(
 
 def _has(status: JSONObject, kind: str, value: str) -> bool:
     return any(
-        c.get("type") == kind and c.get("status") == value for c in _maps(status, "conditions")
+        c.get("type") == kind and c.get("status") == value for c in objects_at(status, "conditions")
     )
-
-
-def _map(value: JSON, *path: str) -> JSONObject:
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
-def _maps(value: JSONObject, name: str) -> list[JSONObject]:
-    listed = value.get(name)
-    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []

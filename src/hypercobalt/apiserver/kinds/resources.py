@@ -21,6 +21,7 @@ from hypercobalt.apiserver.kinds import tables
 from hypercobalt.apiserver.kinds.jsonpath import compile_path
 from hypercobalt.apiserver.schema.node import PREFIX, UNTYPED, Node, compile_schema
 from hypercobalt.apiserver.status import JSON, JSONObject, Subject
+from hypercobalt.apiserver.values import at, text_at
 
 CRD_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -303,7 +304,7 @@ class Registry:
 
     def define(self, crd: JSONObject) -> None:
         """Serve, change or stop serving what a CustomResourceDefinition says."""
-        name = _text(crd, "metadata", "name")
+        name = text_at(crd, "metadata", "name")
         versions = tuple(_custom_resources(crd, self.library)) if _is_established(crd) else ()
         if versions:
             self.custom[name] = versions
@@ -341,7 +342,7 @@ def _builtin_resource(kind: _BuiltinKind, library: SchemaLibrary) -> Resource:
 
 
 def _is_established(crd: JSONObject) -> bool:
-    conditions = _at(crd, "status", "conditions")
+    conditions = at(crd, "status", "conditions")
     return isinstance(conditions, list) and any(
         isinstance(c, dict) and c.get("type") == "Established" and c.get("status") == "True"
         for c in conditions
@@ -349,21 +350,21 @@ def _is_established(crd: JSONObject) -> bool:
 
 
 def _custom_resources(crd: JSONObject, library: SchemaLibrary) -> Iterator[Resource]:
-    spec = _at(crd, "spec")
-    versions = _at(crd, "spec", "versions")
+    spec = at(crd, "spec")
+    versions = at(crd, "spec", "versions")
     if not isinstance(spec, dict) or not isinstance(versions, list):
         return
     listed = [version for version in versions if isinstance(version, dict)]
     storage = next((str(v["name"]) for v in listed if v.get("storage") is True), "")
-    group = _text(crd, "spec", "group")
-    names = _names(_at(crd, "status", "acceptedNames"))
+    group = text_at(crd, "spec", "group")
+    names = _names(at(crd, "status", "acceptedNames"))
     for version in listed:
         if version.get("served") is not True:
             continue
-        raw = _at(version, "schema", "openAPIV3Schema")
+        raw = at(version, "schema", "openAPIV3Schema")
         columns = version.get("additionalPrinterColumns")
         warning = version.get("deprecationWarning") or _deprecated(group, version, listed, names)
-        has_status = isinstance(_at(version, "subresources", "status"), dict)
+        has_status = isinstance(at(version, "subresources", "status"), dict)
         reversed_group = ".".join(reversed(group.split(".")))
         yield Resource(
             group=group,
@@ -381,7 +382,7 @@ def _custom_resources(crd: JSONObject, library: SchemaLibrary) -> Iterator[Resou
             subresources=("status",) if has_status else (),
             selectable=tuple(_selectable(version)),
             storage_version=storage,
-            revised=_at(crd, "metadata", "generation") != 1,
+            revised=at(crd, "metadata", "generation") != 1,
             deprecation=str(warning) if version.get("deprecated") is True else None,
         )
 
@@ -397,35 +398,22 @@ def _deprecated(group: str, version: JSONObject, versions: list[JSONObject], nam
 def _selectable(version: JSONObject) -> Iterator[str]:
     listed = version.get("selectableFields")
     for entry in listed if isinstance(listed, list) else []:
-        path = _text(entry, "jsonPath")
+        path = text_at(entry, "jsonPath")
         compile_path(path)
         yield path.removeprefix(".")
 
 
 def _names(raw: JSON) -> Names:
     def texts(name: str) -> tuple[str, ...]:
-        listed = _at(raw, name)
+        listed = at(raw, name)
         return tuple(str(item) for item in listed) if isinstance(listed, list) else ()
 
-    kind = _text(raw, "kind")
+    kind = text_at(raw, "kind")
     return Names(
-        _text(raw, "plural"),
-        _text(raw, "singular") or kind.lower(),
+        text_at(raw, "plural"),
+        text_at(raw, "singular") or kind.lower(),
         kind,
-        _text(raw, "listKind") or f"{kind}List",
+        text_at(raw, "listKind") or f"{kind}List",
         texts("shortNames"),
         texts("categories"),
     )
-
-
-def _at(value: JSON, *path: str) -> JSON:
-    for name in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
-    return value
-
-
-def _text(value: JSON, *path: str) -> str:
-    found = _at(value, *path)
-    return found if isinstance(found, str) else ""

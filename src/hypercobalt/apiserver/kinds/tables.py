@@ -17,6 +17,7 @@ import msgspec
 
 from hypercobalt.apiserver.kinds.jsonpath import Path, compile_path
 from hypercobalt.apiserver.status import JSON, JSONObject
+from hypercobalt.apiserver.values import at, list_at, object_at
 
 Row = Callable[[JSONObject, datetime], list[JSON]]
 NONE, UNKNOWN = "<none>", "<unknown>"
@@ -118,30 +119,12 @@ def _ago(value: JSON, now: datetime) -> str:
     return human_duration(now - (then if then.tzinfo else then.replace(tzinfo=UTC)))
 
 
-def _at(obj: JSON, *path: str) -> JSON:
-    for name in path:
-        if not isinstance(obj, dict):
-            return None
-        obj = obj.get(name)
-    return obj
-
-
-def _list(obj: JSON, *path: str) -> list[JSON]:
-    found = _at(obj, *path)
-    return found if isinstance(found, list) else []
-
-
-def _map(obj: JSON, *path: str) -> JSONObject:
-    found = _at(obj, *path)
-    return found if isinstance(found, dict) else {}
-
-
 def _name(obj: JSONObject) -> JSON:
-    return _at(obj, "metadata", "name")
+    return at(obj, "metadata", "name")
 
 
 def _age(obj: JSONObject, now: datetime) -> str:
-    return _ago(_at(obj, "metadata", "creationTimestamp"), now)
+    return _ago(at(obj, "metadata", "creationTimestamp"), now)
 
 
 # -- custom resources --------------------------------------------------------------------------
@@ -205,21 +188,21 @@ def _printed(value: JSON) -> str:
 
 
 def _namespace(obj: JSONObject, now: datetime) -> list[JSON]:
-    return [_name(obj), _at(obj, "status", "phase"), _age(obj, now)]
+    return [_name(obj), at(obj, "status", "phase"), _age(obj, now)]
 
 
 def _node(obj: JSONObject, now: datetime) -> list[JSON]:
-    ready = [c for c in _list(obj, "status", "conditions") if _at(c, "type") == "Ready"]
+    ready = [c for c in list_at(obj, "status", "conditions") if at(c, "type") == "Ready"]
     state = "Unknown"
     if ready:
-        state = "Ready" if _at(ready[0], "status") == "True" else "NotReady"
-    if _at(obj, "spec", "unschedulable"):
+        state = "Ready" if at(ready[0], "status") == "True" else "NotReady"
+    if at(obj, "spec", "unschedulable"):
         state += ",SchedulingDisabled"
-    labels = _map(obj, "metadata", "labels")
+    labels = object_at(obj, "metadata", "labels")
     prefix = "node-role.kubernetes.io/"
     roles = sorted(key.removeprefix(prefix) for key in labels if key.startswith(prefix))
-    addresses = {_at(a, "type"): _at(a, "address") for a in _list(obj, "status", "addresses")}
-    info = _map(obj, "status", "nodeInfo")
+    addresses = {at(a, "type"): at(a, "address") for a in list_at(obj, "status", "addresses")}
+    info = object_at(obj, "status", "nodeInfo")
     return [
         _name(obj),
         state,
@@ -242,27 +225,27 @@ def _kernel(info: JSONObject) -> str:
 
 
 def _pod(obj: JSONObject, now: datetime) -> list[JSON]:
-    statuses = _list(obj, "status", "containerStatuses")
-    ready = sum(1 for s in statuses if _at(s, "ready") is True)
-    restarts = sum(int(str(_at(s, "restartCount") or 0)) for s in statuses)
-    state = str(_at(obj, "status", "reason") or _at(obj, "status", "phase") or "")
+    statuses = list_at(obj, "status", "containerStatuses")
+    ready = sum(1 for s in statuses if at(s, "ready") is True)
+    restarts = sum(int(str(at(s, "restartCount") or 0)) for s in statuses)
+    state = str(at(obj, "status", "reason") or at(obj, "status", "phase") or "")
     for container in statuses:
         for kind in ("waiting", "terminated"):
-            state = str(_at(container, "state", kind, "reason") or state)
-        if (ended := _map(container, "state", "terminated")) and not ended.get("reason"):
+            state = str(at(container, "state", kind, "reason") or state)
+        if (ended := object_at(container, "state", "terminated")) and not ended.get("reason"):
             signal = ended.get("signal")
             state = f"Signal:{signal}" if signal else f"ExitCode:{ended.get('exitCode', 0)}"
-    if _at(obj, "metadata", "deletionTimestamp"):
+    if at(obj, "metadata", "deletionTimestamp"):
         state = "Terminating"
     return [
         _name(obj),
-        f"{ready}/{len(_list(obj, 'spec', 'containers'))}",
+        f"{ready}/{len(list_at(obj, 'spec', 'containers'))}",
         state,
         str(restarts),
         _age(obj, now),
-        _at(obj, "status", "podIP") or NONE,
-        _at(obj, "spec", "nodeName") or NONE,
-        _at(obj, "status", "nominatedNodeName") or NONE,
+        at(obj, "status", "podIP") or NONE,
+        at(obj, "spec", "nodeName") or NONE,
+        at(obj, "status", "nominatedNodeName") or NONE,
         NONE,
     ]
 
@@ -275,7 +258,7 @@ _COMPLETED = {
 
 def _pod_conditions(obj: JSONObject) -> JSONObject:
     """What lets kubectl leave out the rows of pods that are done."""
-    phase = str(_at(obj, "status", "phase"))
+    phase = str(at(obj, "status", "phase"))
     if phase not in _COMPLETED:
         return {}
     message = _COMPLETED[phase]
@@ -284,10 +267,10 @@ def _pod_conditions(obj: JSONObject) -> JSONObject:
 
 
 def _event(obj: JSONObject, now: datetime) -> list[JSON]:
-    target = _map(obj, "involvedObject")
+    target = object_at(obj, "involvedObject")
     first = obj.get("firstTimestamp") or obj.get("eventTime")
-    last = obj.get("lastTimestamp") or _at(obj, "series", "lastObservedTime") or first
-    source = _map(obj, "source")
+    last = obj.get("lastTimestamp") or at(obj, "series", "lastObservedTime") or first
+    source = object_at(obj, "source")
     component = source.get("component") or obj.get("reportingComponent") or ""
     host = source.get("host")
     return [
@@ -299,17 +282,21 @@ def _event(obj: JSONObject, now: datetime) -> list[JSON]:
         f"{component}, {host}" if host else component,
         str(obj.get("message", "")).strip(),
         _ago(first, now),
-        _at(obj, "series", "count") or obj.get("count") or 1,
+        at(obj, "series", "count") or obj.get("count") or 1,
         _name(obj),
     ]
 
 
 def _secret(obj: JSONObject, now: datetime) -> list[JSON]:
-    return [_name(obj), obj.get("type", ""), len(_map(obj, "data")), _age(obj, now)]
+    return [_name(obj), obj.get("type", ""), len(object_at(obj, "data")), _age(obj, now)]
 
 
 def _config_map(obj: JSONObject, now: datetime) -> list[JSON]:
-    return [_name(obj), len(_map(obj, "data")) + len(_map(obj, "binaryData")), _age(obj, now)]
+    return [
+        _name(obj),
+        len(object_at(obj, "data")) + len(object_at(obj, "binaryData")),
+        _age(obj, now),
+    ]
 
 
 def _plain(obj: JSONObject, now: datetime) -> list[JSON]:
@@ -317,17 +304,17 @@ def _plain(obj: JSONObject, now: datetime) -> list[JSON]:
 
 
 def _created(obj: JSONObject, _now: datetime) -> list[JSON]:
-    return [_name(obj), _at(obj, "metadata", "creationTimestamp")]
+    return [_name(obj), at(obj, "metadata", "creationTimestamp")]
 
 
 def _service(obj: JSONObject, now: datetime) -> list[JSON]:
-    spec = _map(obj, "spec")
+    spec = object_at(obj, "spec")
     ports: list[str] = []
-    for port in _list(spec, "ports"):
-        node_port = _at(port, "nodePort")
-        number = f"{_at(port, 'port')}:{node_port}" if node_port else f"{_at(port, 'port')}"
-        ports.append(f"{number}/{_at(port, 'protocol')}")
-    external = spec.get("externalName") or ",".join(map(str, _list(spec, "externalIPs")))
+    for port in list_at(spec, "ports"):
+        node_port = at(port, "nodePort")
+        number = f"{at(port, 'port')}:{node_port}" if node_port else f"{at(port, 'port')}"
+        ports.append(f"{number}/{at(port, 'protocol')}")
+    external = spec.get("externalName") or ",".join(map(str, list_at(spec, "externalIPs")))
     return [
         _name(obj),
         spec.get("type", ""),
@@ -335,7 +322,7 @@ def _service(obj: JSONObject, now: datetime) -> list[JSON]:
         external or NONE,
         ",".join(ports) or NONE,
         _age(obj, now),
-        _pairs(_map(spec, "selector")),
+        _pairs(object_at(spec, "selector")),
     ]
 
 
@@ -344,17 +331,17 @@ def _pairs(labels: JSONObject) -> str:
 
 
 def _containers(obj: JSONObject) -> list[JSON]:
-    containers = _list(obj, "spec", "template", "spec", "containers")
-    names = ",".join(str(_at(c, "name")) for c in containers)
-    images = ",".join(str(_at(c, "image") or "") for c in containers)
-    return [names, images, _label_selector(_map(obj, "spec", "selector"))]
+    containers = list_at(obj, "spec", "template", "spec", "containers")
+    names = ",".join(str(at(c, "name")) for c in containers)
+    images = ",".join(str(at(c, "image") or "") for c in containers)
+    return [names, images, _label_selector(object_at(obj, "spec", "selector"))]
 
 
 def _label_selector(selector: JSONObject) -> str:
-    terms = [f"{key}={value}" for key, value in sorted(_map(selector, "matchLabels").items())]
-    for entry in _list(selector, "matchExpressions"):
-        key, values = _at(entry, "key"), ",".join(map(str, _list(entry, "values")))
-        match _at(entry, "operator"):
+    terms = [f"{key}={value}" for key, value in sorted(object_at(selector, "matchLabels").items())]
+    for entry in list_at(selector, "matchExpressions"):
+        key, values = at(entry, "key"), ",".join(map(str, list_at(entry, "values")))
+        match at(entry, "operator"):
             case "In":
                 terms.append(f"{key} in ({values})")
             case "NotIn":
@@ -367,10 +354,10 @@ def _label_selector(selector: JSONObject) -> str:
 
 
 def _deployment(obj: JSONObject, now: datetime) -> list[JSON]:
-    status = _map(obj, "status")
+    status = object_at(obj, "status")
     return [
         _name(obj),
-        f"{status.get('readyReplicas', 0)}/{_at(obj, 'spec', 'replicas') or 0}",
+        f"{status.get('readyReplicas', 0)}/{at(obj, 'spec', 'replicas') or 0}",
         status.get("updatedReplicas", 0),
         status.get("availableReplicas", 0),
         _age(obj, now),
@@ -379,7 +366,7 @@ def _deployment(obj: JSONObject, now: datetime) -> list[JSON]:
 
 
 def _daemon_set(obj: JSONObject, now: datetime) -> list[JSON]:
-    status = _map(obj, "status")
+    status = object_at(obj, "status")
     return [
         _name(obj),
         status.get("desiredNumberScheduled", 0),
@@ -387,35 +374,35 @@ def _daemon_set(obj: JSONObject, now: datetime) -> list[JSON]:
         status.get("numberReady", 0),
         status.get("updatedNumberScheduled", 0),
         status.get("numberAvailable", 0),
-        _pairs(_map(obj, "spec", "template", "spec", "nodeSelector")),
+        _pairs(object_at(obj, "spec", "template", "spec", "nodeSelector")),
         _age(obj, now),
         *_containers(obj),
     ]
 
 
 def _disruption_budget(obj: JSONObject, now: datetime) -> list[JSON]:
-    spec = _map(obj, "spec")
+    spec = object_at(obj, "spec")
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     return [
         _name(obj),
         "N/A" if least is None else str(least),
         "N/A" if most is None else str(most),
-        _at(obj, "status", "disruptionsAllowed") or 0,
+        at(obj, "status", "disruptionsAllowed") or 0,
         _age(obj, now),
     ]
 
 
 def _lease(obj: JSONObject, now: datetime) -> list[JSON]:
-    return [_name(obj), _at(obj, "spec", "holderIdentity") or "", _age(obj, now)]
+    return [_name(obj), at(obj, "spec", "holderIdentity") or "", _age(obj, now)]
 
 
 def _binding(obj: JSONObject, now: datetime) -> list[JSON]:
-    role = f"{_at(obj, 'roleRef', 'kind')}/{_at(obj, 'roleRef', 'name')}"
+    role = f"{at(obj, 'roleRef', 'kind')}/{at(obj, 'roleRef', 'name')}"
     by_kind: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
-    for subject in _list(obj, "subjects"):
-        name = str(_at(subject, "name"))
-        kind = str(_at(subject, "kind"))
-        full = f"{_at(subject, 'namespace')}/{name}" if kind == "ServiceAccount" else name
+    for subject in list_at(obj, "subjects"):
+        name = str(at(subject, "name"))
+        kind = str(at(subject, "kind"))
+        full = f"{at(subject, 'namespace')}/{name}" if kind == "ServiceAccount" else name
         by_kind.setdefault(kind, []).append(full)
     subjects = [", ".join(by_kind[kind]) for kind in ("User", "Group", "ServiceAccount")]
     return [_name(obj), role, _age(obj, now), *subjects]

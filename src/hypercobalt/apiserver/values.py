@@ -1,0 +1,37 @@
+"""Reading JSON of unknown shape: what is missing or of another type reads as nothing."""
+
+from __future__ import annotations
+
+from hypercobalt.apiserver.status import JSON, JSONObject
+
+
+def at(value: JSON, *path: str) -> JSON:
+    """The value below `path`; None when any step is missing."""
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def text_at(value: JSON, *path: str) -> str:
+    """The text below `path`; empty when there is none."""
+    found = at(value, *path)
+    return found if isinstance(found, str) else ""
+
+
+def object_at(value: JSON, *path: str) -> JSONObject:
+    """The object below `path` itself, not a copy; a new empty one when there is none."""
+    found = at(value, *path)
+    return found if isinstance(found, dict) else {}
+
+
+def list_at(value: JSON, *path: str) -> list[JSON]:
+    """The list below `path` itself, not a copy; a new empty one when there is none."""
+    found = at(value, *path)
+    return found if isinstance(found, list) else []
+
+
+def objects_at(value: JSON, *path: str) -> list[JSONObject]:
+    """The objects in the list below `path`, passing over what is none."""
+    return [item for item in list_at(value, *path) if isinstance(item, dict)]
