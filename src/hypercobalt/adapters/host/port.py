@@ -1,0 +1,64 @@
+"""What the rooms above ask of the host: ports with a real class and a fake behind each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from hypercobalt.adapters.host.model import OperatingSystem, UnitState
+from hypercobalt.errors import TransientError
+
+
+class HostError(TransientError):
+    """A call to the host's services failed or was not answered in time."""
+
+
+class Units(Protocol):
+    """systemd's units. Calls raise `HostError`; the connection comes back by itself."""
+
+    def watch(self, names: Sequence[str]) -> AsyncIterator[tuple[UnitState, ...] | HostError]:
+        """The state of the named units: all of them now, and all of them after each change.
+
+        While systemd cannot be asked, one HostError that says why; then states again.
+        """
+        ...
+
+    async def state(self, name: str) -> UnitState:
+        """One unit now; a unit that does not exist has load `not-found`."""
+        ...
+
+    async def start(self, name: str) -> None:
+        """Start a unit (mode replace) and wait until its job is done.
+
+        Raises:
+            HostError: systemd refuses, or the job's result is not `done`.
+        """
+        ...
+
+    async def reload_or_restart(self, name: str) -> None:
+        """Reload a unit, or restart one that cannot; wait until its job is done."""
+        ...
+
+
+class Shutdown(Protocol):
+    """logind's shutdown, and our right to delay it."""
+
+    def delay(self, *, who: str, why: str) -> AbstractAsyncContextManager[None]:
+        """Hold a delay inhibitor on shutdown while the context is entered.
+
+        It is taken again when logind restarts. Leaving the context releases it at once.
+        """
+        ...
+
+    def preparations(self) -> AsyncIterator[bool]:
+        """PrepareForShutdown: True when one begins, False when it was called off."""
+        ...
+
+
+class System(Protocol):
+    """What the operating system is; files are watched, so an update shows by itself."""
+
+    def watch(self) -> AsyncIterator[OperatingSystem]:
+        """The operating system now, and again after each change of what it is read from."""
+        ...

@@ -1,0 +1,1 @@
+"""libvirt: one connection to one daemon, its inventory, its events and its migration jobs."""

@@ -1,0 +1,1 @@
+"""The agent on each host: libvirt inventory, migrations, units and certificates → Kubernetes."""
