@@ -118,7 +118,7 @@ class Domain:
     state: DomainState
     memory_bytes: int = 0
     vcpus: int = 0
-    pins: dict[int, frozenset[int]] = field(default_factory=dict)
+    pins: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
     memory_nodes: tuple[MemoryNode, ...] = ()
     problem: str | None = None
 
@@ -152,6 +152,9 @@ class EventKind(StrEnum):
     DEVICE_CHANGED = "device-changed"  # added, removed, tunable, balloon: the inventory may differ
 
 
+JobValue = int | bool | str | float
+
+
 class JobType(StrEnum):
     """virDomainJobType, by the words of Migration's `status.type`; none is `not found`."""
 
@@ -174,7 +177,7 @@ class JobStats:
     """
 
     type: JobType
-    values: dict[str, int | bool | str | float] = field(default_factory=dict)
+    values: dict[str, JobValue] = field(default_factory=dict[str, JobValue])
 
     @property
     def is_migration(self) -> bool:
