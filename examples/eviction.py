@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-import structlog
 from msgspec.structs import replace
 
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.logs import get_logger
 from hypercobalt.runtime import (
     Address,
     Clock,
@@ -40,7 +40,7 @@ from hypercobalt.runtime import (
     process_identity,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 POLL = timedelta(seconds=1)  # a cloud tells nobody when an instance has moved
 
 

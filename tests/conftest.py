@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import io
+import logging
 from collections.abc import Iterator
 
 import pytest
+
+from hypercobalt import logs
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +29,15 @@ def no_stray_loop(request: pytest.FixtureRequest, spare_loop: asyncio.AbstractEv
     """
     if not inspect.iscoroutinefunction(request.function):
         asyncio.set_event_loop(spare_loop)
+
+
+@pytest.fixture
+def written_logs() -> Iterator[io.StringIO]:
+    """What a service would write to its log from here on."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    logs.configure(stream=stream)
+    yield stream
+    root.handlers[:] = handlers
+    root.setLevel(level)

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Set
 from datetime import UTC, datetime, timedelta
 
 import msgspec
-import structlog
 
 from hypercobalt.apiserver.admission import Context, metadata
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry, Resource
@@ -24,8 +23,9 @@ from hypercobalt.apiserver.request import DeleteOptions, Request, Target, User
 from hypercobalt.apiserver.status import JSONObject, StatusError
 from hypercobalt.apiserver.store import Event, Key, Store, StoreError
 from hypercobalt.apiserver.writing import CRD_CLEANUP, FOREGROUND, ORPHAN, Writer
+from hypercobalt.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 EVENT_HOURS = 1.0  # how long Events are kept, as kube-apiserver's --event-ttl
 SWEEP = timedelta(minutes=1)  # Events have no event of their own when they grow old

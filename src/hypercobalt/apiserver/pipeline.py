@@ -11,7 +11,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import msgspec
-import structlog
 
 from hypercobalt.apiserver import status
 from hypercobalt.apiserver.admission import Context, check_body
@@ -31,8 +30,9 @@ from hypercobalt.apiserver.request import (
 from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
 from hypercobalt.apiserver.store import OutOfSpaceError, Store, StoreError
 from hypercobalt.apiserver.writing import Writer
+from hypercobalt.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")  # need no credentials
 REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")

@@ -29,7 +29,6 @@ from typing import Any, cast
 from urllib.parse import parse_qsl
 
 import msgspec
-import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -53,8 +52,9 @@ from hypercobalt.apiserver.store import Event, Key, Store
 from hypercobalt.apiserver.watching import Hub
 from hypercobalt.apiserver.writing import Writer
 from hypercobalt.errors import ConfigurationError
+from hypercobalt.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 BODY_SECONDS = 60.0  # a body must have arrived after this long
 KEEP_ALIVE_SECONDS = 90

@@ -29,11 +29,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import structlog
-
 from hypercobalt.errors import ConfigurationError, HypercobaltError
+from hypercobalt.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 APPLICATION_ID = 0x636F626C  # "cobl" in the SQLite header: this file is ours
 SCHEMA_VERSION = 1

@@ -20,11 +20,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
-import structlog
-
 from hypercobalt.api.meta import Object
 from hypercobalt.errors import TerminalError, TransientError
-from hypercobalt.logs import reconcile_context
+from hypercobalt.logs import get_logger, reconcile_context
 from hypercobalt.runtime.client.watch import join_key, key_of
 from hypercobalt.runtime.clock import Clock
 from hypercobalt.runtime.informer import Informer
@@ -32,7 +30,7 @@ from hypercobalt.runtime.metrics import Metrics
 from hypercobalt.runtime.queue import KeyBackoff, QueueClosedError, WorkQueue
 from hypercobalt.runtime.tasks import first, sole
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 T = TypeVar("T", bound=Object)
 Predicate = Callable[[T | None, T | None], bool]

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from hypercobalt.errors import ConfigurationError
+from hypercobalt.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 Check = Callable[[], str | None]  # what is wrong, None if nothing is
 _MAX_HEAD_BYTES = 16 * 1024

@@ -17,13 +17,13 @@ from datetime import datetime, timedelta
 from typing import Literal
 from uuid import uuid4
 
-import structlog
 from msgspec.structs import replace
 
 from hypercobalt.api.coordination import Event, EventSeries, EventSource, ObjectReference
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.api.times import micro_time
 from hypercobalt.errors import HypercobaltError, TransientError
+from hypercobalt.logs import get_logger
 from hypercobalt.runtime.client.errors import (
     AlreadyExistsError,
     ForbiddenError,
@@ -35,7 +35,7 @@ from hypercobalt.runtime.clock import Clock
 from hypercobalt.runtime.metrics import Metrics
 from hypercobalt.runtime.tasks import first
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 EventType = Literal["Normal", "Warning"]
 

@@ -16,10 +16,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
-import structlog
-
 from hypercobalt.api.meta import Object
 from hypercobalt.errors import HypercobaltError, TransientError
+from hypercobalt.logs import get_logger
 from hypercobalt.runtime.cache import Cache, IndexFunction
 from hypercobalt.runtime.client.collection import ListResult
 from hypercobalt.runtime.client.errors import GoneError, WatchClosedError
@@ -29,7 +28,7 @@ from hypercobalt.runtime.client.retry import Backoff
 from hypercobalt.runtime.client.watch import Change, WatchEvent, key_of
 from hypercobalt.runtime.metrics import Metrics
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 T = TypeVar("T", bound=Object)
 _T_contra = TypeVar("_T_contra", bound=Object, contravariant=True)

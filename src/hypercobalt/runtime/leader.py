@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import uuid4
 
-import structlog
 from msgspec.structs import replace
 
 from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.times import micro_time
 from hypercobalt.errors import ConfigurationError, HypercobaltError, TransientError
+from hypercobalt.logs import get_logger
 from hypercobalt.runtime.client.errors import FencedError
 from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.client.retry import full_jitter
@@ -33,7 +33,7 @@ from hypercobalt.runtime.clock import Clock
 from hypercobalt.runtime.metrics import Metrics
 from hypercobalt.runtime.tasks import sleep_unless
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _EX_SOFTWARE = 70  # sysexits.h
 _MOMENT = 0.001  # seconds; less is too short for a renewal

@@ -17,10 +17,9 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TypeVar, cast
 
-import structlog
-
 from hypercobalt.api.meta import Object
 from hypercobalt.errors import ConfigurationError
+from hypercobalt.logs import get_logger
 from hypercobalt.runtime.cache import IndexFunction
 from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.client.requests import Selection
@@ -33,7 +32,7 @@ from hypercobalt.runtime.leader import Election, LeaderElector, end_process, pro
 from hypercobalt.runtime.metrics import Metrics
 from hypercobalt.runtime.tasks import first, sole
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 T = TypeVar("T", bound=Object)
 Service = Callable[[asyncio.Event], Coroutine[None, None, None]]

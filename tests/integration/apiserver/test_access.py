@@ -11,10 +11,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
-import structlog
 import yaml
 
-from hypercobalt import logs
 from hypercobalt.apiserver.access import pki
 from hypercobalt.apiserver.access.certificates import make_client
 from hypercobalt.apiserver.access.pki import Pair
@@ -128,21 +126,18 @@ async def test_the_kubeconfig_verifies_the_server_and_is_an_administrator(
     assert "system:masters" in answer.json()["status"]["userInfo"]["groups"]
 
 
-async def test_logs_hold_no_token_and_no_secret(options: Options) -> None:
+async def test_logs_hold_no_token_and_no_secret(
+    options: Options, written_logs: io.StringIO
+) -> None:
     """Not even when a bug of ours writes a traceback: here, the store breaks under a request."""
-    stream = io.StringIO()
-    logs.configure(stream=stream)
     secret = {"metadata": {"name": "s"}, "stringData": {"password": "dear-to-somebody"}}
-    try:
-        async with serve(options) as server, Client(server.url) as api:
-            assert (await api.post(SECRETS, json=secret)).status_code == 201
-            await api.post(SECRETS, json={**secret, "data": {"x": "not base64"}})
-            await api.get(f"{SECRETS}/s", params={"access_token": "secret-admin"})
-            for body in (b"{", b'{"metadata":{"name":"dear-to-somebody"}}', b"\xff"):
-                await api.post(SECRETS, content=body)
-    finally:
-        structlog.reset_defaults()
-    written = stream.getvalue()
+    async with serve(options) as server, Client(server.url) as api:
+        assert (await api.post(SECRETS, json=secret)).status_code == 201
+        await api.post(SECRETS, json={**secret, "data": {"x": "not base64"}})
+        await api.get(f"{SECRETS}/s", params={"access_token": "secret-admin"})
+        for body in (b"{", b'{"metadata":{"name":"dear-to-somebody"}}', b"\xff"):
+            await api.post(SECRETS, content=body)
+    written = written_logs.getvalue()
     assert "serving" in written
     for text in ("secret-admin", "dear-to-somebody", "ZGVhci10by1zb21lYm9keQ", "PRIVATE KEY"):
         assert text not in written

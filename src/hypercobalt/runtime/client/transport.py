@@ -15,9 +15,9 @@ from datetime import timedelta
 from urllib.parse import urlencode, urlsplit
 
 import httpx2
-import structlog
 
 from hypercobalt.errors import HypercobaltError
+from hypercobalt.logs import get_logger
 from hypercobalt.runtime.client.auth import Credential, Credentials, credentials_for
 from hypercobalt.runtime.client.errors import (
     ApiError,
@@ -39,7 +39,7 @@ from hypercobalt.runtime.client.session import Exchange, Session, TransportFacto
 from hypercobalt.runtime.clock import Clock
 from hypercobalt.runtime.metrics import Metrics
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _FIRST_ERROR = 400
 _NO_ANSWER = "<error>"
