@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tests.conformance.samples import GROUP, config_map, gadget, pod
+from tests.conformance.samples import GROUP, config_map, definition, gadget, pod
 from tests.conformance.script import Api, scenario
+from tests.conformance.test_definitions import OPEN, group_of, install
 from tests.conformance.wire import Body, Json
 
 
@@ -152,3 +153,25 @@ async def test_terminating_namespace_takes_nothing_new(api: Api) -> None:
     await api.apply(api.at("configmaps", "late", ns=other), config_map("late"))
     await api.patch(api.at("configmaps", "held", ns=other), {"data": {"still": "writable"}})
     await api.get(f"/apis/{GROUP}/v1/namespaces/{other}/gadgets")
+
+
+@scenario
+async def test_terminating_definition_takes_nothing_new(api: Api) -> None:
+    group = group_of(api)
+    path = await install(api, definition("things", "Thing", OPEN, group=group))
+    things = f"/apis/{group}/v1/namespaces/{api.namespace}/things"
+
+    def thing(name: str, **meta: Json) -> Body:
+        return {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": name, **meta}}
+
+    await api.post(things, thing("held", finalizers=["a.b/c"]))
+    await api.ask("DELETE", path)
+    await api.until(f"{things}/held", lambda a: "deletionTimestamp" in a["metadata"])
+    await api.post(things, thing("late"))
+    await api.post(f"{things}?dryRun=All", thing("late"))
+    await api.post(things, {"kind": "Other"})
+    await api.apply(f"{things}/late", thing("late"))
+    await api.patch(f"{things}/held", {"spec": {"still": "writable"}})
+    await api.get(things)
+    await api.patch(f"{things}/held", {"metadata": {"finalizers": None}})
+    await api.until(path, lambda answer: answer.status == 404)

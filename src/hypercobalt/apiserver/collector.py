@@ -250,7 +250,7 @@ class Collector:
             await self._delete(below, held, "Background")
         if left and any(self._contents(key.name)):
             return  # what has finalizers comes back here when it goes
-        if self._store.in_flight(key.name):
+        if any(writing.namespace == key.name for writing in self._store.in_flight):
             asyncio.get_running_loop().call_soon(self._look_at, key)
             return
 
@@ -277,6 +277,9 @@ class Collector:
                 await self._delete(below, held, "Background")
             if self._store.count(key.name):
                 return
+        if any(writing.resource == key.name for writing in self._store.in_flight):
+            asyncio.get_running_loop().call_soon(self._look_at, key)
+            return
         await self._release(resource, key, CRD_CLEANUP)
         await self._writer.settle()  # its names are free
 

@@ -24,7 +24,7 @@ import queue
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -268,9 +268,10 @@ class Store:
             if not holder.users:
                 del self._locks[key]
 
-    def in_flight(self, namespace: str) -> bool:
-        """Whether a write into `namespace` has begun and is not published yet."""
-        return any(key.namespace == namespace for key in self._locks)
+    @property
+    def in_flight(self) -> Collection[Key]:
+        """The objects whose write has begun and is not published yet."""
+        return self._locks.keys()
 
     async def write(
         self, kind: EventType, key: Key, encode: Callable[[int], bytes], previous: bytes | None

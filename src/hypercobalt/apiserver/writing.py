@@ -106,37 +106,31 @@ class Writer:
         async with self._store.locked(key) as held:
             if held is not None:
                 error = status.already_exists(context.resource.subject(key.name))
-                if metadata(msgspec.json.decode(held.data)).get("deletionTimestamp"):
+                if _is_ending(held):
                     error.message = f"object is being deleted: {error.message}"
                 raise error
-            self._check_namespace(context, key)
+            self._check_open(context, key)
             return await self._commit(context, "ADDED", key, obj, None)
 
-    def _check_namespace(self, context: Context, key: Key) -> None:
-        """Refuse new content where its namespace is missing or on its way out."""
+    def _check_open(self, context: Context, key: Key) -> None:
+        """Refuse new content where its namespace or definition is missing or on its way out."""
+        subject = context.resource.subject(key.name)
+        if context.resource.custom:
+            definition = self._store.get(Key(CRD_RESOURCE, "", key.resource))
+            if definition is None or _is_ending(definition):
+                why = "create not allowed while custom resource definition is terminating"
+                raise status.forbidden(subject, why)
         if not key.namespace:
             return
         space = self._store.get(Key("namespaces", "", key.namespace))
         if space is None:
             raise status.not_found(status.Subject("", "namespaces", key.namespace))
-        if b'"deletionTimestamp"' not in space.data:
-            return
-        if metadata(msgspec.json.decode(space.data)).get("deletionTimestamp"):
-            why = (
-                f"unable to create new content in namespace {key.namespace} because it is being "
-                "terminated"
-            )
-            error = status.forbidden(context.resource.subject(key.name), why)
-            causes: list[JSON] = [
-                {
-                    "reason": "NamespaceTerminating",
-                    "message": f"namespace {key.namespace} is being terminated",
-                    "field": "metadata.namespace",
-                }
-            ]
-            details: JSONObject = dict(error.details or {})
-            details["causes"] = causes
-            error.details = details
+        if _is_ending(space):
+            ending = f"namespace {key.namespace} because it is being terminated"
+            error = status.forbidden(subject, f"unable to create new content in {ending}")
+            text = f"namespace {key.namespace} is being terminated"
+            cause = status.Cause("metadata.namespace", "NamespaceTerminating", text)
+            error.details = subject.details([cause])
             raise error
 
     async def settle(self) -> None:
@@ -353,7 +347,7 @@ class Writer:
         if owners is not None:
             metadata(obj)["managedFields"] = owners
         obj = self._finished(context, obj)
-        self._check_namespace(context, key)
+        self._check_open(context, key)
         return await self._commit(context, "ADDED", key, obj, None)
 
     async def _apply_over(
@@ -534,6 +528,12 @@ def _check_identity(resource: Resource, new: JSONObject, old: JSONObject) -> Non
     if causes:
         name = str(metadata(old).get("name"))
         raise status.invalid(resource.group, str(new.get("kind") or ""), name, causes)
+
+
+def _is_ending(stored: Stored) -> bool:
+    if b'"deletionTimestamp"' not in stored.data:
+        return False
+    return bool(metadata(msgspec.json.decode(stored.data)).get("deletionTimestamp"))
 
 
 def _group_of(definition: str) -> str:

@@ -248,6 +248,20 @@ async def test_a_definition_goes_after_its_objects(api: Client) -> None:
     assert (await api.get(things)).status_code == 404
 
 
+async def test_no_object_slips_into_a_definition_that_goes(api: Client) -> None:
+    things = "/apis/example.com/v1/namespaces/default/things"
+    thing = {"apiVersion": "example.com/v1", "kind": "Thing"}
+    assert (await api.post(DEFINITIONS, json=definition())).status_code == 201
+    bodies = [{**thing, "metadata": {"name": f"t{n}"}} for n in range(40)]
+    requests = [api.post(things, json=body) for body in bodies]
+    requests.insert(20, api.delete(f"{DEFINITIONS}/things.example.com"))
+    answers = await asyncio.gather(*requests)
+    assert {answer.status_code for answer in answers} <= {200, 201, 403, 404}
+    await api.until_gone(f"{DEFINITIONS}/things.example.com")
+    assert (await api.post(DEFINITIONS, json=definition())).status_code == 201
+    assert (await api.get(things)).json()["items"] == []
+
+
 async def test_a_pod_that_runs_is_given_time(api: Client) -> None:
     await create(api, PODS, "p")
     before = datetime.now(UTC)
