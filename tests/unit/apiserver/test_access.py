@@ -185,6 +185,13 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
         pki.prepare(tmp_path / "file" / "pki", "127.0.0.1")
 
 
+def test_a_damaged_authority_is_a_clear_error(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_bytes((made / "ca.crt").read_bytes())
+    (tmp_path / "ca.key").write_bytes(b"damaged")
+    with pytest.raises(ConfigurationError, match=r"certificates in .* cannot be made"):
+        pki.prepare(tmp_path, "127.0.0.1")
+
+
 def test_a_secret_is_replaced_at_once(tmp_path: Path) -> None:
     path = tmp_path / "s"
     path.write_text("old")

@@ -1,13 +1,11 @@
 """Make the certificate authority, the server's certificate and an administrator's.
 
-Runs as a process of its own (`python -m`), because the cryptography library is needed for a moment
-once a year and would stay in memory for good. Keys are ECDSA P-256.
+Keys are ECDSA P-256, which are made in no time.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,7 +25,7 @@ def make(directory: Path, hosts: Sequence[str]) -> None:
     """Make new leaf certificates in `directory`, and a CA where there is none.
 
     Raises:
-        OSError, ValueError: a file cannot be read or written.
+        OSError, TypeError, ValueError: a file cannot be read or written, or is not what we wrote.
     """
     ca = load(directory, "ca") or store(directory, "ca", _make_ca())
     store(directory, "server", _make_server(ca, hosts))
@@ -129,7 +127,3 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-
-
-if __name__ == "__main__":
-    make(Path(sys.argv[1]), sys.argv[2:])

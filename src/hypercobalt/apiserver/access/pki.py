@@ -9,8 +9,6 @@ from __future__ import annotations
 import base64
 import os
 import socket
-import subprocess
-import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +19,6 @@ import yaml
 from hypercobalt.errors import ConfigurationError
 
 RENEW = timedelta(days=30)
-MAKE_SECONDS = 30.0
 SERVICE_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
 
@@ -61,19 +58,14 @@ def prepare(directory: Path, address: str) -> Pki:
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not _is_current(directory, hosts):
-            command = [sys.executable, "-m", "hypercobalt.apiserver.access.certificates"]
-            subprocess.run(  # noqa: S603  # our own module, no shell
-                [*command, str(directory), *hosts],
-                check=True,
-                capture_output=True,
-                text=True,
-                timeout=MAKE_SECONDS,
-            )
+            # Needed once a year, and 10 MiB of a library: no other start loads it.
+            from hypercobalt.apiserver.access import certificates  # noqa: PLC0415
+
+            certificates.make(directory, hosts)
         ca, admin = load(directory, "ca"), load(directory, "admin")
-    except (OSError, subprocess.SubprocessError) as error:
-        detail = getattr(error, "stderr", None) or str(error)
+    except (OSError, TypeError, ValueError) as error:
         raise ConfigurationError(
-            f"certificates in {directory} cannot be made: {detail.strip().splitlines()[-1]}; "
+            f"certificates in {directory} cannot be made: {error}; "
             "remove the folder to start with new ones"
         ) from error
     if ca is None or admin is None:
