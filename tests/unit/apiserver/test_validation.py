@@ -20,8 +20,8 @@ from hypercobalt.apiserver.schema.node import (
     compile_schema,
     drop_nulls,
     prune,
-    to_python_pattern,
 )
+from hypercobalt.apiserver.schema.patterns import PatternError, compile_pattern
 from hypercobalt.apiserver.schema.validation import mistyped, validate
 from hypercobalt.apiserver.status import JSONObject
 
@@ -198,10 +198,30 @@ def test_formats(name: str, good: list[str], bad: list[str]) -> None:
 
 def test_patterns_mean_what_they_mean_to_go() -> None:
     assert messages({"type": "string", "pattern": "^[ab]$"}, "a\n")  # Python's $ sees past it
-    assert to_python_pattern(r"^\$$") == r"^\$\Z"
+    assert messages({"type": "string", "pattern": r"^a\z"}, "a\n")
     assert messages({"type": "string", "pattern": r"^\d+$"}, "٣")
     assert not messages({"type": "string", "pattern": "^[[:alpha:]]+$"}, "abc")
     assert messages({"type": "string", "pattern": "^[[:alpha:]]+$"}, "a1")
+
+
+CATASTROPHIC = "^(([a-z])+.)+[A-Z]([a-z])+$"
+
+
+def test_a_pattern_takes_time_in_proportion_to_the_text() -> None:
+    """Backtracking would take longer than the universe."""
+    text = "a" * 100_000
+    rules = [{"rule": f"self.find('{CATASTROPHIC}') == ''"}, {"rule": "!self.matches('(a+)+$b')"}]
+    raw = {"type": "string", "pattern": CATASTROPHIC, "x-kubernetes-validations": rules}
+    start = time.process_time()
+    (found,) = messages(raw, text)
+    assert "should match" in found
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize("text", ["(", "(?=a)", r"(a)\1", "a{2000}", "(a{1000}){1000}", "(?!a)"])
+def test_what_re2_lacks_is_no_pattern(text: str) -> None:
+    with pytest.raises(PatternError):
+        compile_pattern(text)
 
 
 def test_an_update_is_judged_where_it_changed() -> None:
@@ -418,6 +438,18 @@ def ruled(raw: Object, *rules: Object) -> Object:
             id="in-a-list",
         ),
         pytest.param(ruled(WHOLE, rule("1 / self > 0")), 0, "a: Invalid value", id="it-fails"),
+        pytest.param(
+            ruled(TEXT, rule("self.find(self) == ''")),
+            "(",
+            "error parsing regexp",
+            id="a-pattern-in-the-value",
+        ),
+        pytest.param(
+            ruled({"type": "array", "items": WHOLE}, rule("self.all(x, x == 1)")),
+            [1] * 20_000,
+            "Iteration budget exceeded",
+            id="too-many-turns",
+        ),
     ],
 )
 def test_failed_rules(raw: Object, value: JSON, message: str) -> None:

@@ -22,7 +22,8 @@ from hypercobalt.apiserver.schema.cel import (
     compile_rule,
     undeclared_fields,
 )
-from hypercobalt.apiserver.schema.node import Node, Rule, compile_schema, prune, to_python_pattern
+from hypercobalt.apiserver.schema.node import Node, Rule, compile_schema, prune
+from hypercobalt.apiserver.schema.patterns import PatternError, compile_pattern
 from hypercobalt.apiserver.schema.validation import validate
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
 from hypercobalt.apiserver.values import object_at, objects_at
@@ -265,8 +266,8 @@ def _check_type(raw: JSONObject, place: str) -> Iterator[Cause]:
             yield FieldErrors.forbidden(f"{place}.{name}", f"{name} is not supported")
     if isinstance(pattern := raw.get("pattern"), str):
         try:
-            re.compile(to_python_pattern(pattern))
-        except re.error as error:
+            compile_pattern(pattern)
+        except PatternError as error:
             text = f"must be a valid regular expression, but isn't: {error}"
             yield FieldErrors.invalid(f"{place}.pattern", pattern, text)
 
@@ -359,7 +360,7 @@ def _check_default(raw: JSONObject, place: str) -> Iterator[Cause]:
     try:
         node = compile_schema(raw)
         found = validate(node, default)
-    except (re.error, RuleError):
+    except (PatternError, RuleError):
         return  # reported where they are compiled
     for cause in found:
         yield replace(cause, field=f"{place}.default{'.' if cause.field else ''}{cause.field}")

@@ -18,6 +18,7 @@ from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
 
 from hypercobalt.apiserver.schema.node import Node, Rule
+from hypercobalt.apiserver.schema.patterns import compile_pattern
 from hypercobalt.apiserver.status import JSON
 from hypercobalt.errors import HypercobaltError
 
@@ -82,10 +83,13 @@ class CompiledRule:
         if "__" in self.source.rule:
             value, old = _escape_fields(node, value), _escape_fields(node, old)
         data = {"self": value, "oldSelf": old}
-        result = expression.eval(data=data)
-        if result.type() == cel.Type.BOOL:
-            return None if result.value() else self._text(data)
-        why = _MISSING_KEY.sub(r"no such key: \1", str(result.value()))
+        try:
+            result = expression.eval(data=data)
+            if result.type() == cel.Type.BOOL:
+                return None if result.value() else self._text(data)
+            why = _MISSING_KEY.sub(r"no such key: \1", str(result.value()))
+        except RuntimeError as error:  # out of turns
+            why = str(error)
         rule = self.source.message or self.source.rule.strip()
         return f'"{node.type}": {why} evaluating rule: {rule}'
 
@@ -224,12 +228,12 @@ def _is_sorted(items: list[float]) -> JSON:
 
 
 def _find(value: str, pattern: str) -> str:
-    match = re.search(pattern, value)
-    return match[0] if match else ""
+    match = compile_pattern(pattern).search(value)
+    return match.group() if match else ""
 
 
 def _find_all(value: str, pattern: str) -> list[JSON]:
-    return [match[0] for match in re.finditer(pattern, value)]
+    return [match.group() for match in compile_pattern(pattern).finditer(value)]
 
 
 def _uses_old(expression: str) -> bool:

@@ -10,11 +10,11 @@ kube-apiserver with its `x-kubernetes-*` extensions.
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
+from hypercobalt.apiserver.schema.patterns import Pattern, compile_pattern
 from hypercobalt.apiserver.status import JSON, JSONObject
 
 MAX_WHOLE = 1e21  # from here on Go writes floats with an exponent
@@ -63,8 +63,7 @@ class Node:
     format: str = ""
     required: tuple[str, ...] = ()
     enum: tuple[JSON, ...] | None = None
-    pattern: re.Pattern[str] | None = None
-    pattern_text: str = ""
+    pattern: Pattern | None = None
     bounds: dict[str, float] = field(default_factory=dict[str, float])  # minLength, maximum, …
     unique_items: bool = False
     all_of: tuple[Node, ...] = ()
@@ -124,6 +123,9 @@ def compile_schema(raw: JSONObject, resolve: Resolver | None = None) -> Node:
     Args:
         raw: OpenAPI v3 schema as JSON.
         resolve: gives the node of a referenced schema's name; None where refs are not allowed.
+
+    Raises:
+        PatternError: a pattern is none.
     """
     node = Node()
     _fill(node, raw, resolve)
@@ -211,8 +213,7 @@ def _fill_limits(node: Node, raw: JSONObject, resolve: Resolver | None) -> None:
     if isinstance(enum, list):
         node.enum = tuple(enum)
     if isinstance(pattern := raw.get("pattern"), str):
-        node.pattern = re.compile(to_python_pattern(pattern), re.ASCII)
-        node.pattern_text = pattern
+        node.pattern = compile_pattern(pattern)
     for name in _BOUNDS:
         if isinstance(limit := raw.get(name), (int, float)):
             node.bounds[name] = limit
@@ -281,30 +282,6 @@ def drop_empty(node: Node, value: JSON) -> None:
 def _text(raw: JSONObject, name: str) -> str:
     value = raw.get(name, "")
     return value if isinstance(value, str) else ""
-
-
-_POSIX_CLASSES = {
-    "[:alnum:]": "a-zA-Z0-9",
-    "[:alpha:]": "a-zA-Z",
-    "[:blank:]": " \\t",
-    "[:digit:]": "0-9",
-    "[:lower:]": "a-z",
-    "[:punct:]": "!-/:-@\\[-`{-~",
-    "[:space:]": "\\s",
-    "[:upper:]": "A-Z",
-    "[:word:]": "\\w",
-    "[:xdigit:]": "0-9A-Fa-f",
-}
-
-
-def to_python_pattern(pattern: str) -> str:
-    r"""An RE2 pattern for Python's `re` in ASCII mode.
-
-    `\z` is `\Z`, `$` never matches before a newline, and POSIX classes are written out.
-    """
-    for name, letters in _POSIX_CLASSES.items():
-        pattern = pattern.replace(name, letters)
-    return re.sub(r"(?<!\\)\$$", r"\\Z", pattern.replace(r"\z", r"\Z"))
 
 
 def skeleton(node: Node) -> JSONObject:

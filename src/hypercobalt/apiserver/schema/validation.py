@@ -23,7 +23,8 @@ from typing import cast
 import msgspec
 
 from hypercobalt.apiserver.schema.cel import compile_rule
-from hypercobalt.apiserver.schema.node import QUANTITY_PATTERN, Node, same, to_python_pattern
+from hypercobalt.apiserver.schema.node import QUANTITY_PATTERN, Node, same
+from hypercobalt.apiserver.schema.patterns import compile_pattern
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
 
 # Errors after which rules are not evaluated: they may read what is missing or of the wrong type.
@@ -114,7 +115,7 @@ def _unmet(node: Node, value: JSON) -> str:
         return "" if type(value) in (int, str) else "string"
     if node.one_of:  # a quantity is written as a number too
         fits = type_name(value) in ("integer", "number")
-        return "" if fits or (isinstance(value, str) and _QUANTITY.match(value)) else "quantity"
+        return "" if fits or (isinstance(value, str) and _QUANTITY.search(value)) else "quantity"
     if node.type == "integer":
         bits = 32 if node.format == "int32" else 64
         limit = 2 ** (bits - 1)
@@ -123,7 +124,7 @@ def _unmet(node: Node, value: JSON) -> str:
     return "" if _has_type(node, value) else _GO_TYPES.get(node.type, node.type)
 
 
-_QUANTITY = re.compile(to_python_pattern(QUANTITY_PATTERN))
+_QUANTITY = compile_pattern(QUANTITY_PATTERN)
 _GO_TYPES = {"boolean": "bool", "number": "float64"}
 
 
@@ -194,7 +195,7 @@ def _judge_string(node: Node, value: str, path: str, causes: list[Cause]) -> Non
         text = f"{path} in body should be at least {int(limit)} chars long"
         causes.append(FieldErrors.invalid(path, value, text))
     elif node.pattern is not None and not node.pattern.search(value):
-        text = f"{path} in body should match '{node.pattern_text}'"
+        text = f"{path} in body should match '{node.pattern.pattern}'"
         causes.append(FieldErrors.invalid(path, value, text))
 
 
