@@ -3,7 +3,8 @@
 Wire types are frozen msgspec structs that keep the wire's field names. An optional field is None
 (or an empty tuple or dict) when absent, and is then not written; a field that is set is always
 written, also when it equals the schema's default. Unknown fields are ignored on read and are never
-written back: we write by server-side apply or patch only, so they survive on the server.
+written back: we write by server-side apply or by patches of what differs (`runtime.client.patch`),
+so they survive on the server, in the items of lists too.
 
 Source: k8s.io/apimachinery, meta/v1/types.go.
 """

@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from hypercobalt.api.codec import to_builtins
 from hypercobalt.api.coordination import Event, EventSeries, EventSource, ObjectReference
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.api.times import micro_time
@@ -191,23 +192,11 @@ class Recorder:
             series.due = self._clock.monotonic() + COUNT_EVERY.total_seconds()
 
     async def _send(self, series: _Series, count: int) -> Event:
-        event = self._counted(series, count)
         if not series.written:
-            return await self._kube.create(event)
+            return await self._kube.create(_counted(series.event, series.seen, count))
         # No lock: nobody else writes this Event, and a lost count is not worth a read.
-        fresh = replace(series.event, metadata=replace(series.event.metadata, resourceVersion=""))
-        changed = replace(event, metadata=fresh.metadata)
-        return await self._kube.patch(fresh, changed)
-
-    def _counted(self, series: _Series, count: int) -> Event:
-        if count == 1:
-            return series.event
-        return replace(
-            series.event,
-            series=EventSeries(count=count, lastObservedTime=micro_time(series.seen)),
-            deprecatedCount=count,
-            deprecatedLastTimestamp=series.seen.replace(microsecond=0),
-        )
+        meta, changes = series.event.metadata, _counted(Event(), series.seen, count)
+        return await self._kube.merge_patch(Event, meta.name, to_builtins(changes), meta.namespace)
 
     def _refused(self, key: _Key, series: _Series, error: HypercobaltError) -> None:
         series.tries += 1
@@ -245,6 +234,18 @@ class Recorder:
             deprecatedLastTimestamp=now.replace(microsecond=0),
             deprecatedCount=1,
         )
+
+
+def _counted(event: Event, seen: datetime, count: int) -> Event:
+    """The event as it is written when it has happened `count` times, `seen` the last time."""
+    if count == 1:
+        return event
+    return replace(
+        event,
+        series=EventSeries(count=count, lastObservedTime=micro_time(seen)),
+        deprecatedCount=count,
+        deprecatedLastTimestamp=seen.replace(microsecond=0),
+    )
 
 
 def _meta(old: ObjectMeta, regarding: ObjectReference | None) -> ObjectMeta:

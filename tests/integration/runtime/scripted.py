@@ -16,6 +16,9 @@ from typing import cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 from uuid import uuid4
 
+import jsonpatch
+import jsonpointer
+
 Json = dict[str, object]
 
 
@@ -234,10 +237,14 @@ class ScriptedServer:
             known = known or {}
         elif known is None:
             return refusal(404)
-        asked = cast("Json", request.body.get("metadata") or {}).get("resourceVersion")
+        try:
+            patched = cast("Json", _patched(known, request.body))
+        except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException):
+            return refusal(422, "Invalid")
+        asked = _meta(patched).get("resourceVersion")
         if asked and asked != _meta(known).get("resourceVersion"):
             return refusal(409, "Conflict")
-        return Reply(200, self.put(collection, cast("Json", _merge(known, request.body))))
+        return Reply(200, self.put(collection, patched))
 
     def _delete(self, request: Request) -> Reply:
         collection, key = _split(request.path)
@@ -379,6 +386,12 @@ def _selected(obj: Json, params: Mapping[str, str]) -> bool:
     name, _, value = label.partition("=")
     by_field = not field_ or field_ == f"metadata.name={_meta(obj)['name']}"
     return by_field and (not label or labels.get(name) == value)
+
+
+def _patched(obj: Json, patch: object) -> object:
+    if isinstance(patch, list):
+        return jsonpatch.apply_patch(obj, patch)
+    return _merge(obj, patch)
 
 
 def _merge(target: object, patch: object) -> object:

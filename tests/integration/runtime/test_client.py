@@ -12,6 +12,7 @@ from tests.integration.runtime.conftest import QUICK
 from tests.integration.runtime.scripted import (
     Drop,
     Hang,
+    Json,
     Reply,
     Request,
     ScriptedServer,
@@ -19,7 +20,7 @@ from tests.integration.runtime.scripted import (
 )
 
 from hypercobalt.api.coordination import Lease, LeaseSpec
-from hypercobalt.api.core import ConfigMap, Node
+from hypercobalt.api.core import ConfigMap, Node, NodeSpec, Taint
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.errors import ConfigurationError, TerminalError, TransientError
 from hypercobalt.runtime import (
@@ -43,6 +44,11 @@ from hypercobalt.runtime.client.kubeconfig import Identity
 
 def config_map(name: str, **data: str) -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(name=name, namespace="ns"), data=data)
+
+
+def tainted(*keys: str) -> Json:
+    taints = [{"key": key, "effect": "NoExecute", "unknown": key} for key in keys]
+    return {"metadata": {"name": "n"}, "spec": {"taints": taints}}
 
 
 async def test_absent_object_is_none(kube: Kube) -> None:
@@ -77,10 +83,13 @@ async def test_patch_sends_only_the_difference(kube: Kube, server: ScriptedServe
     assert old is not None
     new = await kube.patch(old, replace(old, data={"keep": "1", "new": "3"}))
     assert new.data == {"keep": "1", "new": "3"}
-    assert server.requests[-1].body == {
-        "data": {"drop": None, "new": "3"},
-        "metadata": {"resourceVersion": old.metadata.resourceVersion},
-    }
+    sent: object = server.requests[-1].body
+    version = old.metadata.resourceVersion
+    assert sent == [
+        {"op": "remove", "path": "/data/drop"},
+        {"op": "add", "path": "/data/new", "value": "3"},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+    ]
     stored = server.objects["configmaps"]["ns/a"]
     assert stored["extra"] == {"ours": False}
 
@@ -97,6 +106,34 @@ async def test_patch_of_an_old_version_conflicts(kube: Kube, server: ScriptedSer
     with pytest.raises(ConflictError):
         await kube.patch(old, replace(old, data={"k": "mine"}))
     assert server.objects["configmaps"]["ns/a"]["data"] == {"k": "w"}
+
+
+async def test_patch_of_a_list_that_has_become_shorter_conflicts(
+    kube: Kube, server: ScriptedServer
+) -> None:
+    taint = Taint(key="b", effect="NoSchedule")
+    server.put("nodes", tainted("a", "b"))
+    old = await kube.get(Node, "n")
+    assert old is not None
+    server.put("nodes", tainted("a"))
+    with pytest.raises(ConflictError, match="patch Node n"):
+        await kube.patch(old, replace(old, spec=NodeSpec(taints=(old.spec.taints[0], taint))))
+    del server.objects["nodes"]["n"]
+    with pytest.raises(NotFoundError):
+        await kube.patch(old, replace(old, spec=NodeSpec()))
+
+
+async def test_patch_that_breaks_a_rule_is_no_conflict(kube: Kube, server: ScriptedServer) -> None:
+    old = await kube.create(config_map("a", k="v"))
+    server.fail(422, verbs=("patch",))
+    with pytest.raises(InvalidError):
+        await kube.patch(old, replace(old, data={"k": "mine"}))
+
+
+async def test_patch_wants_an_object_that_was_read(kube: Kube) -> None:
+    made = config_map("a")
+    with pytest.raises(ConfigurationError, match="ns/a"):
+        await kube.patch(made, replace(made, data={"k": "v"}))
 
 
 async def test_modify_reads_again_after_a_conflict(kube: Kube, server: ScriptedServer) -> None:

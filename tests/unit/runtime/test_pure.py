@@ -1,4 +1,4 @@
-"""The pure parts: retry rule, patches, watch frames, keys, clocks."""
+"""The pure parts: retry rule, watch frames, keys, clocks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,8 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from msgspec.structs import replace
-from tests.integration.runtime.scripted import _merge
 
-from hypercobalt.api.core import ConfigMap, Node
-from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.core import Node
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.runtime import (
     Backoff,
@@ -30,7 +25,6 @@ from hypercobalt.runtime import (
     split_key,
 )
 from hypercobalt.runtime.client.errors import Status, from_status
-from hypercobalt.runtime.client.patch import diff, locked
 from hypercobalt.runtime.client.retry import NotSentError, read_retry_after, retry_wait
 from hypercobalt.runtime.client.watch import read_events
 
@@ -81,30 +75,6 @@ def test_backoff_has_a_cap_and_full_jitter() -> None:
 def test_retry_after(header: str | None, seconds: int | None) -> None:
     found = read_retry_after(header, FakeClock(datetime(2026, 1, 1, tzinfo=UTC)))
     assert found == (None if seconds is None else timedelta(seconds=seconds))
-
-
-TEXTS = st.dictionaries(st.sampled_from("abc"), st.text(max_size=3), max_size=3)
-
-
-@given(old=TEXTS, new=TEXTS, labels=TEXTS)
-def test_diff_makes_new_out_of_old_and_keeps_what_it_does_not_know(
-    old: dict[str, str], new: dict[str, str], labels: dict[str, str]
-) -> None:
-    before = ConfigMap(metadata=ObjectMeta(name="a"), data=old)
-    after = replace(before, data=new, metadata=ObjectMeta(name="a", labels=labels))
-    stored = {"metadata": {"name": "a"}, "data": old, "extra": [1]}
-    merged = _merge(stored, diff(before, after))
-    assert isinstance(merged, dict)
-    assert merged.get("data", {}) == new
-    assert merged["metadata"].get("labels", {}) == labels
-    assert merged["extra"] == [1]
-    assert not diff(after, after)
-
-
-def test_locked_keeps_the_rest_of_the_metadata() -> None:
-    patch = {"metadata": {"labels": {"a": "b"}}}
-    assert locked(patch, "7") == {"metadata": {"labels": {"a": "b"}, "resourceVersion": "7"}}
-    assert locked(patch, None) == patch
 
 
 def frame(kind: str, **obj: object) -> bytes:

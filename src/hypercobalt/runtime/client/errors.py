@@ -155,6 +155,13 @@ def from_status(about: str, status: Status, *, retry_after: timedelta | None = N
     return class_(about, status, retry_after=retry_after)
 
 
+def as_conflict(error: ApiError) -> ConflictError:
+    """The same refusal, known to be for what somebody else has changed meanwhile."""
+    message = f"it has changed since it was read; {error.status.message}"
+    status = Status(code=409, reason="Conflict", message=message)
+    return ConflictError(error.about, status)
+
+
 def read_status(code: int, body: bytes) -> Status:
     """The Status in a refusal's body; one that quotes the body when a proxy wrote it."""
     try:

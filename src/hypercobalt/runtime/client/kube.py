@@ -1,8 +1,9 @@
 """The typed verbs.
 
-There is no PUT: writes are server-side apply under a field manager, or a patch of what changed. A
-patch made from an object that was read carries that object's resourceVersion, so it fails with
-`ConflictError` instead of overwriting what somebody else wrote meanwhile.
+There is no PUT: writes are server-side apply under a field manager, or a patch of what changed, so
+that fields which our types do not know survive. A patch made from an object that was read carries
+that object's resourceVersion, so it fails with `ConflictError` instead of overwriting what somebody
+else wrote meanwhile.
 
 Source: Kubernetes API concepts; `docs/decisions/0002-client.md`.
 """
@@ -20,6 +21,7 @@ import msgspec
 
 from hypercobalt.api.codec import decode, to_builtins
 from hypercobalt.api.meta import Object, Struct
+from hypercobalt.errors import ConfigurationError
 from hypercobalt.runtime.client.collection import ListResult, read_page
 from hypercobalt.runtime.client.deletion import (
     Deletion,
@@ -27,13 +29,19 @@ from hypercobalt.runtime.client.deletion import (
     delete_options,
     read_deletion,
 )
-from hypercobalt.runtime.client.errors import ConflictError, GoneError, NotFoundError
+from hypercobalt.runtime.client.errors import (
+    ConflictError,
+    GoneError,
+    NotFoundError,
+    TerminalApiError,
+    as_conflict,
+)
 from hypercobalt.runtime.client.kubeconfig import Connection
 from hypercobalt.runtime.client.patch import JsonObject, Operation, diff, locked
 from hypercobalt.runtime.client.requests import Selection, make_call
 from hypercobalt.runtime.client.session import TransportFactory
 from hypercobalt.runtime.client.transport import Call, Limits, Transport
-from hypercobalt.runtime.client.watch import WatchEvent, read_events
+from hypercobalt.runtime.client.watch import WatchEvent, key_of, read_events
 from hypercobalt.runtime.clock import Clock, SystemClock
 from hypercobalt.runtime.metrics import Metrics
 
@@ -253,23 +261,29 @@ class Kube:
     async def patch(self, old: T, new: T, *, subresource: str | None = None) -> T:
         """Write what differs between an object as it was read and as it should be.
 
-        Nothing is sent when nothing differs.
+        Nothing is sent when nothing differs. Unknown fields survive, those of list items too.
 
         Raises:
+            ConfigurationError: `old` was not read: it has no resourceVersion.
             ConflictError: the object has changed since `old` was read.
         """
         changes = diff(old, new)
         if not changes:
             return old
         meta = old.metadata
-        return await self.merge_patch(
-            type(old),
-            meta.name,
-            changes,
-            meta.namespace or None,
-            resource_version=meta.resourceVersion,
-            subresource=subresource,
-        )
+        version, type_, where = meta.resourceVersion, type(old), meta.namespace or None
+        if not version:
+            raise ConfigurationError(f"patch {key_of(old)}: it has no resourceVersion; read it")
+        try:
+            return await self.json_patch(
+                type_, meta.name, changes, where, resource_version=version, subresource=subresource
+            )
+        except TerminalApiError as error:
+            # A path that the object no longer has is called wrong, not late.
+            now = await self.get(type_, meta.name, where)
+            if now and now.metadata.resourceVersion == version:
+                raise
+            raise as_conflict(error) from error
 
     async def patch_status(self, obj: T, status: Struct) -> T:
         """Write what differs between the status of an object as it was read and `status`.
