@@ -1,1 +1,1 @@
-"""Several real hosts on one machine; for now, the embedded API server with our types."""
+"""Several real hosts on one machine: systemd, libvirtd, QEMU, Open vSwitch and OVN each."""

@@ -1,0 +1,51 @@
+"""A control group for each host, in the hierarchies that systemd uses.
+
+Without one, systemd-nspawn puts every host into the same group, and their systemd instances take
+each other's services for their own.
+
+Source: cgroups(7); systemd, docs/CGROUP_DELEGATION.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+_MOUNT_POINT, _AFTER = 4, " - "
+
+
+def hierarchies(mountinfo: str) -> tuple[Path, ...]:
+    """Mount points of the unified hierarchy and of systemd's own, once each.
+
+    Args:
+        mountinfo: content of /proc/self/mountinfo.
+    """
+    found: list[Path] = []
+    for line in mountinfo.splitlines():
+        head, _, rest = line.partition(_AFTER)
+        kind, _, options = rest.partition(" ")
+        if kind == "cgroup2" or (kind == "cgroup" and "name=systemd" in options):
+            found.append(Path(head.split(" ")[_MOUNT_POINT]))
+    return tuple(dict.fromkeys(found))
+
+
+def _here() -> tuple[Path, ...]:
+    return hierarchies(Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace"))
+
+
+def make(name: str) -> tuple[Path, ...]:
+    """Make a group in each hierarchy, or find it; a process joins by its `cgroup.procs`."""
+    groups = tuple(hierarchy / name for hierarchy in _here())
+    for group in groups:
+        group.mkdir(exist_ok=True)
+    return groups
+
+
+def remove(name: str) -> None:
+    """Take away the groups of that name with all groups below; those in use stay."""
+    for hierarchy in _here():
+        top = hierarchy / name
+        below = sorted((d for d in top.rglob("*") if d.is_dir()), key=lambda d: -len(d.parts))
+        for group in (*below, top):
+            with contextlib.suppress(OSError):
+                group.rmdir()

@@ -1,0 +1,94 @@
+"""Commands of the machine, run to their end with a deadline, leaving no child behind.
+
+A command runs in a session of its own: when its time is up, or when the caller is cancelled, the
+whole group is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from hypercobalt.lab.errors import CommandError
+
+DEADLINE = timedelta(seconds=30)
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a command ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+async def execute(
+    argv: Sequence[str],
+    *,
+    stdin: str | bytes | None = None,
+    within: timedelta = DEADLINE,
+    env: Mapping[str, str] | None = None,
+    where: str = "",
+) -> Finished:
+    """Run a command and wait for its end.
+
+    Args:
+        argv: program and arguments; no shell.
+        stdin: what it reads; None is nothing.
+        within: after which it is killed.
+        env: its whole environment; None is ours.
+        where: for the error's message: the host it runs in.
+
+    Raises:
+        CommandError: it cannot be started or was not done in time.
+    """
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    pipe = asyncio.subprocess.PIPE
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL if data is None else pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=env,
+            start_new_session=True,
+        )
+    except OSError as exc:
+        raise CommandError(argv, 127, f"{exc.strerror}", where) from exc
+    try:
+        async with asyncio.timeout(within.total_seconds()):
+            out, err = await process.communicate(data)
+    except TimeoutError:
+        raise CommandError(argv, None, f"{within.total_seconds():g} s", where) from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.shield(process.wait())
+    return Finished(
+        process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace")
+    )
+
+
+async def run(
+    *argv: str,
+    stdin: str | bytes | None = None,
+    within: timedelta = DEADLINE,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """What a command of the machine prints on stdout.
+
+    Raises:
+        CommandError: it cannot be started, failed, or was not done in time.
+    """
+    done = await execute(argv, stdin=stdin, within=within, env=env)
+    if done.code:
+        raise CommandError(argv, done.code, done.stderr or done.stdout)
+    return done.stdout

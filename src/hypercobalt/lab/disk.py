@@ -1,0 +1,272 @@
+"""The disk of a host: a writable layer over the machine's own root file system.
+
+The host sees every program of the machine, and nothing that the machine is: what it enabled,
+mounts, serves and knows about itself is hidden by empty directories and replaced by what a
+hypervisor host has. `contents` says what, pure; `Disk` makes it.
+
+Source: overlayfs (opaque directories), systemd.unit(5), libvirtd.conf and qemu.conf of libvirt.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hypercobalt.lab import mounts
+from hypercobalt.lab.commands import run
+from hypercobalt.lab.errors import LabError
+
+# Of the machine, and hidden from its hosts: enabled units, boot scripts, networks, databases of
+# libvirt and Open vSwitch with whatever runs on the machine itself, timers' stamps, its journal.
+HIDDEN: Final = (
+    "etc/cron.d",
+    "etc/cron.daily",
+    "etc/cron.hourly",
+    "etc/libvirt/qemu",
+    "etc/libvirt/secrets",
+    "etc/libvirt/storage",
+    "etc/netplan",
+    "etc/openvswitch",
+    "etc/ovn",
+    "etc/rc2.d",
+    "etc/rc3.d",
+    "etc/rc4.d",
+    "etc/rc5.d",
+    "etc/rcS.d",
+    "etc/systemd/network",
+    "etc/systemd/system",
+    "etc/systemd/system.conf.d",
+    "var/lib/libvirt",
+    "var/lib/openvswitch",
+    "var/lib/ovn",
+    "var/lib/systemd",
+    "var/log/journal",
+    "var/log/libvirt",
+    "var/log/openvswitch",
+    "var/log/ovn",
+)
+WANTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "sockets.target": (
+        "libvirtd.socket",
+        "libvirtd-ro.socket",
+        "libvirtd-admin.socket",
+        "libvirtd-tcp.socket",
+        "virtlockd.socket",
+        "virtlogd.socket",
+    ),
+    "multi-user.target": (
+        "libvirtd.service",
+        "openvswitch-switch.service",
+        "systemd-networkd.service",
+    ),
+}
+# Started by the distribution's own wants or by generators, and of no use in a host.
+MASKED: Final = (
+    "console-getty.service",
+    "getty.target",
+    "systemd-networkd-wait-online.service",
+    "systemd-timesyncd.service",
+    "systemd-modules-load.service",  # modules are the machine's
+    "systemd-udevd.service",
+    "systemd-udev-trigger.service",
+    "ovs-record-hostname.service",  # waits for a resolver
+    "modprobe@.service",
+)
+
+_LIBVIRTD = """\
+listen_tls = 0
+listen_tcp = 1
+auth_tcp = "none"
+host_uuid = "{uuid}"
+"""
+_QEMU = """\
+user = "root"
+group = "root"
+security_driver = "none"
+cgroup_controllers = []
+namespaces = []
+remember_owner = 0
+"""
+_NETWORK = """\
+[Match]
+Name=host0
+
+[Network]
+Address={address}/24
+LinkLocalAddressing=no
+"""
+_JOURNAL = """\
+[Journal]
+Storage=persistent
+SystemMaxUse=16M
+"""
+_MANAGER = """\
+[Manager]
+DefaultTimeoutStopSec=8s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a host is; two hosts with the same would refuse to migrate to each other."""
+
+    lab_id: str
+    name: str
+    address: str
+
+    @property
+    def uuid(self) -> uuid.UUID:
+        """Of its hardware, as libvirt reports it."""
+        return uuid.uuid5(uuid.UUID(self.lab_id), self.name)
+
+    @property
+    def machine_id(self) -> str:
+        """Of its operating system: the content of /etc/machine-id."""
+        return uuid.uuid5(self.uuid, "machine-id").hex
+
+
+def contents(identity: Identity) -> dict[str, str]:
+    """Files of the host by path, text each."""
+    return {
+        "etc/machine-id": f"{identity.machine_id}\n",
+        "etc/hostname": f"{identity.name}\n",
+        "etc/fstab": "",
+        "etc/crypttab": "",
+        "etc/cloud/cloud-init.disabled": "",
+        "etc/libvirt/libvirtd.conf": _LIBVIRTD.format(uuid=identity.uuid),
+        "etc/libvirt/qemu.conf": _QEMU,
+        "etc/openvswitch/system-id.conf": f"{identity.name}\n",
+        "etc/systemd/network/10-host0.network": _NETWORK.format(address=identity.address),
+        "etc/systemd/journald.conf.d/lab.conf": _JOURNAL,
+        "etc/systemd/system.conf.d/lab.conf": _MANAGER,
+    }
+
+
+def links() -> dict[str, str]:
+    """Symbolic links of the host by path: units that start at boot, units that never do."""
+    system = "etc/systemd/system"
+    wanted = {
+        f"{system}/{target}.wants/{unit}": f"/lib/systemd/system/{unit}"
+        for target, units in WANTED.items()
+        for unit in units
+    }
+    return wanted | {f"{system}/{unit}": "/dev/null" for unit in MASKED}
+
+
+def hosts_file(addresses: Mapping[str, str]) -> str:
+    """/etc/hosts: every host of the lab knows every other by name."""
+    lines = ["127.0.0.1 localhost", "::1 localhost"]
+    return "".join(f"{line}\n" for line in [*lines, *(f"{a} {n}" for n, a in addresses.items())])
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A tmpfs with a host's writable layer, and the merged root on top.
+
+    Memory is taken by what the host writes only. The layer must lie on another file system than
+    the machine's root: overlayfs refuses a layer inside a layer.
+    """
+
+    folder: Path  # the tmpfs's mount point
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "root"
+
+    @property
+    def layer(self) -> Path:
+        return self.folder / "upper"
+
+    async def prepare(self, identity: Identity, addresses: Mapping[str, str]) -> None:
+        """Make or mount what is missing; a disk that is there keeps what the host wrote.
+
+        Raises:
+            LabError: a file system cannot be mounted or written.
+        """
+        mounted = mounts.under(self.folder)
+        if self.folder not in mounted:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            await run("mount", "-t", "tmpfs", "-o", "mode=755", "hypercobalt", str(self.folder))
+        if self.root not in mounted:
+            try:
+                self._write_layer(identity)
+            except OSError as exc:
+                raise LabError(f"disk of {identity.name}: {exc}") from exc
+            await self._mount_root()
+        self.write("etc/hosts", hosts_file(addresses))
+
+    async def _mount_root(self) -> None:
+        work = self.folder / "work"
+        work.mkdir(exist_ok=True)
+        self.root.mkdir(exist_ok=True)
+        # Paths in the option string must not hold its separators: work from inside the folder.
+        await run(
+            "env", f"--chdir={self.folder}", "mount", "-t", "overlay", "overlay",
+            "-o", "lowerdir=/,upperdir=upper,workdir=work", "root",
+        )  # fmt: skip
+
+    def _write_layer(self, identity: Identity) -> None:
+        if self.layer.exists():
+            return
+        fresh = self.folder / "upper.new"
+        shutil.rmtree(fresh, ignore_errors=True)
+        for path in HIDDEN:
+            os.setxattr(_folder(fresh, path), "trusted.overlay.opaque", b"y")
+        for path, text in contents(identity).items():
+            _folder(fresh, str(Path(path).parent)).joinpath(Path(path).name).write_text(text)
+        for path, target in links().items():
+            _folder(fresh, str(Path(path).parent)).joinpath(Path(path).name).symlink_to(target)
+        fresh.rename(self.layer)
+
+    def write(self, path: str, text: str | bytes, *, mode: int = 0o644) -> None:
+        """Put a file into the host, whole, also while it runs.
+
+        Args:
+            path: absolute or relative to the host's root.
+            text: the content.
+            mode: its permissions.
+
+        Raises:
+            LabError: it cannot be written.
+        """
+        target = self.root / path.lstrip("/")
+        fresh = target.with_name(f".{target.name}.new")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fresh.unlink(missing_ok=True)
+            fresh.touch(mode=0o600, exist_ok=False)  # closed to others before anything is in it
+            fresh.write_bytes(text.encode() if isinstance(text, str) else text)
+            fresh.chmod(mode)
+            fresh.replace(target)
+        except OSError as exc:
+            raise LabError(f"{target} cannot be written: {exc.strerror}") from exc
+
+    async def remove(self) -> None:
+        """Give everything back, whatever is there of it.
+
+        Raises:
+            LabError: a file system is still in use.
+        """
+        await mounts.release(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _folder(layer: Path, path: str) -> Path:
+    """A directory of the layer, with owner and mode as the machine's directory of that path."""
+    here, below = layer, Path("/")
+    here.mkdir(mode=0o755, exist_ok=True)
+    for part in Path(path).parts:
+        here, below = here / part, below / part
+        if here.is_dir():
+            continue
+        here.mkdir(mode=0o755)
+        if below.is_dir():
+            seen = below.stat()
+            os.chown(here, seen.st_uid, seen.st_gid)
+            here.chmod(seen.st_mode & 0o7777)
+    return here

@@ -1,0 +1,32 @@
+"""What goes wrong in the lab, in words for the person at the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypercobalt.errors import HypercobaltError
+
+
+class LabError(HypercobaltError):
+    """The lab, or a host in it, cannot do what was asked; the message says why and what helps."""
+
+
+class CommandError(LabError):
+    """A command failed, or was not done in time.
+
+    Args:
+        argv: the command.
+        code: its exit code; None when it was not done in time.
+        output: what it said on both streams.
+        where: the host it ran in; empty for the machine itself.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], code: int | None, output: str = "", where: str = ""
+    ) -> None:
+        how = "was not done in time" if code is None else f"failed with code {code}"
+        place = f" in {where}" if where else ""
+        said = f": {output.strip()[-2000:]}" if output.strip() else ""
+        super().__init__(f"`{' '.join(argv)}`{place} {how}{said}")
+        self.code = code
+        self.output = output

@@ -1,0 +1,341 @@
+"""One host: a whole operating system in namespaces, with systemd as its first process.
+
+What a host is doing is read from the kernel each time, so that any command may find, break or mend
+what another one made.
+
+Source: systemd-nspawn(1), systemd(1) (signals), nsenter(1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from hypercobalt.lab import cgroups, processes
+from hypercobalt.lab.commands import DEADLINE, PATH, execute
+from hypercobalt.lab.disk import Disk, Identity
+from hypercobalt.lab.errors import CommandError, LabError
+from hypercobalt.lab.network import Wire, port_of
+from hypercobalt.lab.notify import NotifySocket
+from hypercobalt.lab.state import HostRecord, Layout, State
+
+BOOT = timedelta(seconds=90)  # seconds on an idle machine
+SHUTDOWN = timedelta(seconds=60)  # inhibitors may delay it, each unit has 8 s to stop
+SHARED = "/var/lib/hypercobalt/shared"
+"""In a host: the directory that all hosts share, for VM disks."""
+LOCAL = "/var/lib/hypercobalt/local"
+"""In a host: a directory of its own, for VM disks."""
+SERVICES = ("libvirtd.service", "openvswitch-switch.service")
+_DEVICES = ("/dev/kvm", "/dev/net/tun")
+_SIGNAL_POWEROFF = signal.SIGRTMIN + 4
+_NSPAWN_RUN = Path("/run/systemd/nspawn")
+
+
+class Power(StrEnum):
+    """What a host is doing."""
+
+    OFF = "off"
+    RUNNING = "running"
+    FROZEN = "frozen"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The lab that a host belongs to."""
+
+    layout: Layout
+    state: State
+    binds: tuple[Path, ...]  # read-only paths of the machine that every host sees
+
+
+class Host:
+    """One host of a lab."""
+
+    def __init__(self, place: Place, record: HostRecord) -> None:
+        self._layout = place.layout
+        self._binds = place.binds
+        self._lab = place.state.id
+        self.name = record.name
+        self.address = place.state.host_address(record)
+        self.machine = f"{place.state.prefix}-{record.index}"
+        self.bridge = place.state.bridge
+        self.wire = Wire(port_of(self.machine))
+        self.disk = Disk(place.layout.host(record.name))
+        self.identity = Identity(self._lab, self.name, self.address)
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    @property
+    def leader_pid(self) -> int | None:
+        """The host's first process, as the machine numbers it; None while it is off."""
+        found = processes.find(self._lab, f"leader/{self.name}")
+        return found[0].pid if found else None
+
+    @property
+    def power(self) -> Power:
+        leader = self.leader_pid
+        if leader is None:
+            return Power.OFF
+        try:
+            stat = Path(f"/proc/{leader}/stat").read_text(encoding="utf-8")
+        except OSError:
+            return Power.OFF
+        return Power.FROZEN if stat.rpartition(")")[2].split()[0] == "T" else Power.RUNNING
+
+    def pids(self) -> Iterator[int]:
+        """Every process of the host, as the machine numbers them."""
+        leader = self.leader_pid
+        inside = _namespace(leader) if leader else None
+        if inside is None:
+            return
+        yield from (pid for pid in processes.pids() if _namespace(pid) == inside)
+
+    def memory_bytes(self) -> int:
+        """What its processes hold, shared pages counted in shares (PSS)."""
+        return sum(_pss_bytes(pid) for pid in self.pids())
+
+    # -- work in it ----------------------------------------------------------------------------
+
+    async def run(
+        self,
+        *argv: str,
+        stdin: str | bytes | None = None,
+        within: timedelta = DEADLINE,
+        env: Mapping[str, str] | None = None,
+    ) -> str:
+        """What a command prints on stdout when it is run in the host.
+
+        Args:
+            argv: program and arguments; no shell.
+            stdin: what it reads; None is nothing.
+            within: after which it is killed.
+            env: variables beside PATH, HOME and LANG.
+
+        Raises:
+            LabError: the host is off.
+            CommandError: the command failed or was not done in time.
+        """
+        done = await execute(self.entering(*argv, env=env), stdin=stdin, within=within)
+        if done.code:
+            raise CommandError(argv, done.code, done.stderr or done.stdout, self.name)
+        return done.stdout
+
+    def entering(self, *argv: str, env: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """The command line of the machine that runs a command in the host.
+
+        Raises:
+            LabError: the host is off.
+        """
+        leader = self.leader_pid
+        if leader is None:
+            raise LabError(f"host {self.name} is off; start it with `cobalt lab host start`")
+        variables = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", **(env or {})}
+        settings = (f"{name}={value}" for name, value in variables.items())
+        return ("nsenter", "-t", str(leader), "-a", "env", "-i", *settings, *argv)
+
+    # -- power ---------------------------------------------------------------------------------
+
+    async def start(self, addresses: Mapping[str, str]) -> None:
+        """Boot, from the disk as it was left, and wait until libvirt and Open vSwitch are up.
+
+        Args:
+            addresses: of every name that the host should know.
+
+        Raises:
+            LabError: it does not come up, or one of its services failed.
+        """
+        await self.disk.prepare(self.identity, addresses)
+        if self.leader_pid is None:
+            await self._boot()
+        await self._check_services()
+
+    async def _boot(self) -> None:
+        await self._end()  # what a power cut left of the last run
+        log = self._layout.log / f"host-{self.name}.log"
+        with NotifySocket(f"{self._lab}/{self.name}") as socket:
+            env = {"PATH": PATH, "NOTIFY_SOCKET": socket.address}
+            groups = [str(group / "cgroup.procs") for group in cgroups.make(self.machine)]
+            # The shell joins the groups and becomes nspawn.
+            script = 'n=$1; shift; while [ $n -gt 0 ]; do echo $$ >"$1"; shift; n=$((n-1)); done; '
+            pid = await processes.spawn(
+                (
+                    "/bin/sh",
+                    "-c",
+                    f'{script} exec "$@"',
+                    "sh",
+                    str(len(groups)),
+                    *groups,
+                    *self._nspawn(),
+                ),
+                lab_id=self._lab,
+                role=f"host/{self.name}",
+                log=log,
+                env=env,
+            )
+            await self._wait_for_boot(socket, pid, log)
+
+    async def _wait_for_boot(self, socket: NotifySocket, pid: int, log: Path) -> None:
+        ready = asyncio.create_task(socket.ready(), name=f"ready-{self.name}")
+        ended = asyncio.create_task(processes.ended(pid, BOOT), name=f"ended-{self.name}")
+        try:
+            await asyncio.wait({ready, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not ready.done():
+                why = "ended while it booted" if ended.result() else f"is not up after {BOOT}"
+                raise LabError(f"host {self.name} {why}: {processes.tail(log)}")
+        finally:
+            for task in (ready, ended):
+                task.cancel()
+            await asyncio.wait({ready, ended})
+
+    def _nspawn(self) -> tuple[str, ...]:
+        binds = (f"--bind-ro={_escaped(path)}" for path in self._binds)
+        devices = (f"--bind={device}" for device in _DEVICES if Path(device).exists())
+        shared = self._layout.shared
+        return (
+            "systemd-nspawn",
+            "--quiet",
+            "--boot",
+            "--console=pipe",
+            "--register=no",
+            "--keep-unit",
+            "--notify-ready=yes",
+            "--capability=all",
+            "--system-call-filter=@known",
+            "--resolv-conf=off",
+            "--timezone=off",
+            "--link-journal=no",
+            f"--directory={self.disk.root}",
+            f"--machine={self.machine}",
+            f"--hostname={self.name}",
+            f"--uuid={self.identity.machine_id}",
+            f"--network-bridge={self.bridge}",
+            f"--setenv={processes.mark(self._lab, f'leader/{self.name}')}",
+            *devices,
+            *binds,
+            *((f"--bind={_escaped(shared)}:{SHARED}",) if shared.exists() else ()),
+        )
+
+    async def _check_services(self) -> None:
+        # A host that was found may be booting still. The exit code is about any unit: ignored.
+        await execute(self.entering("systemctl", "is-system-running", "--wait"), within=BOOT)
+        active = await execute(self.entering("systemctl", "is-active", *SERVICES))
+        if active.code:
+            states = ", ".join(
+                f"{unit} is {state}"
+                for unit, state in zip(SERVICES, active.stdout.split(), strict=False)
+            )
+            raise LabError(
+                f"host {self.name}: {states}; see `cobalt lab exec {self.name} journalctl -b`"
+            )
+
+    async def shutdown(self) -> None:
+        """Power off in order, as a person does: inhibitors are heard, guests are told.
+
+        Raises:
+            LabError: it is still on after a minute.
+        """
+        nspawn = processes.find(self._lab, f"host/{self.name}")
+        if not nspawn:
+            return
+        done = await execute(self.entering("systemctl", "--no-wall", "--no-block", "poweroff"))
+        if done.code:  # no D-Bus: systemd itself hears a signal
+            for leader in processes.find(self._lab, f"leader/{self.name}"):
+                processes.send(leader, self._lab, _SIGNAL_POWEROFF)
+        if not await processes.ended(nspawn[0].pid, SHUTDOWN):
+            raise LabError(
+                f"host {self.name} is still on {SHUTDOWN} after it was asked to power off; "
+                f"`cobalt lab host crash {self.name}` ends it"
+            )
+        await self._end()
+
+    async def crash(self) -> None:
+        """Cut the power: everything in the host is gone at once, guests included.
+
+        Raises:
+            LabError: it does not end.
+        """
+        await self._end()
+
+    async def _end(self) -> None:
+        roles = {f"host/{self.name}", f"leader/{self.name}"}
+        await processes.kill(self._lab, lambda process: process.role in roles)
+        cgroups.remove(self.machine)
+        for left in ("propagate", "unix-export"):
+            with contextlib.suppress(OSError):
+                (_NSPAWN_RUN / left / self.machine).rmdir()
+        with contextlib.suppress(OSError):
+            disk = self.disk.root.stat()
+            (_NSPAWN_RUN / "locks" / f"inode-{disk.st_dev}:{disk.st_ino}").unlink()
+
+    def freeze(self) -> None:
+        """Stop every process where it is, guests included; it looks dead from outside.
+
+        Raises:
+            LabError: the host is off.
+        """
+        self._signal_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen host go on, as if no time had passed.
+
+        Raises:
+            LabError: the host is off.
+        """
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        if self.leader_pid is None:
+            raise LabError(f"host {self.name} is off")
+        done: set[int] = set()
+        while fresh := set(self.pids()) - done:  # what was forked meanwhile
+            for pid in fresh:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            done |= fresh
+
+    async def remove(self) -> None:
+        """Cut the power and throw the host away.
+
+        Raises:
+            LabError: something of it is still in use.
+        """
+        await self._end()
+        await self.disk.remove()
+
+
+def needed_binds() -> tuple[Path, ...]:
+    """What a host must see to run our own code: it may lie on another file system than `/`.
+
+    A path below `/usr` is in the host anyway.
+    """
+    source = Path(__file__).resolve().parents[2]
+    wanted = {source, Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
+    outside = (path for path in wanted if not Path("/usr").is_relative_to(path))
+    return tuple(sorted(path for path in outside if not path.is_relative_to("/usr")))
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace("\\", "\\\\").replace(":", "\\:")
+
+
+def _namespace(pid: int) -> int | None:
+    try:
+        return Path(f"/proc/{pid}/ns/pid").stat().st_ino
+    except OSError:
+        return None
+
+
+def _pss_bytes(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)

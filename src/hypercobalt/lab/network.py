@@ -1,0 +1,143 @@
+"""The management network: one bridge of the machine, and one veth pair a host.
+
+Source: ip-link(8), systemd-nspawn(1) (`--network-bridge` names the machine's end `vb-MACHINE`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from hypercobalt.lab.commands import execute, run
+from hypercobalt.lab.errors import CommandError, LabError
+from hypercobalt.lab.state import State, subnet
+
+NUMBERS = range(256)  # of the subnets 10.77.N.0/24
+_SYS = Path("/sys/class/net")
+
+
+class _Route(msgspec.Struct):
+    dst: str = ""
+
+
+def free_numbers(routes: Iterable[str], links: Iterable[str]) -> tuple[int, ...]:
+    """The numbers whose subnet overlaps no route and whose names no interface has.
+
+    Args:
+        routes: destinations as `ip route` prints them; `default` counts for nothing.
+        links: names of the machine's interfaces.
+    """
+    networks = [net for route in routes if (net := _network(route)) is not None]
+    used = {int(match[1]) for link in links if (match := re.match(r"(?:vb-)?hc(\d+)", link))}
+    return tuple(
+        number
+        for number in NUMBERS
+        if number not in used and not any(net.overlaps(subnet(number)) for net in networks)
+    )
+
+
+def _network(route: str) -> ipaddress.IPv4Network | None:
+    try:
+        network = ipaddress.IPv4Network(route, strict=False)
+    except ValueError:
+        return None  # default, unreachable and other words
+    return network if network.prefixlen else None
+
+
+async def observe_free_numbers() -> tuple[int, ...]:
+    """As `free_numbers`, of this machine now."""
+    text = await run("ip", "-json", "-4", "route", "show", "table", "all")
+    routes = msgspec.json.decode(text or "[]", type=list[_Route])
+    links = os.listdir(_SYS)  # noqa: PTH208 - sysfs, not a disk
+    return free_numbers((route.dst for route in routes), links)
+
+
+async def make_bridge(state: State) -> bool:
+    """Make the lab's bridge, or find it.
+
+    Returns:
+        False when an interface of that name is there that is not ours.
+
+    Raises:
+        CommandError: the machine refuses.
+    """
+    if not is_ours(state):
+        argv = ("ip", "link", "add", state.bridge, "address", state.bridge_mac, "type", "bridge")
+        done = await execute((*argv, "mcast_snooping", "0"))
+        if done.code:
+            if (_SYS / state.bridge).exists():
+                return False
+            raise CommandError(argv, done.code, done.stderr)
+    await run("ip", "address", "replace", f"{state.address}/24", "dev", state.bridge)
+    await run("ip", "link", "set", state.bridge, "up")
+    return True
+
+
+def is_ours(state: State) -> bool:
+    """Whether the bridge of the lab's name is there and is the lab's."""
+    try:
+        return (_SYS / state.bridge / "address").read_text().strip() == state.bridge_mac
+    except OSError:
+        return False
+
+
+async def remove(state: State) -> None:
+    """Take away the bridge and whatever hangs on it; another lab's stays.
+
+    Raises:
+        CommandError: the machine refuses.
+    """
+    if not is_ours(state):
+        return
+    for port in sorted(port.name for port in (_SYS / state.bridge / "brif").iterdir()):
+        await execute(("ip", "link", "delete", port))  # it may have gone with its host meanwhile
+    await run("ip", "link", "delete", state.bridge)
+
+
+def port_of(machine: str) -> str:
+    """The machine's end of a host's veth pair.
+
+    Raises:
+        LabError: the name would not fit, and nspawn would make up another.
+    """
+    name = f"vb-{machine}"
+    if len(name) > 15:  # noqa: PLR2004 - IFNAMSIZ without the end
+        raise LabError(f"interface name {name!r} has more than 15 characters")
+    return name
+
+
+class Wire:
+    """The cable between one host and the network."""
+
+    def __init__(self, port: str) -> None:
+        self._port = port
+
+    async def cut(self) -> None:
+        """Pull the cable.
+
+        Raises:
+            CommandError: the host is off.
+        """
+        await run("ip", "link", "set", self._port, "down")
+
+    async def restore(self) -> None:
+        """Put the cable back.
+
+        Raises:
+            CommandError: the host is off.
+        """
+        await run("ip", "link", "set", self._port, "up")
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the cable is pulled; False while the host is off."""
+        try:
+            flags = int((_SYS / self._port / "flags").read_text(), 16)
+        except OSError:
+            return False
+        return not flags & 1

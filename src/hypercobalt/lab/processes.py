@@ -1,0 +1,178 @@
+"""Processes of a lab that outlive the command that started them.
+
+Each carries a mark in its environment: the lab's id and a role, such as `host/kvm-1`. The processes
+of a lab are those that carry its mark, whatever died in between: no list of process ids can be out
+of date, and an id that the kernel gave to another process is never signalled, because signals go
+through a pidfd whose mark was read after it was opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from hypercobalt.lab.commands import run
+from hypercobalt.lab.errors import LabError
+
+MARK = "HYPERCOBALT_LAB"
+_PROC = Path("/proc")
+_ENDING = timedelta(seconds=20)  # killed processes are gone long before, also on a busy machine
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A running process that belongs to a lab."""
+
+    pid: int
+    role: str
+
+
+def mark(lab_id: str, role: str) -> str:
+    """`VARIABLE=value` that makes a process belong to a lab."""
+    return f"{MARK}={lab_id} {role}"
+
+
+async def spawn(
+    argv: Sequence[str],
+    *,
+    lab_id: str,
+    role: str,
+    log: Path,
+    env: Mapping[str, str] | None = None,
+) -> int:
+    """Start a marked process that is nobody's child, its output appended to a file.
+
+    Returns:
+        Its process id.
+
+    Raises:
+        LabError: it ended at once; the message has the end of its log.
+        CommandError: it cannot be started.
+    """
+    variables = dict(os.environ if env is None else env)
+    variables[MARK] = f"{lab_id} {role}"
+    # The shell gives the file to a process that setsid has already made an orphan.
+    script = 'exec setsid --fork "$@" >>"$0" 2>&1 </dev/null'
+    await run("/bin/sh", "-c", script, str(log), *argv, env=variables)
+    found = find(lab_id, role)
+    if not found:
+        raise LabError(f"{role}: {argv[0]} ended at once: {tail(log)}")
+    return found[0].pid
+
+
+def tail(log: Path, characters: int = 1000) -> str:
+    """The end of a log, for an error's message."""
+    try:
+        return log.read_text(errors="replace")[-characters:].strip() or f"{log} is empty"
+    except OSError as exc:
+        return f"{log}: {exc.strerror}"
+
+
+def find(lab_id: str, role: str | None = None) -> tuple[Marked, ...]:
+    """The running processes of a lab, oldest id first; those of one role when it is given."""
+    found = (Marked(pid, known) for pid in pids() if (known := _role(pid, lab_id)) is not None)
+    return tuple(process for process in found if role is None or process.role == role)
+
+
+def pids() -> Iterator[int]:
+    """Every process id of the machine, ascending."""
+    yield from sorted(int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+
+
+def _role(pid: int, lab_id: str) -> str | None:
+    try:
+        environment = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return None  # gone, or not ours to read
+    start = f"{MARK}={lab_id} ".encode()
+    values = (line for line in environment.split(b"\0") if line.startswith(start))
+    value = next(values, None)
+    return None if value is None else value[len(start) :].decode(errors="replace")
+
+
+async def kill(lab_id: str, wanted: Callable[[Marked], bool] = lambda _: True) -> None:
+    """Kill a lab's processes until none of the wanted is left.
+
+    Raises:
+        LabError: one does not end, for example because it waits for a dead disk.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _ENDING.total_seconds()
+    while left := [process for process in find(lab_id) if wanted(process)]:
+        if loop.time() > deadline:
+            names = ", ".join(f"{process.role} ({process.pid})" for process in left)
+            raise LabError(f"killed processes do not end: {names}")
+        with contextlib.ExitStack() as stack:
+            opened = {process.pid: _open(stack, process.pid) for process in left}
+            still = {process.pid for process in find(lab_id)}
+            alive = [fd for pid, fd in opened.items() if fd is not None and pid in still]
+            for fd in alive:
+                _signal(fd, signal.SIGKILL)
+            await all_ended(alive, timedelta(seconds=2))
+
+
+def _open(stack: contextlib.ExitStack, pid: int) -> int | None:
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    stack.callback(os.close, fd)
+    return fd
+
+
+def _signal(pidfd: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, number)
+
+
+def send(process: Marked, lab_id: str, number: int) -> bool:
+    """Send a signal to a process of the lab, and to no other that has its id now.
+
+    Returns:
+        Whether it was still there.
+    """
+    with contextlib.ExitStack() as stack:
+        pidfd = _open(stack, process.pid)
+        if pidfd is None or _role(process.pid, lab_id) != process.role:
+            return False
+        _signal(pidfd, number)
+        return True
+
+
+async def all_ended(pidfds: Iterable[int], within: timedelta) -> bool:
+    """Wait until the processes behind these descriptors have ended; False when time is up."""
+    try:
+        async with asyncio.timeout(within.total_seconds()):
+            for fd in pidfds:
+                await _readable(fd)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def ended(pid: int, within: timedelta) -> bool:
+    """Wait until a process has ended; False when time is up."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return await all_ended([fd], within)
+    finally:
+        os.close(fd)
+
+
+async def _readable(fd: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(fd, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(fd)

@@ -1,0 +1,225 @@
+"""What a lab has made or is about to make: one JSON file, written before the thing.
+
+`down` reads it after whatever crash; a thing that is not in the file does not exist. Processes are
+not in it: they carry their own mark (`processes`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import ipaddress
+import os
+import re
+import uuid
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from hypercobalt.lab.errors import LabError
+
+NAME_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # a DNS label: it is a host name
+MAX_HOSTS = 200  # addresses above are for the machine and for what tests put on the network
+
+
+class HostRecord(msgspec.Struct, frozen=True):
+    """One host: its name, and the number that its addresses and device names come from."""
+
+    name: str
+    index: int
+
+
+class State(msgspec.Struct, frozen=True):
+    """One lab."""
+
+    id: str  # 32 hexadecimal digits
+    number: int  # of the subnet and of every name on the machine
+    api_port: int = 6443
+    hosts: tuple[HostRecord, ...] = ()
+    version: Literal[1] = 1
+
+    @property
+    def prefix(self) -> str:
+        """What every name on the machine begins with."""
+        return f"hc{self.number}"
+
+    @property
+    def bridge(self) -> str:
+        return f"{self.prefix}br"
+
+    @property
+    def bridge_mac(self) -> str:
+        """A MAC address that only this lab's bridge has: locally administered, from the id."""
+        digits = "02" + self.id[:10]
+        return ":".join(digits[i : i + 2] for i in range(0, 12, 2))
+
+    @property
+    def network(self) -> ipaddress.IPv4Network:
+        """The management network of the hosts."""
+        return subnet(self.number)
+
+    @property
+    def address(self) -> str:
+        """The machine on that network: the API server, OVN's databases."""
+        return str(self.network[254])
+
+    def host_address(self, host: HostRecord) -> str:
+        return str(self.network[host.index])
+
+    def host(self, name: str) -> HostRecord:
+        """The record of a host.
+
+        Raises:
+            LabError: there is none of that name.
+        """
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        names = ", ".join(host.name for host in self.hosts) or "none"
+        raise LabError(f"host {name!r} is not in the lab; there are: {names}")
+
+    def with_host(self, name: str) -> State:
+        """The lab with one host more.
+
+        Raises:
+            LabError: the name is taken or is no host name, or there are too many.
+        """
+        if not NAME_PATTERN.fullmatch(name):
+            raise LabError(
+                f"host name {name!r} must be lower-case letters, digits and hyphens, at most 63"
+            )
+        if any(host.name == name for host in self.hosts):
+            raise LabError(f"host {name!r} is in the lab already")
+        taken = {host.index for host in self.hosts}
+        free = next((index for index in range(1, MAX_HOSTS + 1) if index not in taken), None)
+        if free is None:
+            raise LabError(f"a lab has at most {MAX_HOSTS} hosts")
+        return msgspec.structs.replace(self, hosts=(*self.hosts, HostRecord(name, free)))
+
+    def without_host(self, name: str) -> State:
+        gone = self.host(name)
+        left = tuple(host for host in self.hosts if host is not gone)
+        return msgspec.structs.replace(self, hosts=left)
+
+
+def subnet(number: int) -> ipaddress.IPv4Network:
+    """The network of the lab with that number, 0 to 255."""
+    return ipaddress.IPv4Network(f"10.77.{number}.0/24")
+
+
+def new(number: int, *, api_port: int = 6443) -> State:
+    return State(uuid.uuid4().hex, number, api_port)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where everything of a lab lies: one directory, by its absolute path."""
+
+    data: Path
+
+    @classmethod
+    def at(cls, data: Path) -> Layout:
+        return cls(data.absolute())
+
+    @property
+    def state(self) -> Path:
+        return self.data / "state.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.data / "lock"
+
+    @property
+    def api(self) -> Path:
+        return self.data / "api"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.api / "kubeconfig"
+
+    @property
+    def log(self) -> Path:
+        return self.data / "log"
+
+    @property
+    def ovn(self) -> Path:
+        return self.data / "ovn"
+
+    @property
+    def shared(self) -> Path:
+        """What the hosts see as a network file system, for VM disks."""
+        return self.data / "shared"
+
+    @property
+    def shared_files(self) -> Path:
+        """Where the files of `shared` are."""
+        return self.data / "shared-files"
+
+    @property
+    def hosts(self) -> Path:
+        return self.data / "hosts"
+
+    def host(self, name: str) -> Path:
+        """A tmpfs with the writable layer of a host's disk."""
+        return self.hosts / name
+
+    def root(self, name: str) -> Path:
+        """A host's root directory, as the machine sees it."""
+        return self.host(name) / "root"
+
+
+def load(layout: Layout) -> State | None:
+    """The lab in a data directory; None when there is none.
+
+    Raises:
+        LabError: the file is damaged or of another version.
+    """
+    try:
+        return msgspec.json.decode(layout.state.read_bytes(), type=State)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as exc:
+        raise LabError(f"{layout.state} cannot be read: {exc}") from exc
+
+
+def save(layout: Layout, state: State) -> None:
+    """Replace the file at once, whole: a crash leaves the old one or the new one.
+
+    Raises:
+        LabError: it cannot be written.
+    """
+    fresh = layout.state.with_suffix(".new")
+    try:
+        with fresh.open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(state), indent=2))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(layout.state)
+    except OSError as exc:
+        raise LabError(f"{layout.state} cannot be written: {exc.strerror}") from exc
+
+
+@contextlib.contextmanager
+def locked(layout: Layout) -> Generator[None]:
+    """Be the only command that changes the lab.
+
+    Raises:
+        LabError: another one is at it, or the directory cannot be written.
+    """
+    try:
+        layout.data.mkdir(parents=True, exist_ok=True)
+        file = layout.lock.open("ab")
+    except OSError as exc:
+        raise LabError(f"data directory {layout.data}: {exc.strerror}") from exc
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LabError(
+                f"another command is changing the lab in {layout.data}; wait for it to end"
+            ) from None
+        yield
