@@ -64,7 +64,7 @@ class DomainCapabilities:
         arch: for example `x86_64`.
         hypervisor_type: `kvm`, `qemu` or `ch`.
         devices: `video`, `video/nvidia`; supported ones, in the document's order.
-        cpu_modes: `mode/host-model`, `mode/custom/EPYC`.
+        cpu_modes: `mode/host-passthrough`, `mode/host-passthrough/on`.
         features: names of those with supported='yes', with enum values as `feature/value`.
     """
 
@@ -90,7 +90,12 @@ class DomainState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryNode:
-    """Memory of one guest cell and the host cells that it may come from (`numatune`)."""
+    """Memory of one guest cell and the host cells that it may come from (`numatune`).
+
+    Args:
+        memory_bytes: of the guest cell.
+        host_cells: ids of the host's cells; empty when this guest cell is not bound.
+    """
 
     memory_bytes: int
     host_cells: frozenset[int]
@@ -108,7 +113,8 @@ class Domain:
         memory_bytes: `<memory>`.
         vcpus: `<vcpu>`, the maximum.
         pins: vCPU number to the host CPUs that it may run on; only those that are pinned.
-        memory_nodes: per guest cell when `numatune` binds memory to host cells, else empty.
+        memory_nodes: per guest cell when `numatune` binds memory to host cells, else empty; one
+            entry with all memory when the guest has no cells.
         problem: why the document could not be read whole; the rest then has safe values.
     """
 

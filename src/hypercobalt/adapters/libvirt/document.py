@@ -1,0 +1,133 @@
+"""Reads libvirt's XML without trusting it: a small tree of the parts that are asked for.
+
+Names, metadata and device addresses in these documents come from tenants. So the size, the depth
+and the number of elements kept are bounded, document types (and with them entities) are refused,
+and everything outside the wanted parts is skipped as it streams by: a domain with hundreds of
+devices costs what its NUMA and CPU tuning costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from xml.parsers.expat import ExpatError, ParserCreate
+
+# libvirt's own limit of a string on the wire (REMOTE_STRING_MAX).
+_MAX_BYTES = 4 * 1024 * 1024
+_MAX_DEPTH = 64
+_MAX_ELEMENTS = 50_000
+_MAX_TEXT = 4096
+
+
+class DocumentError(ValueError):
+    """This is no document that can be read; the message says why, never with its contents."""
+
+
+@dataclass(slots=True)
+class Element:
+    """One element: what stands in it, without its tail."""
+
+    tag: str
+    attributes: dict[str, str]
+    text: str = ""
+    children: list[Element] = field(default_factory=list["Element"])
+
+    def all(self, path: str) -> Iterator[Element]:
+        """Descendants by child tags, such as `cputune/vcpupin`, in the document's order."""
+        head, _, rest = path.partition("/")
+        for child in self.children:
+            if child.tag == head:
+                if rest:
+                    yield from child.all(rest)
+                else:
+                    yield child
+
+    def first(self, path: str) -> Element | None:
+        """The first of `all`, if any."""
+        return next(self.all(path), None)
+
+    def get(self, attribute: str, default: str = "") -> str:
+        return self.attributes.get(attribute, default)
+
+    def text_of(self, path: str) -> str:
+        """Text of the first element at the path, "" without one."""
+        found = self.first(path)
+        return found.text.strip() if found else ""
+
+
+class _Builder:
+    """Keeps the root and, below it, the wanted children with all that is in them."""
+
+    def __init__(self, wanted: frozenset[str]) -> None:
+        self.root: Element | None = None
+        self._wanted = wanted
+        self._open: list[Element] = []
+        self._skipped = 0  # depth inside an unwanted part
+        self._kept = 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if self._skipped or (len(self._open) == 1 and tag not in self._wanted):
+            self._skipped += 1
+            self._check_depth(len(self._open) + self._skipped)
+            return
+        self._kept += 1
+        if self._kept > _MAX_ELEMENTS:
+            raise DocumentError(f"more than {_MAX_ELEMENTS} elements")
+        element = Element(tag, attributes)
+        if self._open:
+            self._open[-1].children.append(element)
+        else:
+            self.root = element
+        self._open.append(element)
+        self._check_depth(len(self._open))
+
+    def end(self, _tag: str) -> None:
+        if self._skipped:
+            self._skipped -= 1
+        else:
+            self._open.pop()
+
+    def data(self, text: str) -> None:
+        if self._open and not self._skipped and len(self._open[-1].text) < _MAX_TEXT:
+            self._open[-1].text += text
+
+    def doctype(self, *_: object) -> None:
+        raise DocumentError("it has a document type, which libvirt never writes")
+
+    @staticmethod
+    def _check_depth(depth: int) -> None:
+        if depth > _MAX_DEPTH:
+            raise DocumentError(f"elements nested more than {_MAX_DEPTH} deep")
+
+
+def read(document: str | bytes, *, root: str, wanted: frozenset[str]) -> Element:
+    """Parse a document, keeping the wanted children of its root.
+
+    Args:
+        document: text as libvirt gives it, or bytes in UTF-8.
+        root: tag that the root must have.
+        wanted: tags of the root's children to keep.
+
+    Raises:
+        DocumentError: too large, too deep, not well-formed, not UTF-8, another root.
+    """
+    try:
+        data = document.encode() if isinstance(document, str) else document
+    except UnicodeEncodeError as exc:
+        raise DocumentError("it is not UTF-8") from exc
+    if len(data) > _MAX_BYTES:
+        raise DocumentError(f"it has {len(data)} bytes, more than {_MAX_BYTES}")
+    builder = _Builder(wanted)
+    parser = ParserCreate("utf-8")
+    parser.buffer_text = True
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = builder.doctype
+    try:
+        parser.Parse(data, True)
+    except ExpatError as exc:
+        raise DocumentError(f"it is not well-formed XML: {exc}") from exc
+    if builder.root is None or builder.root.tag != root:
+        raise DocumentError(f"its root is not <{root}>")
+    return builder.root
