@@ -24,7 +24,7 @@ from hypercobalt.runtime import (
     join_key,
     split_key,
 )
-from hypercobalt.runtime.client.errors import Status, from_status
+from hypercobalt.runtime.client.errors import Status, StatusDetails, from_status
 from hypercobalt.runtime.client.retry import NotSentError, read_retry_after, retry_wait
 from hypercobalt.runtime.client.watch import read_events
 
@@ -61,12 +61,22 @@ def test_backoff_has_a_cap_and_full_jitter() -> None:
     assert all(0 <= Backoff().wait(9) <= 5 for _ in range(100))
 
 
+@pytest.mark.parametrize(("asked", "wait"), [(7, 7), (10**30, 300), (-(10**30), 0)])
+def test_the_wait_of_a_status_is_bounded(asked: int, wait: int) -> None:
+    status = Status(code=429, details=StatusDetails(retryAfterSeconds=asked))
+    assert from_status("get X", status).retry_after == timedelta(seconds=wait)
+
+
 @pytest.mark.parametrize(
     ("header", "seconds"),
     [
         ("12", 12),
         ("Thu, 01 Jan 2026 00:01:00 GMT", 60),
         ("Wed, 31 Dec 2025 00:00:00 GMT", 0),
+        ("Thu, 01 Jan 2026 09:00:00 GMT", 300),
+        ("9" * 5000, 300),
+        ("\u00b2", None),
+        ("Thu, 01 Jan 99999999999 00:00:00 GMT", None),
         ("soon", None),
         ("", None),
         (None, None),

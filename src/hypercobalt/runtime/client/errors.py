@@ -15,6 +15,7 @@ import msgspec
 from hypercobalt.api.meta import Struct
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 
+MAX_RETRY_AFTER = timedelta(minutes=5)  # whatever a server asks for
 _MAX_TEXT = 512  # of a body that is no Status: enough to know the proxy that wrote it
 
 
@@ -151,8 +152,13 @@ def from_status(about: str, status: Status, *, retry_after: timedelta | None = N
     """The error of the class that the Status calls for."""
     class_ = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code, TransientApiError)
     if retry_after is None and status.details and status.details.retryAfterSeconds:
-        retry_after = timedelta(seconds=status.details.retryAfterSeconds)
+        retry_after = asked_wait(status.details.retryAfterSeconds)
     return class_(about, status, retry_after=retry_after)
+
+
+def asked_wait(seconds: float) -> timedelta:
+    """The wait that a server asks for, within reason."""
+    return timedelta(seconds=min(max(seconds, 0), MAX_RETRY_AFTER.total_seconds()))
 
 
 def as_conflict(error: ApiError) -> ConflictError:

@@ -19,6 +19,7 @@ from hypercobalt.runtime.client.errors import (
     ApiError,
     ConnectionFailedError,
     DeadlineExceededError,
+    asked_wait,
 )
 from hypercobalt.runtime.clock import Clock
 
@@ -75,10 +76,10 @@ def read_retry_after(value: str | None, clock: Clock) -> timedelta | None:
     """The wait that a Retry-After header asks for, in its seconds or its date form; else None."""
     if not value:
         return None
-    if value.strip().isdigit():
-        return timedelta(seconds=int(value))
     try:
+        if value.strip().isdecimal():
+            return asked_wait(float(value))
         until = parsedate_to_datetime(value)
-        return max(until - clock.now(), timedelta())
-    except (ValueError, TypeError):  # no date; a date without zone
+        return asked_wait((until - clock.now()).total_seconds())
+    except (ValueError, TypeError, OverflowError):  # no date; without zone; of no year we know
         return None
