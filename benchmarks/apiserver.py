@@ -150,9 +150,8 @@ async def latency(server: Server, results: Results, watchers: int, writes: int) 
     seen: list[float] = []
     arrived = asyncio.Event()
 
-    async def follow(client: RawClient, version: str) -> None:
-        path = f"{HYPERVISORS}?watch=1&resourceVersion={version}"
-        async for line in client.watch(path):
+    async def follow(lines: AsyncIterator[bytes]) -> None:
+        async for line in lines:
             now = time.perf_counter()
             found = MARK.search(line)
             if found is not None and int(found[1]) in sent:
@@ -164,8 +163,9 @@ async def latency(server: Server, results: Results, watchers: int, writes: int) 
     async with clients(server, watchers + 1) as pool:
         listed = await pool[0].send("GET", f"{HYPERVISORS}?limit=1")
         version = str(json.loads(listed.body)["metadata"]["resourceVersion"])
-        tasks = [asyncio.create_task(follow(client, version)) for client in pool[1:]]
-        await asyncio.sleep(1)  # every watch stands
+        path = f"{HYPERVISORS}?watch=1&resourceVersion={version}"
+        standing = [await client.watch(path) for client in pool[1:]]
+        tasks = [asyncio.create_task(follow(lines)) for lines in standing]
         with results.used_by(f"{label}, p50 [ms]"):
             for mark in range(writes):
                 body = status_patch(0, mark)

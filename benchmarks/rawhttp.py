@@ -52,10 +52,13 @@ class RawClient:
         return Answer(status, b"".join([chunk async for chunk in self._chunks()]))
 
     async def watch(self, path: str) -> AsyncIterator[bytes]:
-        """Yield the lines of an answer that has no end, as they come."""
+        """Start an answer that has no end, and give its lines as they come."""
         self._write("GET", path, b"", "")
         status, _ = await self._read_head()
         assert status == 200, status
+        return self._lines()
+
+    async def _lines(self) -> AsyncIterator[bytes]:
         rest = b""
         async for chunk in self._chunks():
             *lines, rest = (rest + chunk).split(b"\n")

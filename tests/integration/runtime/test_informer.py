@@ -11,7 +11,7 @@ import pytest
 from tests.integration.runtime.scripted import Reply, Request, ScriptedServer, eventually, refusal
 
 from hypercobalt.api.core import Node
-from hypercobalt.runtime import Backoff, Informer, Kube, Metrics, key_of
+from hypercobalt.runtime import Backoff, Connection, FakeClock, Informer, Kube, Metrics, key_of
 from hypercobalt.runtime.client.requests import Selection
 
 RETRY = Backoff(base=timedelta(milliseconds=5), cap=timedelta(milliseconds=50))
@@ -269,3 +269,19 @@ async def test_many_random_faults(server: ScriptedServer, kube: Kube, metrics: M
                 await equal(server, informer, witness)
         server.faults.clear()
         await equal(server, informer, witness)
+
+
+@pytest.mark.parametrize("hours", [5, -5])
+async def test_a_watch_outlasts_a_step_of_the_wall_clock(
+    server: ScriptedServer, metrics: Metrics, hours: int
+) -> None:
+    clock = FakeClock(source=asyncio.get_running_loop().time)
+    add(server, "old")
+    async with (
+        Kube(Connection(server.url), clock=clock) as kube,
+        informing(kube, metrics, idle=timedelta(seconds=30)) as (informer, witness),
+    ):
+        clock.step(timedelta(hours=hours))
+        add(server, "new")
+        await equal(server, informer, witness)
+        assert (server.calls["list"], server.calls["watch"]) == (1, 1)

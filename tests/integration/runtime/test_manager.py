@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -150,7 +151,8 @@ async def test_no_reconcile_is_lost_in_storms_drops_and_restarts(server: Scripte
             else:
                 await server.stop()
                 await server.start()
-            await asyncio.sleep(0.02)
+            answered = len(server.requests)
+            await eventually(lambda: len(server.requests) > answered)  # noqa: B023 - used at once
         await eventually(lambda: all_copied(server))
 
 
@@ -181,13 +183,15 @@ async def test_leader_that_loses_its_lease_in_the_middle_of_a_pass_writes_nothin
                 await one.manager.kube.delete(Node, "n")
 
 
-async def test_sigterm_finishes_the_pass_and_frees_the_lease(server: ScriptedServer) -> None:
+async def test_sigterm_finishes_the_pass_and_frees_the_lease(
+    server: ScriptedServer, written_logs: io.StringIO
+) -> None:
     put(server, "n", "10.0.0.0/16")
     async with process(server, "one") as one:
         one.copier.held.clear()
         await eventually(lambda: one.copier.inside == 1)
         os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.sleep(0.05)
+        await eventually(lambda: '"stopping"' in written_logs.getvalue())
         one.copier.held.set()
         async with asyncio.timeout(5):
             await one.task
