@@ -6,8 +6,33 @@ os-release(5).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
+
+from hypercobalt.errors import HypercobaltError
+
+_UNIT_TYPES: Final = "service|socket|target|mount|automount|swap|timer|path|slice|scope|device"
+_UNIT_NAME = re.compile(rf"[A-Za-z0-9:_.\\-]+(@[A-Za-z0-9:_.\\-]+)?\.({_UNIT_TYPES})", re.ASCII)
+_MAX_UNIT_NAME = 255
+
+
+class UnitNameError(HypercobaltError, ValueError):
+    """A text that cannot be the name of a systemd unit."""
+
+
+def check_unit_name(name: str) -> None:
+    """Refuse what is no name of one unit: systemd.unit(5). A template is none.
+
+    Raises:
+        UnitNameError: it says why.
+    """
+    if len(name) > _MAX_UNIT_NAME or not _UNIT_NAME.fullmatch(name):
+        raise UnitNameError(
+            f"systemd unit {name[:64]!r}: must be a name such as libvirtd.service or "
+            f"getty@tty1.service, of at most {_MAX_UNIT_NAME} characters"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +45,12 @@ class UnitState:
         active: ActiveState: active, reloading, inactive, failed, activating, deactivating,
             maintenance, refreshing.
         sub: SubState: running, exited, dead, auto-restart, …
-        result: Result of a service's last run: success, exit-code, signal, timeout, …
     """
 
     name: str
     load: str
     active: str
     sub: str = ""
-    result: str = ""
 
 
 @dataclass(frozen=True, slots=True)

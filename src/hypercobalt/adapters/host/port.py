@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from typing import Protocol
 
 from hypercobalt.adapters.host.model import OperatingSystem, UnitState
@@ -15,29 +16,38 @@ class HostError(TransientError):
 
 
 class Units(Protocol):
-    """systemd's units. Calls raise `HostError`; the connection comes back by itself."""
+    """systemd's units.
 
-    def watch(self, names: Sequence[str]) -> AsyncIterator[tuple[UnitState, ...] | HostError]:
+    Calls raise `HostError`, and `UnitNameError` for what is no unit's name; the connection comes
+    back by itself.
+    """
+
+    def watch(self, names: Sequence[str]) -> AsyncGenerator[tuple[UnitState, ...] | HostError]:
         """The state of the named units: all of them now, and all of them after each change.
 
-        While systemd cannot be asked, one HostError that says why; then states again.
+        Once systemd cannot be asked for a few seconds, one HostError that says why; then states
+        again. A unit that does not exist has load `not-found`.
         """
         ...
 
     async def state(self, name: str) -> UnitState:
-        """One unit now; a unit that does not exist has load `not-found`."""
+        """One unit now."""
         ...
 
     async def start(self, name: str) -> None:
         """Start a unit (mode replace) and wait until its job is done.
 
         Raises:
-            HostError: systemd refuses, or the job's result is not `done`.
+            HostError: systemd refuses, the job's result is not `done`, or it takes too long.
         """
         ...
 
     async def reload_or_restart(self, name: str) -> None:
         """Reload a unit, or restart one that cannot; wait until its job is done."""
+        ...
+
+    async def begin(self, name: str) -> None:
+        """Start a unit without waiting for it; `watch` shows how it goes."""
         ...
 
 
@@ -48,17 +58,27 @@ class Shutdown(Protocol):
         """Hold a delay inhibitor on shutdown while the context is entered.
 
         It is taken again when logind restarts. Leaving the context releases it at once.
+
+        Raises:
+            HostError: on entering, when it cannot be had.
         """
         ...
 
-    def preparations(self) -> AsyncIterator[bool]:
-        """PrepareForShutdown: True when one begins, False when it was called off."""
+    async def limit(self) -> timedelta:
+        """How long logind lets a shutdown be delayed: its InhibitDelayMaxSec."""
+        ...
+
+    def preparations(self) -> AsyncGenerator[bool]:
+        """Whether a shutdown is being prepared: now if so, and after each change.
+
+        True when one begins, False when it was called off. While logind is away, nothing.
+        """
         ...
 
 
 class System(Protocol):
     """What the operating system is; files are watched, so an update shows by itself."""
 
-    def watch(self) -> AsyncIterator[OperatingSystem]:
+    def watch(self) -> AsyncGenerator[OperatingSystem]:
         """The operating system now, and again after each change of what it is read from."""
         ...

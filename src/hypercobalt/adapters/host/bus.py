@@ -1,0 +1,247 @@
+"""One connection to one service on the host's system bus.
+
+A connection is given up when anything about it breaks, the service's restart included; whoever uses
+it makes a new one and reads everything again. So no state has to be repaired.
+
+Only the service itself is heard: the bus filters broadcasts by sender, but every process on the
+host may send a signal straight to us, so the sender of each is compared with the service's owner.
+
+Source: D-Bus specification 0.42.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Final
+
+from dbus_fast.aio import MessageBus
+from dbus_fast.constants import BusType, MessageType
+from dbus_fast.errors import AuthError, DBusError, InvalidAddressError
+from dbus_fast.message import Message
+from dbus_fast.signature import Variant
+
+from hypercobalt.adapters.host.port import HostError
+
+CALL_DEADLINE: Final = timedelta(seconds=10)
+_BUS, _BUS_PATH = "org.freedesktop.DBus", "/org/freedesktop/DBus"
+_CLOSE_DEADLINE = 1.0  # seconds
+_MAX_TEXT = 512  # characters of an error's text
+_BROKEN = (OSError, EOFError, AuthError, DBusError, InvalidAddressError)
+
+Handler = Callable[[Sequence[object]], None]
+
+
+class RefusedError(HostError):
+    """The service answered with an error; `name` is its D-Bus name."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class Service:
+    """A service on the bus, for as long as one connection and one incarnation of it last."""
+
+    def __init__(self, bus: MessageBus, name: str) -> None:
+        self.name = name
+        self._bus = bus
+        self._owner: str | None = None  # unique name; None: not asked for yet
+        self._wake = asyncio.Event()
+        self._lost: HostError | None = None
+        self._handlers: list[tuple[str, str, str | None, Handler | None]] = []
+        bus.add_message_handler(self._hear)
+
+    async def call(
+        self,
+        path: str,
+        method: str,
+        signature: str = "",
+        body: Sequence[object] = (),
+        *,
+        deadline: timedelta = CALL_DEADLINE,
+    ) -> Message:
+        """Call a method of an object.
+
+        `method` is given with its interface: `org.freedesktop.systemd1.Manager.StartUnit`.
+
+        Raises:
+            RefusedError: the service says no.
+            HostError: no answer.
+        """
+        return await self._send(make_call(self.name, path, method, signature, body), deadline)
+
+    async def properties(self, path: str, interface: str) -> dict[str, object]:
+        """All properties of one interface of an object."""
+        method = "org.freedesktop.DBus.Properties.GetAll"
+        reply = await self.call(path, method, "s", [interface])
+        if reply.signature != "a{sv}":
+            raise HostError(f"{self.name} {path}: properties of {interface} have no values")
+        found: dict[str, Variant] = reply.body[0]
+        return {name: value.value for name, value in found.items()}
+
+    async def get(self, path: str, interface: str, name: str) -> object:
+        """One property of an object."""
+        method = "org.freedesktop.DBus.Properties.Get"
+        reply = await self.call(path, method, "ss", [interface, name])
+        if reply.signature != "v":
+            raise HostError(f"{self.name} {path}: property {name} has no value")
+        value: Variant = reply.body[0]
+        return value.value
+
+    async def attach(self) -> None:
+        """From now on, notice when the service leaves the bus or restarts.
+
+        Raises:
+            HostError: it is not on the bus.
+        """
+        if self._owner is not None:
+            return
+        # First the match, so that no change is missed.
+        rule = f"type='signal',sender='{_BUS}',interface='{_BUS}',member='NameOwnerChanged'"
+        await self._ask_bus("AddMatch", f"{rule},arg0='{self.name}'")
+        reply = await self._ask_bus("GetNameOwner", self.name)
+        self._owner = str(reply.body[0])
+
+    async def listen(
+        self,
+        signal: str,
+        *,
+        path: str | None = None,
+        arg: tuple[int, str] | None = None,
+        handler: Handler | None = None,
+    ) -> None:
+        """Wake `changed` by a signal of this service.
+
+        Args:
+            signal: with its interface.
+            path: of this object only.
+            arg: only where the argument of that number is this text.
+            handler: is given the arguments; called on the event loop.
+
+        Raises:
+            HostError: the service is not on the bus.
+        """
+        await self.attach()
+        interface, _, member = signal.rpartition(".")
+        rule = f"type='signal',sender='{self.name}',interface='{interface}',member='{member}'"
+        rule += f",path='{path}'" if path else ""
+        rule += f",arg{arg[0]}='{arg[1]}'" if arg else ""
+        self._handlers.append((interface, member, path, handler))
+        await self._ask_bus("AddMatch", rule)
+
+    async def changed(self) -> None:
+        """Wait until a signal came since the last call, or the service went away.
+
+        Raises:
+            HostError: the connection broke, or the service left the bus or restarted.
+        """
+        await self._wake.wait()
+        self._wake.clear()
+        if self._lost:
+            raise self._lost
+
+    async def until_lost(self) -> None:
+        """Note the end of the connection."""
+        with suppress(*_BROKEN):
+            await self._bus.wait_for_disconnect()  # type: ignore[no-untyped-call]
+        self._lose("the connection to the system bus broke")
+
+    async def _ask_bus(self, method: str, argument: str) -> Message:
+        call = make_call(_BUS, _BUS_PATH, f"{_BUS}.{method}", "s", [argument])
+        return await self._send(call, CALL_DEADLINE)
+
+    async def _send(self, message: Message, deadline: timedelta) -> Message:
+        about = f"{message.destination} {message.member}"
+        if self._lost or not self._bus.connected:
+            raise self._lost or HostError(f"{about}: the connection to the system bus broke")
+        try:
+            async with asyncio.timeout(deadline.total_seconds()):
+                reply = await self._bus.call(message)
+        except TimeoutError as error:
+            seconds = deadline.total_seconds()
+            raise HostError(f"{about}: no answer within {seconds:g} s") from error
+        except _BROKEN as error:
+            raise HostError(f"{about}: the connection broke: {error}") from error
+        if reply.message_type is MessageType.ERROR:
+            name, text = str(reply.error_name), str(reply.body[0]) if reply.body else ""
+            raise RefusedError(f"{about}: {text[:_MAX_TEXT]} ({name})", name)
+        return reply
+
+    def _hear(self, message: Message) -> None:
+        if message.message_type is not MessageType.SIGNAL:
+            return
+        if message.sender == _BUS and message.member == "NameOwnerChanged":
+            name, _, now = message.body
+            if name == self.name and now != self._owner:
+                self._lose("it left the bus or restarted")
+        elif message.sender == self._owner:
+            self._tell(message)
+
+    def _tell(self, message: Message) -> None:
+        for interface, member, path, handler in self._handlers:
+            if (interface, member) == (message.interface, message.member) and (
+                path in (None, message.path)
+            ):
+                if handler:
+                    handler(message.body)
+                self._wake.set()
+
+    def _lose(self, why: str) -> None:
+        self._lost = self._lost or HostError(f"{self.name}: {why}")
+        self._wake.set()
+
+
+def make_call(
+    destination: str, path: str, method: str, signature: str, body: Sequence[object]
+) -> Message:
+    interface, _, member = method.rpartition(".")
+    return Message(
+        destination=destination,
+        path=path,
+        interface=interface,
+        member=member,
+        signature=signature,
+        body=list(body),
+    )
+
+
+@asynccontextmanager
+async def reach(
+    name: str, address: str | None, *, descriptors: bool = False
+) -> AsyncGenerator[Service]:
+    """Connect to the system bus, to talk to one service.
+
+    Args:
+        name: of the service: `org.freedesktop.systemd1`.
+        address: of the bus, such as `unix:path=/run/dbus/system_bus_socket`; None: the usual one.
+        descriptors: whether file descriptors can be received.
+
+    Raises:
+        HostError: no bus there, or it does not let us in.
+    """
+    bus = await _connect(name, address, descriptors=descriptors)
+    service = Service(bus, name)
+    watcher = asyncio.create_task(service.until_lost(), name=f"dbus {name}")
+    try:
+        yield service
+    finally:
+        bus.disconnect()
+        # The library closes the socket once it has read the end of it.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_DEADLINE):
+                await watcher
+
+
+async def _connect(name: str, address: str | None, *, descriptors: bool) -> MessageBus:
+    seconds = CALL_DEADLINE.total_seconds()
+    try:
+        bus = MessageBus(address, BusType.SYSTEM, negotiate_unix_fd=descriptors)
+        async with asyncio.timeout(seconds):
+            return await bus.connect()
+    except TimeoutError as error:
+        raise HostError(f"{name}: the system bus gave no answer within {seconds:g} s") from error
+    except _BROKEN as error:
+        raise HostError(f"{name}: no way to the system bus: {error!r}") from error

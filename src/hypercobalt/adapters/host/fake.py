@@ -1,0 +1,191 @@
+"""A host that lives in memory, for tests and for an agent without a host."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from hypercobalt.adapters.host.model import OperatingSystem, UnitState, check_unit_name
+from hypercobalt.adapters.host.port import HostError
+
+
+@dataclass(slots=True)
+class _Change:
+    """What wakes everybody who waits, once for each change."""
+
+    event: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wait(self) -> None:
+        await self.event.wait()
+
+    def tell(self) -> None:
+        self.event.set()
+        self.event = asyncio.Event()
+
+
+class FakeUnits:
+    """Units that are what they are set to; starting one makes it active.
+
+    Attributes:
+        jobs: what was asked for, as `start NAME`, `begin NAME` and `reload-or-restart NAME`.
+        on_start: called with the name when a unit is started or reloaded, instead of making it
+            active; it may `set` states and raise HostError.
+    """
+
+    def __init__(self, *states: UnitState) -> None:
+        self._states = {state.name: state for state in states}
+        self._away: HostError | None = None
+        self._change = _Change()
+        self.jobs: list[str] = []
+        self.on_start: Callable[[str], None] | None = None
+
+    def set(self, name: str, active: str, load: str = "loaded", sub: str = "") -> None:
+        """Change a unit."""
+        self._states[name] = UnitState(name=name, load=load, active=active, sub=sub)
+        self._change.tell()
+
+    def leave(self, why: str = "no way to the system bus") -> None:
+        """From now on, systemd cannot be asked."""
+        self._away = HostError(why)
+        self._change.tell()
+
+    def come_back(self) -> None:
+        self._away = None
+        self._change.tell()
+
+    async def watch(
+        self, names: Sequence[str]
+    ) -> AsyncGenerator[tuple[UnitState, ...] | HostError]:
+        for name in names:
+            check_unit_name(name)
+        told: tuple[UnitState, ...] | HostError | None = None
+        while True:
+            change = self._change.event
+            now = self._away or tuple(self._get(name) for name in names)
+            if now != told:
+                told = now
+                yield now
+            else:
+                await change.wait()
+
+    async def state(self, name: str) -> UnitState:
+        check_unit_name(name)
+        self._check()
+        return self._get(name)
+
+    async def start(self, name: str) -> None:
+        self._job("start", name)
+
+    async def reload_or_restart(self, name: str) -> None:
+        self._job("reload-or-restart", name)
+
+    async def begin(self, name: str) -> None:
+        self._job("begin", name)
+
+    def _job(self, verb: str, name: str) -> None:
+        check_unit_name(name)
+        self._check()
+        self.jobs.append(f"{verb} {name}")
+        if self._get(name).load != "loaded":
+            raise HostError(f"{verb} {name}: Unit {name} not found.")
+        if self.on_start:
+            self.on_start(name)
+        else:
+            self.set(name, "active", sub="running")
+
+    def _get(self, name: str) -> UnitState:
+        absent = UnitState(name=name, load="not-found", active="inactive", sub="dead")
+        return self._states.get(name, absent)
+
+    def _check(self) -> None:
+        if self._away:
+            raise self._away
+
+
+class FakeShutdown:
+    """A shutdown that tests prepare and call off.
+
+    Attributes:
+        delays: the inhibitors held now, as (who, why).
+    """
+
+    def __init__(self, limit: timedelta = timedelta(seconds=5)) -> None:
+        self._limit = limit
+        self._preparing = False
+        self._away: HostError | None = None
+        self._change = _Change()
+        self.delays: list[tuple[str, str]] = []
+
+    def prepare(self, preparing: bool = True) -> None:
+        """Begin a shutdown, or call it off."""
+        self._preparing = preparing
+        self._change.tell()
+
+    def leave(self, why: str = "no way to the system bus") -> None:
+        """From now on, logind cannot be asked."""
+        self._away = HostError(why)
+
+    def come_back(self) -> None:
+        self._away = None
+
+    async def released(self) -> None:
+        """Wait until no inhibitor is held."""
+        while self.delays:
+            await self._change.wait()
+
+    async def held(self) -> None:
+        """Wait until an inhibitor is held."""
+        while not self.delays:
+            await self._change.wait()
+
+    @asynccontextmanager
+    async def delay(self, *, who: str, why: str) -> AsyncGenerator[None]:
+        if self._away:
+            raise self._away
+        self.delays.append((who, why))
+        self._change.tell()
+        try:
+            yield
+        finally:
+            self.delays.remove((who, why))
+            self._change.tell()
+
+    async def limit(self) -> timedelta:
+        if self._away:
+            raise self._away
+        return self._limit
+
+    async def preparations(self) -> AsyncGenerator[bool]:
+        told = False
+        while True:
+            change = self._change.event
+            if self._preparing != told:
+                told = self._preparing
+                yield told
+            else:
+                await change.wait()
+
+
+class FakeSystem:
+    """An operating system that is what it is set to."""
+
+    def __init__(self, now: OperatingSystem) -> None:
+        self._now = now
+        self._change = _Change()
+
+    def set(self, now: OperatingSystem) -> None:
+        self._now = now
+        self._change.tell()
+
+    async def watch(self) -> AsyncGenerator[OperatingSystem]:
+        told: OperatingSystem | None = None
+        while True:
+            change = self._change.event
+            if self._now != told:
+                told = self._now
+                yield told
+            else:
+                await change.wait()

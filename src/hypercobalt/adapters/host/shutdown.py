@@ -1,0 +1,118 @@
+"""logind's shutdown, over D-Bus: hold it back for a while, and hear of it.
+
+A delay inhibitor is a file descriptor. logind lets go of the delay when it is closed, by us or by
+our death, and after its limit at the latest. It outlives the connection it came over. Only shutdown
+is inhibited: we do nothing before a sleep, so holding it back would be of no use.
+
+Signals are only hints: after one, `PreparingForShutdown` is read.
+
+Source: org.freedesktop.login1(5), systemd's "Inhibitor Locks".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from hypercobalt.adapters.host.bus import Service, reach
+from hypercobalt.adapters.host.port import HostError
+
+log = structlog.get_logger(__name__)
+
+RETRY: Final = timedelta(milliseconds=500)
+MAX_LIMIT: Final = timedelta(days=1)  # logind's "infinity" is beyond what timedelta holds
+_NAME, _PATH = "org.freedesktop.login1", "/org/freedesktop/login1"
+_MANAGER = "org.freedesktop.login1.Manager"
+
+
+class LogindShutdown:
+    """The shutdown that the logind behind a bus manages.
+
+    Args:
+        address: of the system bus; None: the usual one.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        self._address = address
+
+    @asynccontextmanager
+    async def delay(self, *, who: str, why: str) -> AsyncGenerator[None]:
+        inhibitor = _Inhibitor(who, why)
+        try:
+            async with reach(_NAME, self._address, descriptors=True) as logind:
+                await inhibitor.take(logind)
+            keeper = asyncio.create_task(self._keep(inhibitor), name="shutdown inhibitor")
+            try:
+                yield
+            finally:
+                keeper.cancel()
+                await asyncio.wait([keeper])
+        finally:
+            inhibitor.release()
+
+    async def limit(self) -> timedelta:
+        async with reach(_NAME, self._address) as logind:
+            microseconds = await logind.get(_PATH, _MANAGER, "InhibitDelayMaxUSec")
+        if not isinstance(microseconds, int):
+            raise HostError(f"{_NAME}: InhibitDelayMaxUSec is {microseconds!r}, not a number")
+        return timedelta(microseconds=min(microseconds, MAX_LIMIT // timedelta(microseconds=1)))
+
+    async def preparations(self) -> AsyncGenerator[bool]:
+        told = False
+        while True:
+            try:
+                async with reach(_NAME, self._address) as logind:
+                    await logind.listen(f"{_MANAGER}.PrepareForShutdown", path=_PATH)
+                    while True:
+                        preparing = await logind.get(_PATH, _MANAGER, "PreparingForShutdown")
+                        if bool(preparing) != told:
+                            told = bool(preparing)
+                            yield told
+                        await logind.changed()
+            except HostError as error:
+                log.warning("reconnecting_to_logind", error=str(error))
+            await asyncio.sleep(RETRY.total_seconds())
+
+    async def _keep(self, inhibitor: _Inhibitor) -> None:
+        """Take the inhibitor from each new logind; the old one is held until then."""
+        while True:
+            try:
+                async with reach(_NAME, self._address, descriptors=True) as logind:
+                    await logind.attach()
+                    await inhibitor.take(logind)
+                    await logind.changed()
+            except HostError as error:
+                log.warning("renewing_shutdown_inhibitor", error=str(error))
+            await asyncio.sleep(RETRY.total_seconds())
+
+
+class _Inhibitor:
+    """A delay inhibitor on shutdown, once it has been taken."""
+
+    def __init__(self, who: str, why: str) -> None:
+        self._who, self._why = who, why
+        self._descriptor: int | None = None
+
+    async def take(self, logind: Service) -> None:
+        """Get one from this logind, then release the one held so far."""
+        arguments = ["shutdown", self._who, self._why, "delay"]
+        reply = await logind.call(_PATH, f"{_MANAGER}.Inhibit", "ssss", arguments)
+        if reply.signature != "h" or len(reply.unix_fds) != 1:
+            for descriptor in reply.unix_fds:
+                os.close(descriptor)
+            raise HostError(f"{_NAME} Inhibit: no file descriptor in the answer")
+        self.release()
+        self._descriptor = reply.unix_fds[0]
+        # A child that had it too would hold back the shutdown after we let go.
+        os.set_inheritable(self._descriptor, False)
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

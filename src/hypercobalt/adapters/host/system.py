@@ -1,0 +1,177 @@
+"""What the operating system is: os-release, the kernel, and hostnamed for the hardware.
+
+Source: os-release(5), org.freedesktop.hostname1(5), proc(5).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import AsyncGenerator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import structlog
+
+from hypercobalt.adapters.host.bus import RefusedError, Service, reach
+from hypercobalt.adapters.host.files import follow, resolve
+from hypercobalt.adapters.host.model import OperatingSystem
+from hypercobalt.adapters.host.port import HostError
+
+log = structlog.get_logger(__name__)
+
+RESYNC: Final = timedelta(minutes=5)
+RETRY: Final = timedelta(seconds=5)
+OS_RELEASE: Final = ("etc/os-release", "usr/lib/os-release")  # the first that can be read counts
+_MAX_FILE, _MAX_VALUE = 64 << 10, 4096  # bytes, characters
+_NAME, _PATH = "org.freedesktop.hostname1", "/org/freedesktop/hostname1"
+_NO_DESCRIBE = "org.freedesktop.DBus.Error.UnknownMethod"  # before systemd 249
+_LINE = re.compile(r"""\s*([A-Za-z0-9_]+)=("(?:[^"\\]|\\.)*"|'[^']*'|[^\s"']*)\s*""", re.ASCII)
+_ESCAPE = re.compile(r"""\\([\\$"'`])""")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+Facts = Mapping[str, object]
+
+
+class HostSystem:
+    """The operating system under `root`, and the hostnamed behind a bus.
+
+    Args:
+        address: of the system bus; None: the usual one.
+        root: of the host's file system; in a container it is mounted somewhere else.
+        command_line: the kernel's; the same in every container.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        root: Path = Path("/"),
+        command_line: Path = Path("/proc/cmdline"),
+    ) -> None:
+        self._address, self._root, self._command_line = address, root, command_line
+        self._files = tuple(root / name for name in OS_RELEASE)
+
+    async def watch(self) -> AsyncGenerator[OperatingSystem]:
+        told: OperatingSystem | None = None
+        hardware: Facts | None = None
+        while True:
+            with follow(self._files, self._root) as changed:
+                release = parse_os_release(self._read_release())
+                hardware = hardware or await self._describe()
+                found = assemble(release, hardware or {}, read_file(self._command_line))
+                if found != told:
+                    told = found
+                    yield found
+                await changed(RESYNC if hardware else RETRY)
+
+    def _read_release(self) -> str:
+        texts = (read_file(resolve(file, self._root)) for file in self._files)
+        return next(filter(None, texts), "")
+
+    async def _describe(self) -> Facts | None:
+        """What hostnamed says of the machine; None while it cannot be asked.
+
+        The names are those of its JSON, which its properties have too.
+        """
+        try:
+            async with reach(_NAME, self._address) as hostnamed:
+                return await _ask(hostnamed)
+        except HostError as error:
+            log.warning("hardware_unknown", error=str(error))
+            return None
+
+
+async def _ask(hostnamed: Service) -> Facts:
+    try:
+        reply = await hostnamed.call(_PATH, f"{_NAME}.Describe")
+    except RefusedError as error:
+        if error.name != _NO_DESCRIBE:
+            raise
+        return await hostnamed.properties(_PATH, _NAME)
+    try:
+        return msgspec.json.decode(str(reply.body[0]), type=dict[str, object])
+    except (msgspec.DecodeError, IndexError) as error:
+        raise HostError(f"{_NAME} Describe: the answer is no JSON object") from error
+
+
+def assemble(release: Mapping[str, str], hardware: Facts, command_line: str) -> OperatingSystem:
+    """Put together what three sources say."""
+    kernel = os.uname()
+
+    def text(name: str) -> str:
+        value = hardware.get(name)
+        return clean(value) if isinstance(value, str) else ""
+
+    # An image that systemd-sysupdate manages has IMAGE_VERSION; VERSION_ID is the release's.
+    versions = (release.get(n) for n in ("GARDENLINUX_VERSION", "IMAGE_VERSION", "VERSION_ID"))
+    features = release.get("GARDENLINUX_FEATURES", "").split(",")
+    return OperatingSystem(
+        pretty_version=release.get("PRETTY_NAME", ""),
+        version=next(filter(None, versions), ""),
+        variant_id=release.get("VARIANT_ID", ""),
+        kernel_name=kernel.sysname,
+        kernel_release=kernel.release,
+        kernel_version=kernel.version,
+        kernel_command_line=clean(command_line),
+        hardware_vendor=text("HardwareVendor"),
+        hardware_model=text("HardwareModel"),
+        hardware_serial=text("HardwareSerial"),
+        firmware_version=text("FirmwareVersion"),
+        firmware_vendor=text("FirmwareVendor"),
+        firmware_date=_date(hardware.get("FirmwareDate")),
+        commit_id=release.get("GARDENLINUX_COMMIT_ID_LONG", ""),
+        features=tuple(filter(None, (feature.strip() for feature in features))),
+    )
+
+
+def parse_os_release(text: str) -> dict[str, str]:
+    """Read assignments as a shell would, without expansion; what is no assignment is passed over.
+
+    The last one of a name counts. Values are cleaned and cut to 4096 characters.
+    """
+    found: dict[str, str] = {}
+    for line in text.split("\n"):
+        if match := _LINE.fullmatch(line):
+            name, value = match.groups()
+            found[name] = clean(_unquote(value))
+    return found
+
+
+def clean(text: str) -> str:
+    """Text fit for an API object: no control characters, no surrounding space, not too long."""
+    return _CONTROL.sub(" ", text)[:_MAX_VALUE].strip()
+
+
+def read_file(path: Path) -> str:
+    """The text of a small regular file; "" if there is none that can be read."""
+    try:
+        # Somebody may have put a pipe there, which must not hold us up.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            content = os.read(descriptor, _MAX_FILE) if regular else b""
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return ""
+    return content.decode(errors="replace")
+
+
+def _unquote(value: str) -> str:
+    if value.startswith("'"):
+        return value[1:-1]
+    return _ESCAPE.sub(r"\1", value[1:-1] if value.startswith('"') else value)
+
+
+def _date(microseconds: object) -> datetime | None:
+    """Read FirmwareDate: microseconds since 1970."""
+    if not isinstance(microseconds, int) or not 0 < microseconds < 1 << 56:
+        return None
+    try:
+        return datetime.fromtimestamp(microseconds / 1_000_000, UTC)
+    except (OverflowError, ValueError):
+        return None
