@@ -18,12 +18,11 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Final
 
-import structlog
-
 from hypercobalt.adapters.host.bus import Service, reach
 from hypercobalt.adapters.host.port import HostError
+from hypercobalt.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 RETRY: Final = timedelta(milliseconds=500)
 MAX_LIMIT: Final = timedelta(days=1)  # logind's "infinity" is beyond what timedelta holds

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import structlog
 
 from hypercobalt.adapters.host.bus import RefusedError, Service, reach
 from hypercobalt.adapters.host.files import follow, resolve
 from hypercobalt.adapters.host.model import OperatingSystem
 from hypercobalt.adapters.host.port import HostError
+from hypercobalt.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 RESYNC: Final = timedelta(minutes=5)
 RETRY: Final = timedelta(seconds=5)
