@@ -1,0 +1,88 @@
+"""Carries notices from any thread to one reader on an event loop, in bounded memory.
+
+A reader first gets the present state of the connection, then everything after it, in order. A
+reader that falls too far behind gets `Lost` in place of what was dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from threading import Lock
+
+from hypercobalt.adapters.libvirt.model import Connected, Disconnected, Lost, Notice
+
+_LIMIT = 4096
+
+
+class Notices:
+    """The way of notices to their reader. `put` is safe from every thread.
+
+    Args:
+        limit: how many may wait; about half a KiB each.
+    """
+
+    def __init__(self, *, limit: int = _LIMIT) -> None:
+        self._limit = limit
+        self._lock = Lock()
+        self._state: Connected | Disconnected = Disconnected("not connected yet")
+        self._waiting: deque[Notice] = deque()
+        self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    @property
+    def state(self) -> Connected | Disconnected:
+        """The latest word on the connection."""
+        return self._state
+
+    def put(self, notice: Notice) -> None:
+        """Hand a notice over; without a reader only the connection's state is kept."""
+        with self._lock:
+            if isinstance(notice, Connected | Disconnected):
+                self._state = notice
+            if self._wake is None:
+                return
+            if len(self._waiting) >= self._limit:
+                self._drop()
+            if not (isinstance(notice, Lost) and notice in self._waiting):
+                self._waiting.append(notice)
+            loop, wake = self._wake
+            if len(self._waiting) == 1:
+                loop.call_soon_threadsafe(wake.set)
+
+    async def read(self) -> AsyncGenerator[Notice]:
+        """Yield the state of the connection, then what follows, without end.
+
+        Raises:
+            RuntimeError: there is a reader already.
+        """
+        wake = asyncio.Event()
+        with self._lock:
+            if self._wake is not None:
+                raise RuntimeError("libvirt's notices have a reader already")
+            self._wake = (asyncio.get_running_loop(), wake)
+            self._waiting.append(self._state)
+        try:
+            while True:
+                while (notice := self._take(wake)) is not None:
+                    yield notice
+                await wake.wait()
+        finally:
+            with self._lock:
+                self._wake = None
+                self._waiting.clear()
+
+    def _take(self, wake: asyncio.Event) -> Notice | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            wake.clear()
+            return None
+
+    def _drop(self) -> None:
+        """Forget the events; a change of the connection among them is told by its last state."""
+        changed = any(isinstance(one, Connected | Disconnected) for one in self._waiting)
+        self._waiting.clear()
+        if changed:
+            self._waiting.append(self._state)
+        self._waiting.append(Lost())
