@@ -12,21 +12,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Generator, Iterator, Set
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from hypercobalt.apiserver.admission import Context, metadata
+from hypercobalt.apiserver.definitions import Definitions
+from hypercobalt.apiserver.deletion import CRD_CLEANUP, FOREGROUND, ORPHAN
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry, Resource
-from hypercobalt.apiserver.request import DeleteOptions, Request, Target, User
+from hypercobalt.apiserver.request import Call, DeleteOptions
 from hypercobalt.apiserver.status import JSONObject, StatusError
 from hypercobalt.apiserver.store import Event, Key, Store, StoreError
-from hypercobalt.apiserver.writing import CRD_CLEANUP, FOREGROUND, ORPHAN, Writer
+from hypercobalt.apiserver.values import list_at, metadata, object_at, text_at
+from hypercobalt.apiserver.writing import Change, Writer
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
 
+MANAGER = "apiserver-collector"
 EVENT_HOURS = 1.0  # how long Events are kept, as kube-apiserver's --event-ttl
 SWEEP = timedelta(minutes=1)  # Events have no event of their own when they grow old
 RETRY = timedelta(seconds=1)  # after a full disk: the only thing that can refuse us
@@ -69,8 +72,11 @@ def _is_older(meta: _Meta, limit: datetime) -> bool:
 class Collector:
     """Runs beside the server, from `start` to `stop`."""
 
-    def __init__(self, store: Store, registry: Registry, writer: Writer) -> None:
-        self._store, self._registry, self._writer = store, registry, writer
+    def __init__(
+        self, store: Store, registry: Registry, writer: Writer, definitions: Definitions
+    ) -> None:
+        self._store, self._registry = store, registry
+        self._writer, self._definitions = writer, definitions
         self._owners: dict[Key, tuple[_Owner, ...]] = {}
         self._dependents: dict[str, set[Key]] = {}  # by owner's uid
         self._waiting: dict[Key, None] = {}  # ordered, without repeats
@@ -233,11 +239,9 @@ class Collector:
         """Take owners, by their uids, out of an object's references."""
 
         def forget(obj: JSONObject) -> JSONObject:
-            held = metadata(obj).get("ownerReferences")
-            listed = held if isinstance(held, list) else []
-            metadata(obj)["ownerReferences"] = [
-                o for o in listed if not (isinstance(o, dict) and o.get("uid") in owners)
-            ]
+            held = list_at(obj, "metadata", "ownerReferences")
+            left = [owner for owner in held if text_at(owner, "uid") not in owners]
+            metadata(obj)["ownerReferences"] = left
             return obj
 
         await self._change(resource, key, forget)
@@ -255,9 +259,7 @@ class Collector:
             return
 
         def finalize(obj: JSONObject) -> JSONObject:
-            spec = obj.get("spec")
-            if isinstance(spec, dict):
-                spec.pop("finalizers", None)
+            object_at(obj, "spec").pop("finalizers", None)
             return obj
 
         await self._change(resource, key, finalize)
@@ -281,7 +283,7 @@ class Collector:
             asyncio.get_running_loop().call_soon(self._look_at, key)
             return
         await self._release(resource, key, CRD_CLEANUP)
-        await self._writer.settle()  # its names are free
+        await self._definitions.settle()  # its names are free
 
     def _old_events(self) -> Iterator[Key]:
         limit = datetime.now(UTC) - timedelta(hours=EVENT_HOURS)
@@ -293,36 +295,27 @@ class Collector:
 
     async def _delete(self, resource: Resource, key: Key, policy: str) -> None:
         options = DeleteOptions(propagationPolicy=policy, gracePeriodSeconds=0)
-        try:
-            await self._writer.delete_key(self._context(resource), key, options)
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise
+        with _unless_gone():
+            await self._writer.delete(Call.internal(resource, key, MANAGER), options)
 
     async def _release(self, resource: Resource, key: Key, finalizer: str) -> None:
         def release(obj: JSONObject) -> JSONObject:
-            held = metadata(obj).get("finalizers")
-            listed = held if isinstance(held, list) else []
-            metadata(obj)["finalizers"] = [name for name in listed if name != finalizer]
+            held = list_at(obj, "metadata", "finalizers")
+            metadata(obj)["finalizers"] = [name for name in held if name != finalizer]
             return obj
 
         await self._change(resource, key, release)
 
-    async def _change(
-        self, resource: Resource, key: Key, change: Callable[[JSONObject], JSONObject]
-    ) -> None:
-        target = Target(
-            resource.group, resource.version, resource.names.plural, key.namespace, key.name
-        )
-        try:
-            await self._writer.change(
-                self._context(resource), target, lambda obj: change(copy.deepcopy(obj))
-            )
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise
+    async def _change(self, resource: Resource, key: Key, change: Change) -> None:
+        call = Call.internal(resource, key, MANAGER)
+        with _unless_gone():
+            await self._writer.change(call, lambda obj: change(copy.deepcopy(obj)))
 
-    def _context(self, resource: Resource) -> Context:
-        user = User("system:apiserver", groups=("system:masters",))
-        request = Request("PATCH", "", {"fieldManager": "apiserver-collector"}, {}, user)
-        return Context(resource, request, datetime.now(UTC))
+
+@contextlib.contextmanager
+def _unless_gone() -> Generator[None]:
+    try:
+        yield
+    except StatusError as error:
+        if error.reason != "NotFound":
+            raise

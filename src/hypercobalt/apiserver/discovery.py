@@ -25,6 +25,26 @@ class Discovery:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
+    def health(self, path: str) -> Response:
+        """The answer to /version and the health checks: whoever can be asked is well."""
+        if path != "/version":
+            return Response(200, b"ok", "text/plain; charset=utf-8")
+        version = self._registry.version
+        major, minor, _ = version.removeprefix("v").split(".")
+        return _json(
+            {
+                "major": major,
+                "minor": minor,
+                "gitVersion": f"{version}+cobalt",
+                "gitCommit": "",
+                "gitTreeState": "clean",
+                "buildDate": "1970-01-01T00:00:00Z",
+                "goVersion": "",
+                "compiler": "cpython",
+                "platform": "linux/amd64",
+            }
+        )
+
     def answer(self, request: Request) -> Response | None:
         """The answer to a discovery path; None when the path is none."""
         parts = request.path.strip("/").split("/")

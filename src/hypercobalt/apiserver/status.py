@@ -119,10 +119,7 @@ def conflict(subject: Subject, why: str = CHANGED) -> StatusError:
 
 
 def apply_conflict(causes: Sequence[Cause], message: str) -> StatusError:
-    listed: list[JSON] = [
-        {"reason": c.reason, "message": c.message, "field": c.field} for c in causes
-    ]
-    return StatusError(409, "Conflict", message, details={"causes": listed})
+    return StatusError(409, "Conflict", message, details=Subject("", "").details(causes))
 
 
 def aggregate(messages: Sequence[str]) -> str:
@@ -136,6 +133,11 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Status
     text = aggregate([str(c) for c in causes]) if causes else ""
     message = f'{subject.qualified} "{name}" is invalid: {text}'
     return StatusError(422, "Invalid", message, details=subject.details(causes))
+
+
+def invalid_options(kind: str, *causes: Cause) -> StatusError:
+    """Refuse a query's options: those of a list, a patch or a delete."""
+    return invalid("meta.k8s.io", kind, "", causes)
 
 
 def bad_request(message: str) -> StatusError:

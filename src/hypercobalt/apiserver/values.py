@@ -35,3 +35,16 @@ def list_at(value: JSON, *path: str) -> list[JSON]:
 def objects_at(value: JSON, *path: str) -> list[JSONObject]:
     """The objects in the list below `path`, passing over what is none."""
     return [item for item in list_at(value, *path) if isinstance(item, dict)]
+
+
+def texts_at(value: JSON, *path: str) -> list[str]:
+    """The list below `path` as texts; a new one."""
+    return [str(item) for item in list_at(value, *path)]
+
+
+def metadata(obj: JSONObject) -> JSONObject:
+    """The object's metadata, made when missing."""
+    meta = obj.get("metadata")
+    if not isinstance(meta, dict):
+        meta = obj["metadata"] = {}
+    return meta

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from hypercobalt.apiserver.selection import Selection
 from hypercobalt.apiserver.status import JSONObject
-from hypercobalt.apiserver.store import Event, Key, Store
+from hypercobalt.apiserver.store import Event, Store
 
 MAX_WAITING = 10_000  # events a watcher may lag behind
 MAX_WAITING_BYTES = 32 * 2**20
 BOOKMARK_SECONDS = 60.0  # as kube-apiserver: about once a minute
 
-Matches = Callable[[Key, bytes], bool]
 Render = Callable[[bytes], bytes]
 
 
@@ -33,35 +33,27 @@ Render = Callable[[bytes], bytes]
 class Watcher:
     """One open watch."""
 
-    resource: str
-    namespace: str | None
-    name: str | None
-    matches: Matches | None  # None: everything matches
-    render: Render | None  # None: as stored
+    selection: Selection
+    render: Render | None = None  # None: as stored
     waiting: deque[bytes] = field(default_factory=deque[bytes])
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     size: int = 0  # bytes of events that wait
     cut: bool = False
 
-    def wants(self, key: Key) -> bool:
-        if key.resource != self.resource:
-            return False
-        if self.namespace is not None and key.namespace != self.namespace:
-            return False
-        return self.name is None or key.name == self.name
+    def offer(self, event: Event, line: bytes) -> None:
+        """Queue an event, as seen through this watch's selectors.
 
-    def offer(self, event: Event, line: Callable[[], bytes]) -> None:
-        """Queue an event, as seen through this watch's selectors."""
-        if self.cut or not self.wants(event.key):
+        Args:
+            event: what happened.
+            line: the event as a watch without selectors and form shows it.
+        """
+        if self.cut or not self.selection.wants(event.key):
             return
-        if self.matches is None:
-            kind: str | None = event.type
-        else:
-            kind = _transition(event, self.matches)
+        kind = _transition(event, self.selection) if self.selection.selective else event.type
         if kind is None:
             return
         if kind == event.type and self.render is None:
-            self._put(line())
+            self._put(line)
         else:
             data = event.data if kind == event.type else _as_seen(kind, event)
             self._put(watch_line(kind, self.render(data) if self.render else data))
@@ -83,10 +75,10 @@ class Watcher:
         return lines
 
 
-def _transition(event: Event, matches: Matches) -> str | None:
+def _transition(event: Event, selection: Selection) -> str | None:
     """What a change is to somebody who sees matching objects only."""
-    before = event.previous is not None and matches(event.key, event.previous)
-    after = event.type != "DELETED" and matches(event.key, event.data)
+    before = event.previous is not None and selection.matches(event.key, event.previous)
+    after = event.type != "DELETED" and selection.matches(event.key, event.data)
     if before and after:
         return "MODIFIED"
     if after:
@@ -131,24 +123,16 @@ class Hub:
     def add(self, watcher: Watcher) -> None:
         if self._closing.is_set():
             watcher.cut = True
-        self._watchers.setdefault(watcher.resource, set()).add(watcher)
+        self._watchers.setdefault(watcher.selection.resource, set()).add(watcher)
 
     def discard(self, watcher: Watcher) -> None:
-        self._watchers.get(watcher.resource, set()).discard(watcher)
+        self._watchers.get(watcher.selection.resource, set()).discard(watcher)
 
     def _on_event(self, event: Event) -> None:
-        watchers = self._watchers.get(event.key.resource)
-        if not watchers:
-            return
-        made: list[bytes] = []
-
-        def line() -> bytes:
-            if not made:
-                made.append(watch_line(event.type, event.data))
-            return made[0]
-
-        for watcher in tuple(watchers):
-            watcher.offer(event, line)
+        if watchers := self._watchers.get(event.key.resource):
+            line = watch_line(event.type, event.data)
+            for watcher in tuple(watchers):
+                watcher.offer(event, line)
 
     async def stream(
         self,
@@ -180,11 +164,3 @@ class Hub:
                     await watcher.ready.wait()
         if bookmark and not watcher.cut:
             yield watcher.take() + bookmark()
-
-
-def bookmark_line(api_version: str, kind: str, revision: int, *, initial_end: bool) -> bytes:
-    meta: JSONObject = {"resourceVersion": str(revision)}
-    if initial_end:
-        meta["annotations"] = {"k8s.io/initial-events-end": "true"}
-    body: JSONObject = {"kind": kind, "apiVersion": api_version, "metadata": meta}
-    return watch_line("BOOKMARK", msgspec.json.encode(body))

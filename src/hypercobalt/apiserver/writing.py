@@ -8,45 +8,39 @@ Source: apiserver pkg/endpoints/handlers and pkg/registry/generic/registry/store
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from hypercobalt.apiserver import admission, status
-from hypercobalt.apiserver.admission import Context, metadata
-from hypercobalt.apiserver.kinds import builtin, definitions
-from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry, Resource
-from hypercobalt.apiserver.ownership import fieldset, managed, patches
-from hypercobalt.apiserver.reading import Renderer, to_version
-from hypercobalt.apiserver.request import (
+from hypercobalt.apiserver import admission, deletion, status
+from hypercobalt.apiserver.bodies import (
+    APPLY_PATCH,
+    JSON_PATCH,
     MAX_BODY,
-    PATCH_TYPES,
-    DeleteOptions,
-    Request,
-    Response,
-    Target,
-    User,
-    decode_body,
-    decode_json,
-    decode_yaml,
-    delete_options,
+    MERGE_PATCH,
 )
-from hypercobalt.apiserver.status import JSON, JSONObject
+from hypercobalt.apiserver.decoding import check_body
+from hypercobalt.apiserver.kinds import builtin
+from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Resource
+from hypercobalt.apiserver.ownership import fieldset, managed, patches
+from hypercobalt.apiserver.paging import parse_revision
+from hypercobalt.apiserver.rendering import to_version
+from hypercobalt.apiserver.request import Call, DeleteOptions
+from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.store import EventType, Key, Store, Stored
+from hypercobalt.apiserver.values import metadata, object_at, text_at
 
-FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
-CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 NAME_RETRIES = 8  # as its create with generateName
-POD_GRACE_SECONDS = 30
+
+Change = Callable[[JSONObject], JSONObject]
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class Written:
+    """What a write left: the object as it is stored now, or as it last was."""
+
     data: bytes
     created: bool = False
     deleted: bool = False
@@ -55,67 +49,43 @@ class _Written:
 class Writer:
     """The write verbs."""
 
-    def __init__(self, store: Store, registry: Registry) -> None:
-        self._store, self._registry = store, registry
-        self._unsettled = {""}  # groups whose definitions changed
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     # -- create --------------------------------------------------------------------------------
 
-    async def create(self, resource: Resource, target: Target, request: Request) -> Response:
-        renderer = Renderer(resource, request)
-        context = Context(resource, request, datetime.now(UTC))
-        body = admission.check_body(context, decode_body(request), request.body)
-        named = bool(metadata(body).get("name"))
-        written = await self._create(context, body, target, 1 if named else NAME_RETRIES)
-        return Response(201, renderer.object(written.data), renderer.form.media)
+    async def create(self, call: Call) -> Written:
+        """Create an object; where the server names it, with another name when one is taken."""
+        body = check_body(call, call.body.value)
+        tries = 1 if metadata(body).get("name") else NAME_RETRIES
+        while True:
+            obj = admission.prepare_create(call, copy.deepcopy(body))
+            ignored = ("status",) if call.resource.status else ()
+            node, manager = call.resource.schema.node, call.manager()
+            managed.track_update(node, None, obj, manager, call.stamp, ignored=ignored)
+            obj = admission.finish_create(call, obj)
+            key = call.key._replace(name=text_at(obj, "metadata", "name"))
+            tries -= 1
+            try:
+                async with self._store.locked(key) as held:
+                    return await self._insert(call, key, obj, held)
+            except status.StatusError as error:
+                if error.reason != "AlreadyExists" or not tries:
+                    raise
 
-    async def _create(
-        self, context: Context, body: JSONObject, target: Target, tries: int
-    ) -> _Written:
-        """Create, with another generated name when one is taken."""
-        obj = self._new(context, copy.deepcopy(body), target.namespace)
-        try:
-            return await self._insert(context, obj)
-        except status.StatusError as error:
-            if error.reason != "AlreadyExists" or tries == 1:
-                raise
-        return await self._create(context, body, target, tries - 1)
+    async def _insert(self, call: Call, key: Key, obj: JSONObject, held: Stored | None) -> Written:
+        if held is not None:
+            error = status.already_exists(call.resource.subject(key.name))
+            if _is_ending(held):
+                error.message = f"object is being deleted: {error.message}"
+            raise error
+        self._check_open(call, key)
+        return await self._commit(call, "ADDED", key, _stored_form(call.resource, obj), None)
 
-    def _new(
-        self, context: Context, body: JSONObject, namespace: str, name: str = ""
-    ) -> JSONObject:
-        obj = admission.prepare_create(context, body, namespace=namespace, name=name)
-        node, manager = context.resource.schema.node, context.manager()
-        ignored = ("status",) if context.resource.status else ()
-        managed.track_update(node, None, obj, manager, context.stamp, ignored=ignored)
-        return self._finished(context, obj)
-
-    def _finished(self, context: Context, obj: JSONObject) -> JSONObject:
-        obj = admission.finish_create(context, obj)
-        return self._stored_form(context.resource, obj)
-
-    def _stored_form(self, resource: Resource, obj: JSONObject) -> JSONObject:
-        if resource.group == "events.k8s.io":
-            return builtin.event_to_core(obj)
-        if resource.version != resource.storage_version:
-            return {**obj, "apiVersion": f"{resource.group}/{resource.storage_version}"}
-        return obj
-
-    async def _insert(self, context: Context, obj: JSONObject) -> _Written:
-        key = self._key(context.resource, obj)
-        async with self._store.locked(key) as held:
-            if held is not None:
-                error = status.already_exists(context.resource.subject(key.name))
-                if _is_ending(held):
-                    error.message = f"object is being deleted: {error.message}"
-                raise error
-            self._check_open(context, key)
-            return await self._commit(context, "ADDED", key, obj, None)
-
-    def _check_open(self, context: Context, key: Key) -> None:
+    def _check_open(self, call: Call, key: Key) -> None:
         """Refuse new content where its namespace or definition is missing or on its way out."""
-        subject = context.resource.subject(key.name)
-        if context.resource.custom:
+        subject = call.resource.subject(key.name)
+        if call.resource.custom:
             definition = self._store.get(Key(CRD_RESOURCE, "", key.resource))
             if definition is None or _is_ending(definition):
                 why = "create not allowed while custom resource definition is terminating"
@@ -133,338 +103,136 @@ class Writer:
             error.details = subject.details([cause])
             raise error
 
-    async def settle(self) -> None:
-        """Accept the names of definitions as far as they are free by now, and serve them.
-
-        After every write of definitions, and at the start: a crash may have come between.
-        """
-        resource = self._registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-        while self._unsettled and resource is not None:
-            group = self._unsettled.pop()
-            request = Request("PATCH", "", {"fieldManager": "kube-apiserver"}, {}, User(""))
-            context = Context(resource, request, datetime.now(UTC), "status")
-            for key, _ in tuple(self._store.scan(CRD_RESOURCE)):
-                if key.name.endswith(group):
-                    target = Target(resource.group, resource.version, CRD_RESOURCE, "", key.name)
-                    change = functools.partial(self._settled, context)
-                    with contextlib.suppress(status.StatusError):  # it went in the meantime
-                        await self.change(context, target, change)
-
-    def _settled(self, context: Context, obj: JSONObject) -> JSONObject:
-        name = str(metadata(obj).get("name"))
-        others: list[JSONObject] = [
-            msgspec.json.decode(stored.data)
-            for key, stored in self._store.scan(CRD_RESOURCE)
-            if key.name != name and key.name.endswith(_group_of(name))
-        ]
-        return definitions.establish(copy.deepcopy(obj), others, context.stamp)
-
     # -- update and patch ----------------------------------------------------------------------
 
-    async def update(self, resource: Resource, target: Target, request: Request) -> Response:
-        renderer = Renderer(resource, request)
-        context = Context(resource, request, datetime.now(UTC), target.subresource)
-        body = admission.check_body(context, decode_body(request), request.body)
-        admission.check_update_place(context, body, target.namespace, target.name)
-
-        def change(_old: JSONObject) -> JSONObject:
-            return copy.deepcopy(body)
-
+    async def update(self, call: Call) -> Written:
+        body = check_body(call, call.body.value)
+        admission.check_update_place(call, body)
         try:
-            written = await self.change(context, target, change)
+            return await self.change(call, lambda _old: copy.deepcopy(body))
         except status.StatusError as error:
-            by_put = not resource.custom and resource.names.kind in builtin.CREATED_BY_PUT
-            if error.reason != "NotFound" or not by_put or target.subresource:
+            by_put = not call.resource.custom and call.kind in builtin.CREATED_BY_PUT
+            if error.reason != "NotFound" or not by_put or call.subresource:
                 raise
-            if metadata(body).get("resourceVersion"):
-                raise _unversioned(resource, target.name) from None
-            written = await self._create(context, body, target, 1)
-        code = 201 if written.created else 200
-        return Response(code, renderer.object(written.data), renderer.form.media)
+        if metadata(body).get("resourceVersion"):
+            raise _unversioned(call)
+        return await self.create(call)
 
-    async def patch(self, resource: Resource, target: Target, request: Request) -> Response:
-        known = [k for k in PATCH_TYPES if not (resource.custom and "strategic" in k)]
-        if request.content_type not in known:
-            raise status.unsupported_media_type(known)
-        if request.content_type.startswith("application/apply-patch"):
-            return await self._apply(resource, target, request)
-        renderer = Renderer(resource, request)
-        context = Context(resource, request, datetime.now(UTC), target.subresource)
-        change = self._patcher(context)
-        if request.flag("force"):
+    async def patch(self, call: Call) -> Written:
+        if call.request.content_type == APPLY_PATCH:
+            return await self._apply(call)
+        if call.request.content_type != JSON_PATCH and not isinstance(call.body.value, dict):
+            raise status.bad_request("error decoding patch: json: a merge patch is an object")
+        if call.request.flag("force"):
             text = "may not be specified for non-apply patch"
             cause = status.FieldErrors.forbidden("force", text)
-            raise status.invalid("meta.k8s.io", "PatchOptions", "", [cause])
-        written = await self.change(context, target, change)
-        return Response(200, renderer.object(written.data), renderer.form.media)
+            raise status.invalid_options("PatchOptions", cause)
+        return await self.change(call, lambda old: _patched(call, old))
 
-    def _patcher(self, context: Context) -> Callable[[JSONObject], JSONObject]:
-        request, resource = context.request, context.resource
-        patch, raw = decode_json(request.body), request.body
-        if request.content_type == "application/json-patch+json":
-            raw = b""  # its keys are not the object's
-
-            def change(old: JSONObject) -> JSONObject:
-                return patches.json_patch(copy.deepcopy(old), patch)
-
-        elif not isinstance(patch, dict):
-            raise status.bad_request("error decoding patch: json: a merge patch is an object")
-        elif request.content_type == "application/merge-patch+json":
-
-            def change(old: JSONObject) -> JSONObject:
-                merged = patches.merge_patch(copy.deepcopy(old), patch)
-                return merged if isinstance(merged, dict) else {}
-
-        else:
-
-            def change(old: JSONObject) -> JSONObject:
-                return patches.strategic_merge(resource.schema.node, old, patch)
-
-        def checked(old: JSONObject) -> JSONObject:
-            changed = change(old)
-            if resource.custom:
-                _check_identity(resource, changed, old)
-            try:
-                admission.check_body(context, changed, raw)
-            except status.StatusError as error:
-                text = msgspec.json.encode(changed).decode()
-                cause = status.FieldErrors.invalid("patch", text, error.message)
-                raise status.invalid("", "", "", [cause]) from error
-            return changed
-
-        return checked
-
-    async def change(
-        self, context: Context, target: Target, change: Callable[[JSONObject], JSONObject]
-    ) -> _Written:
+    async def change(self, call: Call, change: Change) -> Written:
         """Write what `change` makes of the stored object.
 
         Raises:
             StatusError: 404; 409 when the result names another resourceVersion; 422.
         """
-        key = Key(context.resource.stored, target.namespace, target.name)
-        async with self._store.locked(key) as held:
+        async with self._store.locked(call.key) as held:
             if held is None:
-                raise status.not_found(context.resource.subject(target.name))
-            stored: JSONObject = msgspec.json.decode(held.data)
-            old = to_version(context.resource, stored)
+                raise status.not_found(call.subject)
+            old = _shown(call.resource, held)
             new = change(old)
-            admission.check_update_place(context, new, target.namespace, target.name)
-            versioned = context.resource.custom or context.kind in builtin.VERSIONED
+            admission.check_update_place(call, new)
+            versioned = call.resource.custom or call.kind in builtin.VERSIONED
             if versioned and not metadata(new).get("resourceVersion"):
-                raise _unversioned(context.resource, target.name)
-            self._check_revision(context, new, held)
+                raise _unversioned(call)
+            _check_revision(call, new, held)
             reset = managed.is_reset(metadata(new))
-            new = admission.prepare_update(context, new, old)
-            node, manager = context.resource.schema.node, context.manager()
-            managed.track_update(node, old, new, manager, context.stamp, reset=reset)
-            new = admission.finish_update(context, new, old)
-            return await self._replace(context, key, new, old, held)
+            new = admission.prepare_update(call, new, old)
+            node, manager = call.resource.schema.node, call.manager()
+            managed.track_update(node, old, new, manager, call.stamp, reset=reset)
+            return await self._replace(call, new, old, held)
 
-    def _check_revision(self, context: Context, new: JSONObject, held: Stored) -> None:
-        sent = metadata(new).get("resourceVersion")
-        if sent in (None, ""):
-            return
-        if admission.parse_revision(str(sent)) != held.revision:
-            raise status.conflict(context.resource.subject(str(metadata(new).get("name"))))
-
-    async def _replace(
-        self, context: Context, key: Key, new: JSONObject, old: JSONObject, held: Stored
-    ) -> _Written:
+    async def _replace(self, call: Call, new: JSONObject, old: JSONObject, held: Stored) -> Written:
+        new = admission.finish_update(call, new, old)
         before = old
-        if context.resource.revised:  # a change of what is stored counts, seen or not
-            stored: JSONObject = msgspec.json.decode(held.data)
-            before = {**stored, "apiVersion": old["apiVersion"]}
+        if call.resource.revised:  # a change of what is stored counts, seen or not
+            before = {**msgspec.json.decode(held.data), "apiVersion": old["apiVersion"]}
         if not admission.changed(new, before):
-            return _Written(held.data)
-        if _is_released(context, new, old):
-            await self._remove(context, key, copy.deepcopy(old), held)
-            return _Written(msgspec.json.encode(new))
-        stored = self._stored_form(context.resource, new)
-        return await self._commit(context, "MODIFIED", key, stored, held)
+            return Written(held.data)
+        if deletion.is_released(call, new, old):
+            await self._remove(call, copy.deepcopy(old), held)
+            return Written(msgspec.json.encode(new))
+        return await self._commit(
+            call, "MODIFIED", call.key, _stored_form(call.resource, new), held
+        )
 
     # -- apply ---------------------------------------------------------------------------------
 
-    async def _apply(self, resource: Resource, target: Target, request: Request) -> Response:
-        renderer = Renderer(resource, request)
-        context = Context(resource, request, datetime.now(UTC), target.subresource)
-        if not request.text("fieldManager"):
+    async def _apply(self, call: Call) -> Written:
+        if not call.request.text("fieldManager"):
             cause = status.FieldErrors.required("fieldManager", "is required for apply patch")
-            raise status.invalid("meta.k8s.io", "PatchOptions", "", [cause])
-        body = decode_yaml(request.body) if request.body[:1] != b"{" else decode_json(request.body)
-        config = self._check_config(context, copy.deepcopy(body), target)
-        key = Key(resource.stored, target.namespace, target.name)
-        async with self._store.locked(key) as held:
+            raise status.invalid_options("PatchOptions", cause)
+        config = _applied_config(call)
+        async with self._store.locked(call.key) as held:
             if held is None:
-                written = await self._apply_new(context, key, config, target)
-            else:
-                written = await self._apply_over(context, key, config, held, note=body)
-        code = 201 if written.created else 200
-        return Response(code, renderer.object(written.data), renderer.form.media)
+                return await self._apply_new(call, config)
+            return await self._apply_over(call, config, held)
 
-    def _check_config(self, context: Context, config: JSON, target: Target) -> JSONObject:
-        """What may be applied, without what this endpoint does not write."""
-        resource = context.resource
-        if not isinstance(config, dict):
-            raise status.bad_request("error decoding YAML: a configuration is an object")
-        version, kind = str(config.get("apiVersion") or ""), str(config.get("kind") or "")
-        if (version, kind) != (resource.api_version, resource.names.kind):
-            shown = version if "/" in version else f"/{version}"
-            raise status.bad_request(f"invalid object type: {shown}, Kind={kind}")
-        named = config.get("metadata")
-        where = named if isinstance(named, dict) else {}
-        if where.get("managedFields"):
-            raise status.bad_request("metadata.managedFields must be nil")
-        if error := fieldset.typed_error(resource.schema.node, config):
-            place = f"{where.get('namespace', '')}/{where.get('name', '')}"
-            kind = f"{shown_version(resource)}, Kind={kind}"
-            text = f"failed to create typed patch object ({place}; {kind}): {error}"
-            raise status.StatusError(500, "", text)
-        metadata(config).setdefault("name", target.name)
-        admission.check_update_place(context, config, target.namespace, target.name)
-        if not resource.status:
-            return config
-        if context.subresource == "status":
-            kept = ("apiVersion", "kind", "metadata", "status")
-            return {name: value for name, value in config.items() if name in kept}
-        return {name: value for name, value in config.items() if name != "status"}
-
-    async def _apply_new(
-        self, context: Context, key: Key, config: JSONObject, target: Target
-    ) -> _Written:
-        if context.subresource:
-            raise status.not_found(context.resource.subject(target.name))
+    async def _apply_new(self, call: Call, config: JSONObject) -> Written:
+        if call.subresource:
+            raise status.not_found(call.subject)
         if uid := metadata(config).get("uid"):
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object"
-            why += " was found"
-            raise status.conflict(context.resource.subject(key.name), why)
+            raise status.conflict(call.subject, f"{why} was found")
         metadata(config).pop("resourceVersion", None)
-        applied = self._merged(context, None, config)
+        applied = _merged(call, None, config)
         owners = metadata(applied).get("managedFields")
-        obj = admission.prepare_create(
-            context, applied, namespace=target.namespace, name=target.name
-        )
+        obj = admission.prepare_create(call, applied)
         if owners is not None:
             metadata(obj)["managedFields"] = owners
-        obj = self._finished(context, obj)
-        self._check_open(context, key)
-        return await self._commit(context, "ADDED", key, obj, None)
+        return await self._insert(call, call.key, admission.finish_create(call, obj), None)
 
-    async def _apply_over(
-        self, context: Context, key: Key, config: JSONObject, held: Stored, *, note: JSON
-    ) -> _Written:
-        stored: JSONObject = msgspec.json.decode(held.data)
-        old = to_version(context.resource, stored)
-        self._check_revision(context, config, held)
-        new = self._merged(context, old, config)
-        if context.request.manager == "kubectl" and not context.subresource:
-            managed.note_last_applied(new, note)
-        new = admission.prepare_update(context, copy.deepcopy(new), old)
-        new = admission.finish_update(context, new, old)
-        return await self._replace(context, key, new, old, held)
-
-    def _merged(self, context: Context, live: JSONObject | None, config: JSONObject) -> JSONObject:
-        return managed.apply(
-            context.resource.schema.node,
-            live,
-            config,
-            context.manager("Apply"),
-            context.stamp,
-            force=context.request.flag("force"),
-        )
+    async def _apply_over(self, call: Call, config: JSONObject, held: Stored) -> Written:
+        old = _shown(call.resource, held)
+        _check_revision(call, config, held)
+        new = _merged(call, old, config)
+        if call.request.manager == "kubectl" and not call.subresource:
+            managed.note_last_applied(new, call.body.value)
+        new = admission.prepare_update(call, copy.deepcopy(new), old)
+        return await self._replace(call, new, old, held)
 
     # -- delete --------------------------------------------------------------------------------
 
-    async def delete(self, resource: Resource, target: Target, request: Request) -> Response:
-        renderer = Renderer(resource, request)
-        options = delete_options(request)
-        context = Context(resource, request, datetime.now(UTC))
-        key = Key(resource.stored, target.namespace, target.name)
-        written = await self.delete_key(context, key, options)
-        obj: JSONObject = msgspec.json.decode(written.data)
-        if not written.deleted:
-            return Response(200, renderer.object(written.data), renderer.form.media)
-        if not resource.custom and resource.names.kind in builtin.RETURNS_DELETED:
-            return Response(200, renderer.object(written.data), renderer.form.media)
-        uid = str(metadata(obj).get("uid") or "")
-        body: JSONObject = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Success",
-            "details": resource.subject(target.name).details(uid=uid),
-        }
-        return Response(200, msgspec.json.encode(body))
-
-    async def delete_key(self, context: Context, key: Key, options: DeleteOptions) -> _Written:
+    async def delete(self, call: Call, options: DeleteOptions) -> Written:
         """Delete one object, or begin to where something still holds it.
 
         Raises:
             StatusError: 404; 409 when a precondition does not hold.
         """
-        subject = context.resource.subject(key.name)
-        async with self._store.locked(key) as held:
+        async with self._store.locked(call.key) as held:
             if held is None:
-                raise status.not_found(subject)
-            stored: JSONObject = msgspec.json.decode(held.data)
-            old = to_version(context.resource, stored)
-            _check_preconditions(context, options, metadata(old), held.revision)
-            if key.resource == "namespaces" and key.name in builtin.SYSTEM_NAMESPACES:
-                raise status.forbidden(subject, "this namespace may not be deleted")
-            new = self._begin_delete(context, old, options)
+                raise status.not_found(call.subject)
+            old = _shown(call.resource, held)
+            deletion.check_delete(call, old, options)
+            new = deletion.begin_delete(call, old, options)
             dry = "All" in options.dryRun
             if new is None:
-                gone = _ended(context, old)
+                gone = deletion.ended(call, old)
                 if dry:
-                    return _Written(msgspec.json.encode(gone), deleted=True)
-                return await self._remove(context, key, gone, held)
+                    return Written(msgspec.json.encode(gone), deleted=True)
+                return await self._remove(call, gone, held)
             if new == old or dry:
-                return _Written(msgspec.json.encode(new))
-            return await self._commit(
-                context, "MODIFIED", key, self._stored_form(context.resource, new), held
-            )
+                return Written(msgspec.json.encode(new))
+            stored = _stored_form(call.resource, new)
+            return await self._commit(call, "MODIFIED", call.key, stored, held)
 
-    def _begin_delete(
-        self, context: Context, old: JSONObject, options: DeleteOptions
-    ) -> JSONObject | None:
-        """The object marked for deletion; None when it can go at once."""
-        meta = metadata(old)
-        found = meta.get("finalizers")
-        held = [str(name) for name in found] if isinstance(found, list) else []
-        finalizers = [name for name in held if name not in (FOREGROUND, ORPHAN)]
-        policy = options.propagationPolicy
-        if options.orphanDependents is not None and not policy:
-            policy = "Orphan" if options.orphanDependents else "Background"
-        if policy == "Foreground":
-            finalizers.append(FOREGROUND)
-        elif policy == "Orphan":
-            finalizers.append(ORPHAN)
-        elif not policy:
-            finalizers = held
-        if context.resource.qualified == CRD_RESOURCE and CRD_CLEANUP not in finalizers:
-            finalizers.append(CRD_CLEANUP)
-        grace = _grace_seconds(context, old, options)
-        if not finalizers and not grace and not _keeps_namespace(context, old):
-            return None
-        if not meta.get("deletionTimestamp"):
-            marked = admission.mark_deleted(context, old, grace)
-        else:
-            marked = _sooner(old, grace)
-        if finalizers:
-            metadata(marked)["finalizers"] = list(finalizers)
-        else:
-            metadata(marked).pop("finalizers", None)
-        return marked
-
-    async def delete_collection(
-        self, context: Context, keys: list[Key], options: DeleteOptions
-    ) -> list[Stored]:
+    async def delete_all(self, call: Call, keys: list[Key], options: DeleteOptions) -> list[Stored]:
         """Delete each; what is already gone is passed over. Gives them as they were."""
         done: list[Stored] = []
         for key in keys:
             stored = self._store.get(key)
             try:
-                await self.delete_key(context, key, options)
+                one = replace(call, namespace=key.namespace, name=key.name)
+                await self.delete(one, options)
             except status.StatusError as error:
                 if error.reason != "NotFound":
                     raise
@@ -473,71 +241,42 @@ class Writer:
                 done.append(stored)
         return done
 
-    async def _remove(self, context: Context, key: Key, last: JSONObject, held: Stored) -> _Written:
-        if context.request.dry_run:
-            return _Written(msgspec.json.encode(last), deleted=True)
-        self._mark_unsettled(key)
-        stored = self._stored_form(context.resource, last)
-        done = await self._store.write("DELETED", key, _encoder(stored), held.data)
-        return _Written(done.data, deleted=True)
-
     # -- commit --------------------------------------------------------------------------------
 
+    async def _remove(self, call: Call, last: JSONObject, held: Stored) -> Written:
+        stored = _stored_form(call.resource, last)
+        written = await self._commit(call, "DELETED", call.key, stored, held)
+        return replace(written, deleted=True)
+
     async def _commit(
-        self, context: Context, kind: EventType, key: Key, obj: JSONObject, held: Stored | None
-    ) -> _Written:
+        self, call: Call, kind: EventType, key: Key, obj: JSONObject, held: Stored | None
+    ) -> Written:
         created = held is None
-        if context.request.dry_run:
-            meta = metadata(obj)
+        if call.dry_run:
             if held is not None:
-                meta["resourceVersion"] = str(held.revision)
-            return _Written(msgspec.json.encode(obj), created)
-        self._mark_unsettled(key)
+                metadata(obj)["resourceVersion"] = str(held.revision)
+            return Written(msgspec.json.encode(obj), created)
         previous = held.data if held is not None else None
         done = await self._store.write(kind, key, _encoder(obj), previous)
-        return _Written(done.data, created)
-
-    def _mark_unsettled(self, key: Key) -> None:
-        if key.resource == CRD_RESOURCE:
-            self._unsettled.add(_group_of(key.name))
-
-    def _key(self, resource: Resource, obj: JSONObject) -> Key:
-        meta = metadata(obj)
-        namespace = str(meta.get("namespace") or "") if resource.namespaced else ""
-        return Key(resource.stored, namespace, str(meta.get("name")))
+        return Written(done.data, created)
 
 
-def shown_version(resource: Resource) -> str:
-    """`group/version` as Go prints a GroupVersion: the core group is empty."""
-    return f"{resource.group}/{resource.version}"
+def _stored_form(resource: Resource, obj: JSONObject) -> JSONObject:
+    if resource.group == "events.k8s.io":
+        return builtin.event_to_core(obj)
+    if resource.version != resource.storage_version:
+        return {**obj, "apiVersion": f"{resource.group}/{resource.storage_version}"}
+    return obj
 
 
-def _unversioned(resource: Resource, name: str) -> status.StatusError:
-    detail = "must be specified for an update"
-    cause = status.FieldErrors.invalid("metadata.resourceVersion", 0, detail)
-    return status.invalid(resource.group, resource.names.plural, name, [cause])
-
-
-def _check_identity(resource: Resource, new: JSONObject, old: JSONObject) -> None:
-    """Refuse a patch that makes a custom object one of another kind."""
-    causes = [
-        status.FieldErrors.invalid(name, new.get(name), f"must be {old[name]}")
-        for name in ("apiVersion", "kind")
-        if new.get(name) != old[name]
-    ]
-    if causes:
-        name = str(metadata(old).get("name"))
-        raise status.invalid(resource.group, str(new.get("kind") or ""), name, causes)
+def _shown(resource: Resource, held: Stored) -> JSONObject:
+    return to_version(resource, msgspec.json.decode(held.data))
 
 
 def _is_ending(stored: Stored) -> bool:
     if b'"deletionTimestamp"' not in stored.data:
         return False
     return bool(metadata(msgspec.json.decode(stored.data)).get("deletionTimestamp"))
-
-
-def _group_of(definition: str) -> str:
-    return definition.partition(".")[2]
 
 
 def _encoder(obj: JSONObject) -> Callable[[int], bytes]:
@@ -551,76 +290,76 @@ def _encoder(obj: JSONObject) -> Callable[[int], bytes]:
     return encode
 
 
-def _check_preconditions(
-    context: Context, options: DeleteOptions, meta: JSONObject, revision: int
-) -> None:
-    wanted = options.preconditions
-    if wanted is None:
-        return
-    subject = status.Subject(context.resource.group, context.kind, str(meta.get("name")))
-    if wanted.uid is not None and wanted.uid != meta.get("uid"):
-        why = (
-            f"the UID in the precondition ({wanted.uid}) does not match the UID in record "
-            f"({meta.get('uid')}). The object might have been deleted and then recreated"
-        )
-        raise status.conflict(subject, why)
-    if wanted.resourceVersion is not None and wanted.resourceVersion != str(revision):
-        why = (
-            f"the ResourceVersion in the precondition ({wanted.resourceVersion}) does not match "
-            f"the ResourceVersion in record ({revision}). The object might have been modified"
-        )
-        raise status.conflict(subject, why)
+def _check_revision(call: Call, new: JSONObject, held: Stored) -> None:
+    sent = metadata(new).get("resourceVersion")
+    if sent not in (None, "") and parse_revision(str(sent)) != held.revision:
+        raise status.conflict(call.subject)
 
 
-def _grace_seconds(context: Context, obj: JSONObject, options: DeleteOptions) -> int:
-    """Only a pod that runs somewhere is given time; its kubelet ends it. Asked again: less time."""
-    if context.resource.qualified != "pods":
-        return 0
-    spec, now = obj.get("spec"), obj.get("status")
-    phase = now.get("phase") if isinstance(now, dict) else ""
-    if not isinstance(spec, dict) or not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
-        return 0
-    given = metadata(obj).get("deletionGracePeriodSeconds")
-    own = spec.get("terminationGracePeriodSeconds") if given is None else given
-    wanted = own if options.gracePeriodSeconds is None else options.gracePeriodSeconds
-    seconds = wanted if isinstance(wanted, int) else POD_GRACE_SECONDS
-    seconds = 1 if seconds < 0 else seconds
-    return min(seconds, given) if isinstance(given, int) else seconds
+def _unversioned(call: Call) -> status.StatusError:
+    detail = "must be specified for an update"
+    cause = status.FieldErrors.invalid("metadata.resourceVersion", 0, detail)
+    return status.invalid(call.resource.group, call.resource.names.plural, call.name, [cause])
 
 
-def _ended(context: Context, old: JSONObject) -> JSONObject:
-    """What is shown of a deleted object: as it was; of a pod, with its time run out."""
-    if context.resource.qualified == "pods" and not metadata(old).get("deletionTimestamp"):
-        return admission.mark_deleted(context, old, 0)
-    return _sooner(old, 0)
+def _patched(call: Call, old: JSONObject) -> JSONObject:
+    """What the call's JSON, merge or strategic merge patch makes of the object."""
+    patch, base = call.body.value, copy.deepcopy(old)
+    if call.request.content_type == JSON_PATCH:
+        changed = patches.json_patch(base, patch)
+    elif call.request.content_type == MERGE_PATCH:
+        changed = object_at(patches.merge_patch(base, patch))
+    else:
+        changed = patches.strategic_merge(call.resource.schema.node, old, object_at(patch))
+    if call.resource.custom:
+        _check_identity(call, changed, old)
+    try:
+        return check_body(call, changed)
+    except status.StatusError as error:
+        text = msgspec.json.encode(changed).decode()
+        cause = status.FieldErrors.invalid("patch", text, error.message)
+        raise status.invalid("", "", "", [cause]) from error
 
 
-def _sooner(old: JSONObject, grace_seconds: int) -> JSONObject:
-    """An object that is being deleted, perhaps with less time left."""
-    marked = copy.deepcopy(old)
-    meta = metadata(marked)
-    given = meta.get("deletionGracePeriodSeconds")
-    if isinstance(given, int) and grace_seconds < given:
-        spared = max(min(given, admission.MAX_GRACE_SECONDS) - grace_seconds, 0)
-        due = datetime.fromisoformat(str(meta["deletionTimestamp"])) - timedelta(seconds=spared)
-        meta["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
-        meta["deletionGracePeriodSeconds"] = grace_seconds
-    return marked
+def _check_identity(call: Call, new: JSONObject, old: JSONObject) -> None:
+    """Refuse a patch that makes a custom object one of another kind."""
+    causes = [
+        status.FieldErrors.invalid(name, new.get(name), f"must be {old[name]}")
+        for name in ("apiVersion", "kind")
+        if new.get(name) != old[name]
+    ]
+    if causes:
+        raise status.invalid(call.resource.group, str(new.get("kind") or ""), call.name, causes)
 
 
-def _keeps_namespace(context: Context, obj: JSONObject) -> bool:
-    """A namespace stays, Terminating, until its content is gone and spec.finalizers is empty."""
-    if context.resource.qualified != "namespaces":
-        return False
-    spec = obj.get("spec")
-    return isinstance(spec, dict) and bool(spec.get("finalizers"))
+def _applied_config(call: Call) -> JSONObject:
+    """What may be applied, without what this endpoint does not write."""
+    resource, config = call.resource, copy.deepcopy(call.body.value)
+    if not isinstance(config, dict):
+        raise status.bad_request("error decoding YAML: a configuration is an object")
+    version, kind = str(config.get("apiVersion") or ""), str(config.get("kind") or "")
+    if (version, kind) != (resource.api_version, call.kind):
+        shown = version if "/" in version else f"/{version}"
+        raise status.bad_request(f"invalid object type: {shown}, Kind={kind}")
+    where = object_at(config, "metadata")
+    if where.get("managedFields"):
+        raise status.bad_request("metadata.managedFields must be nil")
+    if error := fieldset.typed_error(resource.schema.node, config):
+        place = f"{where.get('namespace', '')}/{where.get('name', '')}"
+        shown = f"{resource.group}/{resource.version}, Kind={kind}"
+        text = f"failed to create typed patch object ({place}; {shown}): {error}"
+        raise status.StatusError(500, "", text)
+    metadata(config).setdefault("name", call.name)
+    admission.check_update_place(call, config)
+    if not resource.status:
+        return config
+    if call.subresource == "status":
+        kept = ("apiVersion", "kind", "metadata", "status")
+        return {name: value for name, value in config.items() if name in kept}
+    return {name: value for name, value in config.items() if name != "status"}
 
 
-def _is_released(context: Context, new: JSONObject, old: JSONObject) -> bool:
-    """Whether this update took away the last thing that held a deleted object."""
-    meta = metadata(new)
-    if not metadata(old).get("deletionTimestamp") or meta.get("finalizers"):
-        return False
-    if meta.get("deletionGracePeriodSeconds") not in (None, 0):
-        return False
-    return not _keeps_namespace(context, new)
+def _merged(call: Call, live: JSONObject | None, config: JSONObject) -> JSONObject:
+    force = call.request.flag("force")
+    node = call.resource.schema.node
+    return managed.apply(node, live, config, call.manager("Apply"), call.stamp, force=force)

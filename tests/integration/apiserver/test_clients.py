@@ -176,7 +176,7 @@ async def test_an_endless_head_is_cut_off(api: Client) -> None:
 async def test_a_head_that_does_not_come_is_not_waited_for(
     options: Options, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr("hypercobalt.apiserver.server.HEAD_SECONDS", 0.2)
+    monkeypatch.setattr("hypercobalt.apiserver.http.HEAD_SECONDS", 0.2)
     async with serve(options) as server, Client(server.url) as api:
         async with connection(api) as (reader, writer):
             writer.write(sent)
@@ -187,7 +187,7 @@ async def test_a_head_that_does_not_come_is_not_waited_for(
 async def test_a_body_that_does_not_come_is_a_timeout(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hypercobalt.apiserver.server.BODY_SECONDS", 0.2)
+    monkeypatch.setattr("hypercobalt.apiserver.http.BODY_SECONDS", 0.2)
     async with serve(options) as server, Client(server.url) as api:
         async with connection(api) as (reader, writer):
             writer.write(b"POST /api HTTP/1.1\r\n" + HEAD + b"Content-Length: 9\r\n\r\n{")
@@ -200,7 +200,7 @@ async def test_a_watcher_that_never_reads_is_cut_off_and_costs_little(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.watching.MAX_WAITING_BYTES", 2**20)
-    monkeypatch.setattr("hypercobalt.apiserver.server.STALLED_SECONDS", 1)
+    monkeypatch.setattr("hypercobalt.apiserver.http.STALLED_SECONDS", 1)
     request = f"GET {CONFIG_MAPS}?watch=1 HTTP/1.1\r\n".encode() + HEAD + b"\r\n"
     async with serve(options) as server, Client(server.url) as api:
         async with (

@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from hypercobalt.apiserver.collector import Collector
+from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.server import Options, serve
 from hypercobalt.apiserver.store import Event, Key, Store
@@ -350,7 +351,8 @@ async def test_what_a_stopped_server_had_to_collect_is_collected_by_the_next(
 
     store.listen(follow)
     registry = Registry.load()
-    collector = Collector(store, registry, Writer(store, registry))
+    writer = Writer(store)
+    collector = Collector(store, registry, writer, Definitions(store, registry, writer))
     try:
         collector.start()
         async with asyncio.timeout(10):

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.apiserver.request import MAX_DEPTH as MAX_JSON_DEPTH
-from hypercobalt.apiserver.request import Request, User, decode_body, delete_options
+from hypercobalt.apiserver.bodies import MAX_DEPTH as MAX_JSON_DEPTH
+from hypercobalt.apiserver.bodies import decode as decode_body
+from hypercobalt.apiserver.kinds.resources import Registry
+from hypercobalt.apiserver.request import Call, Request, User, delete_options
 from hypercobalt.apiserver.status import JSON, StatusError
 from hypercobalt.apiserver.wire.protobuf import MAX_DEPTH, MEDIA_TYPE, decode, library
 
@@ -250,10 +252,12 @@ def test_the_last_of_a_repeated_single_field_counts() -> None:
 
 def test_options_of_a_delete_come_in_any_group() -> None:
     raw = number(1, 0) + text(2, text(1, "u")) + text(4, "Orphan")
-    headers = {"content-type": MEDIA_TYPE}
     sent = body("DeleteOptions", raw, "policy/v1")
+    request = Request("DELETE", "/", {}, {}, User("u"), sent)
+    pods = Registry.load().find("", "v1", "pods")
+    assert pods is not None
 
-    options = delete_options(Request("DELETE", "/", {}, headers, User("u"), sent))
+    options = delete_options(Call(request, pods, body=decode_body(MEDIA_TYPE, sent)))
 
     assert options.gracePeriodSeconds == 0
     assert options.propagationPolicy == "Orphan"
@@ -326,10 +330,9 @@ def test_a_schema_may_nest_as_deep_as_any_real_one() -> None:
 def test_json_within_counts_towards_the_depth_of_the_body() -> None:
     deep = "[" * (MAX_JSON_DEPTH + 1) + "]" * (MAX_JSON_DEPTH + 1)
     data = body("Pod", text(1, text(17, text(7, text(1, deep)))))
-    headers = {"content-type": MEDIA_TYPE}
 
     with pytest.raises(StatusError, match="nests deeper"):
-        decode_body(Request("POST", "/", {}, headers, User("u"), data))
+        decode_body(MEDIA_TYPE, data)
 
 
 def refused_or_json(data: bytes) -> None:

@@ -9,41 +9,42 @@ import msgspec
 import pytest
 
 from hypercobalt.apiserver import watching
+from hypercobalt.apiserver.selection import Selection
+from hypercobalt.apiserver.selectors import parse_labels
 from hypercobalt.apiserver.store import Event, EventType, Key, Store
 from hypercobalt.apiserver.watching import Hub, Watcher
 
 KEY = Key("pods", "n", "p")
 
 
+IN, OUT = b'{"metadata":{"labels":{"in":""}}}', b'{"metadata":{"labels":{"out":""}}}'
+
+
 def watcher(*, selective: bool = False, name: str | None = None) -> Watcher:
-    matches = (lambda _key, data: b"in" in data) if selective else None
-    return Watcher("pods", "n", name, matches, None)
+    return Watcher(Selection("pods", "n", name, parse_labels("in" if selective else "")))
 
 
 def event(kind: EventType, data: bytes, previous: bytes | None, key: Key = KEY) -> Event:
-    return Event(5, kind, key, b'{"metadata":{},"%s":1}' % data, previous)
+    return Event(5, kind, key, data, previous)
 
 
 def told(seer: Watcher, seen: Event) -> str | None:
-    seer.offer(seen, lambda: watching.watch_line(seen.type, seen.data))
+    seer.offer(seen, watching.watch_line(seen.type, seen.data))
     lines = seer.take()
     return msgspec.json.decode(lines)["type"] if lines else None
-
-
-IN, OUT = b'{"metadata":{},"in":1}', b'{"metadata":{},"out":1}'
 
 
 @pytest.mark.parametrize(
     ("kind", "before", "after", "seen"),
     [
-        ("ADDED", None, b"in", "ADDED"),
-        ("ADDED", None, b"out", None),
-        ("MODIFIED", IN, b"in", "MODIFIED"),
-        ("MODIFIED", IN, b"out", "DELETED"),
-        ("MODIFIED", OUT, b"in", "ADDED"),
-        ("MODIFIED", OUT, b"out", None),
-        ("DELETED", IN, b"in", "DELETED"),
-        ("DELETED", OUT, b"out", None),
+        ("ADDED", None, IN, "ADDED"),
+        ("ADDED", None, OUT, None),
+        ("MODIFIED", IN, IN, "MODIFIED"),
+        ("MODIFIED", IN, OUT, "DELETED"),
+        ("MODIFIED", OUT, IN, "ADDED"),
+        ("MODIFIED", OUT, OUT, None),
+        ("DELETED", IN, IN, "DELETED"),
+        ("DELETED", OUT, OUT, None),
     ],
 )
 def test_a_selector_sees_objects_come_and_go(
@@ -53,12 +54,12 @@ def test_a_selector_sees_objects_come_and_go(
 
 
 def test_other_places_are_not_told() -> None:
-    added = event("ADDED", b"in", None)
+    added = event("ADDED", IN, None)
     assert told(watcher(), added) == "ADDED"
     assert told(watcher(name="p"), added) == "ADDED"
     assert told(watcher(name="q"), added) is None
     for key in (Key("pods", "m", "p"), Key("nodes", "n", "p")):
-        assert told(watcher(), event("ADDED", b"in", None, key)) is None
+        assert told(watcher(), event("ADDED", IN, None, key)) is None
 
 
 @pytest.mark.parametrize("limit", ["MAX_WAITING", "MAX_WAITING_BYTES"])
@@ -68,7 +69,7 @@ def test_a_watcher_that_lags_too_far_is_cut_off(
     monkeypatch.setattr(watching, limit, 3 if limit == "MAX_WAITING" else 200)
     slow = watcher()
     for _ in range(10):
-        slow.offer(event("ADDED", b"in", None), lambda: b"x" * 60)
+        slow.offer(event("ADDED", IN, None), b"x" * 60)
     assert slow.cut
     assert not slow.waiting, "what it will not read is not kept"
 
@@ -79,7 +80,7 @@ async def test_a_stream_ends_when_its_watcher_is_cut_off(tmp_path: Path) -> None
     seer = watcher()
     hub.add(seer)
     stream = hub.stream(seer, seconds=60, bookmark=None)
-    seer.offer(event("ADDED", b"in", None), lambda: b"line\n")
+    seer.offer(event("ADDED", IN, None), b"line\n")
     async with asyncio.timeout(5):
         assert await anext(stream) == b"line\n"
         hub.close()

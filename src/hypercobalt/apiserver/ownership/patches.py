@@ -13,7 +13,7 @@ import jsonpatch
 import jsonpointer
 import msgspec
 
-from hypercobalt.apiserver.request import MAX_BODY, check_depth
+from hypercobalt.apiserver.bodies import MAX_BODY, check_depth
 from hypercobalt.apiserver.schema.node import UNTYPED, Node
 from hypercobalt.apiserver.status import (
     JSON,

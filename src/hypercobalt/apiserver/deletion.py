@@ -1,0 +1,147 @@
+"""What a delete makes of an object: gone at once, or marked until what holds it lets go.
+
+Pure: objects and options in, objects out.
+
+Source: apiserver pkg/registry/rest/delete.go and pkg/registry/generic/registry/store.go
+(deletionFinalizersForGarbageCollection); kubernetes pkg/registry/core/pod/strategy.go.
+"""
+
+from __future__ import annotations
+
+import copy
+from datetime import datetime, timedelta
+
+from hypercobalt.apiserver import status
+from hypercobalt.apiserver.admission import generation_of
+from hypercobalt.apiserver.kinds import builtin, definitions
+from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
+from hypercobalt.apiserver.request import Call, DeleteOptions
+from hypercobalt.apiserver.status import JSONObject
+from hypercobalt.apiserver.values import metadata, object_at, text_at, texts_at
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+POD_GRACE_SECONDS = 30
+MAX_GRACE_SECONDS = 100 * 365 * 86400  # beyond it, the time of deletion is not told
+
+
+def check_delete(call: Call, obj: JSONObject, options: DeleteOptions) -> None:
+    """Refuse a delete whose preconditions do not hold, or of a namespace that must stay.
+
+    Raises:
+        StatusError: 409 or 403.
+    """
+    wanted, meta = options.preconditions, metadata(obj)
+    subject = status.Subject(call.resource.group, call.kind, str(meta.get("name")))
+    if wanted and wanted.uid not in (None, meta.get("uid")):
+        why = (
+            f"the UID in the precondition ({wanted.uid}) does not match the UID in record "
+            f"({meta.get('uid')}). The object might have been deleted and then recreated"
+        )
+        raise status.conflict(subject, why)
+    if wanted and wanted.resourceVersion not in (None, meta.get("resourceVersion")):
+        why = (
+            f"the ResourceVersion in the precondition ({wanted.resourceVersion}) does not match "
+            f"the ResourceVersion in record ({meta.get('resourceVersion')}). The object might "
+            "have been modified"
+        )
+        raise status.conflict(subject, why)
+    if call.resource.qualified == "namespaces" and meta.get("name") in builtin.SYSTEM_NAMESPACES:
+        raise status.forbidden(call.subject, "this namespace may not be deleted")
+
+
+def begin_delete(call: Call, old: JSONObject, options: DeleteOptions) -> JSONObject | None:
+    """The object marked for deletion; None when it can go at once."""
+    finalizers = _finalizers(call, old, options)
+    grace = _grace_seconds(call, old, options)
+    if not finalizers and not grace and not _keeps_namespace(call, old):
+        return None
+    if metadata(old).get("deletionTimestamp"):
+        marked = _sooner(old, grace)
+    else:
+        marked = _marked(call, old, grace)
+    metadata(marked).pop("finalizers", None)
+    if finalizers:
+        metadata(marked)["finalizers"] = list(finalizers)
+    return marked
+
+
+def _finalizers(call: Call, old: JSONObject, options: DeleteOptions) -> list[str]:
+    """What holds the object: its finalizers, and what the propagation policy asks for."""
+    held = texts_at(old, "metadata", "finalizers")
+    policy = options.propagationPolicy
+    if options.orphanDependents is not None and not policy:
+        policy = "Orphan" if options.orphanDependents else "Background"
+    if policy:
+        asked = {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(policy, [])
+        held = [name for name in held if name not in (FOREGROUND, ORPHAN)] + asked
+    if call.resource.qualified == CRD_RESOURCE and CRD_CLEANUP not in held:
+        held.append(CRD_CLEANUP)
+    return held
+
+
+def _grace_seconds(call: Call, obj: JSONObject, options: DeleteOptions) -> int:
+    """Only a pod that runs somewhere is given time; its kubelet ends it. Asked again: less time."""
+    spec = object_at(obj, "spec")
+    done = text_at(obj, "status", "phase") in ("Succeeded", "Failed")
+    if call.resource.qualified != "pods" or not spec.get("nodeName") or done:
+        return 0
+    given = metadata(obj).get("deletionGracePeriodSeconds")
+    own = spec.get("terminationGracePeriodSeconds") if given is None else given
+    wanted = own if options.gracePeriodSeconds is None else options.gracePeriodSeconds
+    seconds = wanted if isinstance(wanted, int) else POD_GRACE_SECONDS
+    seconds = 1 if seconds < 0 else seconds
+    return min(seconds, given) if isinstance(given, int) else seconds
+
+
+def _keeps_namespace(call: Call, obj: JSONObject) -> bool:
+    """A namespace stays, Terminating, until its content is gone and spec.finalizers is empty."""
+    return call.resource.qualified == "namespaces" and bool(texts_at(obj, "spec", "finalizers"))
+
+
+def _marked(call: Call, obj: JSONObject, grace_seconds: int) -> JSONObject:
+    """An object whose deletion begins."""
+    marked = copy.deepcopy(obj)
+    meta = metadata(marked)
+    due = call.now + timedelta(seconds=min(grace_seconds, MAX_GRACE_SECONDS))
+    meta["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if call.resource.qualified == CRD_RESOURCE:
+        definitions.mark_terminating(marked, call.stamp)
+        return marked
+    meta["deletionGracePeriodSeconds"] = grace_seconds
+    if "generation" in meta:
+        meta["generation"] = generation_of(meta) + 1
+    if call.resource.qualified == "namespaces":
+        marked["status"] = {"phase": "Terminating"}
+    return marked
+
+
+def _sooner(old: JSONObject, grace_seconds: int) -> JSONObject:
+    """An object that is being deleted, perhaps with less time left."""
+    marked = copy.deepcopy(old)
+    meta = metadata(marked)
+    given = meta.get("deletionGracePeriodSeconds")
+    if isinstance(given, int) and grace_seconds < given:
+        spared = max(min(given, MAX_GRACE_SECONDS) - grace_seconds, 0)
+        due = datetime.fromisoformat(str(meta["deletionTimestamp"])) - timedelta(seconds=spared)
+        meta["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
+        meta["deletionGracePeriodSeconds"] = grace_seconds
+    return marked
+
+
+def ended(call: Call, old: JSONObject) -> JSONObject:
+    """What is shown of a deleted object: as it was; of a pod, with its time run out."""
+    if call.resource.qualified == "pods" and not metadata(old).get("deletionTimestamp"):
+        return _marked(call, old, 0)
+    return _sooner(old, 0)
+
+
+def is_released(call: Call, new: JSONObject, old: JSONObject) -> bool:
+    """Whether this update took away the last thing that held a deleted object."""
+    meta = metadata(new)
+    return bool(
+        metadata(old).get("deletionTimestamp")
+        and not meta.get("finalizers")
+        and meta.get("deletionGracePeriodSeconds") in (None, 0)
+        and not _keeps_namespace(call, new)
+    )

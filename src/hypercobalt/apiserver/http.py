@@ -1,0 +1,301 @@
+"""HTTP: bytes from and to the pipeline, over uvicorn.
+
+A request's head and body must arrive within a deadline and below a size, so that slow or greedy
+clients cost little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    MutableMapping,
+    Sequence,
+)
+from typing import Any, cast
+from urllib.parse import parse_qsl
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from hypercobalt.apiserver import status
+from hypercobalt.apiserver.access.authentication import Authenticator
+from hypercobalt.apiserver.access.pki import Pki
+from hypercobalt.apiserver.bodies import MAX_BODY
+from hypercobalt.apiserver.pipeline import Api
+from hypercobalt.apiserver.rendering import error_response
+from hypercobalt.apiserver.request import ANONYMOUS, Request, Response, Stream, User
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.logs import get_logger
+
+log = get_logger(__name__)
+
+BODY_SECONDS = 60.0  # a body must have arrived after this long
+KEEP_ALIVE_SECONDS = 90
+STOP_SECONDS = 5
+HEAD_SECONDS = 32.0  # a request's head must have arrived after this long, as in kube-apiserver
+STALLED_SECONDS = 60  # a client that takes nothing for so long is gone
+MAX_HEAD = 2**20  # bytes, as Go's http.Server
+MAX_WARNINGS, MAX_WARNING = 4096, 256  # characters: all of an answer, each when that is exceeded
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's protocol, which bounds a request's head and passes the client's certificate on."""
+
+    _deadline: asyncio.TimerHandle | None = None  # while a head is awaited
+    _head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._deadline is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD:
+                self.transport.abort()
+
+    def _await_head(self) -> None:
+        self._stop_waiting()
+        self._head_bytes = 0
+        self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def on_headers_complete(self) -> None:
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._await_head()
+        tls = self.transport.get_extra_info("ssl_object")
+        peer = tls.getpeercert() if tls is not None else None
+        self.scope["extensions"] = {"peer": peer if peer is not None else {}}
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
+        if cycle is None or cycle.response_complete:
+            # An idle client would not answer the end of TLS, and we would wait for it.
+            self.transport.abort()
+
+
+class _Uvicorn(uvicorn.Server):
+    """Signals are the caller's business: a server may run inside another program."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 takes a free one.
+
+    Raises:
+        ConfigurationError: the address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # for TCP_NODELAY
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Accepted sockets inherit these: clients that vanish or never read are cut off.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, STALLED_SECONDS)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED_SECONDS * 1000)
+        listener.bind((address, port))
+        listener.listen(1024)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigurationError(
+            f"cannot listen on {address}:{port}: {reason}; name another with --address or --port"
+        ) from error
+    return listener
+
+
+@contextlib.asynccontextmanager
+async def running(
+    api: Api, authenticator: Authenticator, files: Pki, listener: socket.socket
+) -> AsyncGenerator[asyncio.Future[None]]:
+    """Answer requests until the block is left; gives what ends when the server does."""
+    config = uvicorn.Config(
+        _App(api, authenticator),
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        ssl_certfile=files.server_certificate,
+        ssl_keyfile=files.server_key,
+        ssl_ca_certs=str(files.ca_file),
+        ssl_cert_reqs=ssl.CERT_OPTIONAL,
+    )
+    server = _Uvicorn(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]), name="http")
+    try:
+        await server.ready.wait()
+        yield task
+    finally:
+        server.should_exit = True
+        await asyncio.wait({task})
+
+
+class _App:
+    """The ASGI side of the pipeline."""
+
+    def __init__(self, api: Api, authenticator: Authenticator) -> None:
+        self._api, self._authenticator = api, authenticator
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        request = Request(
+            scope["method"],
+            scope["path"],
+            _query(scope["query_string"].decode("latin-1")),
+            headers,
+            self._user(scope, headers),
+        )
+        try:
+            request.body = await _read_body(receive)
+            answer = await self._api.handle(request)
+        except status.StatusError as error:
+            answer = error_response(error)
+        except _GoneError:
+            return
+        except Exception:  # a bug must end one request, not the server
+            log.exception("request_failed", method=request.method, path=request.path)
+            answer = error_response(status.internal("see the server's log"))
+        if isinstance(answer, Stream):
+            await _send_stream(answer, receive, send)
+        else:
+            await _send_response(answer, request, send)
+
+    def _user(self, scope: Scope, headers: dict[str, str]) -> User:
+        authorization = headers.get("authorization", "")
+        user = self._authenticator.by_certificate(scope["extensions"].get("peer"))
+        if user is None and authorization:
+            user = self._authenticator.by_token(authorization)
+        return user or ANONYMOUS
+
+
+def _query(text: str) -> dict[str, str]:
+    """The first value of each parameter, as Go's url.Values.Get."""
+    return dict(reversed(parse_qsl(text, keep_blank_values=True)))
+
+
+class _GoneError(Exception):
+    """The client went away before its request was whole."""
+
+
+async def _read_body(receive: Receive) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _GoneError
+                chunks.append(message.get("body", b""))
+                size += len(chunks[-1])
+                if size > MAX_BODY:
+                    raise status.too_large(MAX_BODY)
+                if not message.get("more_body", False):
+                    return b"".join(chunks)
+    except TimeoutError:
+        text = f"the body did not arrive within {BODY_SECONDS:g} s"
+        raise status.StatusError(408, "Timeout", text) from None
+
+
+def _head(content_type: str) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"content-type", content_type.encode()),
+        (b"cache-control", b"no-cache, private"),
+    ]
+
+
+async def _send_response(answer: Response, request: Request, send: Send) -> None:
+    headers = _head(answer.content_type)
+    length = len(answer.body) + sum(map(len, answer.rest))
+    headers.append((b"content-length", str(length).encode()))
+    headers += [(name.lower().encode(), text.encode()) for name, text in answer.headers.items()]
+    headers += [(b"warning", text) for text in _warnings(request.warnings)]
+    await send({"type": "http.response.start", "status": answer.code, "headers": headers})
+    for piece in () if request.method == "HEAD" else (answer.body, *answer.rest):
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _warnings(texts: Sequence[str]) -> Iterator[bytes]:
+    """The values of Warning headers; a client that sends nonsense gets no megabytes back."""
+    left = MAX_WARNINGS
+    longest = left if sum(map(len, texts)) <= left else MAX_WARNING
+    for text in dict.fromkeys(text[:longest] for text in texts):
+        left -= len(text)
+        if left < 0:
+            return
+        clean = "".join(letter if letter >= " " and letter != "\x7f" else " " for letter in text)
+        quoted = clean.replace("\\", "\\\\").replace('"', '\\"')
+        yield f'299 - "{quoted}"'.encode()
+
+
+async def _send_stream(answer: Stream, receive: Receive, send: Send) -> None:
+    headers = _head(answer.content_type)
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    sending = asyncio.create_task(_send_chunks(answer, send), name="watch")
+    gone = asyncio.create_task(_until_gone(receive), name="watch-client")
+    try:
+        await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        sending.cancel()
+        gone.cancel()
+        await asyncio.wait({sending, gone})
+        answer.close()
+
+
+async def _send_chunks(answer: Stream, send: Send) -> None:
+    # The head alone must reach the client: until then it does not know that the watch is open.
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
+    async for chunk in answer.chunks:
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,109 @@
+"""Which objects of a kind a call asks for: by namespace, name, labels and fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from hypercobalt.apiserver import status
+from hypercobalt.apiserver.request import Call
+from hypercobalt.apiserver.selectors import FieldTerm, Requirement, parse_fields, parse_labels
+from hypercobalt.apiserver.status import JSONObject
+from hypercobalt.apiserver.store import Key
+from hypercobalt.apiserver.values import at
+
+_FALSE_WHEN_ABSENT = ("spec.unschedulable", "spec.hostNetwork")
+
+
+class _Meta(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Labelled(msgspec.Struct):
+    metadata: _Meta
+
+
+_labelled = msgspec.json.Decoder(_Labelled)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Some objects of one collection."""
+
+    resource: str  # as the store names it
+    namespace: str | None = None
+    name: str | None = None
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[FieldTerm, ...] = ()  # beyond equality with one name
+
+    @property
+    def selective(self) -> bool:
+        """Whether it depends on more than the key."""
+        return bool(self.labels or self.fields)
+
+    def wants(self, key: Key) -> bool:
+        """Whether an object may be one of these, as far as its key tells."""
+        return (
+            key.resource == self.resource
+            and self.namespace in (None, key.namespace)
+            and self.name in (None, key.name)
+        )
+
+    def matches(self, key: Key, data: bytes) -> bool:
+        """Whether an object that is wanted has the labels and fields."""
+        if self.labels:
+            labels = _labelled.decode(data).metadata.labels or {}
+            if not all(term.matches(labels) for term in self.labels):
+                return False
+        return not self.fields or self._fields_match(key, data)
+
+    def _fields_match(self, key: Key, data: bytes) -> bool:
+        obj: JSONObject = {}
+
+        def read(path: str) -> str:
+            if path == "metadata.name":
+                return key.name
+            if path == "metadata.namespace":
+                return key.namespace
+            if not obj:
+                obj.update(msgspec.json.decode(data))
+            return field_text(obj, path)
+
+        return all(term.matches(read) for term in self.fields)
+
+
+def field_text(obj: JSONObject, path: str) -> str:
+    """A field as field selectors compare it; absent is empty."""
+    if path == "source":  # of an Event: its component
+        path = "source.component" if obj.get("source") else "reportingComponent"
+    value = at(obj, *path.split("."))
+    if value is None:
+        return "false" if path in _FALSE_WHEN_ABSENT else ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def select(call: Call) -> Selection:
+    """What the URL and its selectors ask for.
+
+    Raises:
+        StatusError: 400 for a selector that does not parse, or a field that is not selectable.
+    """
+    labels = parse_labels(call.request.text("labelSelector"))
+    name = call.name or None
+    rest: list[FieldTerm] = []
+    selectable = call.resource.selectable
+    for term in parse_fields(call.request.text("fieldSelector")):
+        if term.field not in ("metadata.name", "metadata.namespace", *selectable):
+            text = f"field label not supported: {term.field}"
+            if not call.resource.custom and not selectable:
+                known = 'only "metadata.name", "metadata.namespace"'
+                text = f'"{term.field}" is not a known field selector: {known}'
+            raise status.bad_request(text)
+        if term.field == "metadata.name" and term.equal and name is None:
+            name = term.value
+        else:
+            rest.append(term)
+    return Selection(call.resource.stored, call.namespace or None, name, labels, tuple(rest))

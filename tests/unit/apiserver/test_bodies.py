@@ -1,0 +1,134 @@
+"""Reading bodies: JSON and YAML, hostile ones too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypercobalt.apiserver.bodies import (
+    BODY_TYPES,
+    MAX_DEPTH,
+    PATCH_TYPES,
+    BodyReader,
+    check_depth,
+    decode_json,
+    decode_yaml,
+    duplicate_fields,
+)
+from hypercobalt.apiserver.status import StatusError
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: 2026-01-01", {"a": "2026-01-01"}),
+        ("a: 2026-01-01T00:00:00Z", {"a": "2026-01-01T00:00:00Z"}),
+        ("a: 12:30", {"a": "12:30"}),
+        ("a: 1:30:00.5", {"a": "1:30:00.5"}),
+        ("a: 012", {"a": 10}),
+        ("a: 0x10", {"a": 16}),
+        ("a: 1.5", {"a": 1.5}),
+        ("a: yes", {"a": True}),
+        ("a: 'yes'", {"a": "yes"}),
+        ("a: ~", {"a": None}),
+        ("1: a", {"1": "a"}),
+        ("a: |\n  x\n  y\n", {"a": "x\ny\n"}),
+        ("{a: [1, {b: c}]}", {"a": [1, {"b": "c"}]}),
+        ('{"a": "\\u00e9"}', {"a": "é"}),
+        ("a: '*'", {"a": "*"}),
+    ],
+)
+def test_yaml(text: str, value: object) -> None:
+    assert decode_yaml(text.encode()) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: *x",
+        "a: &x [*x]",
+        "a: .nan",
+        "a: .inf",
+        "? [a]\n: b",
+        "a: !!python/name:os.system ''",
+        "a: 'b",
+        "--- {}\n--- {}",
+        "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1),
+    ],
+)
+def test_yaml_that_json_cannot_say_is_refused(text: str) -> None:
+    with pytest.raises(StatusError) as refused:
+        decode_yaml(text.encode())
+    assert refused.value.code == 400
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=10,
+)
+
+
+@given(JSON_VALUES)
+def test_json_is_read_back(value: object) -> None:
+    assert decode_json(msgspec.json.encode(value)) == value
+
+
+@given(
+    st.binary(max_size=30) | st.text(st.sampled_from("{}[]:,-? &*!|>\"'ab\n \t#%@`"), max_size=30)
+)
+def test_any_body_is_read_or_refused(body: bytes | str) -> None:
+    data = body.encode() if isinstance(body, str) else body
+    for decode in (decode_json, decode_yaml):
+        try:
+            msgspec.json.encode(decode(data))
+        except StatusError as error:
+            code = error.code
+            assert code == 400  # either way is fine
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth - 1):
+        value = [value]
+    return value
+
+
+def test_depth_is_bounded() -> None:
+    check_depth(nested(MAX_DEPTH))
+    with pytest.raises(StatusError):
+        check_depth(nested(MAX_DEPTH + 1))
+
+
+def test_fields_that_stand_twice_are_found() -> None:
+    found = duplicate_fields(b'{"a":1,"b":{"c":1,"c":2},"a":2,"d":[{"e":1,"e":1}]}')
+    assert [name.rpartition(".")[2] for name in found] == sorted(
+        [name.rpartition(".")[2] for name in found], key="ace".index
+    )
+    assert len(found) == 3
+    assert duplicate_fields(b"a: 1\na: 2\n") == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "allowed"),
+    [
+        ("text/plain", BODY_TYPES),
+        ("application/merge-patch+json", BODY_TYPES),
+        ("x", BODY_TYPES),
+        ("", PATCH_TYPES),
+        ("application/json", PATCH_TYPES),
+    ],
+)
+async def test_unknown_bodies_are_refused(kind: str, allowed: tuple[str, ...]) -> None:
+    with pytest.raises(StatusError) as refused:
+        await BodyReader().read(kind, b"{}", allowed)
+    assert refused.value.code == 415
+
+
+async def test_a_body_without_a_type_is_json() -> None:
+    body = await BodyReader().read("", b'{"a":1,"a":2}', BODY_TYPES)
+    assert (body.value, body.duplicates) == ({"a": 2}, ["a"])
