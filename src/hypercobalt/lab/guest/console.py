@@ -1,0 +1,67 @@
+"""Talk to a guest over its serial console.
+
+A Linux guest (`init.sh`) takes a command a line and ends each in `guest NAME: ok COMMAND …` or
+`guest NAME: error COMMAND: why`. What it prints is a guest's word: read as text, bounded, and never
+run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import timedelta
+from pathlib import Path
+
+from hypercobalt.lab.errors import LabError
+
+UP = re.compile(rb"^guest \S+: up ", re.MULTILINE)
+
+_ANSWER = timedelta(seconds=10)
+_LONGEST = 64 * 1024
+
+
+async def tell(socket: Path, command: str, *, within: timedelta = _ANSWER) -> str:
+    """Have the guest behind a console socket run one command.
+
+    Args:
+        socket: the Unix socket of the serial port.
+        command: as `init.sh` knows them: `dirty 20`, `panic`, `write-disk 4`, …
+        within: until its answer; for `write-disk` that is when it is done.
+
+    Returns:
+        What follows `ok COMMAND` in the answer.
+
+    Raises:
+        LabError: the console cannot be opened, the guest refused, or it did not answer in time.
+    """
+    verb = re.escape(command.split(maxsplit=1)[0].encode())
+    answer = re.compile(
+        rb"^guest \S+: (ok|error) " + verb + rb"(?::? ([^\r\n]*))?\r?\n", re.MULTILINE
+    )
+    try:
+        async with asyncio.timeout(within.total_seconds()):
+            reader, writer = await asyncio.open_unix_connection(socket)
+            try:
+                writer.write(b"\n" + command.encode() + b"\n")  # the first ends a half-typed line
+                found = await _read_until(reader, answer)
+            finally:
+                writer.close()
+    except TimeoutError:
+        raise LabError(f"console {socket}: no answer to {command!r} in {within}") from None
+    except OSError as exc:
+        raise LabError(f"console {socket}: {exc.strerror}; is the VM running?") from exc
+    text = (found[2] or b"").decode(errors="replace")
+    if found[1] != b"ok":
+        raise LabError(f"console {socket}: the guest refused {command!r}: {text}")
+    return text
+
+
+async def _read_until(reader: asyncio.StreamReader, answer: re.Pattern[bytes]) -> re.Match[bytes]:
+    seen = b""
+    while True:
+        data = await reader.read(4096)
+        if not data:
+            raise ConnectionResetError(104, "the other side closed it")
+        seen = (seen + data)[-_LONGEST:]
+        if found := answer.search(seen):
+            return found

@@ -1,0 +1,217 @@
+"""The guest image: a Debian kernel and an initramfs, built once into a cache outside the checkout.
+
+Nothing is installed: the kernel and busybox come out of Debian's packages, which apt downloads and
+checks. The cache is keyed by all that goes in (both packages' checksums, and the sources of this
+package), so a new kernel in Debian or a change here builds anew, and an old image stays for the VMs
+that run on it. A finished image appears in one rename; two builders at once do no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import lzma
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from hypercobalt.lab import commands
+from hypercobalt.lab.errors import CommandError, LabError
+from hypercobalt.lab.guest import archive, kernel
+
+# The generic kernel: the smaller cloud kernel lacks the i6300esb watchdog.
+KERNEL = "linux-image-amd64"
+BUSYBOX = "busybox-static"
+
+# In the order they are loaded, each after what it needs.
+MODULES = (
+    "virtio_ring",
+    "virtio",
+    "virtio_pci_modern_dev",
+    "virtio_pci_legacy_dev",
+    "virtio_pci",
+    "failover",
+    "net_failover",
+    "virtio_net",
+    "virtio_blk",
+    "virtio_console",
+    "button",
+    "evdev",
+    "watchdog",
+    "i6300esb",
+    "pvpanic",
+    "pvpanic-mmio",  # the ISA device as well, found by ACPI
+)
+# Shorter under TCG by a third: no self-tests, no tracing, no protection from other users.
+COMMAND_LINE = (
+    "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check cryptomgr.notests "
+    "random.trust_cpu=on ipv6.disable=1 lsm=none audit=0 "
+    "initcall_blacklist=init_kprobe_trace,crypto_kdf108_init"
+)
+
+_DOWNLOAD = timedelta(minutes=5)
+_UNPACK = timedelta(minutes=2)
+_EXTRACT = """
+set -eo pipefail
+mkdir "$2"
+dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --wildcards "${@:3}"
+"""
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A guest that QEMU can start directly.
+
+    Args:
+        key: stands for the content; equal keys, equal bytes.
+    """
+
+    key: str
+    kernel: Path
+    initrd: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package of the distribution, as apt would download it."""
+
+    name: str
+    file: str
+    sha256: str
+
+
+def cache_directory() -> Path:
+    """Where images are kept: `$XDG_CACHE_HOME/hypercobalt/guest`, by default under `~/.cache`."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "hypercobalt" / "guest"
+
+
+async def ready(cache: Path | None = None) -> Image:
+    """The image of today's packages, built if the cache does not have it.
+
+    Raises:
+        LabError: a package cannot be had, or is not made as we know it.
+    """
+    cache = cache or cache_directory()
+    cache.mkdir(parents=True, exist_ok=True)
+    packages = await _packages()
+    image = _image(cache, _key(packages))
+    if not image.kernel.exists():
+        await _build(image, packages)
+    return image
+
+
+def _image(cache: Path, key: str) -> Image:
+    return Image(key, cache / key / "vmlinux", cache / key / "initrd.gz")
+
+
+async def _packages() -> tuple[Package, ...]:
+    depends = await _apt("apt-cache", "depends", KERNEL)
+    found = re.search(r"Depends: (linux-image-\S+)", depends)
+    if not found:
+        raise LabError(f"guest: apt knows no kernel behind {KERNEL}; run `apt-get update`")
+    names = (found[1], BUSYBOX)
+    uris = await _apt("apt-get", "download", "--print-uris", *names)
+    return parse_uris(names, uris)
+
+
+def parse_uris(names: tuple[str, ...], printed: str) -> tuple[Package, ...]:
+    """The packages of `names` in what `apt-get download --print-uris` prints.
+
+    Raises:
+        LabError: one is missing.
+    """
+    lines = re.findall(r"^'\S+' (\S+) \d+ SHA256:([0-9a-f]{64})$", printed, re.MULTILINE)
+    packages = []
+    for name in names:
+        file, sha256 = next((line for line in lines if line[0].startswith(f"{name}_")), ("", ""))
+        if not file:
+            raise LabError(f"guest: apt cannot download {name}; run `apt-get update`")
+        packages.append(Package(name, file, sha256))
+    return tuple(packages)
+
+
+async def _apt(*argv: str, within: timedelta = commands.DEADLINE) -> str:
+    try:
+        return await commands.run(*argv, within=within, env={**os.environ, "LC_ALL": "C"})
+    except CommandError as exc:
+        raise LabError(f"guest: no Debian package to build from: {exc}") from exc
+
+
+def _key(packages: tuple[Package, ...]) -> str:
+    digest = hashlib.sha256()
+    for package in packages:
+        digest.update(f"{package.file} {package.sha256}\n".encode())
+    for source in ("archive.py", "image.py", "init.sh", "kernel.py"):
+        digest.update((_HERE / source).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+async def _build(image: Image, packages: tuple[Package, ...]) -> None:
+    final = image.kernel.parent
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix=".building-") as name:
+        work = Path(name)
+        kernel_package, busybox_package = packages
+        await _apt(
+            *("env", f"--chdir={work}", "apt-get", "download", "--quiet"),
+            *(package.name for package in packages),
+            within=_DOWNLOAD,
+        )
+        wanted = [f"*/{module}.ko*" for module in MODULES]
+        await _extract(work / kernel_package.file, work / "kernel", "./boot/vmlinuz-*", *wanted)
+        await _extract(work / busybox_package.file, work / "busybox", "*/bin/busybox")
+        made = work / "image"
+        await asyncio.to_thread(_assemble, work, made)
+        try:
+            made.rename(final)
+        except OSError as exc:
+            if not image.kernel.exists():  # else a second builder was faster: its image is the same
+                raise LabError(f"guest: the image cannot be put at {final}: {exc}") from exc
+
+
+async def _extract(package: Path, target: Path, *patterns: str) -> None:
+    argv = ("bash", "-c", _EXTRACT, "extract", str(package), str(target), *patterns)
+    await commands.run(*argv, within=_UNPACK)
+
+
+def _assemble(work: Path, made: Path) -> None:
+    made.mkdir()
+    (made / "vmlinux").write_bytes(kernel.unpack(_only(work, "kernel/boot/vmlinuz-*").read_bytes()))
+    (made / "initrd.gz").write_bytes(archive.initramfs(_entries(work)))
+
+
+def _entries(work: Path) -> list[archive.Entry]:
+    modules = [_module(work, name) for name in MODULES]
+    order = "".join(f"{name}.ko\n" for name in MODULES).encode()
+    busybox = _only(work, "busybox/**/bin/busybox").read_bytes()
+    init = (_HERE / "init.sh").read_bytes()
+    return [
+        *(archive.directory(path) for path in ("bin", "dev", "modules", "proc", "sys")),
+        archive.file("bin/busybox", busybox, executable=True),
+        archive.file("init", init, executable=True),
+        archive.file("modules/order", order),
+        *(
+            archive.file(f"modules/{name}.ko", data)
+            for name, data in zip(MODULES, modules, strict=True)
+        ),
+    ]
+
+
+def _module(work: Path, name: str) -> bytes:
+    path = _only(work, f"kernel/**/{name}.ko*")
+    data = path.read_bytes()
+    return lzma.decompress(data) if path.suffix == ".xz" else data
+
+
+def _only(work: Path, pattern: str) -> Path:
+    found = [path for path in work.glob(pattern) if path.is_file()]
+    if len(found) != 1:
+        raise LabError(
+            f"guest: the packages hold {len(found)} files like {pattern}, not one; "
+            "the guest is built from Debian 12's or later"
+        )
+    return found[0]

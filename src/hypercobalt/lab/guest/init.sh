@@ -1,0 +1,116 @@
+#!/bin/busybox sh
+# The guest's only program: brings up what the kernel command line names, beats once a second on the
+# serial console, and does what a line on the console asks for. Every line it prints starts with
+# "guest NAME: "; every command ends in one line "ok COMMAND ..." or "error COMMAND: why".
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+for module in $(cat /modules/order); do insmod "/modules/$module"; done
+
+name=guest address= beat=on
+for word in $(cat /proc/cmdline); do
+  case $word in
+    guest.name=*) name=${word#*=} ;;
+    guest.address=*) address=${word#*=} ;;
+  esac
+done
+hostname "$name"
+stty -echo <&0
+
+say() { echo "guest $name: $*"; }
+ok() { say "ok $verb${*:+ $*}"; }
+error() { say "error $verb: $*"; }
+number() { case $1 in '' | *[!0-9]*) error "'$1' is not a number"; return 1 ;; esac; }
+end() { [ -n "$1" ] && kill -9 "$1" 2>/dev/null; }
+
+# The power button sends a 24-byte input event.
+for device in /sys/class/input/event*; do
+  if [ "$(cat "$device/device/name" 2>/dev/null)" = "Power Button" ]; then
+    (dd if="/dev/input/${device##*/}" bs=24 count=1 >/dev/null 2>&1 && say "power button" && poweroff -f) &
+    button=$!
+  fi
+done
+
+ip link set lo up
+if [ -e /sys/class/net/eth0 ]; then
+  [ -n "$address" ] && ip address add "$address" dev eth0
+  ip link set eth0 up
+fi
+
+# Rewrites the same part of memory, so many MiB a second; tmpfs pages count like any other.
+dirty() {
+  part=$(awk '/^MemAvailable/ { print int($2 / 3072) }' /proc/meminfo)
+  [ "$1" -lt "$part" ] && part=$1
+  yes 0123456789abcde | dd of=/pattern bs=1M count="$part" iflag=fullblock 2>/dev/null
+  while :; do
+    left=$1
+    sleep 1 &
+    while [ "$left" -gt 0 ]; do
+      dd if=/pattern of=/dirty bs=1M count="$left" conv=notrunc 2>/dev/null
+      left=$((left - part))
+    done
+    wait $!
+  done
+}
+
+obey() {
+  verb=$1 argument=$2
+  case $verb in
+    echo) shift; ok "$@" ;;
+    beat) beat=$argument; ok "$beat" ;;
+    dirty) # dirty MIB_PER_SECOND; 0 ends it
+      number "$argument" || return
+      end "$dirtier"; dirtier=
+      rm -f /pattern /dirty
+      [ "$argument" = 0 ] || { dirty "$argument" & dirtier=$!; }
+      ok "$argument" ;;
+    ping) # ping ADDRESS COUNT SECONDS_BETWEEN; the result comes later, as "pinged ADDRESS ..."
+      [ -n "$argument" ] || { error "which address?"; return; }
+      (say "pinged $argument $(ping -q -c "${3:-1}" -i "${4:-1}" -W 1 "$argument" 2>&1 | tail -n 2 | head -n 1)") &
+      shift; ok "$@" ;;
+    write-disk) # write-disk MIB: random bytes, and their sum
+      number "$argument" || return
+      if dd if=/dev/urandom of=/dev/vda bs=1M count="$argument" conv=fsync 2>/tmp.log; then
+        ok "$argument $(dd if=/dev/vda bs=1M count="$argument" 2>/dev/null | md5sum | cut -c 1-32)"
+      else error "$(head -n 1 /tmp.log)"; fi ;;
+    read-disk) # read-disk MIB: the sum of what the disk holds
+      number "$argument" || return
+      echo 3 >/proc/sys/vm/drop_caches
+      if dd if=/dev/vda bs=1M count="$argument" 2>/tmp.log >/sum.in; then
+        ok "$argument $(md5sum </sum.in | cut -c 1-32)"
+      else error "$(head -n 1 /tmp.log)"; fi
+      rm -f /sum.in ;;
+    pet) # pet SECONDS: the watchdog fires that long after the last sign of life
+      number "$argument" || return
+      if [ -e /dev/watchdog ]; then
+        end "$petter"
+        watchdog -F -T "$argument" -t 1 /dev/watchdog & petter=$!
+        ok "$argument"
+      else error "there is no watchdog device"; fi ;;
+    starve) end "$petter"; petter=; ok ;;
+    deaf) end "$button"; ok ;;
+    hang) # like a locked-up machine: no beat, no network, no button, nobody pets the watchdog
+      ok
+      end "$petter"; end "$button"; end "$dirtier"
+      ip link set eth0 down 2>/dev/null
+      while :; do :; done ;;
+    panic) ok; echo c >/proc/sysrq-trigger ;;
+    reboot) ok; reboot -f ;;
+    poweroff) ok; poweroff -f ;;
+    *) error "unknown; known are echo beat dirty ping write-disk read-disk pet starve deaf hang panic reboot poweroff" ;;
+  esac
+}
+
+set -f # what comes over the console names no files
+say "up ${address:-without an address}"
+beats=0
+while :; do
+  if read -r -t 1 line; then
+    [ -n "$line" ] && obey $line
+  else
+    beats=$((beats + 1))
+    [ "$beat" = on ] && say "alive $beats"
+  fi
+done

@@ -1,0 +1,84 @@
+"""Against a scripted guest: what it says, whatever it says, in bounded time and memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.guest import console
+
+Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def guest(socket: Path, script: Script) -> AsyncIterator[None]:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await script(reader, writer)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    async with await asyncio.start_unix_server(serve, socket):
+        yield
+
+
+def says(text: bytes) -> Script:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\ndirty 20\n")
+        for byte in text:
+            writer.write(bytes([byte]))
+            await writer.drain()
+        await reader.read()
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        pytest.param(b"guest n1: ok dirty 20\r\n", "20", id="at-once"),
+        pytest.param(b"guest n1: ok dirty\r\n", "", id="without-more"),
+        pytest.param(b"ok dirty\nguest n1: alive 7\nguest n1: ok dirty a b\n", "a b", id="late"),
+        pytest.param(b"guest n1: ok dirty \xff\n", "\N{REPLACEMENT CHARACTER}", id="no-text"),
+        pytest.param(b"guest n1: ok di\nguest n1: ok dirty 1\n", "1", id="other-verb"),
+    ],
+)
+async def test_an_answer_is_found_among_what_a_guest_says(
+    tmp_path: Path, said: bytes, answer: str
+) -> None:
+    async with guest(tmp_path / "s", says(said)):
+        assert await console.tell(tmp_path / "s", "dirty 20") == answer
+
+
+async def test_a_refusal_says_why(tmp_path: Path) -> None:
+    async with guest(tmp_path / "s", says(b"guest n1: error dirty: 'x' is not a number\r\n")):
+        with pytest.raises(LabError, match="refused 'dirty 20': 'x' is not a number"):
+            await console.tell(tmp_path / "s", "dirty 20")
+
+
+async def test_a_silent_guest_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    async with guest(tmp_path / "s", says(b"guest n1: alive 1\n")):
+        with pytest.raises(LabError, match="no answer"):
+            await console.tell(tmp_path / "s", "dirty 20", within=timedelta(milliseconds=50))
+
+
+async def test_a_guest_that_goes_away_is_an_error(tmp_path: Path) -> None:
+    async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+
+    async with guest(tmp_path / "s", leave):
+        with pytest.raises(LabError, match="closed"):
+            await console.tell(tmp_path / "s", "dirty 20")
+
+
+async def test_a_guest_that_is_off_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="is the VM running"):
+        await console.tell(tmp_path / "none", "dirty 20")
