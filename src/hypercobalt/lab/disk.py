@@ -198,7 +198,7 @@ class Disk:
             except OSError as exc:
                 raise LabError(f"disk of {identity.name}: {exc}") from exc
             await self._mount_root()
-        self.write("etc/hosts", hosts_file(addresses))
+        self.write_hosts(addresses)
 
     async def _mount_root(self) -> None:
         work = self.folder / "work"
@@ -222,6 +222,14 @@ class Disk:
         for path, target in links().items():
             _folder(fresh, str(Path(path).parent)).joinpath(Path(path).name).symlink_to(target)
         fresh.rename(self.layer)
+
+    def write_hosts(self, addresses: Mapping[str, str]) -> None:
+        """Tell the host who is on the network, also while it runs.
+
+        Raises:
+            LabError: it cannot be written.
+        """
+        self.write("etc/hosts", hosts_file(addresses))
 
     def write(self, path: str, text: str | bytes, *, mode: int = 0o644) -> None:
         """Put a file into the host, whole, also while it runs.

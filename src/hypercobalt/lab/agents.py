@@ -1,0 +1,70 @@
+"""Our agents in the hosts, as systemd services.
+
+Source: systemd.service(5).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from hypercobalt.lab.commands import execute
+from hypercobalt.lab.host import Host
+
+KUBECONFIG: Final = "/etc/hypercobalt/kubeconfig"
+"""In a host: the kubeconfig of its agents, readable by root only."""
+NODE_AGENT: Final = "hypercobalt-node-agent.service"
+
+_UNIT = """\
+[Unit]
+Description=hypercobalt node agent
+Documentation=https://github.com/cobaltcore-dev
+After=dbus.service network.target
+
+[Service]
+ExecStart={cobalt} node-agent --kubeconfig {kubeconfig} --node {node} --libvirt-uri {libvirt}
+Restart=always
+RestartSec=1
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def node_agent_unit(cobalt: Path, node: str) -> str:
+    """The unit file of the node agent on a host."""
+    return _UNIT.format(
+        cobalt=cobalt,
+        kubeconfig=KUBECONFIG,
+        node=node,
+        libvirt="qemu+tcp://127.0.0.1/system",
+    )
+
+
+def cobalt_command() -> Path:
+    """The `cobalt` of this installation; the hosts see it by the same path."""
+    return Path(sys.executable).parent / "cobalt"
+
+
+async def node_agent_exists() -> bool:
+    """Whether this installation has the command.
+
+    Raises:
+        CommandError: `cobalt` cannot be started.
+    """
+    done = await execute((str(cobalt_command()), "node-agent", "--help"))
+    return done.code == 0
+
+
+async def install(host: Host, kubeconfig: bytes) -> None:
+    """Write the agent's files and start it; what runs with the same files is left alone.
+
+    Raises:
+        LabError: the host is off, or the unit does not start.
+    """
+    host.disk.write(KUBECONFIG, kubeconfig, mode=0o600)
+    unit = f"/etc/systemd/system/{NODE_AGENT}"
+    host.disk.write(unit, node_agent_unit(cobalt_command(), host.name))
+    await host.run("systemctl", "daemon-reload")
+    await host.run("systemctl", "enable", "--quiet", "--now", NODE_AGENT)

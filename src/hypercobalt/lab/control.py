@@ -1,0 +1,226 @@
+"""The control plane of a lab: the embedded API server, and its objects for the hosts.
+
+A Node is what a kubelet would register, a Hypervisor what the operator makes of it. The lab stands
+in for both: it creates the objects once and leaves what others write in them alone.
+
+Source: openstack-hypervisor-operator, internal/controller/hypervisor_controller.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import ssl
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from hypercobalt.api.core import Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta, OwnerReference
+from hypercobalt.apiserver.access import pki
+from hypercobalt.apiserver.access.certificates import make_client
+from hypercobalt.lab import processes
+from hypercobalt.lab.disk import Identity
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.state import Layout, State
+from hypercobalt.runtime import AlreadyExistsError, Kube, load_connection
+
+ROLE: Final = "apiserver"
+_START = timedelta(seconds=60)  # under a second on an idle machine
+_RETRY_SECONDS = 0.05
+
+HYPERVISOR_LABEL: Final = "nova.openstack.cloud.sap/virt-driver"
+"""A Node that has it is a hypervisor."""
+_COPIED: Final = (
+    "kubernetes.io/hostname",
+    "kubernetes.metal.cloud.sap/bb",
+    "kubernetes.metal.cloud.sap/name",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "worker.garden.sapcloud.io/group",
+)
+
+
+def node_labels(name: str, index: int) -> dict[str, str]:
+    """What a Node of the lab carries: hosts take turns in two zones."""
+    return {
+        HYPERVISOR_LABEL: "libvirt",
+        "kubernetes.io/arch": {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), ""),
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.metal.cloud.sap/bb": "lab",
+        "kubernetes.metal.cloud.sap/name": name,
+        "topology.kubernetes.io/region": "lab",
+        "topology.kubernetes.io/zone": f"lab-{'ab'[(index - 1) % 2]}",
+        "worker.garden.sapcloud.io/group": "lab",
+    }
+
+
+def node(identity: Identity, index: int, now: datetime) -> Node:
+    """The Node of a host, as its kubelet would report it."""
+    ready = NodeCondition(
+        type="Ready",
+        status="True",
+        reason="RegisteredByLab",
+        message="cobalt lab has booted this host; it runs no kubelet",
+        lastHeartbeatTime=now,
+        lastTransitionTime=now,
+    )
+    status = NodeStatus(
+        addresses=(
+            NodeAddress(type="Hostname", address=identity.name),
+            NodeAddress(type="InternalIP", address=identity.address),
+        ),
+        conditions=(ready,),
+        nodeInfo=NodeSystemInfo(
+            machineID=identity.machine_id,
+            systemUUID=str(identity.uuid),
+            kernelVersion=platform.release(),
+            architecture=node_labels(identity.name, index)["kubernetes.io/arch"],
+        ),
+    )
+    meta = ObjectMeta(name=identity.name, labels=node_labels(identity.name, index))
+    return Node(metadata=meta, status=status)
+
+
+def hypervisor(of: Node) -> Hypervisor:
+    """The Hypervisor that the operator creates for a Node with its lifecycle on."""
+    owner = OwnerReference(
+        apiVersion="v1",
+        kind="Node",
+        name=of.metadata.name,
+        uid=of.metadata.uid,
+        blockOwnerDeletion=True,
+    )
+    meta = ObjectMeta(
+        name=of.metadata.name,
+        labels={key: of.metadata.labels[key] for key in _COPIED if key in of.metadata.labels},
+        ownerReferences=(owner,),
+    )
+    # The lab stands for a site in service: shutdowns wait for evictions, failures are recovered.
+    spec = HypervisorSpec(
+        reboot=False,
+        evacuateOnReboot=True,
+        lifecycleEnabled=True,
+        skipTests=True,
+        highAvailability=True,
+        createCertManagerCertificate=False,
+        installCertificate=False,
+    )
+    return Hypervisor(metadata=meta, spec=spec)
+
+
+class ControlPlane:
+    """The API server of a lab, and who may talk to it."""
+
+    def __init__(self, layout: Layout, state: State) -> None:
+        self._layout = layout
+        self._state = state
+
+    @property
+    def url(self) -> str:
+        return f"https://{self._state.address}:{self._state.api_port}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self._layout.kubeconfig
+
+    @property
+    def is_running(self) -> bool:
+        return bool(processes.find(self._state.id, ROLE))
+
+    def client(self) -> Kube:
+        """A client with an administrator's rights; close it after use.
+
+        Raises:
+            ConfigurationError: the server has never run.
+        """
+        return Kube(load_connection(self.kubeconfig), field_manager="cobalt-lab")
+
+    async def start(self) -> None:
+        """Start the server where it does not run, and wait until it answers.
+
+        Raises:
+            LabError: it ends, or does not answer in time.
+        """
+        log = self._layout.log / "apiserver.log"
+        if not self.is_running:
+            self._layout.api.mkdir(parents=True, exist_ok=True, mode=0o700)
+            command = str(Path(sys.executable).parent / "cobalt")
+            place = ("--address", self._state.address, "--port", str(self._state.api_port))
+            await processes.spawn(
+                (command, "apiserver", "--data", str(self._layout.api), *place),
+                lab_id=self._state.id,
+                role=ROLE,
+                log=log,
+            )
+        try:
+            async with asyncio.timeout(_START.total_seconds()):
+                while not await self._answers():
+                    if not self.is_running:
+                        raise LabError(f"the API server ended: {processes.tail(log)}")
+                    await asyncio.sleep(_RETRY_SECONDS)
+        except TimeoutError:
+            raise LabError(
+                f"the API server does not answer on {self.url}: {processes.tail(log)}"
+            ) from None
+
+    async def _answers(self) -> bool:
+        # It listens before it serves: only a TLS answer says that its files are written.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        try:
+            address, port = self._state.address, self._state.api_port
+            _, writer = await asyncio.open_connection(address, port, ssl=context)
+        except OSError:
+            return False
+        writer.transport.abort()
+        return True
+
+    def node_kubeconfig(self, name: str) -> bytes:
+        """A kubeconfig for the processes of one host: user `system:node:NAME`, as a kubelet's.
+
+        Raises:
+            LabError: the server has never run.
+        """
+        authority = pki.load(self._layout.api / "pki", "ca")
+        if authority is None:
+            raise LabError(f"the API server of {self._layout.data} has no certificates yet")
+        client = make_client(authority, f"system:node:{name}", ("system:nodes",))
+        return pki.kubeconfig(self.url, authority.certificate, client)
+
+    async def register(self, identity: Identity, index: int) -> None:
+        """Create the Node and the Hypervisor of a host where they are missing.
+
+        Raises:
+            HypercobaltError: the server refuses.
+        """
+        async with self.client() as kube:
+            wanted = node(identity, index, datetime.now(UTC))
+            found = await kube.apply(Node(metadata=wanted.metadata), force=True)
+            await kube.apply(
+                Node(metadata=ObjectMeta(name=identity.name), status=wanted.status),
+                force=True,
+                subresource="status",
+            )
+            try:
+                created = await kube.create(hypervisor(found))
+            except AlreadyExistsError:
+                return
+            status = HypervisorStatus(internalIp=identity.address)
+            await kube.patch_status(created, status)
+
+    async def unregister(self, name: str) -> None:
+        """Delete the Node of a host; its Hypervisor goes with it.
+
+        Raises:
+            HypercobaltError: the server refuses.
+        """
+        async with self.client() as kube:
+            await kube.delete(Hypervisor, name)
+            await kube.delete(Node, name)

@@ -1,0 +1,139 @@
+"""OVN: its two databases and northd on the machine, a controller in each host, Geneve in between.
+
+Source: ovn-architecture(7), ovn-controller(8), ovsdb-server(1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from hypercobalt.lab import processes
+from hypercobalt.lab.commands import run
+from hypercobalt.lab.host import Host
+from hypercobalt.lab.state import Layout, State
+
+INTEGRATION_BRIDGE: Final = "br-int"
+CONTROLLER: Final = "ovn-controller.service"
+NORTHBOUND_PORT, SOUTHBOUND_PORT = 6641, 6642
+_SCHEMAS = Path("/usr/share/ovn")
+_PORTS = {"nb": NORTHBOUND_PORT, "sb": SOUTHBOUND_PORT}
+_WAIT_SECONDS = 20
+
+
+class Central:
+    """The databases and northd of a lab, on its bridge's address."""
+
+    def __init__(self, layout: Layout, state: State) -> None:
+        self._folder = layout.ovn
+        self._log = layout.log
+        self._id = state.id
+        self._address = state.address
+
+    @property
+    def northbound(self) -> str:
+        """Where `ovn-nbctl --db` finds the northbound database on the machine."""
+        return f"unix:{self._folder}/nb.sock"
+
+    @property
+    def southbound(self) -> str:
+        """Where `ovn-sbctl --db` finds the southbound database on the machine."""
+        return f"unix:{self._folder}/sb.sock"
+
+    @property
+    def southbound_remote(self) -> str:
+        """Where the hosts find the southbound database."""
+        return f"tcp:{self._address}:{SOUTHBOUND_PORT}"
+
+    async def nbctl(self, *arguments: str) -> str:
+        """What `ovn-nbctl` says.
+
+        Raises:
+            CommandError: it refuses, or the database does not answer.
+        """
+        return await run(
+            "ovn-nbctl", f"--timeout={_WAIT_SECONDS}", f"--db={self.northbound}", *arguments
+        )
+
+    async def sbctl(self, *arguments: str) -> str:
+        """What `ovn-sbctl` says.
+
+        Raises:
+            CommandError: it refuses, or the database does not answer.
+        """
+        return await run(
+            "ovn-sbctl", f"--timeout={_WAIT_SECONDS}", f"--db={self.southbound}", *arguments
+        )
+
+    async def start(self) -> None:
+        """Start what does not run, and wait until it answers.
+
+        Raises:
+            LabError: a process ends at once or does not answer.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        await asyncio.gather(self._database("nb"), self._database("sb"))
+        await self.nbctl("init")
+        await self.sbctl("init")
+        await self._process(
+            "northd",
+            "ovn-northd",
+            f"--ovnnb-db={self.northbound}",
+            f"--ovnsb-db={self.southbound}",
+        )
+
+    async def _database(self, which: str) -> None:
+        file = self._folder / f"{which}.db"
+        if not file.exists():
+            await run("ovsdb-tool", "create", str(file), str(_SCHEMAS / f"ovn-{which}.ovsschema"))
+        await self._process(
+            which,
+            "ovsdb-server",
+            str(file),
+            f"--remote=ptcp:{_PORTS[which]}:{self._address}",
+            f"--remote=punix:{self._folder}/{which}.sock",
+        )
+
+    async def _process(self, which: str, *argv: str) -> None:
+        if processes.find(self._id, f"ovn/{which}"):
+            return
+        await processes.spawn(
+            (*argv, f"--unixctl={self._folder}/{which}.ctl", "-vconsole:off", "-vsyslog:off",
+             f"--log-file={self._log}/ovn-{which}.log"),
+            lab_id=self._id,
+            role=f"ovn/{which}",
+            log=self._log / f"ovn-{which}.out",
+        )  # fmt: skip
+
+    async def wait_for_chassis(self, name: str) -> None:
+        """Wait until a host's controller has registered itself.
+
+        Raises:
+            LabError: it has not in time.
+        """
+        await self.sbctl("wait-until", "Chassis", name)
+
+
+async def join(host: Host, southbound: str) -> None:
+    """Make the integration bridge of a host and connect its controller; safe to repeat.
+
+    Raises:
+        LabError: the host is off, or a command fails.
+    """
+    settings = {
+        "ovn-remote": southbound,
+        "ovn-encap-type": "geneve",
+        "ovn-encap-ip": host.address,
+        "system-id": host.name,
+        "hostname": host.name,
+    }
+    # The kernel has no Open vSwitch module to count on: bridges run in user space.
+    await host.run(
+        "ovs-vsctl", f"--timeout={_WAIT_SECONDS}",
+        "--may-exist", "add-br", INTEGRATION_BRIDGE,
+        "--", "set", "bridge", INTEGRATION_BRIDGE, "datapath_type=netdev", "fail-mode=secure",
+        "--", "set", "open_vswitch", ".", *(f"external-ids:{k}={v}" for k, v in settings.items()),
+    )  # fmt: skip
+    await host.run("systemctl", "add-wants", "--quiet", "multi-user.target", CONTROLLER)
+    await host.run("systemctl", "start", CONTROLLER)

@@ -1,0 +1,325 @@
+"""The lab as a whole: made, found again, extended and taken down.
+
+Every step may be the first one after a crash: it looks at what is there and makes what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.lab import agents, mounts, network, ovn, processes
+from hypercobalt.lab import state as records
+from hypercobalt.lab.commands import run
+from hypercobalt.lab.control import ControlPlane
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.host import Host, Place, Power, needed_binds
+from hypercobalt.lab.state import HostRecord, Layout, State
+
+
+class Progress(StrEnum):
+    """How far a step is."""
+
+    BEGUN = "begun"
+    DONE = "done"
+    FAILED = "failed"
+
+
+Report = Callable[[str, Progress], None]
+"""Called with the name of a step, such as `host kvm-1`, whenever it begins or ends."""
+
+
+def _silent(_step: str, _progress: Progress) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a lab should have.
+
+    Args:
+        hosts: how many hosts a new lab gets; a lab that is there keeps its own.
+        control_plane: the API server, and objects and agents for the hosts.
+        ovn: the databases, and a controller in each host.
+    """
+
+    hosts: int = 3
+    control_plane: bool = True
+    ovn: bool = True
+
+
+class Lab:
+    """A lab in a data directory. Get one from `Lab.make` or `Lab.find`."""
+
+    def __init__(self, layout: Layout, state: State, report: Report = _silent) -> None:
+        self.layout = layout
+        self.state = state
+        self._report = report
+        self._binds = needed_binds()
+        self._node_agent: asyncio.Task[bool] | None = None
+
+    @classmethod
+    def find(cls, data: Path, report: Report = _silent) -> Lab:
+        """The lab of a data directory, running or not.
+
+        Raises:
+            LabError: there is none.
+        """
+        layout = Layout.at(data)
+        state = records.load(layout)
+        if state is None:
+            raise LabError(f"there is no lab in {layout.data}; start one with `cobalt lab up`")
+        return cls(layout, state, report)
+
+    @classmethod
+    async def make(cls, data: Path, report: Report = _silent) -> Lab:
+        """The lab of a data directory; a new one, without hosts, where there is none.
+
+        Raises:
+            LabError: no network is free, or the machine refuses.
+        """
+        layout = Layout.at(data)
+        layout.data.mkdir(parents=True, exist_ok=True)
+        layout.log.mkdir(exist_ok=True)
+        state = records.load(layout)
+        if state is None or not await network.make_bridge(state):
+            state = await _take_network(layout, state)
+        return cls(layout, state, report)
+
+    # -- what is there -------------------------------------------------------------------------
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        return tuple(self._host(record) for record in self.state.hosts)
+
+    def host(self, name: str) -> Host:
+        """A host by its name.
+
+        Raises:
+            LabError: there is none of that name.
+        """
+        return self._host(self.state.host(name))
+
+    def _host(self, record: HostRecord) -> Host:
+        return Host(Place(self.layout, self.state, self._binds), record)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Address by name: of the hosts, and `api` for the machine."""
+        hosts = {host.name: self.state.host_address(host) for host in self.state.hosts}
+        return {"api": self.state.address} | hosts
+
+    @property
+    def control(self) -> ControlPlane:
+        return ControlPlane(self.layout, self.state)
+
+    @property
+    def central(self) -> ovn.Central:
+        return ovn.Central(self.layout, self.state)
+
+    # -- up ------------------------------------------------------------------------------------
+
+    async def up(self, wish: Wish) -> None:
+        """Make what is missing of the wish, all at once as far as one thing needs no other.
+
+        Raises:
+            HypercobaltError: the first thing that failed; the others are ended.
+        """
+        for number in range(len(self.state.hosts), wish.hosts if not self.state.hosts else 0):
+            self._record(self.state.with_host(f"kvm-{number + 1}"))
+        ready = _Ready()
+        failure: HypercobaltError | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._shared(ready), name="shared directory")
+                if wish.control_plane:
+                    group.create_task(self._control_plane(ready), name="API server")
+                if wish.ovn:
+                    group.create_task(self._central(ready), name="OVN")
+                for host in self.hosts:
+                    group.create_task(self._up_host(host, wish, ready), name=f"host {host.name}")
+        except* HypercobaltError as failures:
+            failure = _first(failures)
+        if failure is not None:
+            raise failure
+
+    async def _shared(self, ready: _Ready) -> None:
+        await self._step("shared directory", share(self.layout, self.state))
+        ready.shared.set()
+
+    async def _control_plane(self, ready: _Ready) -> None:
+        await self._step("API server", self.control.start())
+        ready.api.set()
+
+    async def _central(self, ready: _Ready) -> None:
+        await self._step("OVN databases", self.central.start())
+        ready.ovn.set()
+
+    async def _up_host(self, host: Host, wish: Wish, ready: _Ready) -> None:
+        await ready.shared.wait()
+        await self._step(f"host {host.name}", host.start(self.addresses))
+        if wish.ovn:
+            await ready.ovn.wait()
+            await self._step(f"OVN on {host.name}", self._join(host))
+        if wish.control_plane:
+            await ready.api.wait()
+            await self._step(f"agents on {host.name}", self._agents(host))
+
+    async def _join(self, host: Host) -> None:
+        await ovn.join(host, self.central.southbound_remote)
+        await self.central.wait_for_chassis(host.name)
+
+    async def _agents(self, host: Host) -> None:
+        record = self.state.host(host.name)
+        await self.control.register(host.identity, record.index)
+        if await self._has_node_agent():
+            kubeconfig = await asyncio.to_thread(self.control.node_kubeconfig, host.name)
+            await agents.install(host, kubeconfig)
+
+    async def _has_node_agent(self) -> bool:
+        if self._node_agent is None:
+            self._node_agent = asyncio.create_task(agents.node_agent_exists(), name="node-agent")
+        return await asyncio.shield(self._node_agent)
+
+    async def _step(self, name: str, work: Awaitable[None]) -> None:
+        self._report(name, Progress.BEGUN)
+        try:
+            await work
+        except BaseException:
+            self._report(name, Progress.FAILED)
+            raise
+        self._report(name, Progress.DONE)
+
+    def _record(self, state: State) -> None:
+        records.save(self.layout, state)
+        self.state = state
+
+    # -- hosts come and go ---------------------------------------------------------------------
+
+    async def add_host(self, name: str | None = None, *, wish: Wish | None = None) -> Host:
+        """Boot one host more, as the others: with OVN and the API where the lab has them.
+
+        Args:
+            name: of the host; the next free `kvm-N` when not given.
+            wish: what it joins; what runs when not given.
+
+        Raises:
+            HypercobaltError: the name is taken, or the host does not come up.
+        """
+        taken = {host.name for host in self.state.hosts}
+        number = len(taken) + 1
+        while name is None:
+            name = None if f"kvm-{number}" in taken else f"kvm-{number}"
+            number += 1
+        self._record(self.state.with_host(name))
+        host = self.host(name)
+        has_ovn = bool(processes.find(self.state.id, "ovn/northd"))
+        joins = wish or Wish(control_plane=self.control.is_running, ovn=has_ovn)
+        ready = _Ready()
+        ready.set()
+        await self._up_host(host, joins, ready)
+        self._tell_addresses()
+        return host
+
+    async def remove_host(self, name: str) -> None:
+        """Cut a host's power and throw it away, with its objects.
+
+        Raises:
+            HypercobaltError: there is no such host, or something of it is in use.
+        """
+        host = self.host(name)
+        await host.remove()
+        if self.control.is_running:
+            await self.control.unregister(name)
+        self._record(self.state.without_host(name))
+        self._tell_addresses()
+
+    def _tell_addresses(self) -> None:
+        for host in self.hosts:
+            if host.power is not Power.OFF:
+                host.disk.write_hosts(self.addresses)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What the hosts wait for."""
+
+    shared: asyncio.Event = field(default_factory=asyncio.Event)
+    api: asyncio.Event = field(default_factory=asyncio.Event)
+    ovn: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def set(self) -> None:
+        for event in (self.shared, self.api, self.ovn):
+            event.set()
+
+
+async def _take_network(layout: Layout, state: State | None) -> State:
+    """A lab on a free network; the bridge's name decides between labs that start at once."""
+    for number in await network.observe_free_numbers():
+        fresh = records.new(number)
+        if state is not None:
+            fresh = msgspec.structs.replace(state, number=number)
+        records.save(layout, fresh)
+        if await network.make_bridge(fresh):
+            return fresh
+    raise LabError("no network is free: 10.77.0.0/24 to 10.77.255.0/24 are all routed elsewhere")
+
+
+async def share(layout: Layout, state: State) -> None:
+    """Mount the directory that the hosts share.
+
+    libvirt takes a disk for shared, and migrates without copying it, only on a network file system;
+    a FUSE mount whose subtype is glusterfs counts as one.
+
+    Raises:
+        CommandError: it cannot be mounted.
+    """
+    if layout.shared in mounts.under(layout.data):
+        return
+    for folder in (layout.shared, layout.shared_files):
+        folder.mkdir(exist_ok=True)
+    options = "subtype=glusterfs,fsname=hypercobalt,allow_other"
+    await run(
+        *("env", processes.mark(state.id, "shared")),
+        *("bindfs", "-o", options, str(layout.shared_files), str(layout.shared)),
+    )
+
+
+async def down(data: Path, report: Report = _silent) -> bool:
+    """Remove everything that a lab made, whatever state a crash left it in.
+
+    Returns:
+        Whether there was anything.
+
+    Raises:
+        HypercobaltError: something does not go; calling again goes on from there.
+    """
+    layout = Layout.at(data)
+    state = records.load(layout)
+    if state is None:
+        return False
+    lab = Lab(layout, state, report)
+    report("processes", Progress.BEGUN)
+    await processes.kill(state.id)
+    report("processes", Progress.DONE)
+    for host in lab.hosts:
+        await host.remove()
+    await mounts.release(layout.data)
+    await network.remove(state)
+    for entry in layout.data.iterdir():
+        if entry not in (layout.state, layout.lock):
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    layout.state.unlink()
+    return True
+
+
+def _first(group: BaseExceptionGroup[HypercobaltError]) -> HypercobaltError:
+    found = group.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found
