@@ -214,7 +214,111 @@ async def test_wrongly_typed_rules(api: Api) -> None:
         {"rule": "self.s == 1"},
         {"rule": "self.s"},
         {"rule": "self.i > 0", "messageExpression": "self.i"},
+        {"rule": "self.i"},
+        {"rule": "self.l == 'a'"},
+        {"rule": "self.l.all(x, x > 1)"},
+        {"rule": "self.l[0].size() > self.s"},
+        {"rule": "self.i > 0 && self.s"},
+        {"rule": "self.o.nope == 1"},
+        {"rule": "self.o.k == 1 && self.o.free == 2"},
+        {"rule": "has(self.o.nope)"},
+        {"rule": "self.m.a == 1 && self.m['b'] == 'x'"},
+        {"rule": "self.t > 'x'"},
+        {"rule": "self.e == 1 || self.e == 'a'"},
+        {"rule": "self.opaque.a == 1"},
+        {"rule": "self.i == oldSelf.s"},
+        {"rule": "self.lists.all(x, x.exists(y, y == 'a'))"},
+        {"rule": "quantity(self.i).isInteger()"},
+        {"rule": "isIP(self.s) && ip(self.s).family() == '4'"},
+        {"rule": "self.l.indexOf('a') == -1 && self.s.indexOf('a') == 'b'"},
+        {"rule": "string(self.i) == self.s && int(self.s) == self.i && double(self.i) > 1.0"},
+        {"rule": "self.i > 1.5"},
+        {"rule": "type(self.i) == int"},
+        {"rule": "self == oldSelf"},
+        {"rule": "self.data == b'abc' && self.data.size() < 5"},
+        {"rule": "self.in.__namespace__ == 'x'"},
+        {"rule": "self.__in__.__namespace__ == 'x'"},
+        {"rule": "self.dash__dash__ed == 1 && self.under__underscores__score == 2"},
+        {"rule": "self.?s.hasValue() && self.?l[?0].orValue('') == ''"},
+        {"rule": "oldSelf.orValue(self).i == 1", "optionalOldSelf": True},
+        {"rule": "self.meta.metadata.name == 'x' && self.meta.kind == 'y'"},
+        {"rule": "self.meta.metadata.labels['x'] == 'x'"},
+        {"rule": "true ? self.i : self.s"},
+        {"rule": "{'a': 1}.a == 1 && 'format %d'.format([1]) != ''"},
     )
+
+
+@scenario
+async def test_rules_that_may_cost_too_much(api: Api) -> None:
+    free = {"type": "array", "items": {"type": "string"}}
+    few = {"type": "array", "items": text(20), "maxItems": 100}
+    pairs = {
+        "type": "array",
+        "maxItems": 200,
+        "items": {"type": "object", "properties": {"k": text(50), "n": {"type": "integer"}}},
+    }
+    named = {"type": "object", "maxProperties": 100, "additionalProperties": text(20)}
+    open_map = {"type": "object", "additionalProperties": {"type": "string"}}
+    for field, expression in (
+        (free, "self.x.all(a, a == 'b')"),
+        (free, "self.x.all(a, self.x.all(b, a != b || a == 'c'))"),
+        (free, "self.x.exists(a, a.contains('abc'))"),
+        (free, "self.x.isSorted()"),
+        (free, "'a' in self.x"),
+        (free, "self.x.map(a, a.size()).sum() > 3"),
+        (few, "self.x.all(a, self.x.all(b, a == b))"),
+        (few, "self.x.all(a, self.x.all(b, self.x.all(c, a == b || b == c)))"),
+        (few, "self.x.all(a, self.x.exists_one(b, a == b))"),
+        (few, "self.x.filter(a, a.startsWith('x')).all(b, self.x.exists(c, c == b))"),
+        (pairs, "self.x.all(a, self.x.exists_one(b, a.k == b.k && a.n == b.n))"),
+        (pairs, "self.x.all(a, self.x.all(b, self.x.exists(c, a.n + b.n > c.n)))"),
+        (pairs, "self.x.all(a, a.k.matches('^[a-z]+$'))"),
+        (named, "self.x.all(k, self.x[k] != k)"),
+        (named, "self.x.all(k, self.x.all(l, self.x.exists(m, m == k || m == l)))"),
+        (open_map, "self.x.all(k, k.startsWith('a'))"),
+        (open_map, "self.x.all(k, self.x[k].matches('^[a-z]{3}$'))"),
+        (text(), "self.x.matches('^[a-z]+$')"),
+        ({"type": "string"}, "self.x.matches('^[a-z]+$')"),
+        ({"type": "string"}, "self.x.contains('a')"),
+        ({"type": "string"}, "self.x.lowerAscii() == self.x"),
+        ({"type": "string"}, "self.x.split(',').all(a, self.x.split(',').all(b, a == b))"),
+        ({"type": "string"}, "self.x.find('[0-9]*[a-z]*[0-9]*') == 'a'"),
+    ):
+        schema = {
+            "type": "object",
+            "properties": {"x": field},
+            "x-kubernetes-validations": [{"rule": expression}],
+        }
+        body = definition("bads", "Bad", schema, group=group_of(api))
+        await api.post(f"{DEFINITIONS}?dryRun=All", body)
+
+
+@scenario
+async def test_rules_in_many_places(api: Api) -> None:
+    rule = {"rule": "self.all(a, self.all(b, a == b))"}
+    words = {
+        "type": "array",
+        "items": text(20),
+        "maxItems": 50,
+        "x-kubernetes-validations": [rule],
+    }
+    for outer in (
+        {"type": "array", "items": words, "maxItems": 10},
+        {"type": "array", "items": words, "maxItems": 1000},
+        {"type": "array", "items": words},
+        {"type": "object", "additionalProperties": words, "maxProperties": 500},
+        {"type": "object", "additionalProperties": words},
+        {"type": "object", "properties": {f"f{n}": words for n in range(200)}},
+        {
+            "type": "object",
+            "properties": {
+                f"f{n}": {"type": "array", "items": words, "maxItems": 98 + n} for n in range(40)
+            },
+        },
+    ):
+        body = definition("bads", "Bad", outer, group=group_of(api))
+        body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = outer
+        await api.post(f"{DEFINITIONS}?dryRun=All", body)
 
 
 @scenario
@@ -245,6 +349,29 @@ async def try_rules(api: Api, *rules: Body) -> None:
         "s": text(),
         "i": {"type": "integer"},
         "l": {"type": "array", "items": text(), "maxItems": 3},
+        "m": {"type": "object", "additionalProperties": {"type": "integer"}, "maxProperties": 3},
+        "t": {"type": "string", "format": "date-time"},
+        "e": {"x-kubernetes-int-or-string": True},
+        "o": {
+            "type": "object",
+            "properties": {"k": {"type": "integer"}},
+            "x-kubernetes-preserve-unknown-fields": True,
+        },
+        "opaque": {"x-kubernetes-preserve-unknown-fields": True},
+        "lists": {
+            "type": "array",
+            "maxItems": 3,
+            "items": {"type": "array", "items": text(), "maxItems": 3},
+        },
+        "data": {"type": "string", "format": "byte", "maxLength": 20},
+        "in": {"type": "object", "properties": {"namespace": text()}},
+        "dash-ed": {"type": "integer"},
+        "under__score": {"type": "integer"},
+        "meta": {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "x-kubernetes-preserve-unknown-fields": True,
+        },
     }
     for rule in rules:
         schema = {

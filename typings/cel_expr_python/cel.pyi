@@ -5,11 +5,19 @@ class CelExtensionBase: ...
 
 class Type:
     BOOL: ClassVar[Type]
+    BYTES: ClassVar[Type]
+    DOUBLE: ClassVar[Type]
+    DURATION: ClassVar[Type]
     DYN: ClassVar[Type]
     ERROR: ClassVar[Type]
+    INT: ClassVar[Type]
     STRING: ClassVar[Type]
+    TIMESTAMP: ClassVar[Type]
+    def __init__(self, signature: str) -> None: ...
     @staticmethod
     def List(element_type: Type) -> Type: ...  # noqa: N802
+    @staticmethod
+    def Map(key_type: Type, element_type: Type) -> Type: ...  # noqa: N802
 
 class Value:
     def type(self) -> Type: ...
@@ -19,6 +27,7 @@ class Value:
 class Expression:
     def eval(self, *, data: Mapping[str, object]) -> Value: ...
     def return_type(self) -> Type: ...
+    def serialize(self) -> bytes: ...
 
 class Overload:
     def __init__(
@@ -39,6 +48,7 @@ class Env:
 
 def NewEnv(  # noqa: N802
     *,
+    descriptor_pool: object = ...,
     variables: Mapping[str, Type],
     extensions: Sequence[CelExtensionBase],
     functions: Sequence[FunctionDecl] = ...,

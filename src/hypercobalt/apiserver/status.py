@@ -202,7 +202,12 @@ def unsupported(what: str) -> StatusError:
 
 def quote(value: JSON) -> str:
     """A value as Kubernetes prints it in a field error: Go's %q for strings, JSON otherwise."""
-    return msgspec.json.encode(value).decode()
+    text = msgspec.json.encode(value).decode()
+    if not isinstance(value, (dict, list)):
+        return text
+    for letter in "<>&":  # as Go's encoder writes these within objects
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
 
 
 class FieldErrors:

@@ -10,19 +10,14 @@ pkg/controller/status/naming_controller.go; structural schemas in pkg/apiserver/
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from hypercobalt.apiserver.kinds import names
 from hypercobalt.apiserver.kinds.jsonpath import compile_path
-from hypercobalt.apiserver.schema.cel import (
-    MessageError,
-    RuleError,
-    compile_rule,
-    undeclared_fields,
-)
-from hypercobalt.apiserver.schema.node import Node, Rule, compile_schema, prune
+from hypercobalt.apiserver.kinds.rules import check_rules
+from hypercobalt.apiserver.schema.cel import RuleError
+from hypercobalt.apiserver.schema.node import compile_schema, prune
 from hypercobalt.apiserver.schema.patterns import PatternError, compile_pattern
 from hypercobalt.apiserver.schema.validation import validate
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
@@ -30,13 +25,6 @@ from hypercobalt.apiserver.values import object_at, objects_at
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _SELECTABLE_TYPES = ("boolean", "integer", "string")
-_REASONS = (
-    "FieldValueDuplicate",
-    "FieldValueForbidden",
-    "FieldValueInvalid",
-    "FieldValueRequired",
-)
-_FIELD_STEP = re.compile(r"\.([^.\[]+)|\['([^']+)'\]")
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 
 
@@ -207,7 +195,7 @@ def _check_schema(version: JSONObject, above: str) -> Iterator[Cause]:
         return
     node = compile_schema(raw)
     node.embedded = True  # rules may read apiVersion, kind and metadata.name
-    yield from _check_rules(raw, node, place)
+    yield from check_rules(node, place)
 
 
 _PARTS: tuple[tuple[str, str, Callable[[JSONObject, str], Iterator[Cause]]], ...] = (
@@ -366,57 +354,6 @@ def _check_default(raw: JSONObject, place: str) -> Iterator[Cause]:
         yield replace(cause, field=f"{place}.default{'.' if cause.field else ''}{cause.field}")
     if prune(node, copy.deepcopy(default)):
         yield FieldErrors.invalid(f"{place}.default", default, "must not have unknown fields")
-
-
-def _check_rules(raw: JSONObject, node: Node, place: str) -> Iterator[Cause]:
-    for index, rule in enumerate(node.rules):
-        yield from _check_rule(rule, node, f"{place}.x-kubernetes-validations[{index}]")
-    for name, below in object_at(raw, "properties").items():
-        if isinstance(below, dict) and name in node.fields:
-            yield from _check_rules(below, node.fields[name], f"{place}.properties[{name}]")
-    if isinstance(below := raw.get("items"), dict) and node.items is not None:
-        yield from _check_rules(below, node.items, f"{place}.items")
-    if isinstance(below := raw.get("additionalProperties"), dict) and node.values is not None:
-        yield from _check_rules(below, node.values, f"{place}.additionalProperties")
-
-
-def _check_rule(rule: Rule, node: Node, place: str) -> Iterator[Cause]:
-    if not rule.rule.strip():
-        yield FieldErrors.required(f"{place}.rule", "rule is not specified")
-        return
-    if "\n" in rule.message.strip():
-        text = "must not contain line breaks"
-        yield FieldErrors.invalid(f"{place}.message", rule.message, text)
-    if "\n" in rule.rule.strip() and not (rule.message or rule.message_expression):
-        text = "message must be specified if rule contains line breaks"
-        yield FieldErrors.required(f"{place}.message", text)
-    if rule.reason and rule.reason not in _REASONS:
-        yield FieldErrors.not_supported(f"{place}.reason", rule.reason, _REASONS)
-    if rule.field_path and not _leads_somewhere(rule.field_path, node):
-        yield FieldErrors.invalid(f"{place}.fieldPath", rule.field_path, "must be a valid path")
-    try:
-        compiled = compile_rule(rule, node)
-    except MessageError as error:
-        text = f"messageExpression compilation failed: {error}"
-        yield FieldErrors.invalid(f"{place}.messageExpression", rule.message_expression, text)
-        return
-    except RuleError as error:
-        yield FieldErrors.invalid(f"{place}.rule", rule.rule, f"compilation failed: {error}")
-        return
-    if rule.optional_old_self is not None and not compiled.transition:
-        text = "may not be set if oldSelf is not used in rule"
-        yield FieldErrors.invalid(f"{place}.optionalOldSelf", rule.optional_old_self, text)
-    for name in undeclared_fields(rule, node):
-        text = f"compilation failed: ERROR: <input>: undefined field '{name}'"
-        yield FieldErrors.invalid(f"{place}.rule", rule.rule, text)
-
-
-def _leads_somewhere(path: str, node: Node) -> bool:
-    """Whether a rule's fieldPath names a declared field below its place."""
-    here: Node | None = node
-    for step in _FIELD_STEP.finditer(path):
-        here = here.fields.get(step[1] or step[2]) if here is not None else None
-    return here is not None and not _FIELD_STEP.sub("", path)
 
 
 def _check_unchanged(spec: JSONObject, old: JSONObject) -> Iterator[Cause]:

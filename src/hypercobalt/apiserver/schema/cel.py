@@ -1,60 +1,42 @@
 """CEL rules of CustomResourceDefinitions: compile once, evaluate against self and oldSelf.
 
-The engine is Google's C++ CEL, with dynamically typed variables. What it does not bound by itself
-is bounded here: the length of a rule; what it sees is bounded by the request body's limit. The
-engine returns evaluation errors as values; here they are failures of the rule, as in Kubernetes.
+The engine is Google's C++ CEL. When a definition is written, its rules are checked with the types
+of the schema (`checker`) and weighed (`cost`). They run without types, on the JSON values as they
+are. The engine stops an evaluation after 10,000 turns of its loops; its errors are failures of the
+rule, as in Kubernetes.
 
 Source: apiextensions `x-kubernetes-validations` (types.go, ValidationRule), KEP-2876.
 """
 
 from __future__ import annotations
 
+import base64
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
 
+from hypercobalt.apiserver.schema.identifiers import escape
+from hypercobalt.apiserver.schema.library import RENAMED, declarations
 from hypercobalt.apiserver.schema.node import Node, Rule
-from hypercobalt.apiserver.schema.patterns import compile_pattern
 from hypercobalt.apiserver.status import JSON
 from hypercobalt.errors import HypercobaltError
 
-MAX_EXPRESSION = 8 * 1024  # characters; the real server bounds the cost instead
+MAX_EXPRESSION = 8 * 1024  # characters
 
-# A string literal, or an identifier path that starts at one of the two variables.
-_LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
-_TOKENS = re.compile(rf"({_LITERAL})|(?<![\w.])(oldSelf|self)((?:\.\w+(?!\w*\s*\())*)")
+_LITERAL = (
+    r"[rR]?(?:'''[\s\S]*?'''|\"\"\"[\s\S]*?\"\"\")"
+    r"|[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+)
+# A string literal, a variable that is not a field, or a method with another name in the engine.
+_TOKENS = re.compile(rf"({_LITERAL})|(?<![\w.])(oldSelf)\b|\b({'|'.join(RENAMED)})(?=\s*\()")
+_OPTIONAL = "optional.of(oldSelf)"
 
 _MISSING_KEY = re.compile(r'^NOT_FOUND: Key not found in map : "(.*)"$')
-
-_RESERVED = frozenset(
-    [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ]
-)
 
 
 class RuleError(HypercobaltError):
@@ -67,33 +49,36 @@ class MessageError(RuleError):
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """A rule that can be asked whether it holds."""
+    """A rule that can be asked whether it holds for the values of its node."""
 
     source: Rule
     transition: bool  # reads oldSelf: skipped where there is no old value
+    _node: Node
+    _converted: bool  # values are not seen as they are
     _with_old: cel.Expression
     _without_old: cel.Expression
     _message: cel.Expression | None
 
-    def failure(self, node: Node, value: JSON, old: JSON, *, has_old: bool) -> str | None:
-        """None when the rule holds for a value of `node`; else the message to report."""
+    def failure(self, value: JSON, old: JSON, *, has_old: bool) -> str | None:
+        """None when the rule holds for a value; else the message to report."""
         if self.transition and not has_old and not self.source.optional_old_self:
             return None
         expression = self._with_old if has_old else self._without_old
-        if "__" in self.source.rule:
-            value, old = _escape_fields(node, value), _escape_fields(node, old)
-        data = {"self": value, "oldSelf": old}
+        data: dict[str, JSON] = {"self": value, "oldSelf": old}
+        seen: dict[str, object] = {**data}
+        if self._converted:
+            seen = {name: _seen(self._node, item) for name, item in data.items()}
         try:
-            result = expression.eval(data=data)
+            result = expression.eval(data=seen)
             if result.type() == cel.Type.BOOL:
-                return None if result.value() else self._text(data)
+                return None if result.value() else self._text(seen)
             why = _MISSING_KEY.sub(r"no such key: \1", str(result.value()))
-        except RuntimeError as error:  # out of turns
+        except RuntimeError as error:  # out of turns, or a function of ours failed
             why = str(error)
         rule = self.source.message or self.source.rule.strip()
-        return f'"{node.type}": {why} evaluating rule: {rule}'
+        return f'"{self._node.type}": {why} evaluating rule: {rule}'
 
-    def _text(self, data: dict[str, JSON]) -> str:
+    def _text(self, data: dict[str, object]) -> str:
         if self._message is not None:
             result = self._message.eval(data=data)
             if result.type() == cel.Type.STRING and str(result.value()).strip():
@@ -103,177 +88,159 @@ class CompiledRule:
         return f"failed rule: {self.source.rule.strip()}"
 
 
+@functools.lru_cache(maxsize=4096)
 def compile_rule(rule: Rule, node: Node) -> CompiledRule:
-    """Compile a rule of `node`; the same rule is compiled once per process.
+    """Compile a rule of `node` to be evaluated; the latest ones are remembered.
 
     Raises:
-        RuleError: it is too long, does not parse or does not type-check.
+        RuleError: it is too long or does not parse.
     """
-    if len(rule.rule) > MAX_EXPRESSION:
-        raise RuleError(f"longer than {MAX_EXPRESSION} characters")
-    return _compile_rule(rule, _with_typed_fields(rule.rule, node))
+    transition = uses_old(rule)
+    optional = transition and bool(rule.optional_old_self)
+    with_old = _compile(_environment(), rule.rule, _OPTIONAL if optional else "oldSelf")
+    without = with_old
+    if optional:
+        without = _compile(_environment(), rule.rule, "optional.none()")
+    message = None
+    if rule.message_expression:
+        try:
+            message = _compile(_environment(), rule.message_expression)
+        except RuleError as error:
+            raise MessageError(str(error)) from error
+    converted = any(below.format in _CONVERTED for below in node.walk()) or "__" in rule.rule
+    return CompiledRule(rule, transition, node, converted, with_old, without, message)
 
 
-_TYPED_FORMATS = {"date-time": "timestamp", "date": "timestamp", "duration": "duration"}
+def check_rule(rule: Rule, environments: Sequence[cel.Env]) -> cel.Expression:
+    """Compile a rule with the types of its schema.
 
+    Args:
+        rule: to compile.
+        environments: with exact types; with numbers of any type, for rules that compare integers
+            with other numbers, which this engine's checker takes for an error.
 
-def _with_typed_fields(expression: str, node: Node) -> str:
-    """The rule with fields of a time format read as times: JSON knows them as text only."""
-
-    def convert(match: re.Match[str]) -> str:
-        before = expression[: match.start()].rstrip()
-        if not match[2] or before.endswith(("has(", "timestamp(", "duration(")):
-            return match[0]
-        here: Node | None = node
-        for name in match[3].split(".")[1:]:
-            here = here.fields.get(_unescape(name)) if here is not None else None
-        function = _TYPED_FORMATS.get(here.format) if here is not None else None
-        return f"{function}({match[0]})" if function else match[0]
-
-    return _TOKENS.sub(convert, expression)
-
-
-@functools.cache
-def _compile_rule(rule: Rule, plain: str) -> CompiledRule:
-    transition = bool(_uses_old(plain))
-    if rule.optional_old_self:
-        present = _replace_old(plain, "optional.of(oldSelf)")
-        absent = _replace_old(plain, "optional.none()")
-    else:
-        present = absent = plain
-    with_old = _compile(present)
-    if with_old.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
-        raise RuleError("cel expression must evaluate to a bool")
-    without = with_old if absent == present else _compile(absent)
+    Raises:
+        RuleError: it is too long, does not parse, does not fit the schema or is no condition.
+        MessageError: the same of its messageExpression, which must be text.
+    """
+    old = _OPTIONAL if rule.optional_old_self else "oldSelf"
     try:
-        message = _compile(rule.message_expression) if rule.message_expression else None
+        checked, environment = _compile(environments[0], rule.rule, old), environments[0]
     except RuleError as error:
-        raise MessageError(str(error)) from error
-    return CompiledRule(rule, transition, with_old, without, message)
+        if _MIXED_NUMBERS.sub("", str(error)):
+            raise
+        checked, environment = _compile(environments[1], rule.rule, old), environments[1]
+    if checked.return_type() != cel.Type.BOOL:
+        raise RuleError("cel expression must evaluate to a bool")
+    if rule.message_expression:
+        try:
+            message = _compile(environment, rule.message_expression, old)
+        except RuleError as error:
+            raise MessageError(f"messageExpression {error}") from error
+        if message.return_type() != cel.Type.STRING:
+            raise MessageError("messageExpression must evaluate to a string")
+    return checked
 
 
-def undeclared_fields(rule: Rule, node: Node) -> list[str]:
-    """The field names that a rule reads from self or oldSelf and `node` does not declare."""
-    missing: list[str] = []
-    for literal, variable, path in _TOKENS.findall(rule.rule):
-        if literal or not variable:
-            continue
-        here: Node | None = node
-        for name in path.split(".")[1:]:
-            if here is None or here.type != "object" or here.opaque or here.values is not None:
-                break
-            if here.embedded and name in ("apiVersion", "kind", "metadata"):
-                break
-            here = here.fields.get(_unescape(name))
-            if here is None:
-                missing.append(name)
-    return missing
+def uses_old(rule: Rule) -> bool:
+    """Whether a rule reads oldSelf."""
+    return any(match[2] for match in _TOKENS.finditer(rule.rule))
 
 
-def _compile(expression: str) -> cel.Expression:
+def _compile(environment: cel.Env, expression: str, old: str = "oldSelf") -> cel.Expression:
+    if len(expression) > MAX_EXPRESSION:
+        raise RuleError(f"compilation failed: longer than {MAX_EXPRESSION} characters")
+
+    def swap(match: re.Match[str]) -> str:
+        return old if match[2] else RENAMED.get(match[3], match[0])
+
     try:
-        return _environment().compile(expression)
+        return environment.compile(_TOKENS.sub(swap, expression))
     except (RuntimeError, ValueError) as error:
-        text = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
-        raise RuleError(text) from error
+        raise RuleError(f"compilation failed: {_told(str(error), old)}") from error
+
+
+_FAULT = r"ERROR: <input>:\d+:\d+: {}(?:\n \|.*)*\n?"
+_FOLLOWS = re.compile(_FAULT.format(r"expression of type '\*error\*'.*"))
+_MIXED_NUMBERS = re.compile(
+    r"^compilation failed: |"
+    + _FAULT.format(r"found no .* '_[<>]=?_' applied to '\((?:int|double), (?:int|double)\)'")
+)
+_WORDS = (
+    (re.compile(r"^INVALID_ARGUMENT: | \[INVALID_ARGUMENT\]$"), ""),
+    (_FOLLOWS, ""),
+    (re.compile(r" not found in struct '[\w.]+'"), ""),
+    (re.compile(r"google\.protobuf\.Timestamp"), "timestamp"),
+    (re.compile(r"google\.protobuf\.Duration"), "duration"),
+    (re.compile(r"schema\.Object\d+"), "object"),
+)
+
+
+def _told(text: str, old: str) -> str:
+    """What the engine says, in the words of the rule and of Kubernetes."""
+    for name, other in RENAMED.items():
+        text = text.replace(other, name)
+    text = text.replace(old, "oldSelf")
+    for pattern, words in _WORDS:
+        text = pattern.sub(words, text)
+    return text.strip()
 
 
 @functools.cache
 def _environment() -> cel.Env:
-    variables = {"self": cel.Type.DYN, "oldSelf": cel.Type.DYN}
-    extensions = [ext_strings.ExtStrings(), ext_optional.ExtOptional()]
-    return cel.NewEnv(variables=variables, extensions=extensions, functions=_list_functions())
+    """What rules are evaluated in: values without types, functions by the form of their values."""
+    text, any_list = cel.Type.STRING, cel.Type.List(cel.Type.DYN)
+    mapping = cel.Type.Map(text, cel.Type.DYN)
+    forms = [text, cel.Type.INT, cel.Type.DOUBLE, cel.Type.BOOL, any_list, mapping]
+    opaque = {name: [mapping] for name in ("Quantity", "URL", "IP", "CIDR", "query")}
+    types = {
+        "bool": [cel.Type.BOOL],
+        "double": [cel.Type.DOUBLE],
+        "int": [cel.Type.INT],
+        "list": [any_list],
+        "string": [text],
+        "strings": [cel.Type.List(text)],
+        **opaque,
+    }
+    return cel.NewEnv(
+        variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN},
+        extensions=[ext_strings.ExtStrings(), ext_optional.ExtOptional()],
+        functions=declarations({**types, "dyn": forms}, {**types, "dyn": [cel.Type.DYN]}),
+    )
 
 
-def _list_functions() -> list[cel.FunctionDecl]:
-    """Kubernetes' list and regex libraries (k8s.io/apiserver, pkg/cel/library)."""
-    any_list, dyn, text = cel.Type.List(cel.Type.DYN), cel.Type.DYN, cel.Type.STRING
+# -- values as rules see them ------------------------------------------------------------------
 
-    def method(
-        name: str, result: cel.Type, parameters: Sequence[cel.Type], impl: Callable[..., JSON]
-    ) -> cel.FunctionDecl:
-        overload = cel.Overload(
-            id=f"kubernetes_{name}",
-            return_type=result,
-            parameters=parameters,
-            is_member=True,
-            impl=impl,
-        )
-        return cel.FunctionDecl(name, [overload])
-
-    return [
-        method("sum", dyn, [any_list], _sum),
-        method("min", dyn, [any_list], _least),
-        method("max", dyn, [any_list], _most),
-        method("isSorted", cel.Type.BOOL, [any_list], _is_sorted),
-        method("find", text, [text, text], _find),
-        method("findAll", cel.Type.List(text), [text, text], _find_all),
-    ]
+_CONVERTED = ("byte", "date", "date-time", "duration")
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 
 
-def _sum(items: list[float]) -> JSON:
-    return sum(items)
-
-
-def _least(items: list[float]) -> JSON:
-    return min(items)
-
-
-def _most(items: list[float]) -> JSON:
-    return max(items)
-
-
-def _is_sorted(items: list[float]) -> JSON:
-    return items == sorted(items)
-
-
-def _find(value: str, pattern: str) -> str:
-    match = compile_pattern(pattern).search(value)
-    return match.group() if match else ""
-
-
-def _find_all(value: str, pattern: str) -> list[JSON]:
-    return [match.group() for match in compile_pattern(pattern).finditer(value)]
-
-
-def _uses_old(expression: str) -> bool:
-    return any(variable == "oldSelf" for _, variable, _ in _TOKENS.findall(expression))
-
-
-def _replace_old(expression: str, replacement: str) -> str:
-    def swap(match: re.Match[str]) -> str:
-        return replacement + match[3] if match[2] == "oldSelf" else match[0]
-
-    return _TOKENS.sub(swap, expression)
-
-
-# Property names that are no CEL identifiers are written escaped in rules (types.go, "Rule").
-_ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
-_SPECIAL = re.compile(r"__|[.\-/]")
-
-
-def _escape(name: str) -> str:
-    if name in _RESERVED:
-        return f"__{name}__"
-    return _SPECIAL.sub(lambda match: _ESCAPES[match[0]], name)
-
-
-def _unescape(name: str) -> str:
-    for plain, escaped in _ESCAPES.items():
-        name = name.replace(escaped, plain)
-    inner = name.removeprefix("__").removesuffix("__")
-    return inner if inner in _RESERVED else name
-
-
-def _escape_fields(node: Node, value: JSON) -> JSON:
-    """The value as rules see it: declared fields under escaped names, map keys as they are."""
+def _seen(node: Node, value: JSON) -> object:
+    """The value as rules see it: times are times; fields have their escaped names, too."""
     if isinstance(value, dict):
-        return {
-            _escape(name) if name in node.fields else name: _escape_fields(
-                node.child(name) or node, item
-            )
-            for name, item in value.items()
-        }
-    if isinstance(value, list) and node.items is not None:
-        return [_escape_fields(node.items, item) for item in value]
+        seen = {name: _seen(node.child(name) or node, item) for name, item in value.items()}
+        return {**seen, **{escape(name): seen[name] for name in seen if name in node.fields}}
+    if isinstance(value, list):
+        return [_seen(node.items, item) for item in value] if node.items else value
+    if isinstance(value, str) and node.format in _CONVERTED:
+        try:
+            return _of_format(node.format, value)
+        except ValueError:
+            return value  # an old value that was never valid
     return value
+
+
+def _of_format(name: str, text: str) -> object:
+    from google.protobuf import duration_pb2, timestamp_pb2  # noqa: PLC0415  # few rules need it
+
+    if name == "byte":
+        return base64.b64decode(text)
+    if name == "duration":
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+        span = duration_pb2.Duration()
+        span.FromTimedelta(timedelta(seconds=-seconds if text.startswith("-") else seconds))
+        return span
+    moment = timestamp_pb2.Timestamp()
+    moment.FromJsonString(text if name == "date-time" else f"{text}T00:00:00Z")
+    return moment

@@ -14,9 +14,10 @@ import binascii
 import ipaddress
 import math
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import cast
 
@@ -38,6 +39,10 @@ _BLOCKING = {
 _NOT_CHECKED = (
     "Invalid value: null: some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
+)
+RULES_SECONDS = 2.0  # of one request; the real server counts units, at most 10 million
+_OUT_OF_TIME = (
+    "validation failed due to running out of cost budget, no further validation rules will be run"
 )
 _MISSING = object()
 
@@ -73,7 +78,10 @@ def validate(
     if any(cause.reason in _BLOCKING for cause in (*elsewhere, *causes)):
         causes.append(Cause("<nil>", "FieldValueInvalid", _NOT_CHECKED))
         return causes
-    _ask_rules(node, value, "", old, causes)
+    try:
+        _Rules(causes, time.monotonic() + RULES_SECONDS).ask(node, value, "", old)
+    except TimeoutError:
+        causes.append(FieldErrors.invalid("<nil>", "", _OUT_OF_TIME))
     return causes
 
 
@@ -342,28 +350,36 @@ def _entries(old: JSON | object) -> JSONObject:
     return cast("JSONObject", old) if isinstance(old, dict) else {}
 
 
-def _ask_rules(node: Node, value: JSON, path: str, old: JSON | object, causes: list[Cause]) -> None:
-    if value is None or same(value, old):
-        return
-    for rule in node.rules:
-        compiled = compile_rule(rule, node)
-        before = None if old is _MISSING else old
-        text = compiled.failure(node, value, cast("JSON", before), has_old=old is not _MISSING)
-        if text is not None:
-            place = path + rule.field_path
-            causes.append(_rule_failure(rule.reason, place, value, text))
-    if isinstance(value, dict):
-        before_map = _entries(old)
-        for name, item in value.items():
-            known = node.fields.get(name)
-            place = _join(path, name) if known else f"{path}[{name}]"
-            known = known or node.values
-            if known is not None:
-                _ask_rules(known, item, place, before_map.get(name, _MISSING), causes)
-    elif isinstance(value, list) and node.items is not None:
-        counterpart = _counterparts(node, old)
-        for index, item in enumerate(value):
-            _ask_rules(node.items, item, f"{path}[{index}]", counterpart(item), causes)
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """Asks the rules of a value and of all in it, for a limited time."""
+
+    causes: list[Cause]
+    deadline: float  # time.monotonic()
+
+    def ask(self, node: Node, value: JSON, path: str, old: JSON | object) -> None:
+        if value is None or same(value, old):
+            return
+        for rule in node.rules:
+            if time.monotonic() > self.deadline:
+                raise TimeoutError
+            before = None if old is _MISSING else cast("JSON", old)
+            text = compile_rule(rule, node).failure(value, before, has_old=old is not _MISSING)
+            if text is not None:
+                place = path + rule.field_path
+                self.causes.append(_rule_failure(rule.reason, place, value, text))
+        if isinstance(value, dict):
+            before_map = _entries(old)
+            for name, item in value.items():
+                known = node.fields.get(name)
+                place = _join(path, name) if known else f"{path}[{name}]"
+                known = known or node.values
+                if known is not None:
+                    self.ask(known, item, place, before_map.get(name, _MISSING))
+        elif isinstance(value, list) and node.items is not None:
+            counterpart = _counterparts(node, old)
+            for index, item in enumerate(value):
+                self.ask(node.items, item, f"{path}[{index}]", counterpart(item))
 
 
 def _rule_failure(reason: str, path: str, value: JSON, text: str) -> Cause:
