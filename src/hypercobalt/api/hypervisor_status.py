@@ -129,6 +129,16 @@ class ServiceReason(StrEnum):
     RUNNING = "Running"
     STOPPED = "Stopped"
     FAILED = "Failed"
+    ACTIVATING = "Activating"
+    DEACTIVATING = "Deactivating"
+    RELOADING = "Reloading"
+    REFRESHING = "Refreshing"
+    MAINTENANCE = "Maintenance"
+    NOT_FOUND = "NotFound"
+    MASKED = "Masked"
+    NOT_LOADABLE = "NotLoadable"  # its unit file has an error
+    SYSTEMD_UNREACHABLE = "SystemdUnreachable"
+    UNKNOWN = "Unknown"  # a state that systemd has learnt since
 
 
 class UpdateReason(StrEnum):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from hypercobalt.adapters.host.model import OperatingSystem, UnitState, check_unit_name
-from hypercobalt.adapters.host.port import HostError
+from hypercobalt.adapters.host.port import JOB_DEADLINE, HostError
 
 
 @dataclass(slots=True)
@@ -30,9 +30,9 @@ class FakeUnits:
     """Units that are what they are set to; starting one makes it active.
 
     Attributes:
-        jobs: what was asked for, as `start NAME`, `begin NAME` and `reload-or-restart NAME`.
-        on_start: called with the name when a unit is started or reloaded, instead of making it
-            active; it may `set` states and raise HostError.
+        jobs: what was asked for, as `start NAME`: start, begin, restart and stop.
+        on_job: called with that text instead of making the unit active, or inactive; it may `set`
+            states and raise HostError.
     """
 
     def __init__(self, *states: UnitState) -> None:
@@ -40,7 +40,7 @@ class FakeUnits:
         self._away: HostError | None = None
         self._change = _Change()
         self.jobs: list[str] = []
-        self.on_start: Callable[[str], None] | None = None
+        self.on_job: Callable[[str], None] | None = None
 
     def set(self, name: str, active: str, load: str = "loaded", sub: str = "") -> None:
         """Change a unit."""
@@ -76,11 +76,15 @@ class FakeUnits:
         self._check()
         return self._get(name)
 
-    async def start(self, name: str) -> None:
+    async def start(self, name: str, *, deadline: timedelta = JOB_DEADLINE) -> None:
+        del deadline
         self._job("start", name)
 
-    async def reload_or_restart(self, name: str) -> None:
-        self._job("reload-or-restart", name)
+    async def restart(self, name: str) -> None:
+        self._job("restart", name)
+
+    async def stop(self, name: str) -> None:
+        self._job("stop", name)
 
     async def begin(self, name: str) -> None:
         self._job("begin", name)
@@ -91,9 +95,11 @@ class FakeUnits:
         self.jobs.append(f"{verb} {name}")
         if self._get(name).load != "loaded":
             raise HostError(f"{verb} {name}: Unit {name} not found.")
-        if self.on_start:
-            self.on_start(name)
-        else:
+        if self.on_job:
+            self.on_job(f"{verb} {name}")
+        elif verb == "stop":
+            self.set(name, "inactive", sub="dead")
+        elif verb != "restart" or self._get(name).active == "active":
             self.set(name, "active", sub="running")
 
     def _get(self, name: str) -> UnitState:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 from hypercobalt.adapters.host.model import OperatingSystem, UnitState
 from hypercobalt.errors import TransientError
+
+JOB_DEADLINE: Final = timedelta(seconds=90)
+"""As long as systemd, by default, lets a service take to start or to stop."""
 
 
 class HostError(TransientError):
@@ -34,16 +37,21 @@ class Units(Protocol):
         """One unit now."""
         ...
 
-    async def start(self, name: str) -> None:
+    async def start(self, name: str, *, deadline: timedelta = JOB_DEADLINE) -> None:
         """Start a unit (mode replace) and wait until its job is done.
 
         Raises:
-            HostError: systemd refuses, the job's result is not `done`, or it takes too long.
+            HostError: systemd refuses, the job's result is not `done`, or it takes too long; the
+                job itself then goes on.
         """
         ...
 
-    async def reload_or_restart(self, name: str) -> None:
-        """Reload a unit, or restart one that cannot; wait until its job is done."""
+    async def restart(self, name: str) -> None:
+        """Restart a unit if it runs, and wait until its job is done; errors as for `start`."""
+        ...
+
+    async def stop(self, name: str) -> None:
+        """Stop a unit, and wait until its job is done; errors as for `start`."""
         ...
 
     async def begin(self, name: str) -> None:

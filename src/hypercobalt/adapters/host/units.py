@@ -18,9 +18,8 @@ from typing import Final
 
 from hypercobalt.adapters.host.bus import RefusedError, Service, reach
 from hypercobalt.adapters.host.model import UnitState, check_unit_name
-from hypercobalt.adapters.host.port import HostError
+from hypercobalt.adapters.host.port import JOB_DEADLINE, HostError
 
-JOB_DEADLINE: Final = timedelta(seconds=90)  # systemd's own default for starting a service
 GRACE: Final = timedelta(seconds=2)  # systemd executes itself anew, the bus restarts, within this
 RESYNC: Final = timedelta(minutes=5)
 RETRY: Final = timedelta(milliseconds=250)
@@ -77,8 +76,11 @@ class SystemdUnits:
     async def start(self, name: str, *, deadline: timedelta = JOB_DEADLINE) -> None:
         await self._run_job("StartUnit", name, deadline)
 
-    async def reload_or_restart(self, name: str, *, deadline: timedelta = JOB_DEADLINE) -> None:
-        await self._run_job("ReloadOrRestartUnit", name, deadline)
+    async def restart(self, name: str) -> None:
+        await self._run_job("TryRestartUnit", name, JOB_DEADLINE)
+
+    async def stop(self, name: str) -> None:
+        await self._run_job("StopUnit", name, JOB_DEADLINE)
 
     async def begin(self, name: str) -> None:
         check_unit_name(name)
