@@ -9,6 +9,7 @@ Source: cgroups(7); systemd, docs/CGROUP_DELEGATION.md.
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 _MOUNT_POINT, _AFTER = 4, " - "
@@ -49,3 +50,8 @@ def remove(name: str) -> None:
         for group in (*below, top):
             with contextlib.suppress(OSError):
                 group.rmdir()
+
+
+def writable() -> bool:
+    """Whether groups can be made here."""
+    return bool(found := _here()) and all(os.access(group, os.W_OK) for group in found)

@@ -1,0 +1,175 @@
+"""Can this machine run a lab? Facts in, verdict out.
+
+`decide` is pure. What is missing is said in words, with what helps and with what works without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+PACKAGES: Final = (
+    "bindfs",
+    "busybox-static",
+    "dbus",
+    "ipxe-qemu",
+    "iproute2",
+    "libvirt-clients",
+    "libvirt-daemon-driver-qemu",
+    "libvirt-daemon-system",
+    "openvswitch-switch",
+    "ovn-central",
+    "ovn-host",
+    "qemu-system-x86",
+    "qemu-utils",
+    "seabios",
+    "systemd",
+    "systemd-container",
+)
+"""Debian packages of the machine that the hosts use."""
+
+MIB: Final = 2**20
+HOST_BYTES: Final = 150 * MIB
+"""What one host needs without guests: its processes, and what it writes to its disk."""
+GUEST_BYTES: Final = 256 * MIB
+BASE_BYTES: Final = 300 * MIB  # API server, OVN's databases
+INSTALL_BYTES: Final = 1500 * MIB  # of disk, while the packages are unpacked
+DATA_BYTES: Final = 500 * MIB  # of disk: logs, databases, disks of guests
+_WHOLE: Final = ("/etc", "/usr", "/var")  # must be on the root file system: hosts see only that
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What was observed.
+
+    Args:
+        root: whether we are root with every right (a container may hold some back).
+        debian: whether packages are Debian's or Ubuntu's.
+        packages: installed ones, of those that we want.
+        overlay: why an overlay over `/` cannot be mounted; empty when it can.
+        network: why bridges and veth pairs cannot be made; empty when they can.
+        cgroups: whether control groups can be made.
+        fuse: whether `/dev/fuse` is there.
+        kvm: whether `/dev/kvm` is there.
+        tun: whether `/dev/net/tun` is there.
+        memory_bytes: available.
+        disk_bytes: free in the data directory.
+        mounts: mount points of the machine.
+    """
+
+    root: bool
+    debian: bool
+    packages: frozenset[str]
+    overlay: str
+    network: str
+    cgroups: bool
+    fuse: bool
+    kvm: bool
+    tun: bool
+    memory_bytes: int
+    disk_bytes: int
+    mounts: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Something that the machine does not have."""
+
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What can be done here.
+
+    Args:
+        install: packages to install first; may be empty.
+        lacks: why no host can be booted; empty when hosts can.
+        notes: what works differently here.
+    """
+
+    install: tuple[str, ...] = ()
+    lacks: tuple[Lack, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def can_boot(self) -> bool:
+        """Whether hosts can be booted, once `install` is installed."""
+        return not self.lacks
+
+
+def decide(machine: Machine, *, hosts: int, guests: int) -> Verdict:
+    """Judge a machine.
+
+    Args:
+        machine: as observed.
+        hosts: how many are wanted.
+        guests: how many VMs are wanted on them, together.
+    """
+    missing = tuple(name for name in PACKAGES if name not in machine.packages)
+    lacks = (*_rights(machine), *_kernel(machine, missing), *_room(machine, missing, hosts, guests))
+    if missing and not machine.debian:
+        remedy = f"install the equivalents of these Debian packages: {', '.join(missing)}"
+        lacks = (*lacks, Lack("packages cannot be installed: this is not Debian or Ubuntu", remedy))
+        missing = ()
+    return Verdict(missing, lacks, tuple(_notes(machine)))
+
+
+def _rights(machine: Machine) -> Iterable[Lack]:
+    if not machine.root:
+        yield Lack(
+            "root rights are missing: hosts need namespaces, mounts and network devices",
+            "run it as root, for example with sudo, or in a container started with --privileged",
+        )
+
+
+def _kernel(machine: Machine, missing: tuple[str, ...]) -> Iterable[Lack]:
+    # Without root nothing could be tried, and that has been said.
+    if machine.root and machine.overlay:
+        yield Lack(
+            f"no overlay can be mounted over the root file system: {machine.overlay}",
+            "a kernel with overlayfs, and a root file system that it takes as lower layer",
+        )
+    if machine.root and machine.network and "iproute2" not in missing:
+        yield Lack(
+            f"no bridge can be made: {machine.network}",
+            "a kernel with bridge and veth devices, and the right to make network devices",
+        )
+    if machine.root and not machine.cgroups:
+        yield Lack(
+            "control groups cannot be made: /sys/fs/cgroup is not writable",
+            "mount it writable; in a container, start that with --privileged --cgroupns=host",
+        )
+    if not machine.fuse:
+        yield Lack("/dev/fuse is missing: the hosts could share no disks", "modprobe fuse")
+    if not machine.tun:
+        yield Lack("/dev/net/tun is missing: guests would have no network", "modprobe tun")
+    split = [path for path in _WHOLE if path in machine.mounts]
+    if split:
+        yield Lack(
+            f"{', '.join(split)} has a file system of its own: hosts see only that of /",
+            "use a machine, or a container, whose system lies on one file system",
+        )
+
+
+def _room(machine: Machine, missing: tuple[str, ...], hosts: int, guests: int) -> Iterable[Lack]:
+    memory = BASE_BYTES + hosts * HOST_BYTES + guests * GUEST_BYTES
+    if machine.memory_bytes < memory:
+        yield Lack(
+            f"{memory // MIB} MiB of memory are needed for {hosts} hosts and {guests} VMs, "
+            f"{machine.memory_bytes // MIB} MiB are available",
+            "ask for fewer with --hosts and --vms",
+        )
+    disk = DATA_BYTES + (INSTALL_BYTES if missing else 0)
+    if machine.disk_bytes < disk:
+        yield Lack(
+            f"{disk // MIB} MiB of disk are needed, {machine.disk_bytes // MIB} MiB are free",
+            "free some, or name another directory with --data",
+        )
+
+
+def _notes(machine: Machine) -> Iterable[str]:
+    if not machine.kvm:
+        yield "/dev/kvm is missing: guests run in software (TCG), several times slower"
