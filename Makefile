@@ -4,7 +4,7 @@ SHELL := bash
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup lab test check lint types contract unit integration conformance bench generate lock clean
+.PHONY: help setup lab test check lint types contract unit integration test-lab conformance bench generate lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,7 +15,7 @@ setup: ## make .venv from the locked requirements
 lab: setup ## set up, then start the embedded API server with our types and show them
 	@$(BIN)/cobalt lab up
 
-test: setup unit integration ## set up, then run the unit and integration tests
+test: setup unit integration test-lab ## set up, then run every test that the machine can run
 
 check: setup lint types contract unit ## what to run before every commit
 
@@ -37,6 +37,9 @@ unit: setup
 
 integration: setup
 	$(PYTEST) tests/integration -n 2
+
+test-lab: setup ## run the tests on real hosts: systemd, libvirtd, QEMU, Open vSwitch
+	$(PYTEST) tests/lab
 
 conformance: setup ## compare the embedded API server with a real kube-apiserver
 	scripts/conformance

@@ -30,13 +30,13 @@ def hierarchies(mountinfo: str) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _here() -> tuple[Path, ...]:
+def here() -> tuple[Path, ...]:
     return hierarchies(Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace"))
 
 
 def make(name: str) -> tuple[Path, ...]:
     """Make a group in each hierarchy, or find it; a process joins by its `cgroup.procs`."""
-    groups = tuple(hierarchy / name for hierarchy in _here())
+    groups = tuple(hierarchy / name for hierarchy in here())
     for group in groups:
         group.mkdir(exist_ok=True)
     return groups
@@ -44,7 +44,7 @@ def make(name: str) -> tuple[Path, ...]:
 
 def remove(name: str) -> None:
     """Take away the groups of that name with all groups below; those in use stay."""
-    for hierarchy in _here():
+    for hierarchy in here():
         top = hierarchy / name
         below = sorted((d for d in top.rglob("*") if d.is_dir()), key=lambda d: -len(d.parts))
         for group in (*below, top):
@@ -54,4 +54,4 @@ def remove(name: str) -> None:
 
 def writable() -> bool:
     """Whether groups can be made here."""
-    return bool(found := _here()) and all(os.access(group, os.W_OK) for group in found)
+    return bool(found := here()) and all(os.access(group, os.W_OK) for group in found)

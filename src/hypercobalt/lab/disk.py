@@ -78,6 +78,9 @@ MASKED: Final = (
     "modprobe@.service",
 )
 
+LOCAL: Final = "/var/lib/hypercobalt/local"
+"""In a host: a directory of its own, for VM disks."""
+
 _LIBVIRTD = """\
 listen_tls = 0
 listen_tcp = 1
@@ -217,6 +220,7 @@ class Disk:
         shutil.rmtree(fresh, ignore_errors=True)
         for path in HIDDEN:
             os.setxattr(_folder(fresh, path), "trusted.overlay.opaque", b"y")
+        _folder(fresh, LOCAL.lstrip("/"))
         for path, text in contents(identity).items():
             _folder(fresh, str(Path(path).parent)).joinpath(Path(path).name).write_text(text)
         for path, target in links().items():

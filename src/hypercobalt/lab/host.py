@@ -31,8 +31,6 @@ BOOT = timedelta(seconds=90)  # seconds on an idle machine
 SHUTDOWN = timedelta(seconds=60)  # inhibitors may delay it, each unit has 8 s to stop
 SHARED = "/var/lib/hypercobalt/shared"
 """In a host: the directory that all hosts share, for VM disks."""
-LOCAL = "/var/lib/hypercobalt/local"
-"""In a host: a directory of its own, for VM disks."""
 SERVICES = ("libvirtd.service", "openvswitch-switch.service")
 _DEVICES = ("/dev/kvm", "/dev/net/tun")
 _SIGNAL_POWEROFF = signal.SIGRTMIN + 4
@@ -61,7 +59,7 @@ class Host:
 
     def __init__(self, place: Place, record: HostRecord) -> None:
         self._layout = place.layout
-        self._binds = place.binds
+        self.binds = place.binds
         self._lab = place.state.id
         self.name = record.name
         self.address = place.state.host_address(record)
@@ -155,7 +153,7 @@ class Host:
         await self.disk.prepare(self.identity, addresses)
         if self.leader_pid is None:
             await self._boot()
-        await self._check_services()
+        await self.check_services()
 
     async def _boot(self) -> None:
         await self._end()  # what a power cut left of the last run
@@ -196,7 +194,7 @@ class Host:
             await asyncio.wait({ready, ended})
 
     def _nspawn(self) -> tuple[str, ...]:
-        binds = (f"--bind-ro={_escaped(path)}" for path in self._binds)
+        binds = (f"--bind-ro={_escaped(path)}" for path in self.binds)
         devices = (f"--bind={device}" for device in _DEVICES if Path(device).exists())
         shared = self._layout.shared
         return (
@@ -223,7 +221,12 @@ class Host:
             *((f"--bind={_escaped(shared)}:{SHARED}",) if shared.exists() else ()),
         )
 
-    async def _check_services(self) -> None:
+    async def check_services(self) -> None:
+        """Wait until it has booted, and make sure that libvirt and Open vSwitch run.
+
+        Raises:
+            LabError: the host is off, or one of them does not run.
+        """
         # A host that was found may be booting still. The exit code is about any unit: ignored.
         await execute(self.entering("systemctl", "is-system-running", "--wait"), within=BOOT)
         active = await execute(self.entering("systemctl", "is-active", *SERVICES))

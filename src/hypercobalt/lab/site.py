@@ -134,7 +134,7 @@ class Lab:
         """
         for number in range(len(self.state.hosts), wish.hosts if not self.state.hosts else 0):
             self._record(self.state.with_host(f"kvm-{number + 1}"))
-        ready = _Ready()
+        ready = Ready()
         failure: HypercobaltError | None = None
         try:
             async with asyncio.TaskGroup() as group:
@@ -144,25 +144,36 @@ class Lab:
                 if wish.ovn:
                     group.create_task(self._central(ready), name="OVN")
                 for host in self.hosts:
-                    group.create_task(self._up_host(host, wish, ready), name=f"host {host.name}")
+                    group.create_task(self.up_host(host, wish, ready), name=f"host {host.name}")
         except* HypercobaltError as failures:
             failure = _first(failures)
         if failure is not None:
             raise failure
 
-    async def _shared(self, ready: _Ready) -> None:
+    async def _shared(self, ready: Ready) -> None:
         await self._step("shared directory", share(self.layout, self.state))
         ready.shared.set()
 
-    async def _control_plane(self, ready: _Ready) -> None:
+    async def _control_plane(self, ready: Ready) -> None:
         await self._step("API server", self.control.start())
         ready.api.set()
 
-    async def _central(self, ready: _Ready) -> None:
+    async def _central(self, ready: Ready) -> None:
         await self._step("OVN databases", self.central.start())
         ready.ovn.set()
 
-    async def _up_host(self, host: Host, wish: Wish, ready: _Ready) -> None:
+    async def up_host(self, host: Host, wish: Wish, ready: Ready | None = None) -> None:
+        """Boot a host that is off, and give it what it lacks of the wish.
+
+        Args:
+            host: of this lab.
+            wish: what it joins.
+            ready: what it waits for before it joins; None when all of it runs.
+
+        Raises:
+            HypercobaltError: the host does not come up, or cannot join.
+        """
+        ready = ready or Ready.now()
         await ready.shared.wait()
         await self._step(f"host {host.name}", host.start(self.addresses))
         if wish.ovn:
@@ -222,9 +233,7 @@ class Lab:
         host = self.host(name)
         has_ovn = bool(processes.find(self.state.id, "ovn/northd"))
         joins = wish or Wish(control_plane=self.control.is_running, ovn=has_ovn)
-        ready = _Ready()
-        ready.set()
-        await self._up_host(host, joins, ready)
+        await self.up_host(host, joins)
         self._tell_addresses()
         return host
 
@@ -248,16 +257,20 @@ class Lab:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
+class Ready:
     """What the hosts wait for."""
 
     shared: asyncio.Event = field(default_factory=asyncio.Event)
     api: asyncio.Event = field(default_factory=asyncio.Event)
     ovn: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def set(self) -> None:
-        for event in (self.shared, self.api, self.ovn):
+    @classmethod
+    def now(cls) -> Ready:
+        """Everything is there already."""
+        ready = cls()
+        for event in (ready.shared, ready.api, ready.ovn):
             event.set()
+        return ready
 
 
 async def _take_network(layout: Layout, state: State | None) -> State:

@@ -1,0 +1,127 @@
+"""Real hosts for tests: booted when asked for, kept while they are as booted, then taken down.
+
+    async def test_x(hosts): first, second = await hosts(2); await first.crash()
+
+Where the machine cannot boot hosts the tests here are skipped and say why; with CI=true they fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from hypercobalt.lab import machine, packages, preflight
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.host import Host, Power
+from hypercobalt.lab.site import Lab, Wish, down, share
+from hypercobalt.runtime import Kube
+
+T = TypeVar("T")
+TakeHosts = Callable[[int], Awaitable[tuple[Host, ...]]]
+
+BARE = Wish(control_plane=False, ovn=False)
+NODES = Wish(control_plane=True, ovn=False)
+
+
+def run(work: Coroutine[object, object, T]) -> T:
+    """Run a coroutine to its end beside the loop of the tests."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
+
+
+@pytest.fixture(scope="session")
+def able_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A machine that can boot hosts; in CI what is missing is installed, or the tests fail."""
+    in_ci = os.environ.get("CI") == "true"
+    facts = run(machine.observe(tmp_path_factory.getbasetemp()))
+    verdict = preflight.decide(facts, hosts=3, guests=2)
+    if verdict.can_boot and verdict.install and in_ci:
+        run(packages.install(verdict.install))
+    elif verdict.lacks or verdict.install:
+        why = [lack.what for lack in verdict.lacks]
+        if verdict.install:
+            why.append(
+                f"packages are missing ({' '.join(verdict.install)}): run `cobalt lab up` once"
+            )
+        text = f"no host can be booted here: {'; '.join(why)}"
+        if in_ci:
+            pytest.fail(text)
+        pytest.skip(text)
+
+
+@pytest.fixture(scope="session")
+def lab(able_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A lab without hosts: a network, a shared directory, and room for hosts."""
+    data = tmp_path_factory.mktemp("lab")
+    try:
+        yield run(_empty_lab(data))
+    finally:
+        run(down(data))
+
+
+async def _empty_lab(data: Path) -> Lab:
+    made = await Lab.make(data)
+    await share(made.layout, made.state)
+    return made
+
+
+@pytest.fixture
+async def hosts(lab: Lab) -> AsyncIterator[TakeHosts]:
+    """So many hosts as a test asks for, running, bare; what it did to them is undone."""
+    yield lambda count: _take(lab, count, BARE)
+    await _mend(lab)
+
+
+@pytest.fixture
+async def nodes(lab: Lab, api: Kube) -> AsyncIterator[TakeHosts]:
+    """As `hosts`, each host with its Node, its Hypervisor and the node agent."""
+    yield lambda count: _take(lab, count, NODES)
+    await _mend(lab)
+
+
+@pytest.fixture(scope="session")
+def api_server(lab: Lab) -> Lab:
+    """The lab with its API server."""
+    run(lab.control.start())
+    return lab
+
+
+@pytest.fixture
+async def api(api_server: Lab) -> AsyncIterator[Kube]:
+    """An administrator's client of the lab's API server."""
+    async with api_server.control.client() as kube:
+        yield kube
+
+
+async def _take(lab: Lab, count: int, wish: Wish) -> tuple[Host, ...]:
+    there = lab.hosts[:count]
+    async with asyncio.TaskGroup() as group:
+        for host in there:
+            group.create_task(lab.up_host(host, wish))
+        for _ in range(len(there), count):
+            group.create_task(lab.add_host(wish=wish))
+    return lab.hosts[:count]
+
+
+async def _mend(lab: Lab) -> None:
+    """Throw away every host that is not as it was booted."""
+    async with asyncio.TaskGroup() as group:
+        for host in lab.hosts:
+            group.create_task(_mend_host(lab, host))
+
+
+async def _mend_host(lab: Lab, host: Host) -> None:
+    if host.power is Power.RUNNING and not host.wire.is_cut:
+        try:
+            await host.check_services()
+            if not (await host.run("virsh", "list", "--all", "--name")).strip():
+                return
+        except LabError:
+            pass
+    await lab.remove_host(host.name)

@@ -1,0 +1,231 @@
+"""Hosts as a person and a test use them: real systemd, libvirtd and Open vSwitch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hypercobalt.lab.disk import LOCAL
+from hypercobalt.lab.errors import CommandError, LabError
+from hypercobalt.lab.host import SHARED, Power
+from hypercobalt.lab.site import Lab
+from tests.lab.conftest import TakeHosts
+
+pytestmark = pytest.mark.timeout(180)
+SOON = timedelta(seconds=3)
+
+
+async def test_three_hosts_boot_side_by_side_and_reach_each_other_by_name(hosts: TakeHosts) -> None:
+    all_three = await hosts(3)
+
+    for host in all_three:
+        for other in all_three:
+            await host.run("busybox", "ping", "-c", "1", "-W", "2", other.name)
+            await host.run("virsh", "-c", f"qemu+tcp://{other.name}/system", "list")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat /etc/machine-id",
+        "cat /proc/sys/kernel/random/boot_id",
+        "hostname",
+        "ovs-vsctl get open_vswitch . external_ids:system-id",
+        "virsh capabilities",  # begins with the host's UUID
+    ],
+)
+async def test_no_two_hosts_are_twins(hosts: TakeHosts, command: str) -> None:
+    first, second = await hosts(2)
+    assert await first.run(*command.split()) != await second.run(*command.split())
+
+
+async def test_nothing_of_the_machine_is_started_in_a_host(hosts: TakeHosts) -> None:
+    (host,) = await hosts(1)
+
+    units = await host.run(
+        *("systemctl", "list-units", "--type=service", "--state=running", "--plain", "--no-legend")
+    )
+
+    running = {line.split()[0] for line in units.splitlines()}
+    assert running <= {
+        "dbus.service",
+        "hypercobalt-node-agent.service",
+        "libvirtd.service",
+        "ovn-controller.service",
+        "ovs-vswitchd.service",
+        "ovsdb-server.service",
+        "polkit.service",
+        "systemd-journald.service",
+        "systemd-logind.service",
+        "systemd-machined.service",
+        "systemd-networkd.service",
+        "virtlogd.service",
+    }
+    assert "0 loaded units" in await host.run("systemctl", "--failed")
+
+
+async def test_a_host_sees_our_code_and_python(hosts: TakeHosts) -> None:
+    (host,) = await hosts(1)
+    for path in host.binds:
+        await host.run("test", "-d", str(path))
+        with pytest.raises(CommandError, match="Read-only"):
+            await host.run("touch", str(path / "written-by-a-host"))
+
+
+async def test_hosts_share_one_directory_and_own_another(hosts: TakeHosts) -> None:
+    first, second = await hosts(2)
+    await first.run("tee", f"{SHARED}/disk", stdin="shared")
+    await first.run("tee", f"{LOCAL}/disk", stdin="local")
+
+    assert await second.run("cat", f"{SHARED}/disk") == "shared"
+    with pytest.raises(CommandError, match="No such file"):
+        await second.run("cat", f"{LOCAL}/disk")
+    kind = await second.run("findmnt", "--noheadings", "--output=FSTYPE", SHARED)
+    assert kind.strip() == "fuse.glusterfs"  # what libvirt takes for a network file system
+
+
+async def test_a_command_in_a_host_fails_in_words(hosts: TakeHosts) -> None:
+    (host,) = await hosts(1)
+    with pytest.raises(CommandError, match=f"`false` in {host.name} failed with code 1"):
+        await host.run("false")
+
+
+async def test_a_command_that_hangs_is_killed_with_its_children(hosts: TakeHosts) -> None:
+    (host,) = await hosts(1)
+
+    with pytest.raises(CommandError, match="not done in time"):
+        await host.run("sh", "-c", "sleep 4711 & sleep 4711", within=timedelta(seconds=1))
+
+    commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in host.pids()]
+    assert not [command for command in commands if b"4711" in command]
+
+
+async def test_a_crash_ends_everything_at_once_and_the_disk_stays(
+    lab: Lab, hosts: TakeHosts
+) -> None:
+    (host,) = await hosts(1)
+    await host.run("tee", "/root/kept", stdin="kept")
+    boot = await host.run("cat", "/proc/sys/kernel/random/boot_id")
+    inside = set(host.pids())
+
+    await host.crash()
+
+    assert host.power is Power.OFF
+    assert not [pid for pid in inside if _works(pid)]
+    with pytest.raises(LabError, match="is off"):
+        await host.run("true")
+
+    await host.start(lab.addresses)
+
+    assert await host.run("cat", "/root/kept") == "kept"
+    assert await host.run("cat", "/proc/sys/kernel/random/boot_id") != boot
+
+
+async def test_a_frozen_host_does_nothing_until_it_is_thawed(hosts: TakeHosts) -> None:
+    first, second = await hosts(2)
+    ticker = ("sh", "-c", "while :; do date +%s%N >/run/tick; sleep 0.01; done")
+    ticking = asyncio.create_task(first.run(*ticker))
+    await _until(lambda: first.run("cat", "/run/tick"))
+
+    first.freeze()
+    assert first.power == "frozen"
+    tick = Path(f"/proc/{first.leader_pid}/root/run/tick")
+    seen = tick.read_text()
+    with pytest.raises(CommandError):
+        await second.run(
+            *("virsh", "-c", f"qemu+tcp://{first.name}/system", "list"), within=timedelta(seconds=1)
+        )
+    assert tick.read_text() == seen
+
+    first.thaw()
+    assert first.power == "running"
+    await second.run("virsh", "-c", f"qemu+tcp://{first.name}/system", "list")
+    assert await first.run("cat", "/run/tick") != seen
+    ticking.cancel()
+
+
+async def test_an_orderly_shutdown_waits_for_a_delay_inhibitor(hosts: TakeHosts) -> None:
+    (host,) = await hosts(1)
+    # The inhibitor ends, and so lets go, when it has heard of the shutdown.
+    script = (
+        "dbus-monitor --system \"type='signal',member='PrepareForShutdown'\" | "
+        "{ grep -m1 'boolean true' >/root/heard && pkill dbus-monitor; }"
+    )
+    inhibit = ("systemd-inhibit", "--what=shutdown", "--mode=delay", "sh", "-c", script)
+    holding = asyncio.create_task(host.run(*inhibit))
+    await _until(lambda: host.run("sh", "-c", "systemd-inhibit --list | grep -q 'sh -c'"))
+
+    await host.shutdown()
+
+    holding.cancel()
+    assert host.power is Power.OFF
+    assert (host.disk.root / "root/heard").read_text().strip() == "boolean true"
+
+
+async def test_the_journal_of_a_host_survives_its_crash(lab: Lab, hosts: TakeHosts) -> None:
+    (host,) = await hosts(1)
+    await host.run("logger", "--journald", stdin="MESSAGE=before the crash\n")
+    await host.run("journalctl", "--sync")
+    await host.crash()
+    await host.start(lab.addresses)
+    assert "before the crash" in await host.run("journalctl", "--boot=-1", "--no-pager")
+
+
+async def test_a_cut_cable_stops_traffic_until_it_is_restored(hosts: TakeHosts) -> None:
+    first, second = await hosts(2)
+    ping = ("busybox", "ping", "-c", "1", "-W", "1", first.name)
+
+    await first.wire.cut()
+    assert first.wire.is_cut
+    with pytest.raises(CommandError):
+        await second.run(*ping)
+
+    await first.wire.restore()
+    await _until(lambda: second.run(*ping))
+
+
+async def test_a_host_needs_less_than_150_mib(hosts: TakeHosts) -> None:
+    for host in await hosts(3):
+        assert host.memory_bytes() < 150 * 2**20
+
+
+async def test_an_added_host_is_known_to_the_others_and_a_removed_one_is_gone(
+    lab: Lab, hosts: TakeHosts
+) -> None:
+    (first,) = await hosts(1)
+
+    added = await lab.add_host("spare")
+    await first.run("busybox", "ping", "-c", "1", "-W", "2", "spare")
+    await lab.remove_host("spare")
+
+    assert added.power is Power.OFF
+    assert not added.disk.folder.exists()
+    with pytest.raises(CommandError, match="bad address"):
+        await first.run("busybox", "ping", "-c", "1", "-W", "2", "spare")
+    with pytest.raises(LabError, match="'spare' is not in the lab"):
+        lab.host("spare")
+
+
+def _works(pid: int) -> bool:
+    """Whether a process is there, and more than an entry that nobody has read yet."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+async def _until(attempt: Callable[[], Awaitable[str]]) -> None:
+    """Repeat what fails with a CommandError until it succeeds, for 10 s."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await attempt()
+            except CommandError:
+                await asyncio.sleep(0.05)
+            else:
+                return

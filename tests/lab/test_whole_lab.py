@@ -1,0 +1,146 @@
+"""The lab as a whole: what is there after `up`, after a second one, and nothing after `down`."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hypercobalt.api.core import Node
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.lab import cgroups, mounts, network, processes
+from hypercobalt.lab import state as records
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.host import Power
+from hypercobalt.lab.site import Lab, Wish, down
+from hypercobalt.lab.state import Layout, State
+from tests.lab.conftest import run
+
+pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("able_machine")]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "lab"
+    run(down(tmp_path / "lab"))
+
+
+def traces(state: State, data: Path) -> list[str]:
+    """Everything of a lab that the machine still has."""
+    links = [link.name for link in Path("/sys/class/net").iterdir()]
+    links = [link for link in links if link == state.bridge or f"{state.prefix}-" in link]
+    groups = [str(g) for h in cgroups.here() for g in h.glob(f"{state.prefix}-*")]
+    nspawn = [str(left) for left in Path("/run/systemd/nspawn").glob(f"*/{state.prefix}-*")]
+    files = [str(file) for file in data.iterdir() if file.name != "lock"] if data.exists() else []
+    return [
+        *(f"process {process.role}" for process in processes.find(state.id)),
+        *(f"mount {point}" for point in mounts.under(data)),
+        *(f"interface {link}" for link in links),
+        *(f"group {group}" for group in groups),
+        *nspawn,
+        *files,
+    ]
+
+
+def found(data: Path) -> State:
+    state = records.load(Layout.at(data))
+    assert state is not None
+    return state
+
+
+async def test_up_makes_all_of_it_and_down_leaves_nothing(data: Path) -> None:
+    lab = await Lab.make(data)
+    await lab.up(Wish(hosts=2))
+
+    async with lab.control.client() as kube:
+        nodes = (await kube.list(Node)).items
+        hypervisors = (await kube.list(Hypervisor)).items
+    assert [node.metadata.name for node in nodes] == ["kvm-1", "kvm-2"]
+    assert [hv.status.internalIp for hv in hypervisors] == [host.address for host in lab.hosts]
+    assert [hv.metadata.labels["topology.kubernetes.io/zone"] for hv in hypervisors] == [
+        "lab-a",
+        "lab-b",
+    ]
+    chassis = await lab.central.sbctl("--bare", "--columns=name", "list", "Chassis")
+    assert sorted(chassis.split()) == ["kvm-1", "kvm-2"]
+
+    assert await down(data)
+    assert traces(lab.state, data) == []
+    assert not await down(data)
+
+
+async def test_a_second_up_finds_everything_and_restarts_what_died(data: Path) -> None:
+    wish = Wish(hosts=2)
+    first = await Lab.make(data)
+    await first.up(wish)
+    before = {process.role: process.pid for process in processes.find(first.state.id)}
+    await first.host("kvm-1").crash()
+    await processes.kill(
+        first.state.id, lambda process: process.role in {"apiserver", "ovn/northd"}
+    )
+
+    second = await Lab.make(data)
+    await second.up(wish)
+
+    after = {process.role: process.pid for process in processes.find(second.state.id)}
+    assert second.state == first.state
+    assert after.keys() == before.keys()
+    assert {role for role in before if before[role] != after[role]} == {
+        "apiserver",
+        "host/kvm-1",
+        "leader/kvm-1",
+        "ovn/northd",
+    }
+
+
+@pytest.mark.parametrize("step", ["shared directory", "OVN databases", "host kvm-1", "API server"])
+async def test_an_up_that_is_killed_half_way_leaves_nothing_after_down(
+    data: Path, step: str
+) -> None:
+    # The process kills itself in the moment the step begins: no cleaning up of its own.
+    script = (
+        "import asyncio, os, sys; from pathlib import Path;"
+        "from hypercobalt.lab.site import Lab, Wish\n"
+        "def report(step, progress):\n"
+        "  if step == sys.argv[2]: asyncio.get_running_loop().call_later("
+        f"0.2, os.kill, os.getpid(), {signal.SIGKILL:d})\n"
+        "async def main():\n"
+        "  lab = await Lab.make(Path(sys.argv[1]), report); await lab.up(Wish(hosts=2))\n"
+        "asyncio.run(main())\n"
+    )
+    up = await asyncio.create_subprocess_exec(sys.executable, "-c", script, str(data), step)
+    assert await up.wait() == -signal.SIGKILL
+    state = found(data)
+    assert traces(state, data) != []
+
+    assert await down(data)
+    assert traces(state, data) == []
+
+
+async def test_two_labs_run_side_by_side(data: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    try:
+        pair = await asyncio.gather(Lab.make(data), Lab.make(other))
+        await asyncio.gather(*(lab.up(Wish(hosts=1, ovn=False)) for lab in pair))
+        assert pair[0].state.network != pair[1].state.network
+
+        await down(other)
+
+        assert traces(pair[1].state, other) == []
+        assert pair[0].host("kvm-1").power is Power.RUNNING
+        assert network.is_ours(pair[0].state)
+    finally:
+        await down(other)
+
+
+async def test_only_one_command_changes_a_lab_at_a_time(data: Path) -> None:
+    with (
+        records.locked(Layout.at(data)),
+        pytest.raises(LabError, match="another command is changing the lab"),
+        records.locked(Layout.at(data)),
+    ):
+        pass
