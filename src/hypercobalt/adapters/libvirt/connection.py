@@ -1,0 +1,139 @@
+"""The real `Libvirt`: a daemon by its URI."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
+
+import libvirt
+
+from hypercobalt.adapters.libvirt import inventory, uri
+from hypercobalt.adapters.libvirt.calls import Calls
+from hypercobalt.adapters.libvirt.definitions import Definitions
+from hypercobalt.adapters.libvirt.eventloop import ensure_running
+from hypercobalt.adapters.libvirt.keeper import Keeper, Link, Pace
+from hypercobalt.adapters.libvirt.model import (
+    Domain,
+    DomainCapabilities,
+    DomainStats,
+    HostCapabilities,
+    JobStats,
+    Notice,
+)
+from hypercobalt.adapters.libvirt.notices import Notices
+from hypercobalt.adapters.libvirt.port import LibvirtError
+
+Answer = TypeVar("Answer")
+
+_DEADLINE = 10.0
+# The first question for capabilities makes libvirt start an emulator of each architecture.
+_CAPABILITIES_DEADLINE = 60.0
+_CLOSING = 1.0
+
+
+@asynccontextmanager
+async def connect(address: str, *, pace: Pace | None = None) -> AsyncGenerator[LibvirtConnection]:
+    """Have a connection, and have it again whenever it breaks; returns before it stands.
+
+    Args:
+        address: URI of the daemon, such as `qemu:///system` or `qemu+tcp://192.0.2.1/system`.
+        pace: of noticing faults and of connecting again.
+
+    Raises:
+        ConfigurationError: the URI is none that can be used.
+    """
+    checked = uri.parse(address)
+    ensure_running()
+    pace, notices, definitions, calls = pace or Pace(), Notices(), Definitions(), Calls()
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def on_end() -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waited so long
+            loop.call_soon_threadsafe(ended.set)
+
+    keeper = Keeper(checked, pace, notices, definitions, on_end)
+    keeper.start()
+    watch = asyncio.create_task(_watch(keeper, pace), name="libvirt-watch")
+    try:
+        yield LibvirtConnection(keeper, notices, definitions, calls)
+    finally:
+        watch.cancel()
+        calls.close()
+        keeper.stop()
+        # A thread that waits for a hung daemon is left behind; it does not hold up the process.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSING):
+                await ended.wait()
+
+
+class LibvirtConnection:
+    """See `hypercobalt.adapters.libvirt.port.Libvirt`; made by `connect`."""
+
+    def __init__(
+        self, keeper: Keeper, notices: Notices, definitions: Definitions, calls: Calls
+    ) -> None:
+        self._keeper = keeper
+        self._notices = notices
+        self._definitions = definitions
+        self._calls = calls
+
+    def notices(self) -> AsyncIterator[Notice]:
+        return self._notices.read()
+
+    async def capabilities(self) -> HostCapabilities:
+        return await self._ask(
+            "capabilities",
+            lambda link: inventory.host_capabilities(link.connection),
+            _CAPABILITIES_DEADLINE,
+        )
+
+    async def domain_capabilities(self) -> DomainCapabilities:
+        return await self._ask(
+            "domain capabilities",
+            lambda link: inventory.domain_capabilities(link.connection),
+            _CAPABILITIES_DEADLINE,
+        )
+
+    async def domains(self) -> tuple[Domain, ...]:
+        return await self._ask(
+            "list of domains",
+            lambda link: inventory.domains(
+                link.connection, self._definitions, bulk=link.offer.bulk
+            ),
+        )
+
+    async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
+        return await self._ask(
+            f"job of domain {uuid}",
+            lambda link: inventory.job(link.connection, uuid, completed=completed),
+        )
+
+    async def stats(self) -> tuple[DomainStats, ...]:
+        return await self._ask(
+            "counters of domains",
+            lambda link: inventory.counters(link.connection, bulk=link.offer.bulk),
+        )
+
+    async def _ask(
+        self, what: str, ask: Callable[[Link], Answer], deadline: float = _DEADLINE
+    ) -> Answer:
+        link = self._keeper.link()
+
+        def call() -> Answer:
+            try:
+                return ask(link)
+            except libvirt.libvirtError as exc:
+                raise LibvirtError(f"{what}: {exc}") from exc
+
+        return await self._calls.run(what, call, deadline=deadline)
+
+
+async def _watch(keeper: Keeper, pace: Pace) -> None:
+    """Make the keeper's checks when they are due."""
+    loop, late = asyncio.get_running_loop(), False
+    while True:
+        due = loop.time() + keeper.check(late=late)
+        await asyncio.sleep(due - loop.time())
+        late = loop.time() - due > pace.patience / 2

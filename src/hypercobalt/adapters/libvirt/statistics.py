@@ -1,0 +1,128 @@
+"""Turns libvirt's typed parameters into counters and jobs.
+
+Which parameters come depends on libvirt's version, on the driver and on the guest; each may be
+missing.
+
+Source: virConnectGetAllDomainStats and virDomainGetJobStats in libvirt-domain.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+
+from hypercobalt.adapters.libvirt.model import (
+    BlockStats,
+    DomainState,
+    DomainStats,
+    InterfaceStats,
+    JobStats,
+    JobType,
+    JobValue,
+    VcpuStats,
+)
+
+Parameters = Mapping[str, JobValue]
+
+# virDomainJobType
+_TYPES = (
+    JobType.NONE,
+    JobType.BOUNDED,
+    JobType.UNBOUNDED,
+    JobType.COMPLETED,
+    JobType.FAILED,
+    JobType.CANCELLED,
+)
+# More than any domain has; a driver that counts wrongly must not cost memory.
+_MAX_PARTS = 16 * 1024
+
+
+def domain_state(number: int) -> DomainState:
+    """The state with this number; one that is newer than this code is no state."""
+    return DomainState(number) if 0 <= number < len(DomainState) else DomainState.NOSTATE
+
+
+def domain_stats(uuid: str, name: str, values: Parameters) -> DomainStats:
+    """One domain's record."""
+    return DomainStats(
+        uuid=uuid,
+        name=name,
+        state=domain_state(_count(values, "state.state")),
+        vcpus=tuple(
+            VcpuStats(n, timedelta(microseconds=_count(values, f"vcpu.{n}.time") // 1000))
+            for n in range(min(_count(values, "vcpu.maximum"), _MAX_PARTS))
+            if f"vcpu.{n}.time" in values
+        ),
+        vcpu_count=_count(values, "vcpu.current"),
+        memory_bytes=_count(values, "balloon.current") * 1024,
+        memory_maximum_bytes=_count(values, "balloon.maximum") * 1024,
+        memory_usage_bytes=_used(values) * 1024,
+        blocks=tuple(_block(values, prefix, name) for prefix, name in _parts(values, "block")),
+        interfaces=tuple(
+            _interface(values, prefix, name) for prefix, name in _parts(values, "net")
+        ),
+    )
+
+
+def job_of(values: Parameters) -> JobStats:
+    """A job that virDomainGetJobStats gave: its `type` beside its parameters."""
+    number = _count(values, "type")
+    kind = _TYPES[number] if number < len(_TYPES) else JobType.NONE
+    return JobStats(kind, {key: value for key, value in values.items() if key != "type"})
+
+
+def ended_job_of(values: Parameters) -> JobStats:
+    """A job that virConnectDomainEventJobCompleted gave: it has `success` in place of a type."""
+    if values.get("success", True):
+        kind = JobType.COMPLETED
+    elif "cancel" in str(values.get("errmsg", "")):
+        kind = JobType.CANCELLED
+    else:
+        kind = JobType.FAILED
+    return JobStats(kind, dict(values))
+
+
+def _used(values: Parameters) -> int:
+    """KiB that the guest cannot give away, by its balloon driver's own words."""
+    if "balloon.available" not in values:
+        return 0
+    free = "balloon.usable" if "balloon.usable" in values else "balloon.unused"
+    if free not in values:
+        return 0
+    return max(_count(values, "balloon.available") - _count(values, free), 0)
+
+
+def _block(values: Parameters, prefix: str, device: str) -> BlockStats:
+    return BlockStats(
+        device=device,
+        read_bytes=_count(values, f"{prefix}.rd.bytes"),
+        read_requests=_count(values, f"{prefix}.rd.reqs"),
+        write_bytes=_count(values, f"{prefix}.wr.bytes"),
+        write_requests=_count(values, f"{prefix}.wr.reqs"),
+    )
+
+
+def _interface(values: Parameters, prefix: str, device: str) -> InterfaceStats:
+    return InterfaceStats(
+        device=device,
+        receive_bytes=_count(values, f"{prefix}.rx.bytes"),
+        receive_packets=_count(values, f"{prefix}.rx.pkts"),
+        receive_errors=_count(values, f"{prefix}.rx.errs"),
+        receive_drops=_count(values, f"{prefix}.rx.drop"),
+        transmit_bytes=_count(values, f"{prefix}.tx.bytes"),
+        transmit_packets=_count(values, f"{prefix}.tx.pkts"),
+        transmit_errors=_count(values, f"{prefix}.tx.errs"),
+        transmit_drops=_count(values, f"{prefix}.tx.drop"),
+    )
+
+
+def _parts(values: Parameters, group: str) -> Iterator[tuple[str, str]]:
+    for index in range(min(_count(values, f"{group}.count"), _MAX_PARTS)):
+        prefix = f"{group}.{index}"
+        if isinstance(name := values.get(f"{prefix}.name"), str):
+            yield prefix, name
+
+
+def _count(values: Parameters, key: str) -> int:
+    value = values.get(key, 0)
+    return max(value, 0) if isinstance(value, int) else 0

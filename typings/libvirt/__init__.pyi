@@ -1,0 +1,97 @@
+"""What hypercobalt uses of libvirt-python."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+_Context = TypeVar("_Context")
+
+VIR_CONNECT_CLOSE_REASON_EOF: int
+VIR_CONNECT_CLOSE_REASON_ERROR: int
+VIR_CONNECT_CLOSE_REASON_KEEPALIVE: int
+VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE: int
+VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT: int
+VIR_CONNECT_LIST_DOMAINS_ACTIVE: int
+VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE: int
+VIR_DOMAIN_EVENT_ID_BALLOON_CHANGE: int
+VIR_DOMAIN_EVENT_ID_CONTROL_ERROR: int
+VIR_DOMAIN_EVENT_ID_DEVICE_ADDED: int
+VIR_DOMAIN_EVENT_ID_DEVICE_REMOVED: int
+VIR_DOMAIN_EVENT_ID_IO_ERROR_REASON: int
+VIR_DOMAIN_EVENT_ID_JOB_COMPLETED: int
+VIR_DOMAIN_EVENT_ID_LIFECYCLE: int
+VIR_DOMAIN_EVENT_ID_MEMORY_FAILURE: int
+VIR_DOMAIN_EVENT_ID_MIGRATION_ITERATION: int
+VIR_DOMAIN_EVENT_ID_REBOOT: int
+VIR_DOMAIN_EVENT_ID_TUNABLE: int
+VIR_DOMAIN_EVENT_ID_WATCHDOG: int
+VIR_DOMAIN_JOB_STATS_COMPLETED: int
+VIR_DOMAIN_JOB_STATS_KEEP_COMPLETED: int
+VIR_DOMAIN_STATS_BALLOON: int
+VIR_DOMAIN_STATS_BLOCK: int
+VIR_DOMAIN_STATS_INTERFACE: int
+VIR_DOMAIN_STATS_STATE: int
+VIR_DOMAIN_STATS_VCPU: int
+VIR_ERR_ARGUMENT_UNSUPPORTED: int
+VIR_ERR_CONFIG_UNSUPPORTED: int
+VIR_ERR_INVALID_ARG: int
+VIR_ERR_NO_DOMAIN: int
+VIR_ERR_NO_SUPPORT: int
+VIR_ERR_OPERATION_INVALID: int
+VIR_ERR_OPERATION_UNSUPPORTED: int
+VIR_ERR_RPC: int
+
+class libvirtError(Exception):  # noqa: N801
+    def get_error_code(self) -> int | None: ...
+
+class virDomain:  # noqa: N801
+    def ID(self) -> int: ...  # noqa: N802
+    def UUIDString(self) -> str: ...  # noqa: N802
+    def XMLDesc(self, flags: int = 0) -> str: ...  # noqa: N802
+    def connect(self) -> virConnect: ...
+    def info(self) -> tuple[int, int, int, int, int]: ...
+    def jobStats(self, flags: int = 0) -> dict[str, int | bool | str | float]: ...  # noqa: N802
+    def name(self) -> str: ...
+    def state(self, flags: int = 0) -> tuple[int, int]: ...
+
+class virConnect:  # noqa: N801
+    def close(self) -> int: ...
+    def domainEventDeregisterAny(self, callback: int) -> None: ...  # noqa: N802
+    def domainEventRegisterAny(  # noqa: N802
+        self,
+        domain: virDomain | None,
+        event: int,
+        # libvirt calls it with the connection, the domain, the event's own arguments, the context.
+        callback: Callable[..., None],
+        context: _Context,
+    ) -> int: ...
+    def getAllDomainStats(  # noqa: N802
+        self, stats: int = 0, flags: int = 0
+    ) -> list[tuple[virDomain, dict[str, int | bool | str | float]]]: ...
+    def getCapabilities(self) -> str: ...  # noqa: N802
+    def getDomainCapabilities(  # noqa: N802
+        self,
+        emulator: str | None = None,
+        arch: str | None = None,
+        machine: str | None = None,
+        virt_type: str | None = None,
+        flags: int = 0,
+    ) -> str: ...
+    def getInfo(self) -> tuple[str, int, int, int, int, int, int, int]: ...  # noqa: N802
+    def getLibVersion(self) -> int: ...  # noqa: N802
+    def getType(self) -> str: ...  # noqa: N802
+    def getVersion(self) -> int: ...  # noqa: N802
+    def isAlive(self) -> int: ...  # noqa: N802
+    def listAllDomains(self, flags: int = 0) -> list[virDomain]: ...  # noqa: N802
+    def lookupByUUIDString(self, uuid: str) -> virDomain: ...  # noqa: N802
+    def registerCloseCallback(  # noqa: N802
+        self, callback: Callable[[virConnect, int, _Context], None], context: _Context
+    ) -> int: ...
+    def setKeepAlive(self, interval: int, count: int) -> int: ...  # noqa: N802
+    def unregisterCloseCallback(self) -> None: ...  # noqa: N802
+
+def open(name: str | None = None) -> virConnect: ...
+def registerErrorHandler(  # noqa: N802
+    handler: Callable[[_Context, tuple[object, ...]], None], context: _Context
+) -> int: ...
+def virEventRegisterDefaultImpl() -> int: ...  # noqa: N802
+def virEventRunDefaultImpl() -> int: ...  # noqa: N802
