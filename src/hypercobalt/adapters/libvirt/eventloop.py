@@ -12,9 +12,10 @@ import threading
 from functools import cache
 
 import libvirt
-import structlog
 
-log = structlog.get_logger(__name__)
+from hypercobalt.logs import get_logger
+
+log = get_logger(__name__)
 
 
 @cache
