@@ -13,7 +13,8 @@ from hypercobalt.apiserver.schema.cel import compile_rule
 from hypercobalt.apiserver.schema.node import Rule, compile_schema
 
 Object = dict[str, Any]
-TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
+TEXT: Object = {"type": "string"}
+WHOLE: Object = {"type": "integer"}
 SCHEMA: Object = {
     "type": "object",
     "properties": {
@@ -34,8 +35,8 @@ SCHEMA: Object = {
 
 
 def faults(expression: str, schema: Object = SCHEMA, **more: str) -> list[str]:
-    rules = [{"rule": expression, **more}]
-    node = compile_schema({**schema, "x-kubernetes-validations": rules})
+    raw: Object = {**schema, "x-kubernetes-validations": [{"rule": expression, **more}]}
+    node = compile_schema(raw)
     return [str(cause) for cause in check_rules(node, "at")]
 
 
@@ -111,12 +112,12 @@ def test_a_rule_that_could_cost_too_much_is_refused(
 
 
 def test_all_rules_of_a_schema_count_together() -> None:
-    ruled = {**BOUNDED, "x-kubernetes-validations": [{"rule": NESTED}]}
-    outer = {"type": "array", "items": ruled, "maxItems": 300}
+    ruled: Object = {**BOUNDED, "x-kubernetes-validations": [{"rule": NESTED}]}
+    outer: Object = {"type": "array", "items": ruled, "maxItems": 300}
 
     def found(fields: int) -> str:
-        properties = {f"f{number}": outer for number in range(fields)}
-        node = compile_schema({"type": "object", "properties": properties})
+        raw: Object = {"type": "object", "properties": {f"f{n}": outer for n in range(fields)}}
+        node = compile_schema(raw)
         return " ".join(str(cause) for cause in check_rules(node, "at"))
 
     assert found(5) == ""
@@ -160,7 +161,7 @@ def test_functions(value: object, expression: str) -> None:
 def test_rules_are_asked_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(10_000))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock) * 0.5)
-    items = {**WHOLE, "x-kubernetes-validations": [{"rule": "self != 5"}]}
+    items: Object = {**WHOLE, "x-kubernetes-validations": [{"rule": "self != 5"}]}
     node = compile_schema({"type": "array", "items": items})
     (found,) = validation.validate(node, [5] * 100)[-1:]
     assert "running out of cost budget" in str(found)
