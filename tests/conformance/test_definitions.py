@@ -127,6 +127,20 @@ async def test_refused_definitions(api: Api) -> None:
         ("spec.versions.0.selectableFields", [{"jsonPath": ".spec.nope"}]),
         ("spec.versions.0.selectableFields", [{"jsonPath": ".metadata.name"}]),
         ("spec.versions.0.subresources", {"scale": {}}),
+        (
+            "spec.versions.0.subresources",
+            {"scale": {"specReplicasPath": "spec.n", "statusReplicasPath": ".spec.n"}},
+        ),
+        (
+            "spec.versions.0.subresources",
+            {
+                "scale": {
+                    "specReplicasPath": ".spec.n[0]",
+                    "statusReplicasPath": ".status",
+                    "labelSelectorPath": ".metadata.labels",
+                }
+            },
+        ),
         ("spec.versions.0.unknown", 1),
         ("spec.conversion", {"strategy": "Webhook"}),
         ("spec.conversion", {"strategy": "Magic"}),
@@ -429,9 +443,11 @@ async def test_versions_of_a_definition(api: Api) -> None:
 @scenario
 async def test_definition_with_scale(api: Api) -> None:
     group = group_of(api)
-    counted = {"type": "object", "properties": {"replicas": {"type": "integer"}}}
+    number = {"type": "integer", "maximum": 50}
+    counted = {"type": "object", "properties": {"replicas": number, "selector": text()}}
     body = definition("things", "Thing", counted, group=group, status=counted)
-    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    scale: Body = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    scale["labelSelectorPath"] = ".status.selector"
     body["spec"]["versions"][0]["subresources"]["scale"] = scale
     await install(api, body)
     things = f"/apis/{group}/v1/namespaces/{api.namespace}/things"
@@ -440,6 +456,24 @@ async def test_definition_with_scale(api: Api) -> None:
     await api.get(f"/apis/{group}/v1")
     await api.get(f"{things}/one/scale")
     await api.patch(f"{things}/one/scale", {"spec": {"replicas": 4}})
+    await api.get(f"{things}/one")
+    await api.patch(f"{things}/one/status", {"status": {"replicas": 3, "selector": "a=b"}})
+    answer = await api.get(f"{things}/one/scale")
+    scale = dict(answer.body)
+    scale["spec"] = {"replicas": 5}
+    await api.put(f"{things}/one/scale", scale)
+    await api.put(f"{things}/one/scale", scale)  # its resourceVersion is old by now
+    scale["metadata"] = {"name": "one", "namespace": api.namespace}
+    await api.put(f"{things}/one/scale", scale)
+    replace = [{"op": "replace", "path": "/spec/replicas", "value": 6}]
+    await api.patch(f"{things}/one/scale", replace, "json")
+    await api.patch(f"{things}/one/scale", {"spec": {"replicas": -1}})
+    await api.patch(f"{things}/one/scale", {"spec": {"replicas": 51}})
+    await api.patch(f"{things}/one/scale", {"spec": {"replicas": 7}})
+    await api.delete(f"{things}/one/scale")
+    await api.get(f"{things}/two/scale")
+    await api.post(things, {**thing, "metadata": {"name": "none"}, "spec": {}})
+    await api.get(f"{things}/none/scale")
     await api.get(f"{things}/one")
 
 

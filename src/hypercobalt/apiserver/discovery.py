@@ -13,7 +13,7 @@ import msgspec
 
 from hypercobalt.apiserver import status
 from hypercobalt.apiserver.kinds.resources import Registry, Resource, version_priority
-from hypercobalt.apiserver.request import Request, Response
+from hypercobalt.apiserver.request import SUBRESOURCE_VERBS, Request, Response
 from hypercobalt.apiserver.status import JSON, JSONObject
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -234,13 +234,17 @@ def _entries(resource: Resource) -> Iterator[JSONObject]:
         entry["storageVersionHash"] = base64.b64encode(digest[:8]).decode()
     yield entry
     for name in resource.subresources:
+        shown: JSONObject = _SCALE if name == "scale" else {"kind": names.kind}
         yield {
             "name": f"{names.plural}/{name}",
             "singularName": "",
             "namespaced": resource.namespaced,
-            "kind": names.kind,
-            "verbs": ["update"] if name == "finalize" else ["get", "patch", "update"],
+            **shown,
+            "verbs": list(SUBRESOURCE_VERBS[name]),
         }
+
+
+_SCALE: JSONObject = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 
 
 def _aggregated_entry(resource: Resource) -> JSONObject:
@@ -263,8 +267,8 @@ def _aggregated_entry(resource: Resource) -> JSONObject:
         below: list[JSON] = [
             {
                 "subresource": name,
-                "responseKind": kind,
-                "verbs": ["update"] if name == "finalize" else ["get", "patch", "update"],
+                "responseKind": _SCALE if name == "scale" else kind,
+                "verbs": list(SUBRESOURCE_VERBS[name]),
             }
             for name in resource.subresources
         ]

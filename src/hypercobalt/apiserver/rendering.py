@@ -82,6 +82,7 @@ class Renderer:
         self.resource, self._now = call.resource, call.now
         form = accepted(call.request)
         self.media, self.shown_as = form.media, form.shown_as
+        self._scale = call.resource.scale if call.subresource == "scale" else None
         self._include = call.request.text("includeObject") or "Metadata"
         if self.shown_as == "Table" and self._include not in ("None", "Metadata", "Object"):
             shown = f"includeObject: Invalid value: {status.quote(self._include)}"
@@ -93,7 +94,8 @@ class Renderer:
     def plain(self) -> bool:
         """Whether stored bytes can be sent as they are."""
         as_stored = self.resource.version == self.resource.storage_version
-        return as_stored and not (self.resource.revised or self.shown_as or self.media == YAML_TYPE)
+        changed = self.resource.revised or self.shown_as or self._scale
+        return as_stored and not (changed or self.media == YAML_TYPE)
 
     def encode(self, value: JSON) -> bytes:
         if self.media == YAML_TYPE:
@@ -108,6 +110,8 @@ class Renderer:
         if self.plain:
             return data
         obj = self._decode(data)
+        if self._scale is not None:
+            return self.encode(self._scale.view(obj))
         match self.shown_as:
             case "Table":
                 version = text_at(obj, "metadata", "resourceVersion")

@@ -22,7 +22,8 @@ from hypercobalt.apiserver.store import Key
 
 MAX_MANAGER = 128  # bytes of a field manager's name
 OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
-SUBRESOURCE_VERBS = {"status": ("get", "patch", "update"), "finalize": ("update",)}
+_VERBS = ("get", "patch", "update")
+SUBRESOURCE_VERBS = {"status": _VERBS, "scale": _VERBS, "finalize": ("update",)}
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
 

@@ -106,6 +106,8 @@ class Writer:
     # -- update and patch ----------------------------------------------------------------------
 
     async def update(self, call: Call) -> Written:
+        if call.subresource == "scale":
+            return await self.change(call, lambda old: _scaled(call, old))
         body = check_body(call, call.body.value)
         admission.check_update_place(call, body)
         try:
@@ -120,6 +122,8 @@ class Writer:
 
     async def patch(self, call: Call) -> Written:
         if call.request.content_type == APPLY_PATCH:
+            if call.subresource == "scale":
+                raise status.unsupported("server-side apply of a scale")
             return await self._apply(call)
         if call.request.content_type != JSON_PATCH and not isinstance(call.body.value, dict):
             raise status.bad_request("error decoding patch: json: a merge patch is an object")
@@ -127,7 +131,8 @@ class Writer:
             text = "may not be specified for non-apply patch"
             cause = status.FieldErrors.forbidden("force", text)
             raise status.invalid_options("PatchOptions", cause)
-        return await self.change(call, lambda old: _patched(call, old))
+        patched = _scaled if call.subresource == "scale" else _patched
+        return await self.change(call, lambda old: patched(call, old))
 
     async def change(self, call: Call, change: Change) -> Written:
         """Write what `change` makes of the stored object.
@@ -319,6 +324,19 @@ def _patched(call: Call, old: JSONObject) -> JSONObject:
         text = msgspec.json.encode(changed).decode()
         cause = status.FieldErrors.invalid("patch", text, error.message)
         raise status.invalid("", "", "", [cause]) from error
+
+
+def _scaled(call: Call, old: JSONObject) -> JSONObject:
+    """What a write of its scale makes of the object."""
+    scale = call.resource.scale
+    if scale is None:
+        raise status.not_found(call.subject)
+    sent, shown = call.body.value, scale.view(old)
+    if call.request.content_type == JSON_PATCH:
+        sent = patches.json_patch(shown, sent)
+    elif call.request.content_type == MERGE_PATCH:
+        sent = patches.merge_patch(shown, sent)
+    return scale.applied(old, sent)
 
 
 def _check_identity(call: Call, new: JSONObject, old: JSONObject) -> None:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from hypercobalt.apiserver.kinds import names
 from hypercobalt.apiserver.kinds.jsonpath import compile_path
 from hypercobalt.apiserver.kinds.rules import check_rules
+from hypercobalt.apiserver.kinds.scale import check_scale
 from hypercobalt.apiserver.schema.cel import RuleError
 from hypercobalt.apiserver.schema.node import compile_schema, prune
 from hypercobalt.apiserver.schema.patterns import PatternError, compile_pattern
@@ -141,8 +142,7 @@ def _check_stored(obj: JSONObject) -> Iterator[Cause]:
 
 def _check_subresources(version: JSONObject, place: str) -> Iterator[Cause]:
     if "scale" in object_at(version, "subresources"):
-        text = "the embedded API server has no scale subresource"
-        yield FieldErrors.forbidden(f"{place}.scale", text)
+        yield from check_scale(object_at(version, "subresources", "scale"), f"{place}.scale")
 
 
 def _check_columns(version: JSONObject, place: str) -> Iterator[Cause]:

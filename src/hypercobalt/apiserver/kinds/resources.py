@@ -19,6 +19,7 @@ import msgspec
 
 from hypercobalt.apiserver.kinds import tables
 from hypercobalt.apiserver.kinds.jsonpath import compile_path
+from hypercobalt.apiserver.kinds.scale import Scale
 from hypercobalt.apiserver.schema.node import PREFIX, UNTYPED, Node, compile_schema
 from hypercobalt.apiserver.status import JSON, JSONObject, Subject
 from hypercobalt.apiserver.values import at, text_at
@@ -57,6 +58,7 @@ class Resource:
     printer: tables.Printer
     custom: bool = False
     status: bool = False  # has a status subresource
+    scale: Scale | None = None
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()  # subresources that kube-apiserver has and we do not
@@ -365,6 +367,7 @@ def _custom_resources(crd: JSONObject, library: SchemaLibrary) -> Iterator[Resou
         columns = version.get("additionalPrinterColumns")
         warning = version.get("deprecationWarning") or _deprecated(group, version, listed, names)
         has_status = isinstance(at(version, "subresources", "status"), dict)
+        scale = Scale.of(version)
         reversed_group = ".".join(reversed(group.split(".")))
         yield Resource(
             group=group,
@@ -379,7 +382,8 @@ def _custom_resources(crd: JSONObject, library: SchemaLibrary) -> Iterator[Resou
             printer=tables.custom_printer(columns if isinstance(columns, list) else []),
             custom=True,
             status=has_status,
-            subresources=("status",) if has_status else (),
+            subresources=tuple(n for n, has in (("status", has_status), ("scale", scale)) if has),
+            scale=scale,
             selectable=tuple(_selectable(version)),
             storage_version=storage,
             revised=at(crd, "metadata", "generation") != 1,
