@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+
 from cyclopts import App
 
 app = App(name="cobalt", help="The hypervisor layer for Kubernetes.")
@@ -21,4 +24,7 @@ app.command("hypercobalt.cli.lab:lab", name="lab", help="One machine as a small 
 
 def main() -> None:
     """Entry point of the `cobalt` command."""
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:  # while a command is still being loaded
+        sys.exit(128 + signal.SIGINT)

@@ -1,0 +1,27 @@
+"""The `cobalt` command as a whole."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+INTERRUPT = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "hypercobalt.cli.crds":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+def test_ctrl_c_while_a_command_is_loaded_is_quiet(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPT)
+    command = Path(sys.executable).with_name("cobalt")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([command, "crds"], env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
