@@ -9,6 +9,7 @@ Source: overlayfs (opaque directories), systemd.unit(5), libvirtd.conf and qemu.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import shutil
 import uuid
@@ -102,6 +103,35 @@ Name=host0
 [Network]
 Address={address}/24
 LinkLocalAddressing=no
+MACVLAN=phy0
+"""
+# Open vSwitch in user space sends tunnels only through a bridge of its own that has the address.
+# It gets a second interface on the same cable, so that the host itself needs no Open vSwitch to be
+# reached.
+_TUNNEL_DEVICE = """\
+[NetDev]
+Name=phy0
+Kind=macvlan
+MACAddress={mac}
+
+[MACVLAN]
+Mode=bridge
+"""
+_TUNNEL_PORT = """\
+[Match]
+Name=phy0
+
+[Network]
+LinkLocalAddressing=no
+"""
+_TUNNEL_BRIDGE = """\
+[Match]
+Name=br-phy
+
+[Network]
+Address={address}/24
+LinkLocalAddressing=no
+ConfigureWithoutCarrier=yes
 """
 _JOURNAL = """\
 [Journal]
@@ -128,6 +158,16 @@ class Identity:
         return uuid.uuid5(uuid.UUID(self.lab_id), self.name)
 
     @property
+    def tunnel_address(self) -> str:
+        """Where the other hosts' switches find this one's: 10.79.N.I for the host 10.77.N.I."""
+        return str(ipaddress.IPv4Address(self.address) + (2 << 16))
+
+    @property
+    def tunnel_mac(self) -> str:
+        """Of the interface with that address: locally administered, of no other host."""
+        return ":".join(f"{byte:02x}" for byte in (2, *self.uuid.bytes[:5]))
+
+    @property
     def machine_id(self) -> str:
         """Of its operating system: the content of /etc/machine-id."""
         return uuid.uuid5(self.uuid, "machine-id").hex
@@ -145,6 +185,11 @@ def contents(identity: Identity) -> dict[str, str]:
         "etc/libvirt/qemu.conf": _QEMU,
         "etc/openvswitch/system-id.conf": f"{identity.name}\n",
         "etc/systemd/network/10-host0.network": _NETWORK.format(address=identity.address),
+        "etc/systemd/network/20-phy0.netdev": _TUNNEL_DEVICE.format(mac=identity.tunnel_mac),
+        "etc/systemd/network/20-phy0.network": _TUNNEL_PORT,
+        "etc/systemd/network/30-br-phy.network": _TUNNEL_BRIDGE.format(
+            address=identity.tunnel_address
+        ),
         "etc/systemd/journald.conf.d/lab.conf": _JOURNAL,
         "etc/systemd/system.conf.d/lab.conf": _MANAGER,
     }

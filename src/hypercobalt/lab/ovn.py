@@ -15,6 +15,7 @@ from hypercobalt.lab.host import Host
 from hypercobalt.lab.state import Layout, State
 
 INTEGRATION_BRIDGE: Final = "br-int"
+TUNNEL_BRIDGE, TUNNEL_PORT = "br-phy", "phy0"  # its address comes from networkd
 CONTROLLER: Final = "ovn-controller.service"
 NORTHBOUND_PORT, SOUTHBOUND_PORT = 6641, 6642
 _SCHEMAS = Path("/usr/share/ovn")
@@ -124,14 +125,18 @@ async def join(host: Host, southbound: str) -> None:
     settings = {
         "ovn-remote": southbound,
         "ovn-encap-type": "geneve",
-        "ovn-encap-ip": host.address,
+        "ovn-encap-ip": host.identity.tunnel_address,
         "system-id": host.name,
         "hostname": host.name,
     }
     # The kernel has no Open vSwitch module to count on: bridges run in user space.
     await host.run(
         "ovs-vsctl", f"--timeout={_WAIT_SECONDS}",
-        "--may-exist", "add-br", INTEGRATION_BRIDGE,
+        "--may-exist", "add-br", TUNNEL_BRIDGE,
+        "--", "set", "bridge", TUNNEL_BRIDGE, "datapath_type=netdev",
+        f'other-config:hwaddr="{host.identity.tunnel_mac}"',
+        "--", "--may-exist", "add-port", TUNNEL_BRIDGE, TUNNEL_PORT,
+        "--", "--may-exist", "add-br", INTEGRATION_BRIDGE,
         "--", "set", "bridge", INTEGRATION_BRIDGE, "datapath_type=netdev", "fail-mode=secure",
         "--", "set", "open_vswitch", ".", *(f"external-ids:{k}={v}" for k, v in settings.items()),
     )  # fmt: skip
