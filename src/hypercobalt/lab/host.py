@@ -23,6 +23,7 @@ from hypercobalt.lab import cgroups, processes
 from hypercobalt.lab.commands import DEADLINE, PATH, execute
 from hypercobalt.lab.disk import Disk, Identity
 from hypercobalt.lab.errors import CommandError, LabError
+from hypercobalt.lab.guest import image
 from hypercobalt.lab.network import Wire, port_of
 from hypercobalt.lab.notify import NotifySocket
 from hypercobalt.lab.state import HostRecord, Layout, State
@@ -31,6 +32,8 @@ BOOT = timedelta(seconds=90)  # seconds on an idle machine
 SHUTDOWN = timedelta(seconds=60)  # inhibitors may delay it, each unit has 8 s to stop
 SHARED = "/var/lib/hypercobalt/shared"
 """In a host: the directory that all hosts share, for VM disks."""
+GUESTS = "/var/lib/hypercobalt/guests"
+"""In a host: the machine's cache of guest images."""
 SERVICES = ("libvirtd.service", "openvswitch-switch.service")
 _DEVICES = ("/dev/kvm", "/dev/net/tun")
 _SIGNAL_POWEROFF = signal.SIGRTMIN + 4
@@ -197,6 +200,8 @@ class Host:
         binds = (f"--bind-ro={_escaped(path)}" for path in self.binds)
         devices = (f"--bind={device}" for device in _DEVICES if Path(device).exists())
         shared = self._layout.shared
+        guests = image.cache_directory()
+        guests.mkdir(parents=True, exist_ok=True)
         return (
             "systemd-nspawn",
             "--quiet",
@@ -218,6 +223,7 @@ class Host:
             f"--setenv={processes.mark(self._lab, f'leader/{self.name}')}",
             *devices,
             *binds,
+            f"--bind-ro={_escaped(guests)}:{GUESTS}",
             *((f"--bind={_escaped(shared)}:{SHARED}",) if shared.exists() else ()),
         )
 

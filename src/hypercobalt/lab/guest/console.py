@@ -14,7 +14,8 @@ from pathlib import Path
 
 from hypercobalt.lab.errors import LabError
 
-UP = re.compile(rb"^guest \S+: up ", re.MULTILINE)
+FIRST_LINE = re.compile(rb"^(?:guest|boot) \S+: up\b", re.MULTILINE)
+"""What every guest says once it runs."""
 
 _ANSWER = timedelta(seconds=10)
 _LONGEST = 64 * 1024

@@ -38,6 +38,7 @@ MODULES = (
     "virtio_net",
     "virtio_blk",
     "virtio_console",
+    "virtio_balloon",  # libvirt's memory statistics
     "button",
     "evdev",
     "watchdog",
@@ -126,7 +127,7 @@ def parse_uris(names: tuple[str, ...], printed: str) -> tuple[Package, ...]:
         LabError: one is missing.
     """
     lines = re.findall(r"^'\S+' (\S+) \d+ SHA256:([0-9a-f]{64})$", printed, re.MULTILINE)
-    packages = []
+    packages: list[Package] = []
     for name in names:
         file, sha256 = next((line for line in lines if line[0].startswith(f"{name}_")), ("", ""))
         if not file:

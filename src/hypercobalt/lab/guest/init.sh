@@ -68,7 +68,7 @@ obey() {
       ok "$argument" ;;
     ping) # ping ADDRESS COUNT SECONDS_BETWEEN; the result comes later, as "pinged ADDRESS ..."
       [ -n "$argument" ] || { error "which address?"; return; }
-      (say "pinged $argument $(ping -q -c "${3:-1}" -i "${4:-1}" -W 1 "$argument" 2>&1 | tail -n 2 | head -n 1)") &
+      (say "pinged $argument $(ping -q -c "${3:-1}" -i "${4:-1}" -W 1 "$argument" 2>&1 | grep -E 'transmitted|^ping:')") &
       shift; ok "$@" ;;
     write-disk) # write-disk MIB: random bytes, and their sum
       number "$argument" || return

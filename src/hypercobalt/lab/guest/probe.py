@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import tempfile
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +20,7 @@ import msgspec
 from hypercobalt.lab import commands
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest import bootsector, image
-from hypercobalt.lab.guest.console import UP
+from hypercobalt.lab.guest.console import FIRST_LINE
 from hypercobalt.lab.guest.image import Image
 
 # What libvirt calls them in `<domain type=…>`; `qemu` is TCG.
@@ -36,7 +35,6 @@ _IDLE = timedelta(milliseconds=500)
 _BUSY = 0.5  # of a core, in a guest that has nothing to do
 _POLL = timedelta(milliseconds=20)
 _MEMORY_MIB = "160"
-_BOOTED = re.compile(rb"^boot idle: up", re.MULTILINE)
 
 
 class Accelerators(msgspec.Struct, frozen=True):
@@ -100,12 +98,12 @@ async def _probe(guest: Image) -> Accelerators:
         sector = work / "idle.img"
         sector.write_bytes(bootsector.image("idle", delay=timedelta(0)))
         drive = ("-drive", f"file={sector},format=raw")
-        boot = await _trouble(work / "boot", _BOOT_DEADLINE, _BOOTED, *drive)
+        boot = await _trouble(work / "boot", _BOOT_DEADLINE, *drive)
         if boot:  # what cannot halt a boot sector cannot run Linux either
             return Accelerators("qemu", "qemu", f"under KVM a boot sector {boot}")
         line = f"{image.COMMAND_LINE} guest.name=probe"
         linux = await _trouble(
-            *(work / "linux", _LINUX_DEADLINE, UP),
+            *(work / "linux", _LINUX_DEADLINE),
             *("-kernel", str(guest.kernel), "-initrd", str(guest.initrd), "-append", line),
         )
     if linux:
@@ -113,8 +111,8 @@ async def _probe(guest: Image) -> Accelerators:
     return Accelerators("kvm", "kvm", "under KVM both kinds of guests run")
 
 
-async def _trouble(log: Path, deadline: timedelta, line: re.Pattern[bytes], *argv: str) -> str:
-    """What is wrong with a guest under KVM; empty if it shows `line` in time and then idles."""
+async def _trouble(log: Path, deadline: timedelta, *argv: str) -> str:
+    """What is wrong with a guest under KVM; empty if it is up in time and then idles."""
     try:
         process = await asyncio.create_subprocess_exec(
             *(QEMU, "-accel", "kvm", "-nodefaults", "-no-user-config", "-display", "none"),
@@ -127,7 +125,7 @@ async def _trouble(log: Path, deadline: timedelta, line: re.Pattern[bytes], *arg
         raise LabError(f"{QEMU} cannot be started: {exc.strerror}") from exc
     try:
         async with asyncio.timeout(deadline.total_seconds()):
-            while not line.search(_content(log)):
+            while not FIRST_LINE.search(_content(log)):
                 if process.returncode is not None:
                     return "does not start"
                 await asyncio.sleep(_POLL.total_seconds())
