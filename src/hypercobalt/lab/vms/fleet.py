@@ -1,0 +1,389 @@
+"""All VMs of a lab: made, moved and removed through the libvirt of their hosts.
+
+libvirt is the only record of what there is. A VM's disk, console and port are named after it, so
+that each can be found and removed whatever became of the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.guest import bootsector, console, image, probe
+from hypercobalt.lab.guest.image import Image
+from hypercobalt.lab.guest.probe import Accelerators
+from hypercobalt.lab.host import GUESTS, SHARED, Host, Power
+from hypercobalt.lab.site import Lab
+from hypercobalt.lab.vms.domain import Disk, Domain, Kernel, Port
+from hypercobalt.lab.vms.request import Placement, Request, Seen, parse_list, place
+from hypercobalt.lab.vms.switch import Address, Switch
+
+UP = timedelta(seconds=60)  # two or three seconds on an idle machine, also under TCG
+STOP = timedelta(seconds=30)
+MOVE = timedelta(minutes=30)
+_POLL_SECONDS = 0.05
+_MIB = 1024 * 1024
+_LOCAL = "/var/lib/hypercobalt/local"  # in a host: for disks that it alone sees
+_CONSOLES = "/var/lib/hypercobalt/consoles"
+_URI = "qemu:///system"
+# Files go when the domain is gone for sure.
+_CLEAR = """
+virsh -q destroy "$0" 2>/dev/null
+virsh -q undefine "$0" --managed-save 2>/dev/null
+names=$(virsh -q list --all --name) || exit
+! printf %s "$names" | grep -qxF -e "$0" || exit
+rm -f "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What the hosts say.
+
+    Args:
+        vms: by host and name. During a migration a VM is on both hosts.
+        silent: why a host says nothing, by its name.
+    """
+
+    vms: tuple[Seen, ...]
+    silent: dict[str, str]
+
+    def find(self, name: str) -> Seen:
+        """A VM by name; while it moves, where it still runs.
+
+        Raises:
+            LabError: no host has it.
+        """
+        found = [vm for vm in self.vms if vm.name == name]
+        if not found:
+            silent = "".join(f"; {host} says nothing: {why}" for host, why in self.silent.items())
+            names = ", ".join(sorted({vm.name for vm in self.vms})) or "none"
+            raise LabError(f"VM {name!r} is on no host; there are: {names}{silent}")
+        return next((vm for vm in found if vm.state == "running"), found[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Guests:
+    """What VMs are made from."""
+
+    image: Image
+    accelerators: Accelerators
+
+
+class Fleet:
+    """The VMs of a lab."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._switch = Switch(lab.central)
+        self._guests: asyncio.Task[Guests] | None = None
+
+    # -- what is there -------------------------------------------------------------------------
+
+    async def inventory(self) -> Inventory:
+        """What every host's libvirt lists."""
+        hosts = self._lab.hosts
+        answers = await asyncio.gather(*(_listed(host) for host in hosts))
+        vms = [vm for answer in answers if not isinstance(answer, str) for vm in answer]
+        pairs = zip(hosts, answers, strict=True)
+        silent = {host.name: answer for host, answer in pairs if isinstance(answer, str)}
+        return Inventory(tuple(sorted(vms, key=lambda vm: (vm.host, vm.name))), silent)
+
+    async def guests(self) -> Guests:
+        """The guest image and how to run it; built and probed when first asked for.
+
+        Raises:
+            LabError: the image cannot be built, or QEMU is not there.
+        """
+        if self._guests is None:
+            self._guests = asyncio.create_task(_guests(), name="guest image")
+        return await asyncio.shield(self._guests)
+
+    def log(self, name: str) -> Path:
+        """What a VM has said on its serial port, on the machine."""
+        return self._lab.layout.shared_files / "consoles" / f"{name}.log"
+
+    def id_of(self, name: str) -> uuid.UUID:
+        """The UUID of a VM of that name, in this lab."""
+        return uuid.uuid5(uuid.UUID(self._lab.state.id), f"vm/{name}")
+
+    # -- come and go ---------------------------------------------------------------------------
+
+    async def add(self, *requests: Request) -> tuple[Seen, ...]:
+        """Make VMs, side by side, and wait until each has said its first line.
+
+        Raises:
+            LabError: one cannot be made; it is removed again, the others stay.
+        """
+        if not requests:
+            return ()
+        inventory, guests = await asyncio.gather(self.inventory(), self.guests())
+        running = {host.name for host in self._lab.hosts} - inventory.silent.keys()
+        there = {
+            host.name: [vm.name for vm in inventory.vms if vm.host == host.name]
+            for host in self._lab.hosts
+            if host.name in running
+        }
+        placements = place(requests, there)
+        made = await asyncio.gather(
+            *(self._make(one, guests) for one in placements), return_exceptions=True
+        )
+        if failed := [one for one in made if isinstance(one, BaseException)]:
+            raise failed[0]
+        return tuple(one for one in made if not isinstance(one, BaseException))
+
+    async def _make(self, placement: Placement, guests: Guests) -> Seen:
+        host = self._lab.host(placement.host)
+        try:
+            domain = await self._prepared(placement, host, guests)
+            await _virsh(host, "define", "/dev/stdin", stdin=domain.xml())
+            await self._start(host, placement.name)
+        except BaseException:
+            await asyncio.shield(self._clear(host, placement.name))
+            raise
+        return Seen(placement.name, host.name, "running", domain.title)
+
+    async def _prepared(self, placement: Placement, host: Host, guests: Guests) -> Domain:
+        request, name = placement.request, placement.name
+        linux = request.kind == "linux"
+        port = self._port_id(name)
+        address = await self._switch.attach(name, port) if request.network else None
+        kernel = _kernel(name, address, guests.image) if linux else None
+        disks: tuple[Disk, ...] = ()
+        if request.disk or not linux:
+            path = _disk_path(name, host_only=request.disk == "local")
+            await _write_disk(host, path, request)
+            disks = (Disk(path, request.error_policy),)
+        what = "linux" if linux else f"boot {request.program}"
+        accelerators = guests.accelerators
+        return Domain(
+            name=name,
+            uuid=self.id_of(name),
+            type=accelerators.linux if linux else accelerators.boot,
+            title=f"{what} {address.ip}" if address else what,
+            console=f"{_CONSOLES}/{name}.sock",
+            log=f"{SHARED}/consoles/{name}.log",
+            memory_mib=request.memory,
+            vcpus=request.vcpus,
+            boots=kernel,
+            disks=disks,
+            port=Port(port, address.mac) if address else None,
+            watchdog=request.watchdog,
+            on_crash=request.on_crash,
+            tuning=request.tuning,
+            extra=request.extra,
+        )
+
+    async def remove(self, name: str) -> None:
+        """Cut a VM's power and throw it away with its disk, console and port.
+
+        Raises:
+            LabError: no host has it, or a host refuses.
+        """
+        inventory = await self.inventory()
+        inventory.find(name)
+        for vm in inventory.vms:
+            if vm.name == name:
+                await self._clear(self._lab.host(vm.host), name)
+
+    async def _clear(self, host: Host, name: str) -> None:
+        files = (_disk_path(name, host_only=True), _disk_path(name, host_only=False))
+        await host.run("sh", "-c", _CLEAR, name, *files, f"{_CONSOLES}/{name}.sock")
+        await self._switch.detach(self._port_id(name))
+        log = self.log(name)
+        for file in (log, *log.parent.glob(f"{log.name}.*")):
+            file.unlink(missing_ok=True)
+
+    # -- run -----------------------------------------------------------------------------------
+
+    async def start(self, name: str) -> None:
+        """Start a VM that is off, and wait for its first line.
+
+        Raises:
+            LabError: no host has it, or it does not come up.
+        """
+        vm = (await self.inventory()).find(name)
+        await self._start(self._lab.host(vm.host), name)
+
+    async def _start(self, host: Host, name: str) -> None:
+        await host.run("mkdir", "-p", _CONSOLES, f"{SHARED}/consoles")
+        log = self.log(name)
+        offset = log.stat().st_size if log.exists() else 0
+        await _virsh(host, "start", name)
+        try:
+            async with asyncio.timeout(UP.total_seconds()):
+                while not console.FIRST_LINE.search(_since(log, offset)):
+                    await _moment()
+        except TimeoutError:
+            raise LabError(
+                f"VM {name} on {host.name} has said nothing in {UP}; see {log}"
+            ) from None
+
+    async def stop(self, name: str) -> None:
+        """Press a VM's power button, and wait until it is off.
+
+        Raises:
+            LabError: no host has it, or it is still on after half a minute.
+        """
+        host = self._lab.host((await self.inventory()).find(name).host)
+        await _virsh(host, "shutdown", name)
+        try:
+            async with asyncio.timeout(STOP.total_seconds()):
+                while (await _virsh(host, "domstate", name)).strip() != "shut off":
+                    await _moment()
+        except TimeoutError:
+            raise LabError(
+                f"VM {name} on {host.name} does not hear its power button; "
+                f"`cobalt lab exec {host.name} virsh destroy {name}` cuts its power"
+            ) from None
+
+    async def tell(
+        self, name: str, command: str, *, within: timedelta = timedelta(seconds=10)
+    ) -> str:
+        """Have the Linux guest of a VM do something; see `guest/init.sh` for what it knows.
+
+        Returns:
+            What it answered after `ok COMMAND`.
+
+        Raises:
+            LabError: no host has it, or the guest refuses or does not answer.
+        """
+        host = self._lab.host((await self.inventory()).find(name).host)
+        with _short(host.disk.root / _CONSOLES[1:]) as folder:
+            return await console.tell(folder / f"{name}.sock", command, within=within)
+
+    # -- move ----------------------------------------------------------------------------------
+
+    async def move(self, name: str, target: str, *, mib_per_second: int | None = None) -> None:
+        """Migrate a running VM live; a disk that only its host sees is copied along.
+
+        Args:
+            name: of the VM.
+            target: name of the host.
+            mib_per_second: at most; None is as fast as it goes.
+
+        Raises:
+            LabError: VM or host are not there or not running, or libvirt gives up; the VM then
+                runs on where it was.
+        """
+        vm = (await self.inventory()).find(name)
+        source, destination = self._lab.host(vm.host), self._lab.host(target)
+        if vm.host == target:
+            raise LabError(f"VM {name!r} is on {target} already")
+        if destination.power is not Power.RUNNING:
+            raise LabError(f"host {target} is {destination.power}; a VM cannot go there")
+        await destination.run("mkdir", "-p", _CONSOLES)
+        port, local = self._port_id(name), _disk_path(name, host_only=True)
+        flags = ["--live", "--p2p", "--persistent", "--undefinesource"]
+        if mib_per_second:
+            flags += ["--bandwidth", str(mib_per_second)]
+        copies = local in await _virsh(source, "domblklist", name)
+        if copies:
+            size = (await source.run("stat", "--format=%s", local)).strip()
+            await _allocate(destination, local, size)
+            flags.append("--copy-storage-all")
+        has_port = await self._switch.has(port)
+        if has_port:
+            await self._switch.bind(port, source.name, destination.name)
+        try:
+            await self._migrate(source, name, f"qemu+tcp://{target}/system", flags)
+        except BaseException:
+            await asyncio.shield(self._settle(port if has_port else None, source))
+            raise
+        await self._settle(port if has_port else None, destination)
+        if copies:
+            await source.run("rm", "-f", local)
+
+    async def _migrate(self, source: Host, name: str, uri: str, flags: Sequence[str]) -> None:
+        try:
+            await _virsh(source, "migrate", *flags, name, uri, within=MOVE)
+        except asyncio.CancelledError:
+            # libvirt goes on without the client that asked for it.
+            await asyncio.shield(
+                source.run("sh", "-c", 'virsh -q domjobabort "$1" || :', "sh", name)
+            )
+            raise
+
+    async def _settle(self, port: uuid.UUID | None, host: Host) -> None:
+        if port:
+            await self._switch.bind(port, host.name)
+
+    def _port_id(self, name: str) -> uuid.UUID:
+        return uuid.uuid5(self.id_of(name), "port")
+
+
+async def _guests() -> Guests:
+    built = await image.ready()
+    return Guests(built, await probe.accelerators(built))
+
+
+async def _listed(host: Host) -> tuple[Seen, ...] | str:
+    if host.power is not Power.RUNNING:
+        return str(host.power)
+    try:
+        return parse_list(host.name, await _virsh(host, "list", "--all", "--title"))
+    except LabError as exc:
+        return str(exc)
+
+
+async def _virsh(
+    host: Host, *arguments: str, stdin: str | None = None, within: timedelta = timedelta(seconds=30)
+) -> str:
+    return await host.run("virsh", "-q", "-c", _URI, *arguments, stdin=stdin, within=within)
+
+
+def _kernel(name: str, address: Address | None, built: Image) -> Kernel:
+    words = [image.COMMAND_LINE, f"guest.name={name}"]
+    if address:
+        words.append(f"guest.address={address.with_prefix}")
+    folder = f"{GUESTS}/{built.key}"
+    return Kernel(f"{folder}/{built.kernel.name}", f"{folder}/{built.initrd.name}", " ".join(words))
+
+
+def _disk_path(name: str, *, host_only: bool) -> str:
+    return f"{_LOCAL if host_only else SHARED}/vms/{name}.img"
+
+
+async def _write_disk(host: Host, path: str, request: Request) -> None:
+    content = b""
+    if request.kind == "boot":
+        content = bootsector.image(request.program, memory_mib=request.memory)
+    await _allocate(host, path, str(request.disk_mib * _MIB), content)
+
+
+async def _allocate(host: Host, path: str, size_bytes: str, content: bytes = b"") -> None:
+    script = 'mkdir -p "${1%/*}" && cat >"$1" && truncate -s "$2" "$1"'
+    await host.run("sh", "-c", script, "sh", path, size_bytes, stdin=content)
+
+
+@contextmanager
+def _short(folder: Path) -> Generator[Path]:
+    """A short name of a directory: the path of a socket has at most 107 bytes."""
+    try:
+        fd = os.open(folder, os.O_PATH)
+    except OSError as exc:
+        raise LabError(f"{folder}: {exc.strerror}; has a VM ever run there?") from exc
+    try:
+        yield Path(f"/proc/self/fd/{fd}")
+    finally:
+        os.close(fd)
+
+
+async def _moment() -> None:
+    await asyncio.sleep(_POLL_SECONDS)
+
+
+def _since(log: Path, offset: int) -> bytes:
+    try:
+        with log.open("rb") as file:
+            file.seek(offset)
+            return file.read()
+    except FileNotFoundError:
+        return b""

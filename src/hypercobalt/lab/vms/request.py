@@ -1,0 +1,134 @@
+"""What a person asks for, and where it goes: pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+from xml.etree import ElementTree as ET
+
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.guest.bootsector import Program
+from hypercobalt.lab.state import NAME_PATTERN
+from hypercobalt.lab.vms.domain import CrashAction, ErrorPolicy, Tuning, Watchdog
+
+Kind = Literal["linux", "boot"]
+Storage = Literal["shared", "local"]
+
+LINUX_MEMORY_MIB = 160  # 128 is enough to start, 96 is not
+BOOT_MEMORY_MIB = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A VM to be made.
+
+    Args:
+        name: the next free `vm-N` when not given.
+        kind: the Linux guest, or a boot sector.
+        program: what a boot sector does.
+        host: where it starts; the one with the fewest VMs when not given.
+        memory_mib: as the kind needs when not given.
+        disk: where a disk of `disk_mib` lies. A boot sector has one in any case.
+        network: whether it gets a port of the switch.
+        extra: appended to the libvirt document.
+    """
+
+    name: str | None = None
+    kind: Kind = "linux"
+    program: Program = "idle"
+    host: str | None = None
+    memory_mib: int | None = None
+    vcpus: int = 1
+    disk: Storage | None = None
+    disk_mib: int = 16
+    error_policy: ErrorPolicy = "stop"
+    network: bool = True
+    watchdog: Watchdog | None = field(default_factory=Watchdog)
+    on_crash: CrashAction = "destroy"
+    tuning: Tuning = field(default_factory=Tuning)
+    extra: tuple[ET.Element, ...] = ()
+
+    @property
+    def memory(self) -> int:
+        """In MiB."""
+        default = LINUX_MEMORY_MIB if self.kind == "linux" else BOOT_MEMORY_MIB
+        return self.memory_mib or default
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A name and a host for a request."""
+
+    request: Request
+    name: str
+    host: str
+
+
+def place(
+    requests: Iterable[Request], there: Mapping[str, Iterable[str]], names: Iterable[str] = ()
+) -> tuple[Placement, ...]:
+    """Give every request a free name and a host, each time the one with the fewest VMs.
+
+    Args:
+        requests: in the order in which they are placed.
+        there: names of the VMs on each host that can take one; hosts in the order of preference.
+        names: other names that are taken, as of VMs whose host is off.
+
+    Raises:
+        LabError: a name is taken or no name, or a host is not among those that run.
+    """
+    on = {host: list(vms) for host, vms in there.items()}
+    taken = {*names, *(name for vms in on.values() for name in vms)}
+    placed: list[Placement] = []
+    for request in requests:
+        name = _name(request.name, taken)
+        host = request.host or min(on, key=lambda host: len(on[host]), default="")
+        if host not in on:
+            running = ", ".join(on) or "none"
+            raise LabError(f"VM {name}: host {host or '(any)'!r} does not run; these do: {running}")
+        taken.add(name)
+        on[host].append(name)
+        placed.append(Placement(request, name, host))
+    return tuple(placed)
+
+
+def _name(wanted: str | None, taken: set[str]) -> str:
+    if wanted is None:
+        number = 1
+        while f"vm-{number}" in taken:
+            number += 1
+        return f"vm-{number}"
+    if not NAME_PATTERN.fullmatch(wanted):
+        raise LabError(
+            f"VM name {wanted!r} must be lower-case letters, digits and hyphens, at most 63"
+        )
+    if wanted in taken:
+        raise LabError(f"VM {wanted!r} is in the lab already; remove it or take another name")
+    return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A VM as a host's libvirt lists it.
+
+    Args:
+        state: as virsh says it: `running`, `shut off`, …
+        title: what the lab wrote: its kind and its address.
+    """
+
+    name: str
+    host: str
+    state: str
+    title: str
+
+
+def parse_list(host: str, printed: str) -> tuple[Seen, ...]:
+    """The VMs in what `virsh -q list --all --title` prints."""
+    rows = (re.split(r"\s{2,}", line.strip()) for line in printed.splitlines())
+    return tuple(
+        Seen(row[1], host, row[2], row[3] if len(row) > 3 else "")  # noqa: PLR2004 - columns
+        for row in rows
+        if len(row) >= 3  # noqa: PLR2004
+    )

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.vms.request import Request, Seen, parse_list, place
+
+PRINTED = """\
+ 1    vm-1   running    linux 10.78.0.10
+ -    vm-2   shut off   boot idle
+ 4    other  in shutdown
+"""
+
+
+def test_what_virsh_lists_is_read() -> None:
+    assert parse_list("kvm-1", PRINTED) == (
+        Seen("vm-1", "kvm-1", "running", "linux 10.78.0.10"),
+        Seen("vm-2", "kvm-1", "shut off", "boot idle"),
+        Seen("other", "kvm-1", "in shutdown", ""),
+    )
+
+
+@given(st.text())
+def test_any_output_is_read_without_error(printed: str) -> None:
+    parse_list("kvm-1", printed)
+
+
+@pytest.mark.parametrize(
+    ("requests", "there", "placed"),
+    [
+        pytest.param(
+            [Request()] * 3,
+            {"a": [], "b": []},
+            [("vm-1", "a"), ("vm-2", "b"), ("vm-3", "a")],
+            id="evenly",
+        ),
+        pytest.param(
+            [Request()],
+            {"a": ["vm-1", "x"], "b": ["vm-3"]},
+            [("vm-2", "b")],
+            id="fewest-and-first-free-name",
+        ),
+        pytest.param(
+            [Request(host="a"), Request()],
+            {"a": [], "b": ["x"]},
+            [("vm-1", "a"), ("vm-2", "a")],
+            id="a-wish-comes-first-and-counts",
+        ),
+        pytest.param([Request(name="db")], {"a": []}, [("db", "a")], id="a-name-of-ones-own"),
+        pytest.param([], {}, [], id="nothing"),
+    ],
+)
+def test_placement(
+    requests: list[Request], there: dict[str, list[str]], placed: list[tuple[str, str]]
+) -> None:
+    assert [(one.name, one.host) for one in place(requests, there)] == placed
+
+
+@pytest.mark.parametrize(
+    ("request_", "there", "why"),
+    [
+        pytest.param(Request(name="x"), {"a": ["x"]}, "'x' is in the lab already", id="taken"),
+        pytest.param(Request(name="a/b"), {"a": []}, "name 'a/b' must be", id="no-name"),
+        pytest.param(Request(host="c"), {"a": []}, "host 'c' does not run; these do: a", id="off"),
+        pytest.param(Request(), {}, "these do: none", id="no-host"),
+    ],
+)
+def test_impossible_requests_are_refused(
+    request_: Request, there: dict[str, list[str]], why: str
+) -> None:
+    with pytest.raises(LabError, match=why):
+        place([request_], there)
+
+
+def test_two_of_one_batch_cannot_have_one_name() -> None:
+    with pytest.raises(LabError, match="already"):
+        place([Request(name="x"), Request(name="x")], {"a": []})
