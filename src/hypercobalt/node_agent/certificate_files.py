@@ -161,6 +161,8 @@ def _no_password() -> str:
 
 def _stage(path: Path, file: File, undo: ExitStack) -> Path:
     """Write a file beside its place; `undo` removes it if it is not put there."""
+    for left in path.parent.glob(f".{path.name}.*"):  # by a crash
+        left.unlink()
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
     temporary = Path(name)
     undo.callback(temporary.unlink, missing_ok=True)

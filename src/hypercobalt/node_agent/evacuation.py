@@ -211,21 +211,24 @@ class Evacuation:
             case Step.REPLACE if eviction:
                 log.info("replacing_eviction", eviction=name)
                 await self._kube.delete(Eviction, name, uid=eviction.metadata.uid)
-            case Step.WAIT:
-                await self._wait(name, ours)
+            case Step.WAIT if eviction:
+                await self._wait(eviction, ours)
             case _:
                 log.info("eviction_has_ended", eviction=name)
                 return ours, True
         return ours, False
 
-    async def _wait(self, name: str, ours: str | None) -> None:
+    async def _wait(self, eviction: Eviction, ours: str | None) -> None:
         """Wait until there is something else to do about the Eviction than to wait."""
-        async with self._kube.watch(Eviction, fields=f"metadata.name={name}") as events:
+        meta = eviction.metadata
+        async with self._kube.watch(
+            Eviction, fields=f"metadata.name={meta.name}", resource_version=meta.resourceVersion
+        ) as events:
             async for event in events:
                 if event.change is Change.BOOKMARK:
                     continue
-                eviction = None if event.change is Change.DELETED else event.object
-                if decide(eviction, ours) is not Step.WAIT:
+                now = None if event.change is Change.DELETED else event.object
+                if decide(now, ours) is not Step.WAIT:
                     return
 
     def _is_wanted(self) -> bool:

@@ -1,0 +1,332 @@
+"""From the Secret in the API to files on the host, and the condition about it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import trustme
+from msgspec.structs import replace
+from tests.integration.node_agent.host.conftest import (
+    DEADLINE,
+    NAMESPACE,
+    NODE,
+    Site,
+    create_hypervisor,
+)
+
+from hypercobalt.adapters.host.fake import FakeUnits
+from hypercobalt.adapters.host.model import UnitState
+from hypercobalt.adapters.host.port import HostError
+from hypercobalt.api.certificate import Certificate, CertificateSpec
+from hypercobalt.api.core import Namespace, Secret
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.node_agent.certificate_files import is_loaded, plan
+from hypercobalt.node_agent.certificates import (
+    LIBVIRT_UNIT,
+    MANAGED_BY,
+    UPDATE_UNIT,
+    Certificates,
+    Settings,
+    decide,
+    wanted_certificate,
+)
+from hypercobalt.runtime import Kube
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TYPE = "TLSCertificateInstalled"
+AUTHORITY = trustme.CA()
+
+
+def data(host: str = NODE) -> dict[str, bytes]:
+    leaf = AUTHORITY.issue_cert(host)
+    return {
+        "ca.crt": AUTHORITY.cert_pem.bytes(),
+        "tls.crt": leaf.cert_chain_pems[0].bytes(),
+        "tls.key": leaf.private_key_pem.bytes(),
+    }
+
+
+DATA = data()
+
+
+def is_empty(directory: Path) -> bool:
+    return not list(directory.iterdir())
+
+
+async def put_secret(kube: Kube, content: dict[str, bytes], namespace: str = NAMESPACE) -> Secret:
+    meta = ObjectMeta(name=f"tls-libvirt-{NODE}", namespace=namespace)
+    present = await kube.get(Secret, meta.name, namespace)
+    if present is None:
+        return await kube.create(Secret(metadata=meta, data=content, type="Opaque"))
+    return await kube.patch(present, replace(present, data=content))
+
+
+def host_units(*, update: str = "loaded") -> FakeUnits:
+    return FakeUnits(
+        UnitState(UPDATE_UNIT, load=update, active="inactive"),
+        UnitState(LIBVIRT_UNIT, load="loaded", active="active"),
+    )
+
+
+def begin(
+    site: Site,
+    root: Path,
+    units: FakeUnits,
+    *,
+    issuer: str = "",
+    resync: timedelta = timedelta(minutes=5),
+) -> None:
+    settings = Settings(NODE, NAMESPACE, root, issuer, ("192.0.2.1", "no address"))
+    concern = Certificates(
+        settings,
+        units,
+        site.kube,
+        hypervisor=site.hypervisor,
+        secret=site.secret,
+        board=site.board,
+        resync=resync,
+    )
+    site.start(concern.run)
+
+
+async def test_a_secret_is_installed_and_libvirt_told(
+    kube: Kube, site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    units = host_units()
+    await create_hypervisor(kube)
+    begin(site, tmp_path / "pki", units)
+    await put_secret(kube, DATA)
+
+    ready = await site.until(TYPE, "Ready")
+
+    assert (ready.status, ready.message) == ("True", f"Secret tls-libvirt-{NODE} is installed")
+    assert is_loaded(tmp_path / "pki", plan(DATA))
+    assert units.jobs == [f"start {UPDATE_UNIT}"]
+    assert "PRIVATE" not in caplog.text
+
+
+async def test_a_renewed_secret_replaces_the_old_one(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    units = host_units()
+    await create_hypervisor(kube)
+    await put_secret(kube, DATA)
+    begin(site, tmp_path, units)
+    await site.until(TYPE, "Ready")
+    told = asyncio.Event()
+    units.on_job = lambda _: told.set()
+
+    renewed = data()
+    await put_secret(kube, renewed)
+
+    async with asyncio.timeout(DEADLINE):
+        await told.wait()
+    await site.until(TYPE, "Ready")
+    assert is_loaded(tmp_path, plan(renewed))
+
+
+async def test_an_installed_secret_is_left_alone_by_a_restarted_agent(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    await create_hypervisor(kube)
+    await put_secret(kube, DATA)
+    begin(site, tmp_path, host_units())
+    await site.until(TYPE, "Ready")
+    site.board.drop_condition(TYPE)
+
+    again = host_units()
+    begin(site, tmp_path, again)
+
+    await site.until(TYPE, "Ready")
+    assert again.jobs == []
+
+
+async def test_missing_keys_are_named_and_nothing_is_written(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    await create_hypervisor(kube)
+    begin(site, tmp_path, host_units())
+    await put_secret(kube, {"ca.crt": DATA["ca.crt"], "tls.crt": DATA["tls.crt"]})
+
+    failed = await site.until(TYPE, "FailedToUpdateTLSCertificate")
+
+    assert failed.status == "False"
+    assert "lacks tls.key" in failed.message
+    assert is_empty(tmp_path)
+
+    await put_secret(kube, DATA)
+    await site.until(TYPE, "Ready")
+
+
+async def test_a_directory_that_cannot_be_written_is_named(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    (tmp_path / "pki").write_text("a file")
+    await create_hypervisor(kube)
+    await put_secret(kube, DATA)
+    begin(site, tmp_path / "pki", host_units())
+
+    failed = await site.until(TYPE, "FailedToUpdateTLSCertificate")
+
+    assert "pki" in failed.message
+
+
+async def test_libvirtd_is_restarted_where_its_unit_for_new_certificates_lacks(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    units = host_units(update="not-found")
+    await create_hypervisor(kube)
+    await put_secret(kube, DATA)
+    begin(site, tmp_path, units)
+
+    await site.until(TYPE, "Ready")
+
+    assert units.jobs == [f"start {UPDATE_UNIT}", f"restart {LIBVIRT_UNIT}"]
+
+
+async def test_services_that_cannot_be_told_are_told_later(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    units = host_units()
+    refusals = iter((True, True, False))
+
+    def job(_: str) -> None:
+        if next(refusals):
+            raise HostError("access denied")
+
+    units.on_job = job
+    await create_hypervisor(kube)
+    await put_secret(kube, DATA)
+    begin(site, tmp_path, units, resync=timedelta(milliseconds=50))
+
+    failed = await site.until(TYPE, "FailedToStartUpdateTLSService")
+    assert failed.message == "access denied; access denied"
+
+    await site.until(TYPE, "Ready")
+
+
+async def test_a_secret_of_another_namespace_does_not_count(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    if await kube.get(Namespace, "strangers") is None:
+        await kube.create(Namespace(metadata=ObjectMeta(name="strangers")))
+    await create_hypervisor(kube)
+    await put_secret(kube, data("stranger"), "strangers")
+    begin(site, tmp_path, host_units())
+    await put_secret(kube, DATA)
+
+    await site.until(TYPE, "Ready")
+
+    assert (tmp_path / "libvirt/servercert.pem").read_bytes() == DATA["tls.crt"]
+
+
+async def test_nothing_is_installed_that_the_spec_does_not_want(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    await create_hypervisor(kube, installCertificate=False)
+    await put_secret(kube, DATA)
+    begin(site, tmp_path, host_units())
+    async with asyncio.timeout(DEADLINE):
+        while TYPE not in site.board.parts.conditions:
+            await site.board.changed(site.board.parts)
+    assert site.board.parts.conditions[TYPE] is None
+    assert is_empty(tmp_path)
+
+    await kube.merge_patch(Hypervisor, NODE, {"spec": {"installCertificate": True}})
+
+    await site.until(TYPE, "Ready")
+
+
+async def test_what_somebody_changed_is_put_right_in_time(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    units = host_units()
+    await create_hypervisor(kube)
+    await put_secret(kube, DATA)
+    begin(site, tmp_path, units, resync=timedelta(milliseconds=50))
+    await site.until(TYPE, "Ready")
+    told = asyncio.Event()
+    units.on_job = lambda _: told.set()
+
+    (tmp_path / "qemu/server-key.pem").chmod(0o644)
+
+    async with asyncio.timeout(DEADLINE):
+        await told.wait()
+    await site.until(TYPE, "Ready")
+    assert is_loaded(tmp_path, plan(DATA))
+
+
+async def certificate(kube: Kube, good: Callable[[Certificate], bool]) -> Certificate:
+    async with (
+        asyncio.timeout(DEADLINE),
+        kube.watch(Certificate, NAMESPACE, fields=f"metadata.name=libvirt-{NODE}") as events,
+    ):
+        async for event in events:
+            if event.object is not None and good(event.object):
+                return event.object
+    raise AssertionError("the watch ended")
+
+
+async def test_an_own_certificate_is_asked_for_and_kept_current(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    await create_hypervisor(kube, createCertManagerCertificate=True)
+    begin(site, tmp_path, host_units(), issuer="nova-ca")
+
+    made = await certificate(kube, lambda _: True)
+
+    spec = made.spec
+    assert (spec.secretName, spec.commonName, spec.dnsNames) == (
+        f"tls-libvirt-{NODE}",
+        NODE,
+        (NODE,),
+    )
+    assert spec.ipAddresses == ("192.0.2.1",)
+    assert spec.issuerRef is not None
+    assert (spec.issuerRef.name, spec.issuerRef.kind) == ("nova-ca", "Issuer")
+    assert (spec.duration, spec.renewBefore, spec.isCA) == ("1128h0m0s", "888h0m0s", False)
+    assert "cert sign" not in spec.usages
+
+    await kube.merge_patch(
+        Hypervisor, NODE, {"status": {"internalIp": "2001:db8::1"}}, subresource="status"
+    )
+    await certificate(kube, lambda c: c.spec.ipAddresses == ("192.0.2.1", "2001:db8::1"))
+
+
+async def test_a_certificate_of_somebody_else_is_left_alone(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    theirs = await kube.create(
+        Certificate(
+            metadata=ObjectMeta(name=f"libvirt-{NODE}", namespace=NAMESPACE),
+            spec=CertificateSpec(secretName="theirs"),
+        )
+    )
+    await create_hypervisor(kube, createCertManagerCertificate=True)
+    await put_secret(kube, DATA)
+    begin(site, tmp_path, host_units(), issuer="nova-ca")
+
+    await site.until(TYPE, "Ready")  # the Certificate's turn is before
+
+    assert await kube.get(Certificate, f"libvirt-{NODE}", NAMESPACE) == theirs
+
+
+async def test_the_decision_to_write_a_certificate() -> None:
+    settings = Settings(NODE, NAMESPACE, Path("/pki"), "nova-ca")
+    wanted = wanted_certificate(settings, "192.0.2.7")
+    ours = replace(wanted, metadata=replace(wanted.metadata, uid="u", resourceVersion="1"))
+    stale = replace(ours, spec=CertificateSpec(secretName="x"))
+    theirs = replace(stale, metadata=replace(ours.metadata, labels={MANAGED_BY: "Helm"}))
+
+    assert decide(None, wanted) == wanted
+    assert decide(ours, wanted) is None
+    assert decide(stale, wanted) == ours
+    assert decide(theirs, wanted) is None

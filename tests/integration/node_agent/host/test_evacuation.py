@@ -1,0 +1,272 @@
+"""A shutdown of the host, from logind's announcement to the moment it may go on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+from tests.integration.node_agent.host.conftest import DEADLINE, NODE, Site, create_hypervisor
+
+from hypercobalt.adapters.host.fake import FakeShutdown
+from hypercobalt.api.conditions import set_condition
+from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.node_agent.evacuation import Evacuation
+from hypercobalt.runtime import Backoff, Connection, Kube, Limits, SystemClock
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+REASON = "kvm-node-agent: emergency evacuation due to host reboot"
+AMPLE = timedelta(minutes=10)
+
+
+def guard(site: Site, shutdown: FakeShutdown, kube: Kube | None = None) -> None:
+    site.start(Evacuation(shutdown, kube or site.kube, site.hypervisor, site.board).run)
+
+
+async def created(kube: Kube, *, not_uid: str = "") -> Eviction:
+    """Wait for an Eviction of the host."""
+    async with (
+        asyncio.timeout(DEADLINE),
+        kube.watch(Eviction, fields=f"metadata.name={NODE}") as events,
+    ):
+        async for event in events:
+            found = event.object
+            if found is not None and found.metadata.uid != not_uid:
+                return found
+    raise AssertionError("the watch ended")
+
+
+async def end(kube: Kube, status: str, reason: str) -> None:
+    """Write the condition `Evicting`, as the operator does."""
+    eviction = await kube.get(Eviction, NODE)
+    assert eviction is not None
+    conditions = set_condition((), "Evicting", status, reason, "", now=SystemClock().now())
+    await kube.patch_status(eviction, EvictionStatus(conditions=conditions))
+
+
+async def released(shutdown: FakeShutdown) -> None:
+    async with asyncio.timeout(DEADLINE):
+        await shutdown.released()
+
+
+async def held(shutdown: FakeShutdown) -> None:
+    async with asyncio.timeout(DEADLINE):
+        await shutdown.held()
+
+
+async def is_not_released(shutdown: FakeShutdown) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await shutdown.released()
+
+
+@pytest.mark.parametrize("reason", ["Succeeded", "Failed"])
+async def test_shutdown_is_held_back_until_the_eviction_has_ended(
+    kube: Kube, site: Site, reason: str
+) -> None:
+    hypervisor = await create_hypervisor(kube)
+    shutdown = FakeShutdown(AMPLE)
+    site.put_instances(active=2)
+    guard(site, shutdown)
+    await held(shutdown)
+
+    shutdown.prepare()
+
+    eviction = await created(kube)
+    assert (eviction.spec.hypervisor, eviction.spec.reason) == (NODE, REASON)
+    assert eviction.spec.trigger == "HostShutdown"
+    (owner,) = eviction.metadata.ownerReferences
+    assert (owner.apiVersion, owner.kind, owner.name, owner.uid) == (
+        "kvm.cloud.sap/v1",
+        "Hypervisor",
+        NODE,
+        hypervisor.metadata.uid,
+    )
+    await end(kube, "True", "Running")
+    await is_not_released(shutdown)
+    before = time.monotonic()
+    await end(kube, "False", reason)
+    await released(shutdown)
+    assert time.monotonic() - before < 1
+
+
+@pytest.mark.parametrize(
+    ("evacuate", "active"), [(False, 2), (True, 0)], ids=["not asked for", "no instance runs"]
+)
+async def test_nothing_is_held_back_without_cause(
+    kube: Kube, site: Site, evacuate: bool, active: int
+) -> None:
+    await create_hypervisor(kube, evacuateOnReboot=evacuate)
+    shutdown = FakeShutdown(AMPLE)
+    site.put_instances(active=active, inactive=1)
+    guard(site, shutdown)
+
+    shutdown.prepare()
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await shutdown.held()
+    assert await kube.get(Eviction, NODE) is None
+
+
+async def test_delay_comes_and_goes_with_the_instances_and_the_wish(kube: Kube, site: Site) -> None:
+    await create_hypervisor(kube)
+    shutdown = FakeShutdown(AMPLE)
+    guard(site, shutdown)
+
+    for active in (1, 0, 3):
+        site.put_instances(active=active)
+        await (held(shutdown) if active else released(shutdown))
+
+    await kube.merge_patch(Hypervisor, NODE, {"spec": {"evacuateOnReboot": False}})
+    await released(shutdown)
+
+
+async def test_shutdown_goes_on_when_the_last_instance_has_left(kube: Kube, site: Site) -> None:
+    await create_hypervisor(kube)
+    shutdown = FakeShutdown(AMPLE)
+    site.put_instances(active=2)
+    guard(site, shutdown)
+    await held(shutdown)
+    shutdown.prepare()
+    await created(kube)
+
+    site.put_instances(active=1)
+    await is_not_released(shutdown)
+    site.put_instances(active=0, inactive=1)
+
+    await released(shutdown)
+
+
+async def test_a_shutdown_that_is_called_off_keeps_the_delay_for_the_next(
+    kube: Kube, site: Site
+) -> None:
+    await create_hypervisor(kube)
+    shutdown = FakeShutdown(AMPLE)
+    site.put_instances(active=1)
+    guard(site, shutdown)
+    await held(shutdown)
+    shutdown.prepare()
+    first = await created(kube)
+
+    shutdown.prepare(False)
+    await end(kube, "False", "Succeeded")
+    await is_not_released(shutdown)
+
+    shutdown.prepare()
+    second = await created(kube, not_uid=first.metadata.uid)  # the old one says nothing of now
+    assert second.spec.trigger == "HostShutdown"
+    await is_not_released(shutdown)
+    await end(kube, "False", "Succeeded")
+    await released(shutdown)
+
+
+async def test_logind_is_let_go_before_its_limit(kube: Kube, site: Site) -> None:
+    await create_hypervisor(kube)
+    shutdown = FakeShutdown(timedelta(milliseconds=800))
+    site.put_instances(active=1)
+    guard(site, shutdown)
+    await held(shutdown)
+
+    before = time.monotonic()
+    shutdown.prepare()
+    await released(shutdown)
+
+    assert 0.2 < time.monotonic() - before < 0.8
+
+
+async def test_somebody_elses_eviction_is_waited_for(kube: Kube, site: Site) -> None:
+    await create_hypervisor(kube)
+    spec = EvictionSpec(hypervisor=NODE, reason="maintenance", trigger="Maintenance")
+    made = await kube.create(Eviction(metadata=ObjectMeta(name=NODE), spec=spec))
+    shutdown = FakeShutdown(AMPLE)
+    site.put_instances(active=1)
+    guard(site, shutdown)
+    await held(shutdown)
+
+    shutdown.prepare()
+    await is_not_released(shutdown)
+    await end(kube, "False", "Succeeded")
+
+    await released(shutdown)
+    present = await kube.get(Eviction, NODE)
+    assert present is not None
+    assert (present.metadata.uid, present.spec) == (made.metadata.uid, made.spec)
+
+
+async def test_an_eviction_that_is_deleted_is_made_again(kube: Kube, site: Site) -> None:
+    await create_hypervisor(kube)
+    shutdown = FakeShutdown(AMPLE)
+    site.put_instances(active=1)
+    guard(site, shutdown)
+    await held(shutdown)
+    shutdown.prepare()
+    first = await created(kube)
+
+    await kube.delete(Eviction, NODE)
+
+    await created(kube, not_uid=first.metadata.uid)
+    await end(kube, "False", "Failed")
+    await released(shutdown)
+
+
+async def test_shutdown_goes_on_when_the_api_is_away(
+    kube: Kube, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "hypercobalt.node_agent.evacuation.API_PATIENCE", timedelta(milliseconds=300)
+    )
+    await create_hypervisor(kube)
+    shutdown = FakeShutdown(AMPLE)
+    site.put_instances(active=1)
+    quick = Backoff(base=timedelta(milliseconds=2), cap=timedelta(milliseconds=20))
+    limits = Limits(
+        deadline=timedelta(milliseconds=200), attempt=timedelta(milliseconds=100), backoff=quick
+    )
+    async with Kube(Connection("http://127.0.0.1:9"), limits=limits) as nowhere:
+        guard(site, shutdown, nowhere)
+        await held(shutdown)
+
+        shutdown.prepare()
+
+        await released(shutdown)
+    assert await kube.get(Eviction, NODE) is None
+
+
+async def test_shutdown_goes_on_when_the_eviction_is_refused(kube: Kube, site: Site) -> None:
+    hypervisor = await create_hypervisor(kube)
+    shutdown = FakeShutdown(AMPLE)
+    site.put_instances(active=1)
+    guard(site, shutdown)
+    await held(shutdown)
+    # An owner that the server would refuse.
+    site.hypervisor.on_update(
+        hypervisor, replace(hypervisor, metadata=replace(hypervisor.metadata, uid=""))
+    )
+
+    shutdown.prepare()
+
+    await released(shutdown)
+
+
+async def test_delay_is_taken_once_logind_is_there(
+    kube: Kube, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hypercobalt.node_agent.evacuation._RETRY_HOLD", timedelta(seconds=0.02))
+    await create_hypervisor(kube)
+    shutdown = FakeShutdown(AMPLE)
+    shutdown.leave()
+    site.put_instances(active=1)
+    guard(site, shutdown)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await shutdown.held()
+    shutdown.come_back()
+
+    await held(shutdown)
