@@ -56,9 +56,10 @@ class Calls:
             async with asyncio.timeout(deadline):
                 return await asyncio.wrap_future(future)
         except TimeoutError as exc:
-            if not future.cancelled():
-                self._leave(worker)
             raise LibvirtError(f"{what}: libvirt did not answer within {deadline:g} s") from exc
+        finally:
+            if future.running():  # nobody waits for it any more
+                self._leave(worker)
 
     def close(self) -> None:
         """Let the thread end after what it does now."""
