@@ -21,6 +21,7 @@ from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
 from hypercobalt.lab.site import Lab, Wish, down, share
 from hypercobalt.runtime import Kube
+from tests.lab.libvirtd import Daemon, private_libvirtd
 
 T = TypeVar("T")
 TakeHosts = Callable[[int], Awaitable[tuple[Host, ...]]]
@@ -125,3 +126,10 @@ async def _mend_host(lab: Lab, host: Host) -> None:
         except LabError:
             pass
     await lab.remove_host(host.name)
+
+
+@pytest.fixture
+def libvirtd(able_machine: None) -> Iterator[Daemon]:
+    """A libvirtd with QEMU of the test's own, without a host around it."""
+    with private_libvirtd() as daemon:
+        yield daemon

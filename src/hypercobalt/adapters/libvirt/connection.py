@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
@@ -79,7 +79,7 @@ class LibvirtConnection:
         self._definitions = definitions
         self._calls = calls
 
-    def notices(self) -> AsyncIterator[Notice]:
+    def notices(self) -> AsyncGenerator[Notice]:
         return self._notices.read()
 
     async def capabilities(self) -> HostCapabilities:

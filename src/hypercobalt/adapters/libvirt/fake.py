@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -134,7 +134,7 @@ class FakeLibvirt:
 
     # The port.
 
-    def notices(self) -> AsyncIterator[Notice]:
+    def notices(self) -> AsyncGenerator[Notice]:
         return self._notices.read()
 
     async def capabilities(self) -> HostCapabilities:

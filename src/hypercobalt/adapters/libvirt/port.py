@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from hypercobalt.adapters.libvirt.model import (
@@ -27,11 +27,12 @@ class Libvirt(Protocol):
     refuses, and when it does not answer in time. A domain that is gone is None, not an error.
     """
 
-    def notices(self) -> AsyncIterator[Notice]:
+    def notices(self) -> AsyncGenerator[Notice]:
         """Connection changes and domain events, in the order in which they happened.
 
         The first notice is the present state of the connection. After `Connected` every event
-        since the subscription follows: list then, and nothing is missed. One reader at a time.
+        since the subscription follows: list then, and nothing is missed. One reader at a time;
+        close the generator to make way for the next.
         """
         ...
 

@@ -1,0 +1,257 @@
+"""What every `Libvirt` keeps: cases for the fake, the test driver and a real libvirtd."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import libvirt
+
+from hypercobalt.adapters.libvirt.model import (
+    Connected,
+    Domain,
+    DomainEvent,
+    DomainState,
+    EventKind,
+    Lifecycle,
+    Notice,
+)
+from hypercobalt.adapters.libvirt.port import Libvirt
+
+BOUND = 20.0
+MIB = 1024**2
+
+
+class World(ABC):
+    """A daemon, and somebody who changes its domains. Domains are named by their uuid."""
+
+    def __init__(self, subject: Libvirt) -> None:
+        self.libvirt = subject
+
+    @abstractmethod
+    async def define(self, name: str, *, memory_mib: int = 1) -> str:
+        """Define a domain, again if there is one of this name; gives its uuid."""
+
+    @abstractmethod
+    async def start(self, uuid: str) -> None: ...
+
+    @abstractmethod
+    async def suspend(self, uuid: str) -> None: ...
+
+    @abstractmethod
+    async def resume(self, uuid: str) -> None: ...
+
+    @abstractmethod
+    async def destroy(self, uuid: str) -> None: ...
+
+    @abstractmethod
+    async def undefine(self, uuid: str) -> None: ...
+
+
+class DaemonWorld(World):
+    """Changes are made by a second connection.
+
+    Args:
+        subject: under test.
+        uri: of the daemon.
+        document: gives domain XML for a name, a uuid ("" for any) and MiB of memory.
+    """
+
+    def __init__(
+        self, subject: Libvirt, uri: str, document: Callable[[str, str, int], str]
+    ) -> None:
+        super().__init__(subject)
+        self.hand = libvirt.open(uri)
+        self._document = document
+        self._uuids: dict[str, str] = {}
+
+    async def define(self, name: str, *, memory_mib: int = 1) -> str:
+        xml = self._document(name, self._uuids.get(name, ""), memory_mib)
+        domain = await asyncio.to_thread(self.hand.defineXML, xml)
+        self._uuids[name] = domain.UUIDString()
+        return self._uuids[name]
+
+    async def start(self, uuid: str) -> None:
+        await asyncio.to_thread(self.handle(uuid).create)
+
+    async def suspend(self, uuid: str) -> None:
+        await asyncio.to_thread(self.handle(uuid).suspend)
+
+    async def resume(self, uuid: str) -> None:
+        await asyncio.to_thread(self.handle(uuid).resume)
+
+    async def destroy(self, uuid: str) -> None:
+        await asyncio.to_thread(self.handle(uuid).destroy)
+
+    async def undefine(self, uuid: str) -> None:
+        await asyncio.to_thread(self.handle(uuid).undefine)
+
+    def handle(self, uuid: str) -> libvirt.virDomain:
+        return self.hand.lookupByUUIDString(uuid)
+
+    def close(self) -> None:
+        """Remove what the test made."""
+        for uuid in self._uuids.values():
+            try:
+                domain = self.handle(uuid)
+            except libvirt.libvirtError:
+                continue
+            if domain.isActive():
+                domain.destroy()
+            if domain.isPersistent():
+                domain.undefine()
+        self.hand.close()
+
+
+class Listener:
+    """Reads notices."""
+
+    def __init__(self, notices: AsyncIterator[Notice]) -> None:
+        self._notices = notices
+
+    async def next(self) -> Notice:
+        async with asyncio.timeout(BOUND):
+            return await anext(self._notices)
+
+    async def connected(self) -> Connected:
+        while not isinstance(notice := await self.next(), Connected):
+            pass
+        return notice
+
+    async def lifecycle(self, uuid: str, *wanted: Lifecycle) -> list[DomainEvent]:
+        """Take notices until the last wanted event; gives the wanted ones, in order."""
+        found: list[DomainEvent] = []
+        while True:
+            notice = await self.next()
+            if (
+                isinstance(notice, DomainEvent)
+                and notice.kind is EventKind.LIFECYCLE
+                and notice.uuid == uuid
+                and notice.type in wanted
+            ):
+                found.append(notice)
+                if notice.type == wanted[-1]:
+                    return found
+
+
+@asynccontextmanager
+async def listening(subject: Libvirt) -> AsyncIterator[Listener]:
+    """A listener that is told of everything from `Connected` on."""
+    notices = subject.notices()
+    listener = Listener(notices)
+    await listener.connected()
+    try:
+        yield listener
+    finally:
+        await notices.aclose()
+
+
+class Contract:
+    """The cases; a subclass gives the fixture `world`."""
+
+    async def test_the_connection_is_told_with_its_versions(self, world: World) -> None:
+        notices = world.libvirt.notices()
+        connected = await Listener(notices).connected()
+        await notices.aclose()
+
+        assert connected.versions.libvirt.count(".") == 2
+        assert connected.versions.hypervisor.count(".") == 2
+
+    async def test_a_new_reader_is_told_the_present_state(self, world: World) -> None:
+        for _ in range(2):
+            async with listening(world.libvirt):
+                pass
+        notices = world.libvirt.notices()
+
+        assert isinstance(await anext(notices), Connected)
+        await notices.aclose()
+
+    async def test_the_list_follows_every_event(self, world: World) -> None:
+        async def now(uuid: str) -> Domain | None:
+            listed = {one.uuid: one for one in await world.libvirt.domains()}
+            return listed.get(uuid)
+
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a", memory_mib=2)
+            await listener.lifecycle(uuid, Lifecycle.DEFINED)
+            assert await now(uuid) == Domain(
+                uuid, "a", active=False, state=DomainState.SHUTOFF, memory_bytes=2 * MIB, vcpus=1
+            )
+
+            await world.start(uuid)
+            await listener.lifecycle(uuid, Lifecycle.STARTED)
+            assert await now(uuid) == Domain(
+                uuid, "a", active=True, state=DomainState.RUNNING, memory_bytes=2 * MIB, vcpus=1
+            )
+
+            await world.suspend(uuid)
+            await listener.lifecycle(uuid, Lifecycle.SUSPENDED)
+            paused = await now(uuid)
+            assert paused
+            assert (paused.active, paused.state) == (True, DomainState.PAUSED)
+
+            await world.resume(uuid)
+            await listener.lifecycle(uuid, Lifecycle.RESUMED)
+            await world.destroy(uuid)
+            (stopped,) = await listener.lifecycle(uuid, Lifecycle.STOPPED)
+            assert stopped.name == "a"
+            gone = await now(uuid)
+            assert gone
+            assert (gone.active, gone.state) == (False, DomainState.SHUTOFF)
+
+            await world.undefine(uuid)
+            await listener.lifecycle(uuid, Lifecycle.UNDEFINED)
+            assert await now(uuid) is None
+
+    async def test_a_new_definition_is_seen(self, world: World) -> None:
+        async with listening(world.libvirt) as listener:
+            for memory in (2, 3):
+                uuid = await world.define("a", memory_mib=memory)
+                await listener.lifecycle(uuid, Lifecycle.DEFINED)
+                listed = {one.uuid: one for one in await world.libvirt.domains()}
+                assert listed[uuid].memory_bytes == memory * MIB
+
+    async def test_active_domains_are_listed_first_and_each_by_name(self, world: World) -> None:
+        async with listening(world.libvirt) as listener:
+            uuids = {name: await world.define(name) for name in ("d", "b", "c", "a")}
+            for name in ("d", "b"):
+                await world.start(uuids[name])
+                await listener.lifecycle(uuids[name], Lifecycle.STARTED)
+            listed = await world.libvirt.domains()
+            counted = await world.libvirt.stats()
+
+        assert [one.name for one in listed if one.uuid in uuids.values()] == ["b", "d", "a", "c"]
+        assert {one.name for one in counted if one.uuid in uuids.values()} == {"b", "d"}
+        assert {one.state for one in counted} == {DomainState.RUNNING}
+
+    async def test_a_domain_without_a_job_and_no_domain_have_none(self, world: World) -> None:
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a")
+            await listener.lifecycle(uuid, Lifecycle.DEFINED)
+
+            for completed in (False, True):
+                assert await world.libvirt.job_stats(uuid, completed=completed) is None
+                assert (
+                    await world.libvirt.job_stats(
+                        "00000000-0000-4000-8000-000000000000", completed=completed
+                    )
+                    is None
+                )
+
+    async def test_a_host_has_cells_with_memory_and_cpus(self, world: World) -> None:
+        async with listening(world.libvirt):
+            host = await world.libvirt.capabilities()
+
+        assert host.cells
+        assert host.memory_bytes > 0
+        assert host.cpu_count > 0
+
+    async def test_a_host_says_what_it_offers_to_domains(self, world: World) -> None:
+        async with listening(world.libvirt):
+            offered = await world.libvirt.domain_capabilities()
+            host = await world.libvirt.capabilities()
+
+        assert offered.arch == host.arch
+        assert offered.hypervisor_type in {"kvm", "qemu", "test"}

@@ -1,0 +1,74 @@
+"""The contract, on the libvirt in memory and on libvirt's own test driver."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+
+from hypercobalt.adapters.libvirt.connection import connect
+from hypercobalt.adapters.libvirt.fake import FakeLibvirt
+from hypercobalt.adapters.libvirt.model import Domain, DomainState
+from tests.integration.libvirt.contract import MIB, Contract, DaemonWorld, World
+
+TEST_DRIVER = "test:///default"
+
+
+class FakeWorld(World):
+    def __init__(self) -> None:
+        self.fake = FakeLibvirt()
+        super().__init__(self.fake)
+        self._uuids: dict[str, str] = {}
+
+    async def define(self, name: str, *, memory_mib: int = 1) -> str:
+        uuid = self._uuids.setdefault(name, str(uuid4()))
+        self.fake.define(
+            Domain(
+                uuid,
+                name,
+                active=False,
+                state=DomainState.SHUTOFF,
+                memory_bytes=memory_mib * MIB,
+                vcpus=1,
+            )
+        )
+        return uuid
+
+    async def start(self, uuid: str) -> None:
+        self.fake.start(uuid)
+
+    async def suspend(self, uuid: str) -> None:
+        self.fake.suspend(uuid)
+
+    async def resume(self, uuid: str) -> None:
+        self.fake.resume(uuid)
+
+    async def destroy(self, uuid: str) -> None:
+        self.fake.stop(uuid)
+
+    async def undefine(self, uuid: str) -> None:
+        self.fake.undefine(uuid)
+
+
+class TestFake(Contract):
+    @pytest.fixture
+    def world(self) -> World:
+        return FakeWorld()
+
+
+def _document(name: str, uuid: str, memory_mib: int) -> str:
+    given = f"<uuid>{uuid}</uuid>" if uuid else ""
+    return f"""
+<domain type='test'><name>{name}</name>{given}<memory unit='MiB'>{memory_mib}</memory>
+  <os><type>hvm</type></os>
+</domain>"""
+
+
+class TestTestDriver(Contract):
+    @pytest.fixture
+    async def world(self) -> AsyncIterator[World]:
+        async with connect(TEST_DRIVER) as subject:
+            world = DaemonWorld(subject, TEST_DRIVER, _document)
+            yield world
+            world.close()
