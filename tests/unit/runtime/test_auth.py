@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from datetime import timedelta
 from pathlib import Path
@@ -39,6 +40,24 @@ async def authorization(credentials: Credentials) -> str | None:
 )
 async def test_fixed(user: Identity | None, header: str | None, still: FakeClock) -> None:
     assert await authorization(credentials_for(connection(user), still)) == header
+
+
+@pytest.mark.parametrize("token", ["s3cret\nX", "s3cr\u00e9t", "s3cret\x00", "\n"], ids=repr)
+async def test_a_token_that_no_header_carries_is_refused_and_not_shown(
+    tmp_path: Path, still: FakeClock, token: str
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(token)
+    body = printing(f'{{"token": {json.dumps(token)}}}')
+    for user in (Identity(token=token), Identity(token_file=file), plugin(tmp_path, body)):
+        with pytest.raises((ConfigurationError, TransientError), match="token") as caught:
+            await credentials_for(connection(user), still).current()
+        assert "s3c" not in str(caught.value)
+
+
+async def test_white_space_around_a_token_is_not_part_of_it(still: FakeClock) -> None:
+    user = Identity(token="t\n")
+    assert await authorization(credentials_for(connection(user), still)) == "Bearer t"
 
 
 async def test_token_file_is_read_once_a_minute(tmp_path: Path, still: FakeClock) -> None:
@@ -93,7 +112,8 @@ def plugin(tmp_path: Path, body: str, **entry: object) -> Identity:
 
 
 def printing(status: str) -> str:
-    return f"""echo '{{"apiVersion": "{V1}", "kind": "ExecCredential", "status": {status}}}'"""
+    printed = f'{{"apiVersion": "{V1}", "kind": "ExecCredential", "status": {status}}}'
+    return f"cat <<'END'\n{printed}\nEND"
 
 
 def runs(tmp_path: Path) -> int:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prometheus_client import generate_latest
 
-from hypercobalt.errors import ConfigurationError
-from hypercobalt.runtime import load_connection
+from hypercobalt.api.core import Node
+from hypercobalt.errors import ConfigurationError, TransientError
+from hypercobalt.runtime import Backoff, Connection, Kube, Limits, Metrics, load_connection
 from hypercobalt.runtime.client.kubeconfig import from_files
 
 Config = dict[str, object]
@@ -107,6 +109,38 @@ def test_paths_are_relative_to_the_file_and_data_is_decoded(tmp_path: Path) -> N
 def test_what_is_wrong_is_named(tmp_path: Path, changes: Config, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         load_connection(write(tmp_path / "config", **changes), env={})
+
+
+def test_a_date_of_no_calendar_is_no_crash(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("name: 2026-13-45\n")
+    with pytest.raises(ConfigurationError, match="month"):
+        load_connection(tmp_path / "config", env={})
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        Connection("https://h:x"),
+        Connection("http://[::1"),
+        Connection("https://ex\u2603..com"),
+        Connection("https://h", proxy="ftp://p"),
+        Connection("https://h", proxy="http://p:x"),
+    ],
+    ids=repr,
+)
+def test_urls_that_cannot_be_used_are_refused_at_once(made: Connection) -> None:
+    with pytest.raises(ConfigurationError, match="server http"):
+        Kube(made)
+
+
+async def test_a_password_in_the_url_is_neither_sent_nor_counted() -> None:
+    metrics = Metrics()
+    limits = Limits(backoff=Backoff(jitter=lambda _: 60))
+    server = Connection("http://u:s3cret@127.0.0.1:1")
+    async with Kube(server, metrics=metrics, limits=limits) as kube:
+        with pytest.raises(TransientError):
+            await kube.get(Node, "a")
+    assert b"s3cret" not in generate_latest(metrics.registry)
 
 
 def test_broken_yaml_is_not_quoted(tmp_path: Path) -> None:

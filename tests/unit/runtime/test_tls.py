@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
 
 from hypercobalt.api.core import Node
 from hypercobalt.errors import ConfigurationError, TransientError
@@ -108,3 +109,15 @@ def test_unusable_material_is_named() -> None:
     pair = (pem(first.cert_chain_pems[0]), pem(second.private_key_pem))
     with pytest.raises(ConfigurationError, match="client-certificate"):
         make_context(Connection("https://a"), pair)
+
+
+def test_an_encrypted_key_asks_nobody_for_its_password() -> None:
+    leaf = trustme.CA().issue_cert("client.example")
+    key = serialization.load_pem_private_key(leaf.private_key_pem.bytes(), None)
+    encrypted = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    with pytest.raises(ConfigurationError, match="encrypted"):
+        make_context(Connection("https://h"), (pem(leaf.cert_chain_pems[0]), encrypted))

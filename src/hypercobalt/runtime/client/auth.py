@@ -16,7 +16,7 @@ from typing import Protocol
 
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.runtime.client.exec_plugin import ExecPlugin
-from hypercobalt.runtime.client.kubeconfig import Connection, Identity
+from hypercobalt.runtime.client.kubeconfig import Connection, Identity, clean_token
 from hypercobalt.runtime.clock import Clock
 
 REREAD = timedelta(minutes=1)  # the kubelet replaces a token long before it ends
@@ -89,7 +89,7 @@ class FileCredentials:
 
     def _read(self) -> Credential:
         who = self._identity
-        authorization = f"Bearer {who.token}" if who.token else None
+        authorization = _bearer(who.token) if who.token else None
         if who.token_file is not None:
             authorization = f"Bearer {_read_token(who.token_file)}"
         if who.certificate is None or who.key is None:
@@ -98,7 +98,11 @@ class FileCredentials:
 
 
 def credentials_for(connection: Connection, clock: Clock) -> Credentials:
-    """The source that a connection's identity calls for."""
+    """The source that a connection's identity calls for.
+
+    Raises:
+        ConfigurationError: a token or a program that cannot be used.
+    """
     who = connection.user
     if who is None:
         return FixedCredentials(None)
@@ -107,7 +111,7 @@ def credentials_for(connection: Connection, clock: Clock) -> Credentials:
     if who.token_file is not None or who.certificate is not None:
         return FileCredentials(who, clock)
     if who.token:
-        return FixedCredentials(f"Bearer {who.token}")
+        return FixedCredentials(_bearer(who.token))
     if who.username:
         pair = base64.b64encode(f"{who.username}:{who.password}".encode()).decode()
         return FixedCredentials(f"Basic {pair}")
@@ -132,11 +136,13 @@ class _ExecCredentials:
             self._plugin.forget()
 
 
+def _bearer(token: str) -> str:
+    return f"Bearer {clean_token(token, 'token of the user')}"
+
+
 def _read_token(path: Path) -> str:
+    about = f"token file {path}"
     try:
-        token = path.read_text().strip()
+        return clean_token(path.read_text(encoding="ascii", errors="replace"), about)
     except OSError as exc:
-        raise ConfigurationError(f"token file {path}: {exc.strerror}") from exc
-    if not token:
-        raise ConfigurationError(f"token file {path}: is empty")
-    return token
+        raise ConfigurationError(f"{about}: {exc.strerror}") from exc

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from hypercobalt.errors import ConfigurationError, TransientError
-from hypercobalt.runtime.client.kubeconfig import Connection, ExecEntry
+from hypercobalt.runtime.client.kubeconfig import Connection, ExecEntry, clean_token
 from hypercobalt.runtime.clock import Clock
 
 _GROUP = "client.authentication.k8s.io"
@@ -141,7 +141,13 @@ class ExecPlugin:
         if bool(chain) != bool(key):
             raise self._failed("printed only one of client certificate and key")
         pair = (chain.encode(), key.encode()) if chain else None
-        return ExecAnswer(status.token, pair, status.expiration_timestamp)
+        return ExecAnswer(self._token(status.token), pair, status.expiration_timestamp)
+
+    def _token(self, printed: str) -> str:
+        try:
+            return clean_token(printed, "printed token") if printed else ""
+        except ConfigurationError as exc:
+            raise self._failed(str(exc)) from None
 
     def _environment(self) -> dict[str, str]:
         spec: dict[str, object] = {"interactive": False}

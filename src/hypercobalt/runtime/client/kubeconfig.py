@@ -179,6 +179,20 @@ def load(
     return from_files([DEFAULT_FILE.expanduser()], context=context)
 
 
+def clean_token(text: str, about: str) -> str:
+    """A token without the white space around it, fit for a header.
+
+    Raises:
+        ConfigurationError: it is empty, or has characters that no header carries; the message does
+            not show it.
+    """
+    token = text.strip()
+    if not token or not token.isascii() or not token.isprintable():
+        what = "has characters that no token has" if token else "is empty"
+        raise ConfigurationError(f"{about}: {what}")
+    return token
+
+
 def from_files(paths: Sequence[Path], *, context: str | None = None) -> Connection:
     """The connection of one context of kubeconfig files, merged as kubectl merges them.
 
@@ -233,7 +247,7 @@ def _read(path: Path) -> _File:
         return msgspec.convert(yaml.safe_load(path.read_text()) or {}, _File)
     except OSError as exc:
         raise ConfigurationError(f"kubeconfig {path}: {exc.strerror}") from exc
-    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as exc:
+    except (yaml.YAMLError, msgspec.ValidationError, ValueError) as exc:
         # A YAML error quotes the line, which may hold a token: its place is enough.
         mark = getattr(exc, "problem_mark", None)
         what = f"line {mark.line + 1} is not YAML" if mark else str(exc)

@@ -46,10 +46,12 @@ def _load_certificate(context: ssl.SSLContext, chain: bytes, key: bytes) -> None
     descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, chain.rstrip() + b"\n" + key)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+        # With a password, whatever it is, OpenSSL asks nobody for the one of an encrypted key.
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")
     except ssl.SSLError as exc:
         raise ConfigurationError(
-            f"client-certificate and client-key do not fit together: {exc.reason}"
+            f"client-certificate and client-key do not fit together, or the key is encrypted: "
+            f"{exc.reason}"
         ) from exc
     finally:
         os.close(descriptor)

@@ -12,11 +12,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import httpx2
 
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime.client.auth import Credential, Credentials, credentials_for
 from hypercobalt.runtime.client.errors import (
@@ -93,6 +93,9 @@ class Transport:
         connection: where to and who we are.
         user_agent: shown in the server's audit log and request metrics.
         factory: makes the connection pools; None makes real ones.
+
+    Raises:
+        ConfigurationError: the connection's URLs or its identity cannot be used.
     """
 
     def __init__(
@@ -109,7 +112,7 @@ class Transport:
         self._metrics, self._factory = metrics, factory
         self._credentials: Credentials = credentials_for(connection, clock)
         self._session: Session | None = None
-        self._host = urlsplit(connection.server).netloc
+        self._host = _host(connection)
         self._headers = {
             "Host": self._host,
             "User-Agent": user_agent,
@@ -297,6 +300,17 @@ class Transport:
         if old is not None:
             await old.retire()
         return new
+
+
+def _host(connection: Connection) -> str:
+    """Host and port of the server."""
+    try:
+        host = httpx2.URL(connection.server).netloc.decode("ascii")
+        if connection.proxy:
+            httpx2.Proxy(connection.proxy)
+    except (httpx2.InvalidURL, ValueError) as exc:
+        raise ConfigurationError(f"server {connection.server} or its proxy: {exc}") from exc
+    return host
 
 
 async def _chunks(exchange: Exchange, call: Call, idle: timedelta) -> AsyncIterator[bytes]:
