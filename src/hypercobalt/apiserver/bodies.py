@@ -1,14 +1,12 @@
 """What clients send, read as JSON values: JSON, YAML, protobuf and patches.
 
-Nothing a body holds raises more than a 400. Large ones take seconds, so they are read one at a time
-in a thread, and other requests are answered meanwhile.
+Nothing a body holds raises more than a 400, and no body holds more values than any real object.
 
 Source: apimachinery pkg/runtime/serializer; sigs.k8s.io/yaml.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections import Counter
@@ -24,7 +22,7 @@ from hypercobalt.apiserver.wire import protobuf
 
 MAX_BODY = 3 * 1024 * 1024  # bytes, as kube-apiserver
 MAX_DEPTH = 200  # nesting of a body; far below what recursion in here could not take
-LARGE = 64 * 1024  # bytes; below it, reading takes less than 50 ms
+MAX_VALUES = 200_000  # objects, lists and values in a body; a definition of 1 MiB has 50,000
 JSON_TYPE, YAML_TYPE = "application/json", "application/yaml"
 BODY_TYPES = (JSON_TYPE, YAML_TYPE, protobuf.MEDIA_TYPE)
 JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH = PATCH_TYPES = (
@@ -43,35 +41,15 @@ class Body:
     duplicates: Sequence[str] = ()  # paths of fields that stand in it twice
 
 
-class BodyReader:
-    """Reads bodies without holding up other requests."""
-
-    def __init__(self) -> None:
-        self._alone = asyncio.Lock()  # several threads would crowd out the loop
-
-    async def read(self, content_type: str, data: bytes, allowed: Sequence[str]) -> Body:
-        """Read a body of one of the `allowed` types; without a type it is JSON.
-
-        Raises:
-            StatusError: 400 for what does not parse or nests too deeply; 415 for other types.
-        """
-        if content_type not in allowed and (content_type or JSON_TYPE not in allowed):
-            raise status.unsupported_media_type(allowed)
-        if len(data) < LARGE:
-            return decode(content_type, data)
-        async with self._alone:
-            return await asyncio.to_thread(decode, content_type, data)
-
-
 def decode(content_type: str, data: bytes) -> Body:
-    """Read a body of a known type.
+    """Read a body of one of the types above; without a type it is JSON.
 
     Raises:
-        StatusError: 400 for what does not parse or nests too deeply.
+        StatusError: 400 for what does not parse, or nests too deeply; 413 for too many values.
     """
     if content_type == protobuf.MEDIA_TYPE:
         value: JSON = protobuf.decode(data)
-        check_depth(value)
+        check_shape(value)
         return Body(value)
     if content_type == YAML_TYPE or (content_type == APPLY_PATCH and data[:1] != b"{"):
         return Body(decode_yaml(data))
@@ -87,7 +65,7 @@ def decode_json(data: bytes) -> JSON:
         raise status.bad_request(
             f"the object provided is unrecognized (must be of type JSON): {error}"
         ) from error
-    check_depth(value)
+    check_shape(value)
     return value
 
 
@@ -99,7 +77,7 @@ def decode_yaml(data: bytes) -> JSON:
     except (yaml.YAMLError, TypeError, ValueError, RecursionError, OverflowError) as error:
         text = str(error).replace("\n", " ")
         raise status.bad_request(f"error converting YAML to JSON: {text}") from error
-    check_depth(value)
+    check_shape(value)
     return value
 
 
@@ -131,39 +109,39 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _number)
 def _refuse_bombs(data: bytes) -> None:
     """Aliases of aliases expand to any size, and deep nesting would overflow libyaml's stack."""
     depth = 0
-    for event in yaml.parse(data, _Loader):
+    for count, event in enumerate(yaml.parse(data, _Loader)):
         if isinstance(event, yaml.AliasEvent):
             raise yaml.YAMLError("aliases are not supported")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            if depth > MAX_DEPTH:
-                raise _too_deep()
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
+        _check_bounds(depth, count // 2)  # two events a member of a map; other things have fewer
 
 
-def check_depth(value: JSON) -> None:
-    """Refuse what nests too deeply.
+def check_shape(value: JSON) -> None:
+    """Refuse what nests too deeply or holds too many values.
 
     Raises:
-        StatusError: 400.
+        StatusError: 400 or 413.
     """
-    level: list[JSON] = [value]
-    for _ in range(MAX_DEPTH):
-        level = [
-            below
-            for item in level
-            if isinstance(item, (dict, list))
-            for below in (item.values() if isinstance(item, dict) else item)
-            if isinstance(below, (dict, list))
-        ]
-        if not level:
-            return
-    raise _too_deep()
+    level = [value] if isinstance(value, (dict, list)) else []
+    depth = count = 0
+    while level:
+        depth += 1
+        listed = (held.values() if isinstance(held, dict) else held for held in level)
+        items = [item for some in listed for item in some]
+        count += len(items)
+        _check_bounds(depth, count)
+        level = [item for item in items if isinstance(item, (dict, list))]
 
 
-def _too_deep() -> status.StatusError:
-    return status.bad_request(f"the body nests deeper than {MAX_DEPTH} levels")
+def _check_bounds(depth: int, count: int) -> None:
+    if depth > MAX_DEPTH:
+        raise status.bad_request(f"the body nests deeper than {MAX_DEPTH} levels")
+    if count > MAX_VALUES:
+        text = f"Request entity too large: it holds more than {MAX_VALUES} values"
+        raise status.StatusError(413, "RequestEntityTooLarge", text)
 
 
 class _Pairs(dict[str, JSON]):

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from hypercobalt.apiserver.deciding import Change
 from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.deletion import CRD_CLEANUP, FOREGROUND, ORPHAN
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry, Resource
@@ -24,7 +25,7 @@ from hypercobalt.apiserver.request import Call, DeleteOptions
 from hypercobalt.apiserver.status import JSONObject, StatusError
 from hypercobalt.apiserver.store import Event, Key, Store, StoreError
 from hypercobalt.apiserver.values import list_at, metadata, object_at, text_at
-from hypercobalt.apiserver.writing import Change, Writer
+from hypercobalt.apiserver.writing import Writer
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)

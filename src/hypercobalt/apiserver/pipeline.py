@@ -14,7 +14,15 @@ from dataclasses import replace
 import msgspec
 
 from hypercobalt.apiserver import reviews, status
-from hypercobalt.apiserver.bodies import BODY_TYPES, PATCH_TYPES, STRATEGIC_PATCH, Body, BodyReader
+from hypercobalt.apiserver.aside import Aside
+from hypercobalt.apiserver.bodies import (
+    BODY_TYPES,
+    JSON_TYPE,
+    PATCH_TYPES,
+    STRATEGIC_PATCH,
+    Body,
+    decode,
+)
 from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.discovery import Discovery
 from hypercobalt.apiserver.kinds import builtin
@@ -51,15 +59,17 @@ class Api:
 
     def __init__(
         self,
+        *,
         store: Store,
         registry: Registry,
         reader: Reader,
         writer: Writer,
         definitions: Definitions,
+        aside: Aside,
     ) -> None:
         self._store, self._registry, self._definitions = store, registry, definitions
         self._reader, self._writer = reader, writer
-        self._discovery, self._bodies = Discovery(registry), BodyReader()
+        self._discovery, self._aside = Discovery(registry), aside
 
     async def handle(self, request: Request) -> Response | Stream:
         """The answer to a request, whatever it is."""
@@ -148,7 +158,10 @@ class Api:
         allowed: Sequence[str] = BODY_TYPES
         if request.method == "PATCH":
             allowed = [k for k in PATCH_TYPES if not (custom and k == STRATEGIC_PATCH)]
-        return await self._bodies.read(request.content_type, request.body, allowed)
+        kind = request.content_type or ("" if request.method == "PATCH" else JSON_TYPE)
+        if kind not in allowed:
+            raise status.unsupported_media_type(allowed)
+        return await self._aside.run(len(request.body), decode, kind, request.body)
 
     async def _delete_collection(
         self, call: Call, options: DeleteOptions, renderer: Renderer

@@ -20,6 +20,7 @@ import msgspec
 from hypercobalt.apiserver import http
 from hypercobalt.apiserver.access import pki
 from hypercobalt.apiserver.access.authentication import Authenticator, read_tokens
+from hypercobalt.apiserver.aside import Aside
 from hypercobalt.apiserver.bodies import APPLY_PATCH
 from hypercobalt.apiserver.collector import Collector
 from hypercobalt.apiserver.definitions import Definitions
@@ -96,10 +97,18 @@ async def _serve_store(
         asyncio.to_thread(pki.prepare, options.data / "pki", options.address), name="certificates"
     )
     registry = Registry.load()
-    writer = Writer(store)
+    aside = Aside()
+    writer = Writer(store, aside)
     definitions = Definitions(store, registry, writer)
     hub = Hub(store)
-    api = Api(store, registry, Reader(store, hub), writer, definitions)
+    api = Api(
+        store=store,
+        registry=registry,
+        reader=Reader(store, hub),
+        writer=writer,
+        definitions=definitions,
+        aside=aside,
+    )
     collector = Collector(store, registry, writer, definitions)
     try:
         await definitions.settle()  # what a crash left between a definition and its status

@@ -16,6 +16,8 @@ from hypercobalt.errors import HypercobaltError
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 JSONObject: TypeAlias = dict[str, "JSON"]
 
+MAX_CAUSES = 1000  # that an answer tells
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -130,6 +132,7 @@ def aggregate(messages: Sequence[str]) -> str:
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
     subject = Subject(group, kind, name)
+    causes = causes[:MAX_CAUSES]
     text = aggregate([str(c) for c in causes]) if causes else ""
     message = f'{subject.qualified} "{name}" is invalid: {text}'
     return StatusError(422, "Invalid", message, details=subject.details(causes))

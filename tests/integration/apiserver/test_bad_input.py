@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,6 +11,8 @@ import httpx2
 import msgspec
 import pytest
 import pytest_asyncio
+
+from hypercobalt.apiserver.bodies import MAX_BODY
 
 from .conftest import Client
 
@@ -239,6 +242,37 @@ async def test_bodies_beyond_the_limit_are_refused(
         method, path, content=chunks() if streamed else body, headers={"content-type": kind}
     )
     assert refused(answer, 413) == "Request entity too large: limit is 3145728"
+
+
+def large(kind: str, count: int) -> bytes:
+    """A body that is costly to read (YAML) or to judge (each container lacks all it needs)."""
+    if kind == "yaml":
+        return b"metadata: {name: c}\ndata:\n" + b"".join(b" k%d: v\n" % n for n in range(count))
+    return b'{"metadata":{"name":"p"},"spec":{"containers":[%s{}]}}' % (b"{}," * count)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "code"),
+    [
+        pytest.param("yaml", CONFIG_MAPS, 201, id="costly-to-read"),
+        pytest.param("json", PODS, 422, id="costly-to-judge"),
+    ],
+)
+async def test_others_are_answered_while_a_large_body_is_handled(
+    api: Client, kind: str, path: str, code: int
+) -> None:
+    body, headers = large(kind, 30_000), {"content-type": f"application/{kind}"}
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    posting = asyncio.create_task(api.post(path, content=body, headers=headers, timeout=60))
+    slowest = 0.0
+    while not posting.done():
+        asked = loop.time()
+        assert (await api.get("/readyz")).status_code == 200
+        slowest = max(slowest, loop.time() - asked)
+    assert (await posting).status_code == code
+    assert slowest < (loop.time() - begin) / 2
+    assert len(posting.result().content) < MAX_BODY, "not every cause is told"
 
 
 async def test_objects_do_not_grow_beyond_the_limit_by_patches(api: Client) -> None:

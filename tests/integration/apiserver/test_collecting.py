@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from hypercobalt.apiserver.aside import Aside
 from hypercobalt.apiserver.collector import Collector
 from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.kinds.resources import Registry
@@ -351,7 +352,7 @@ async def test_what_a_stopped_server_had_to_collect_is_collected_by_the_next(
 
     store.listen(follow)
     registry = Registry.load()
-    writer = Writer(store)
+    writer = Writer(store, Aside())
     collector = Collector(store, registry, writer, Definitions(store, registry, writer))
     try:
         collector.start()

@@ -13,7 +13,7 @@ import jsonpatch
 import jsonpointer
 import msgspec
 
-from hypercobalt.apiserver.bodies import MAX_BODY, check_depth
+from hypercobalt.apiserver.bodies import MAX_BODY, check_shape
 from hypercobalt.apiserver.schema.node import UNTYPED, Node
 from hypercobalt.apiserver.status import (
     JSON,
@@ -67,7 +67,7 @@ def json_patch(obj: JSONObject, patch: JSON) -> JSONObject:
         raise bad_request(f"error decoding patch: {error}") from error
     if not isinstance(changed, dict):
         raise bad_request("error applying patch: the result is not an object")
-    check_depth(changed)
+    check_shape(changed)
     return changed
 
 

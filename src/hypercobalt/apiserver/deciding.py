@@ -1,0 +1,260 @@
+"""What each write makes of an object.
+
+Pure: the call and the stored object in, a decision out; `writing` carries it out.
+
+Source: apiserver pkg/endpoints/handlers/{create,update,patch}.go.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from hypercobalt.apiserver import admission, deletion, status
+from hypercobalt.apiserver.bodies import JSON_PATCH, MERGE_PATCH
+from hypercobalt.apiserver.decoding import check_body
+from hypercobalt.apiserver.kinds import builtin
+from hypercobalt.apiserver.kinds.resources import Resource
+from hypercobalt.apiserver.ownership import fieldset, managed, patches
+from hypercobalt.apiserver.paging import parse_revision
+from hypercobalt.apiserver.rendering import to_version
+from hypercobalt.apiserver.request import Call, DeleteOptions
+from hypercobalt.apiserver.status import JSONObject, StatusError
+from hypercobalt.apiserver.store import EventType, Stored
+from hypercobalt.apiserver.values import metadata, object_at
+
+Change = Callable[[JSONObject], JSONObject]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be written.
+
+    Args:
+        event: what the write is.
+        stored: the object after it, as it is stored; of one that goes, as it last was.
+        shown: what the client sees, where that is another state.
+    """
+
+    event: EventType
+    stored: JSONObject
+    shown: JSONObject | None = None
+
+
+def create(call: Call) -> Decision:
+    """A new object.
+
+    Raises:
+        StatusError: 400 or 422.
+    """
+    obj = admission.prepare_create(call, check_body(call, copy.deepcopy(call.body.value)))
+    ignored = ("status",) if call.resource.status else ()
+    node, manager = call.resource.schema.node, call.manager()
+    managed.track_update(node, None, obj, manager, call.stamp, ignored=ignored)
+    return _added(call, obj)
+
+
+def check_update(call: Call) -> JSONObject:
+    """The body of an update.
+
+    Raises:
+        StatusError: 400.
+    """
+    body = check_body(call, call.body.value)
+    admission.check_update_place(call, body)
+    return body
+
+
+def change(call: Call, held: Stored, to: Change) -> Decision | None:
+    """What an update writes over the stored object; None when it changes nothing.
+
+    Raises:
+        StatusError: 400; 409 when the result names another resourceVersion; 422.
+    """
+    old = _shown(call.resource, held)
+    new = to(old)
+    admission.check_update_place(call, new)
+    versioned = call.resource.custom or call.kind in builtin.VERSIONED
+    if versioned and not metadata(new).get("resourceVersion"):
+        raise unversioned(call)
+    _check_revision(call, new, held)
+    reset = managed.is_reset(metadata(new))
+    new = admission.prepare_update(call, new, old)
+    node, manager = call.resource.schema.node, call.manager()
+    managed.track_update(node, old, new, manager, call.stamp, reset=reset)
+    return _replaced(call, new, old, held)
+
+
+def patch(call: Call, held: Stored) -> Decision | None:
+    """What a JSON, merge or strategic merge patch writes; None when it changes nothing.
+
+    Raises:
+        StatusError: 400; 409; 422.
+    """
+    if call.request.content_type != JSON_PATCH and not isinstance(call.body.value, dict):
+        raise status.bad_request("error decoding patch: json: a merge patch is an object")
+    if call.subresource == "scale":
+        return change(call, held, lambda old: scale(call, old))
+    return change(call, held, lambda old: _patched(call, copy.deepcopy(old)))
+
+
+def apply(call: Call, held: Stored | None) -> Decision | None:
+    """What a server-side apply writes; None when it changes nothing.
+
+    Raises:
+        StatusError: 400; 404 of a subresource; 409 for conflicts; 422.
+    """
+    config = _applied_config(call)
+    node, manager = call.resource.schema.node, call.manager("Apply")
+    force = call.request.flag("force")
+    if held is not None:
+        old = _shown(call.resource, held)
+        _check_revision(call, config, held)
+        new = managed.apply(node, old, config, manager, call.stamp, force=force)
+        if call.request.manager == "kubectl" and not call.subresource:
+            managed.note_last_applied(new, call.body.value)
+        new = admission.prepare_update(call, copy.deepcopy(new), old)
+        return _replaced(call, new, old, held)
+    if call.subresource:
+        raise status.not_found(call.subject)
+    if uid := metadata(config).get("uid"):
+        why = f"uid mismatch: the provided object specified uid {uid}, and no existing object"
+        raise status.conflict(call.subject, f"{why} was found")
+    metadata(config).pop("resourceVersion", None)
+    applied = managed.apply(node, None, config, manager, call.stamp, force=force)
+    owners = metadata(applied).get("managedFields")
+    obj = admission.prepare_create(call, applied)
+    if owners is not None:
+        metadata(obj)["managedFields"] = owners
+    return _added(call, obj)
+
+
+def delete(call: Call, held: Stored, options: DeleteOptions) -> Decision | None:
+    """What a delete writes: the object's end or its beginning; None when that has been written.
+
+    Raises:
+        StatusError: 403; 409 when a precondition does not hold.
+    """
+    old = _shown(call.resource, held)
+    deletion.check_delete(call, old, options)
+    new = deletion.begin_delete(call, old, options)
+    if new is None:
+        return Decision("DELETED", _stored_form(call.resource, deletion.ended(call, old)))
+    return None if new == old else Decision("MODIFIED", _stored_form(call.resource, new))
+
+
+def unversioned(call: Call) -> StatusError:
+    """The answer to an update that must say which version it was made from."""
+    detail = "must be specified for an update"
+    cause = status.FieldErrors.invalid("metadata.resourceVersion", 0, detail)
+    return status.invalid(call.resource.group, call.resource.names.plural, call.name, [cause])
+
+
+def _added(call: Call, obj: JSONObject) -> Decision:
+    return Decision("ADDED", _stored_form(call.resource, admission.finish_create(call, obj)))
+
+
+def _replaced(call: Call, new: JSONObject, old: JSONObject, held: Stored) -> Decision | None:
+    new = admission.finish_update(call, new, old)
+    before = old
+    if call.resource.revised:  # a change of what is stored counts, seen or not
+        before = {**msgspec.json.decode(held.data), "apiVersion": old["apiVersion"]}
+    if not admission.changed(new, before):
+        return None
+    if deletion.is_released(call, new, old):
+        return Decision("DELETED", _stored_form(call.resource, copy.deepcopy(old)), new)
+    return Decision("MODIFIED", _stored_form(call.resource, new))
+
+
+def _shown(resource: Resource, held: Stored) -> JSONObject:
+    return to_version(resource, msgspec.json.decode(held.data))
+
+
+def _stored_form(resource: Resource, obj: JSONObject) -> JSONObject:
+    if resource.group == "events.k8s.io":
+        return builtin.event_to_core(obj)
+    if resource.version != resource.storage_version:
+        return {**obj, "apiVersion": f"{resource.group}/{resource.storage_version}"}
+    return obj
+
+
+def _check_revision(call: Call, new: JSONObject, held: Stored) -> None:
+    sent = metadata(new).get("resourceVersion")
+    if sent not in (None, "") and parse_revision(str(sent)) != held.revision:
+        raise status.conflict(call.subject)
+
+
+def _patched(call: Call, obj: JSONObject) -> JSONObject:
+    """What the call's patch makes of the object, which may be changed."""
+    patch = call.body.value
+    if call.request.content_type == JSON_PATCH:
+        changed = patches.json_patch(obj, patch)
+    elif call.request.content_type == MERGE_PATCH:
+        changed = object_at(patches.merge_patch(obj, patch))
+    else:
+        changed = patches.strategic_merge(call.resource.schema.node, obj, object_at(patch))
+    if call.resource.custom:
+        _check_identity(call, changed)
+    try:
+        return check_body(call, changed)
+    except StatusError as error:
+        text = msgspec.json.encode(changed).decode()
+        cause = status.FieldErrors.invalid("patch", text, error.message)
+        raise status.invalid("", "", "", [cause]) from error
+
+
+def scale(call: Call, old: JSONObject) -> JSONObject:
+    """What an update or a patch of its scale makes of the object.
+
+    Raises:
+        StatusError: 400; 422; 500 of an object that has none.
+    """
+    if call.resource.scale is None:
+        raise status.not_found(call.subject)
+    sent, shown = call.body.value, call.resource.scale.view(old)
+    if call.request.content_type == JSON_PATCH:
+        sent = patches.json_patch(shown, sent)
+    elif call.request.content_type == MERGE_PATCH:
+        sent = patches.merge_patch(shown, sent)
+    return call.resource.scale.applied(old, sent)
+
+
+def _check_identity(call: Call, new: JSONObject) -> None:
+    """Refuse a patch that makes a custom object one of another kind."""
+    causes = [
+        status.FieldErrors.invalid(name, new.get(name), f"must be {wanted}")
+        for name, wanted in (("apiVersion", call.resource.api_version), ("kind", call.kind))
+        if new.get(name) != wanted
+    ]
+    if causes:
+        raise status.invalid(call.resource.group, str(new.get("kind") or ""), call.name, causes)
+
+
+def _applied_config(call: Call) -> JSONObject:
+    """What may be applied, without what this endpoint does not write."""
+    resource, config = call.resource, copy.deepcopy(call.body.value)
+    if not isinstance(config, dict):
+        raise status.bad_request("error decoding YAML: a configuration is an object")
+    version, kind = str(config.get("apiVersion") or ""), str(config.get("kind") or "")
+    if (version, kind) != (resource.api_version, call.kind):
+        shown = version if "/" in version else f"/{version}"
+        raise status.bad_request(f"invalid object type: {shown}, Kind={kind}")
+    where = object_at(config, "metadata")
+    if where.get("managedFields"):
+        raise status.bad_request("metadata.managedFields must be nil")
+    if error := fieldset.typed_error(resource.schema.node, config):
+        place = f"{where.get('namespace', '')}/{where.get('name', '')}"
+        shown = f"{resource.group}/{resource.version}, Kind={kind}"
+        text = f"failed to create typed patch object ({place}; {shown}): {error}"
+        raise StatusError(500, "", text)
+    metadata(config).setdefault("name", call.name)
+    admission.check_update_place(call, config)
+    if not resource.status:
+        return config
+    if call.subresource == "status":
+        kept = ("apiVersion", "kind", "metadata", "status")
+        return {name: value for name, value in config.items() if name in kept}
+    return {name: value for name, value in config.items() if name != "status"}
