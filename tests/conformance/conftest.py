@@ -35,6 +35,22 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
         yield real, ours
 
 
+@pytest.fixture(scope="session")
+def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
+    """Start a pair whose history can be thrown away (`compaction.compact`)."""
+    with ExitStack() as stack:
+        try:
+            ours = stack.enter_context(subject_server(tmp_path_factory.mktemp("ours")))
+            real = stack.enter_context(
+                real_server(tmp_path_factory.mktemp("real"), watch_cache=False)
+            )
+        except StartError as error:
+            pytest.exit(str(error), returncode=3)
+        for server in (real, ours):
+            install_definitions(server, [GADGETS])
+        yield real, ours
+
+
 @pytest.fixture
 async def pair(servers: tuple[Server, Server], pytestconfig: pytest.Config) -> AsyncIterator[Pair]:
     transcripts = pytestconfig.getoption("transcripts")

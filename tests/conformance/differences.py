@@ -227,6 +227,13 @@ ACCEPTED: list[Accepted] = [
         real="too old resource version",
     ),
     Accepted(
+        "A watch of a version that is gone is told so in the words of the real server's cache.",
+        scenario="compacted_versions",
+        step="^WATCH",
+        path=r"\.message$",
+        real="provided watch is too old",
+    ),
+    Accepted(
         "A Table of DaemonSets shows the objects' metadata as it is stored.",
         scenario="workload_rows",
         path=r"metadata\.annotations",

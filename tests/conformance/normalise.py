@@ -70,7 +70,8 @@ class Normaliser:
         return GENERATED.sub(r"\1<random>", CLUSTER_IP.sub("<clusterIP>", text))
 
     def _mapping(self, mapping: dict[str, Json]) -> dict[str, Json]:
-        if "items" in mapping or mapping.get("kind") == "Table" or "columnDefinitions" in mapping:
+        listed = mapping.get("kind") in ("Table", "Status") or "columnDefinitions" in mapping
+        if "items" in mapping or listed:
             mapping = {**mapping, "metadata": _list_metadata(mapping.get("metadata"))}
         if isinstance(mapping.get("uid"), str) and isinstance(mapping.get("name"), str):
             self._uid(mapping["uid"], mapping["name"])

@@ -44,6 +44,7 @@ class Server:
     kubeconfig: Path
     pids: tuple[int, ...]
     ready_seconds: float
+    etcd_url: str = ""  # of the real one
 
     def ssl_context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self.ca_file))
@@ -142,12 +143,15 @@ def _write_signing_key(path: Path) -> None:
 
 
 @contextmanager
-def real_server(directory: Path, *, fsync: bool = False) -> Iterator[Server]:
+def real_server(
+    directory: Path, *, fsync: bool = False, watch_cache: bool = True
+) -> Iterator[Server]:
     """Start etcd and kube-apiserver with their data under `directory`.
 
     Args:
         directory: an existing empty directory.
         fsync: run etcd as in production, with durable writes; the suite need not.
+        watch_cache: answer from memory where possible; without, a compaction of etcd shows at once.
     """
     directory.chmod(0o700)
     ca_file, cert, key = _write_certificates(directory)
@@ -182,6 +186,7 @@ def real_server(directory: Path, *, fsync: bool = False) -> Iterator[Server]:
         "bind-address": "127.0.0.1",
         "secure-port": port,
         "disable-admission-plugins": ",".join(CLUSTER_POLICIES),
+        "watch-cache": str(watch_cache).lower(),
     }
     apiserver = [built("build-kube-apiserver"), *(f"--{flag}={it}" for flag, it in flags.items())]
     with ExitStack() as stack:
@@ -193,4 +198,4 @@ def real_server(directory: Path, *, fsync: bool = False) -> Iterator[Server]:
         ready = time.monotonic() - began
         kubeconfig = directory / "kubeconfig"
         write_kubeconfig(kubeconfig, url, ca_file)
-        yield Server("real", url, ca_file, kubeconfig, (child.pid, store.pid), ready)
+        yield Server("real", url, ca_file, kubeconfig, (child.pid, store.pid), ready, etcd_url)

@@ -98,7 +98,7 @@ class Page:
     def expired(self) -> StatusError:
         """The answer when its revision is no longer kept."""
         if self.after is None:
-            return status.expired(f"The provided resource version is too old: {self.revision}")
+            return status.expired("The resourceVersion for the provided list is too old.")
         error = status.expired(_EXPIRED)
         error.continue_token = encode_token(-1, self.after)
         return error

@@ -382,7 +382,7 @@ def _custom_resources(crd: JSONObject, library: SchemaLibrary) -> Iterator[Resou
             printer=tables.custom_printer(columns if isinstance(columns, list) else []),
             custom=True,
             status=has_status,
-            subresources=tuple(n for n, has in (("status", has_status), ("scale", scale)) if has),
+            subresources=("status",) * has_status + ("scale",) * (scale is not None),
             scale=scale,
             selectable=tuple(_selectable(version)),
             storage_version=storage,
