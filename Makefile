@@ -12,7 +12,7 @@ help: ## list the targets
 setup: ## make .venv from the locked requirements
 	@scripts/setup
 
-lab: setup ## set up, then start the embedded API server with our types and show them
+lab: setup ## set up, then boot three real hosts with the API that shows them (YES=1: ask nothing)
 	@$(BIN)/cobalt lab up
 
 test: setup unit integration test-lab ## set up, then run every test that the machine can run

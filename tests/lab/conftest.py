@@ -118,7 +118,7 @@ async def _mend(lab: Lab) -> None:
 
 
 async def _mend_host(lab: Lab, host: Host) -> None:
-    if host.power is Power.RUNNING and not host.wire.is_cut:
+    if host.power is Power.RUNNING and host.wire.is_whole:
         try:
             await host.check_services()
             if not (await host.run("virsh", "list", "--all", "--name")).strip():

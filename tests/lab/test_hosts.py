@@ -188,6 +188,47 @@ async def test_a_cut_cable_stops_traffic_until_it_is_restored(hosts: TakeHosts) 
     await _until(lambda: second.run(*ping))
 
 
+async def test_a_slow_cable_adds_its_delay_each_way_until_it_is_restored(hosts: TakeHosts) -> None:
+    first, second = await hosts(2)
+
+    async def round_trip_ms() -> float:
+        ping = ("busybox", "ping", "-c", "3", "-A", "-W", "2", first.name)
+        summary = (await second.run(*ping)).splitlines()[-1]
+        return float(summary.split("=")[1].split("/")[1])
+
+    await first.wire.worsen(delay=timedelta(milliseconds=40))
+    assert 80 <= await round_trip_ms() < 120
+    # More than fits one frame, so that checksums and segments are left to the cable.
+    await second.run("sh", "-c", f"virsh -c qemu+tcp://{first.name}/system capabilities >/dev/null")
+
+    await first.wire.restore()
+    assert await round_trip_ms() < 40
+    assert first.wire.is_whole
+
+
+async def test_a_lossy_cable_loses_its_share(hosts: TakeHosts) -> None:
+    first, second = await hosts(2)
+    await second.run("busybox", "ping", "-c", "1", "-W", "2", first.name)  # now it knows the MAC
+    await first.wire.worsen(loss_percent=50)
+    ping = f"busybox ping -c 200 -i 0.01 -W 1 {first.name} || true"
+    summary = await second.run("sh", "-c", ping)
+    lost = int(summary.split("% packet loss")[0].split()[-1])
+    assert 60 <= lost <= 90  # half of what goes, half of what comes back: 75 %
+    await first.wire.worsen(loss_percent=100)
+    with pytest.raises(CommandError):
+        await second.run("busybox", "ping", "-c", "2", "-W", "1", first.name)
+
+
+@pytest.mark.parametrize(("delay_ms", "loss"), [(-1, 0), (10_001, 0), (0, -0.1), (0, 100.1)])
+async def test_an_impossible_cable_is_refused(
+    hosts: TakeHosts, delay_ms: float, loss: float
+) -> None:
+    (host,) = await hosts(1)
+    with pytest.raises(LabError, match="a cable's delay is 0 to 10000 ms"):
+        await host.wire.worsen(delay=timedelta(milliseconds=delay_ms), loss_percent=loss)
+    assert host.wire.is_whole
+
+
 async def test_a_host_needs_less_than_150_mib(hosts: TakeHosts) -> None:
     for host in await hosts(3):
         assert host.memory_bytes() < 150 * 2**20

@@ -19,7 +19,7 @@ app.command(
     name="apiserver",
     help="Serve the Kubernetes API with hypercobalt's types, for one machine.",
 )
-app.command("hypercobalt.cli.lab:lab", name="lab", help="One machine as a small site.")
+app.command("hypercobalt.cli.lab:lab", name="lab", help="Several real hosts on one machine.")
 
 
 def main() -> None:

@@ -1,65 +1,159 @@
-"""`cobalt lab`: one machine as a small site; for now, the embedded API with our types."""
+"""`cobalt lab`: several real hosts on one machine."""
 
 from __future__ import annotations
 
-import logging
-import shutil
+import asyncio
+import os
 import sys
 from pathlib import Path
+from typing import Annotated
 
-import msgspec
-import uvloop
-from cyclopts import App
+from cyclopts import App, Parameter
 
-from hypercobalt import logs
-from hypercobalt.api import crd
-from hypercobalt.apiserver.server import Options, Server, run
-from hypercobalt.errors import HypercobaltError
-from hypercobalt.lab.kinds import ServedKind, served_kinds
+from hypercobalt.cli import lab_screen as screen
+from hypercobalt.cli.lab_api import serve_api_only
+from hypercobalt.cli.lab_hosts import HERE, Data, hosts_app, net_app, run
+from hypercobalt.lab import machine, packages, preflight
+from hypercobalt.lab import state as records
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.preflight import Verdict
+from hypercobalt.lab.site import Lab, Wish
+from hypercobalt.lab.site import down as take_down
+from hypercobalt.lab.state import Layout
 
-lab = App(name="lab", help="One machine as a small site.")
+lab = App(name="lab", help="Several real hosts on one machine.")
+lab.command(hosts_app)
+lab.command(net_app)
 
 
 @lab.command
-def up(*, data: Path = Path(".lab"), port: int = 6443) -> int:
-    """Start the embedded API server with hypercobalt's types, and show them. Ctrl-C stops it.
+def up(
+    *,
+    hosts: int = 3,
+    vms: int = 6,
+    data: Data = HERE,
+    yes: bool = False,
+    port: int = 6443,
+) -> int:
+    """Boot hosts with libvirt, Open vSwitch and OVN, and an API server that shows them.
+
+    What is there already is found; what died is started again. Where the machine cannot boot hosts,
+    it says why, and serves the API alone.
+
+    Parameters
+    ----------
+    hosts
+        How many hosts a new lab gets; one that is there keeps its own.
+    vms
+        How many virtual machines are started on them, together.
+    data
+        Directory that holds everything the lab makes.
+    yes
+        Install missing packages without asking; so does YES=1, and so does having no terminal.
+    port
+        Port of a new lab's API server; 0 takes a free one when only the API is served.
+    """
+    return run(_up(data, hosts, vms, port, yes=yes or os.environ.get("YES") == "1"))
+
+
+async def _up(data: Path, hosts: int, vms: int, port: int, *, yes: bool) -> int:
+    if hosts < 1:
+        raise LabError(f"--hosts is {hosts}; a lab has at least one host")
+    verdict = preflight.decide(await machine.observe(data), hosts=hosts, guests=vms)
+    screen.show_notes(verdict)
+    if not verdict.can_boot:
+        screen.show_lacks(verdict)
+        return await serve_api_only(data, port)
+    if not await _install(verdict, yes=yes):
+        return 1
+    layout = Layout.at(data)
+    with records.locked(layout), screen.progress() as report:
+        is_new = records.load(layout) is None
+        try:
+            made = await Lab.make(data, report, api_port=port)
+            await made.up(Wish(hosts=hosts))
+        except BaseException:
+            if is_new:  # nothing half-made stays
+                await asyncio.shield(take_down(data))
+            raise
+    screen.show_ways_on(made, data)
+    await screen.show_table(made)
+    return 0
+
+
+async def _install(verdict: Verdict, *, yes: bool) -> bool:
+    if not verdict.install:
+        return True
+    if not screen.confirm_packages(verdict.install, ask=sys.stdin.isatty() and not yes):
+        return False
+    await packages.install(verdict.install)
+    return True
+
+
+@lab.command
+def status(*, data: Data = HERE) -> int:
+    """Show the hosts once.
 
     Parameters
     ----------
     data
-        Directory that holds everything the lab makes.
-    port
-        Port of the API server on 127.0.0.1; 0 takes a free one.
+        Directory of the lab.
     """
-    logs.configure(level=logging.WARNING)
-    manifests = tuple(msgspec.json.encode(crd.manifest(kind)) for kind in crd.KINDS)
-    try:
-        uvloop.run(run(Options(data / "api", port=port, manifests=manifests), _show))
-    except HypercobaltError as error:
-        print(f"cobalt lab: {error}", file=sys.stderr)
-        return 1
-    print("\nstopped; everything is kept in", data)
+    return run(_status(data))
+
+
+async def _status(data: Path) -> int:
+    await screen.show_table(Lab.find(data), once=True)
     return 0
 
 
-async def _show(server: Server) -> None:
-    kinds = await served_kinds(server.kubeconfig)
-    print(f"The API is served on {server.url} with these kinds:\n")
-    print(table(kinds))
-    kubectl = shutil.which("kubectl", path=str(Path(sys.executable).parent)) or "kubectl"
-    print(f"\nIn another terminal, try:\n  export KUBECONFIG={server.kubeconfig.resolve()}")
-    print(f"  {kubectl} apply -f examples/hypervisor.yaml")
-    print(f"  {kubectl} get hypervisors -o wide")
-    print(f"  {kubectl} explain hypervisor.spec\n\nCtrl-C stops it.", flush=True)
+@lab.command
+def down(*, data: Data = HERE) -> int:
+    """Remove everything that the lab made.
+
+    Parameters
+    ----------
+    data
+        Directory of the lab.
+    """
+    return run(_down(data))
 
 
-def table(kinds: tuple[ServedKind, ...]) -> str:
-    """The kinds as aligned columns."""
-    rows = [("KIND", "SHORT NAME", "API VERSION", "SCOPE", "OBJECTS")]
-    rows += [(k.kind, ",".join(k.short_names), k.api_version, k.scope, k.objects) for k in kinds]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    )
-    return "\n".join(line.rstrip() for line in lines)
+async def _down(data: Path) -> int:
+    layout = Layout.at(data)
+    if not layout.data.exists():
+        screen.say(f"there is no lab in {layout.data}")
+        return 0
+    with records.locked(layout), screen.progress() as report:
+        gone = await take_down(data, report)
+    screen.say("everything is gone" if gone else f"there is no lab in {layout.data}")
+    return 0
+
+
+@lab.command(name="exec")
+def exec_(
+    name: str,
+    /,
+    *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    data: Data = HERE,
+) -> int:
+    """Run a command in a host, with this terminal.
+
+    Parameters
+    ----------
+    name
+        Name of the host.
+    command
+        Program and arguments; a shell when not given.
+    data
+        Directory of the lab.
+    """
+
+    async def enter() -> int:
+        host = Lab.find(data).host(name)
+        env = {"TERM": os.environ.get("TERM", "dumb")}
+        argv = host.entering(*(command or ("/bin/bash", "-l")), env=env)
+        sys.stdout.flush()
+        os.execvp(argv[0], argv)  # noqa: S606 - no shell of ours
+
+    return run(enter())

@@ -24,9 +24,10 @@ from hypercobalt.lab.commands import DEADLINE, PATH, execute
 from hypercobalt.lab.disk import Disk, Identity
 from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.guest import image
-from hypercobalt.lab.network import Wire, port_of
+from hypercobalt.lab.network import port_of
 from hypercobalt.lab.notify import NotifySocket
 from hypercobalt.lab.state import HostRecord, Layout, State
+from hypercobalt.lab.wire import Wire
 
 BOOT = timedelta(seconds=90)  # seconds on an idle machine
 SHUTDOWN = timedelta(seconds=60)  # inhibitors may delay it, each unit has 8 s to stop
@@ -68,7 +69,8 @@ class Host:
         self.address = place.state.host_address(record)
         self.machine = f"{place.state.prefix}-{record.index}"
         self.bridge = place.state.bridge
-        self.wire = Wire(port_of(self.machine))
+        log = place.layout.log / f"wire-{self.name}.log"
+        self.wire = Wire(self._lab, self.name, port_of(self.machine), self.bridge, log)
         self.disk = Disk(place.layout.host(record.name))
         self.identity = Identity(self._lab, self.name, self.address)
 
@@ -276,6 +278,7 @@ class Host:
     async def _end(self) -> None:
         roles = {f"host/{self.name}", f"leader/{self.name}"}
         await processes.kill(self._lab, lambda process: process.role in roles)
+        await self.wire.clear()
         cgroups.remove(self.machine)
         for left in ("propagate", "unix-export"):
             with contextlib.suppress(OSError):

@@ -109,35 +109,3 @@ def port_of(machine: str) -> str:
     if len(name) > 15:  # noqa: PLR2004 - IFNAMSIZ without the end
         raise LabError(f"interface name {name!r} has more than 15 characters")
     return name
-
-
-class Wire:
-    """The cable between one host and the network."""
-
-    def __init__(self, port: str) -> None:
-        self._port = port
-
-    async def cut(self) -> None:
-        """Pull the cable.
-
-        Raises:
-            CommandError: the host is off.
-        """
-        await run("ip", "link", "set", self._port, "down")
-
-    async def restore(self) -> None:
-        """Put the cable back.
-
-        Raises:
-            CommandError: the host is off.
-        """
-        await run("ip", "link", "set", self._port, "up")
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the cable is pulled; False while the host is off."""
-        try:
-            flags = int((_SYS / self._port / "flags").read_text(), 16)
-        except OSError:
-            return False
-        return not flags & 1

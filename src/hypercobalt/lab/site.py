@@ -6,6 +6,7 @@ Every step may be the first one after a crash: it looks at what is there and mak
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -79,8 +80,13 @@ class Lab:
         return cls(layout, state, report)
 
     @classmethod
-    async def make(cls, data: Path, report: Report = _silent) -> Lab:
+    async def make(cls, data: Path, report: Report = _silent, *, api_port: int = 6443) -> Lab:
         """The lab of a data directory; a new one, without hosts, where there is none.
+
+        Args:
+            data: the directory.
+            report: is told how far things are.
+            api_port: of a new lab's API server.
 
         Raises:
             LabError: no network is free, or the machine refuses.
@@ -90,7 +96,7 @@ class Lab:
         layout.log.mkdir(exist_ok=True)
         state = records.load(layout)
         if state is None or not await network.make_bridge(state):
-            state = await _take_network(layout, state)
+            state = await _take_network(layout, state, api_port)
         return cls(layout, state, report)
 
     # -- what is there -------------------------------------------------------------------------
@@ -124,6 +130,12 @@ class Lab:
     def central(self) -> ovn.Central:
         return ovn.Central(self.layout, self.state)
 
+    @property
+    def running(self) -> Wish:
+        """What a host can join now."""
+        has_ovn = bool(processes.find(self.state.id, "ovn/northd"))
+        return Wish(len(self.state.hosts), self.control.is_running, has_ovn)
+
     # -- up ------------------------------------------------------------------------------------
 
     async def up(self, wish: Wish) -> None:
@@ -140,6 +152,7 @@ class Lab:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._shared(ready), name="shared directory")
                 if wish.control_plane:
+                    group.create_task(self._has_node_agent(), name="node agent")
                     group.create_task(self._control_plane(ready), name="API server")
                 if wish.ovn:
                     group.create_task(self._central(ready), name="OVN")
@@ -151,37 +164,39 @@ class Lab:
             raise failure
 
     async def _shared(self, ready: Ready) -> None:
-        await self._step("shared directory", share(self.layout, self.state))
+        await self.step("shared directory", share(self.layout, self.state))
         ready.shared.set()
 
     async def _control_plane(self, ready: Ready) -> None:
-        await self._step("API server", self.control.start())
+        await self.step("API server", self.control.start())
         ready.api.set()
 
     async def _central(self, ready: Ready) -> None:
-        await self._step("OVN databases", self.central.start())
+        await self.step("OVN databases", self.central.start())
         ready.ovn.set()
 
-    async def up_host(self, host: Host, wish: Wish, ready: Ready | None = None) -> None:
+    async def up_host(
+        self, host: Host, wish: Wish | None = None, ready: Ready | None = None
+    ) -> None:
         """Boot a host that is off, and give it what it lacks of the wish.
 
         Args:
             host: of this lab.
-            wish: what it joins.
+            wish: what it joins; what runs when not given.
             ready: what it waits for before it joins; None when all of it runs.
 
         Raises:
             HypercobaltError: the host does not come up, or cannot join.
         """
-        ready = ready or Ready.now()
+        wish, ready = wish or self.running, ready or Ready.now()
         await ready.shared.wait()
-        await self._step(f"host {host.name}", host.start(self.addresses))
+        await self.step(f"host {host.name}", host.start(self.addresses))
         if wish.ovn:
             await ready.ovn.wait()
-            await self._step(f"OVN on {host.name}", self._join(host))
+            await self.step(f"OVN on {host.name}", self._join(host))
         if wish.control_plane:
             await ready.api.wait()
-            await self._step(f"agents on {host.name}", self._agents(host))
+            await self.step(f"agents on {host.name}", self._agents(host))
 
     async def _join(self, host: Host) -> None:
         await ovn.join(host, self.central.southbound_remote)
@@ -199,7 +214,12 @@ class Lab:
             self._node_agent = asyncio.create_task(agents.node_agent_exists(), name="node-agent")
         return await asyncio.shield(self._node_agent)
 
-    async def _step(self, name: str, work: Awaitable[None]) -> None:
+    async def step(self, name: str, work: Awaitable[None]) -> None:
+        """Await some work, reporting its begin and its end.
+
+        Raises:
+            BaseException: whatever the work raises.
+        """
         self._report(name, Progress.BEGUN)
         try:
             await work
@@ -231,9 +251,7 @@ class Lab:
             number += 1
         self._record(self.state.with_host(name))
         host = self.host(name)
-        has_ovn = bool(processes.find(self.state.id, "ovn/northd"))
-        joins = wish or Wish(control_plane=self.control.is_running, ovn=has_ovn)
-        await self.up_host(host, joins)
+        await self.up_host(host, wish)
         self._tell_addresses()
         return host
 
@@ -273,10 +291,10 @@ class Ready:
         return ready
 
 
-async def _take_network(layout: Layout, state: State | None) -> State:
+async def _take_network(layout: Layout, state: State | None, api_port: int) -> State:
     """A lab on a free network; the bridge's name decides between labs that start at once."""
     for number in await network.observe_free_numbers():
-        fresh = records.new(number)
+        fresh = records.new(number, api_port=api_port)
         if state is not None:
             fresh = msgspec.structs.replace(state, number=number)
         records.save(layout, fresh)
@@ -317,20 +335,25 @@ async def down(data: Path, report: Report = _silent) -> bool:
     layout = Layout.at(data)
     state = records.load(layout)
     if state is None:
+        _forget(layout)
         return False
     lab = Lab(layout, state, report)
-    report("processes", Progress.BEGUN)
-    await processes.kill(state.id)
-    report("processes", Progress.DONE)
+    await lab.step("processes", processes.kill(state.id))
     for host in lab.hosts:
-        await host.remove()
+        await lab.step(f"host {host.name}", host.remove())
     await mounts.release(layout.data)
     await network.remove(state)
-    for entry in layout.data.iterdir():
-        if entry not in (layout.state, layout.lock):
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    for name in records.OWNED:
+        shutil.rmtree(layout.data / name, ignore_errors=True)
     layout.state.unlink()
+    _forget(layout)
     return True
+
+
+def _forget(layout: Layout) -> None:
+    layout.lock.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        layout.data.rmdir()  # stays when a person has put something there
 
 
 def _first(group: BaseExceptionGroup[HypercobaltError]) -> HypercobaltError:

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -172,6 +172,10 @@ class Layout:
         return self.host(name) / "root"
 
 
+OWNED: Final = ("api", "guest", "hosts", "log", "ovn", "shared", "shared-files", "vms")
+"""What `down` removes of a data directory, beside the state: a person may have put more there."""
+
+
 def load(layout: Layout) -> State | None:
     """The lab in a data directory; None when there is none.
 
@@ -219,7 +223,11 @@ def locked(layout: Layout) -> Generator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            busy = True
+        else:  # `down` takes the file away while it holds it
+            busy = not layout.lock.exists() or not layout.lock.samefile(f"/dev/fd/{file.fileno()}")
+        if busy:
             raise LabError(
                 f"another command is changing the lab in {layout.data}; wait for it to end"
-            ) from None
+            )
         yield

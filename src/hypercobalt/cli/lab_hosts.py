@@ -1,0 +1,145 @@
+"""`cobalt lab host` and `cobalt lab net`: add, break, mend and remove hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from hypercobalt import logs
+from hypercobalt.cli import lab_screen as screen
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.lab import state as records
+from hypercobalt.lab.host import Host
+from hypercobalt.lab.site import Lab
+from hypercobalt.lab.state import Layout
+
+hosts_app = App(name="host", help="Add, break, mend and remove hosts.")
+net_app = App(name="net", help="Break and mend the network of a host.")
+
+HERE = Path(".lab")
+Data = Annotated[Path, Parameter(name="--data", help="Directory of the lab.")]
+Name = Annotated[str, Parameter(help="Name of the host.")]
+
+
+def run(work: Coroutine[object, object, int]) -> int:
+    """Run a command to its end; what goes wrong is said in one line."""
+    logs.configure(level=logging.WARNING)
+    try:
+        return asyncio.run(work)
+    except HypercobaltError as error:
+        screen.complain(str(error))
+        return 1
+    except KeyboardInterrupt:
+        screen.complain("interrupted")
+        return 130
+
+
+def _on(data: Path, name: str, act: Callable[[Host], Awaitable[None] | None], said: str) -> int:
+    async def work() -> int:
+        waiting = act(Lab.find(data).host(name))
+        if waiting is not None:
+            await waiting
+        screen.say(said)
+        return 0
+
+    return run(work())
+
+
+@hosts_app.command
+def add(name: Name | None = None, /, *, data: Data = HERE) -> int:
+    """Boot one host more; without a name it is the next free kvm-N."""
+
+    async def work() -> int:
+        with records.locked(Layout.at(data)), screen.progress() as report:
+            added = await Lab.find(data, report).add_host(name)
+        screen.say(f"host {added.name} is up on {added.address}")
+        return 0
+
+    return run(work())
+
+
+@hosts_app.command
+def remove(name: Name, /, *, data: Data = HERE) -> int:
+    """Cut a host's power and throw it away, with its objects."""
+
+    async def work() -> int:
+        with records.locked(Layout.at(data)):
+            await Lab.find(data).remove_host(name)
+        screen.say(f"host {name} is gone")
+        return 0
+
+    return run(work())
+
+
+@hosts_app.command
+def start(name: Name, /, *, data: Data = HERE) -> int:
+    """Boot a host that is off, from its disk as it was left."""
+
+    async def work() -> int:
+        with records.locked(Layout.at(data)), screen.progress() as report:
+            lab = Lab.find(data, report)
+            await lab.up_host(lab.host(name))
+        screen.say(f"host {name} is up")
+        return 0
+
+    return run(work())
+
+
+@hosts_app.command
+def shutdown(name: Name, /, *, data: Data = HERE) -> int:
+    """Power a host off in order: inhibitors are heard, services are stopped."""
+    return _on(data, name, Host.shutdown, f"host {name} is off")
+
+
+@hosts_app.command
+def crash(name: Name, /, *, data: Data = HERE) -> int:
+    """Cut a host's power: everything in it is gone at once, its guests too."""
+    said = f"host {name} is off; `cobalt lab host start {name}` boots it again"
+    return _on(data, name, Host.crash, said)
+
+
+@hosts_app.command
+def freeze(name: Name, /, *, data: Data = HERE) -> int:
+    """Stop every process of a host where it is, its guests too: it hangs."""
+    said = f"host {name} hangs; `cobalt lab host thaw {name}` lets it go on"
+    return _on(data, name, Host.freeze, said)
+
+
+@hosts_app.command
+def thaw(name: Name, /, *, data: Data = HERE) -> int:
+    """Let a frozen host go on."""
+    return _on(data, name, Host.thaw, f"host {name} goes on")
+
+
+@net_app.command
+def cut(name: Name, /, *, data: Data = HERE) -> int:
+    """Pull a host's cable."""
+    said = f"host {name} is cut off; `cobalt lab net restore {name}` puts the cable back"
+    return _on(data, name, lambda host: host.wire.cut(), said)
+
+
+@net_app.command
+def restore(name: Name, /, *, data: Data = HERE) -> int:
+    """Put a host's cable back, without delay and loss."""
+    return _on(data, name, lambda host: host.wire.restore(), f"host {name} is connected")
+
+
+@net_app.command
+def delay(
+    name: Name,
+    milliseconds: Annotated[float, Parameter(help="Each way.")] = 50,
+    /,
+    *,
+    loss: Annotated[float, Parameter(help="Percentage of frames lost, each way.")] = 0,
+    data: Data = HERE,
+) -> int:
+    """Make a host's cable slow, and lossy if wanted."""
+    said = f"host {name}: {milliseconds:g} ms and {loss:g} % loss each way"
+    late = timedelta(milliseconds=milliseconds)
+    return _on(data, name, lambda host: host.wire.worsen(delay=late, loss_percent=loss), said)

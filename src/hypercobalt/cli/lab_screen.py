@@ -1,0 +1,206 @@
+"""What `cobalt lab` shows: how far things are, what is missing, the table of hosts.
+
+On a terminal things move; without one every line is printed once, as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import Generator, Iterable
+from dataclasses import astuple
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.progress import Progress as Bars
+from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.cli.lab_api import kubectl_command
+from hypercobalt.lab.overview import Row, rows
+from hypercobalt.lab.preflight import Verdict
+from hypercobalt.lab.site import Lab, Progress, Report
+from hypercobalt.runtime import Informer, Metrics
+from hypercobalt.runtime.client.requests import Selection
+
+_COLUMNS = ("NODE", "POWER", "VERSION", "INSTANCES", "LIBVIRT", "OVS", "HARDWARE", "KERNEL", "AGE")
+_COLOURS = {
+    "running": "green",
+    "Running": "green",
+    "frozen": "yellow",
+    "off": "red",
+    "Stopped": "red",
+    "Failed": "red",
+}
+_REFRESH_SECONDS = 1.0  # ages and power; what the API says is shown when it comes
+_SYNC_SECONDS = 5.0
+
+
+def say(text: str) -> None:
+    """Print a line."""
+    print(text, flush=True)
+
+
+def complain(text: str) -> None:
+    """Print an error."""
+    print(f"cobalt lab: {text}", file=sys.stderr, flush=True)
+
+
+def show_notes(verdict: Verdict) -> None:
+    """Say what works differently on this machine."""
+    for note in verdict.notes:
+        say(f"note: {note}")
+
+
+def show_lacks(verdict: Verdict) -> None:
+    """Say why no host can be booted, what helps, and what works without."""
+    say("No host can be booted on this machine:")
+    for lack in verdict.lacks:
+        say(f"  - {lack.what}\n    What helps: {lack.remedy}.")
+    say("What works without hosts: the Kubernetes API with our types.\n")
+
+
+def confirm_packages(names: Iterable[str], *, ask: bool) -> bool:
+    """Show the packages that are to be installed, and ask when there is somebody to ask."""
+    say("These Debian packages are missing and will be installed (none of their services is")
+    say(f"started or enabled on this machine):\n  {' '.join(names)}")
+    if not ask:
+        return True
+    answer = input("Install them? [Y/n] ").strip().lower()
+    if answer in ("", "y", "yes"):
+        return True
+    complain("nothing was installed; without them no host can be booted")
+    return False
+
+
+@contextlib.contextmanager
+def progress() -> Generator[Report]:
+    """Show steps while they are under way.
+
+    Yields:
+        What to call when a step begins or ends.
+    """
+    console = Console()
+    if not console.is_terminal:
+        yield _plain_report()
+        return
+    columns = (SpinnerColumn(finished_text="[green]✓[/]"), TextColumn("{task.description}"))
+    with Bars(*columns, TimeElapsedColumn(), console=console) as bars:
+        yield _moving_report(bars)
+
+
+def _plain_report() -> Report:
+    begun = time.monotonic()
+
+    def report(step: str, how_far: Progress) -> None:
+        if how_far is not Progress.BEGUN:
+            say(f"{time.monotonic() - begun:6.1f} s  {step}: {how_far}")
+
+    return report
+
+
+def _moving_report(bars: Bars) -> Report:
+    tasks: dict[str, TaskID] = {}
+
+    def report(step: str, how_far: Progress) -> None:
+        if how_far is Progress.BEGUN:
+            tasks[step] = bars.add_task(escape(step), total=1)
+        elif how_far is Progress.DONE:
+            bars.update(tasks[step], completed=1)
+        else:
+            bars.update(tasks[step], description=f"[red]{escape(step)}: failed[/]")
+            bars.stop_task(tasks[step])
+
+    return report
+
+
+async def show_table(lab: Lab, *, once: bool = False) -> None:
+    """Show the hosts: once, or on a terminal until Ctrl-C.
+
+    Raises:
+        HypercobaltError: the API cannot be reached for another reason than being down.
+    """
+    console = Console()
+    if not lab.control.is_running:
+        console.print(_table(_rows(lab, ())))
+        say("The API server does not run; `cobalt lab up` starts it.")
+        return
+    async with lab.control.client() as kube, asyncio.TaskGroup() as group:
+        informer = Informer(kube, Selection(Hypervisor), metrics=Metrics())
+        following = group.create_task(informer.run(), name="hypervisors")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SYNC_SECONDS):
+                await informer.wait_synced()
+        try:
+            if once or not console.is_terminal:
+                console.print(_table(_rows(lab, informer.cache)))
+            else:
+                with contextlib.suppress(asyncio.CancelledError):  # Ctrl-C
+                    await _live(console, lab, informer)
+        finally:
+            following.cancel()
+
+
+async def _live(console: Console, lab: Lab, informer: Informer[Hypervisor]) -> None:
+    changed = asyncio.Event()
+    informer.add_handler(_Wake(changed))
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            live.update(_table(_rows(lab, informer.cache)), refresh=True)
+            changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_REFRESH_SECONDS):
+                    await changed.wait()
+
+
+class _Wake:
+    """Says that anything has changed."""
+
+    def __init__(self, event: asyncio.Event) -> None:
+        self._event = event
+
+    def on_add(self, obj: Hypervisor) -> None:
+        self._event.set()
+
+    def on_update(self, old: Hypervisor, new: Hypervisor) -> None:
+        self._event.set()
+
+    def on_delete(self, obj: Hypervisor) -> None:
+        self._event.set()
+
+
+def _rows(lab: Lab, hypervisors: Iterable[Hypervisor]) -> tuple[Row, ...]:
+    power = {host.name: host.power for host in lab.hosts}
+    return rows(power, hypervisors, datetime.now(UTC))
+
+
+def _table(shown: Iterable[Row]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in _COLUMNS:
+        table.add_column(column, no_wrap=True)
+    for row in shown:
+        cells = (_coloured(cell) for cell in astuple(row))
+        table.add_row(*cells)
+    return table
+
+
+def _coloured(cell: str) -> str:
+    colour = _COLOURS.get(cell)
+    return f"[{colour}]{escape(cell)}[/]" if colour else escape(cell)
+
+
+def show_ways_on(lab: Lab, data: Path) -> None:
+    """Three things to try, and how it ends."""
+    option = "" if data == Path(".lab") else f" --data {data}"
+    host = lab.state.hosts[-1].name
+    say(f"\nTry, in another terminal:\n  export KUBECONFIG={lab.control.kubeconfig}")
+    say(f"  {kubectl_command()} get hypervisors -o wide --watch")
+    say(f"  cobalt lab host crash {host}{option}")
+    say(f"  cobalt lab exec {host}{option} virsh list --all")
+    say(f"\nThe lab keeps running; `cobalt lab down{option}` ends it.\n")

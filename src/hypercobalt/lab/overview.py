@@ -1,0 +1,70 @@
+"""The lab at a glance: one row a host, from its Hypervisor and from the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.lab.host import SERVICES, Power
+
+UNKNOWN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One host, everything as text."""
+
+    node: str
+    power: str
+    version: str
+    instances: str
+    libvirt: str
+    ovs: str
+    hardware: str
+    kernel: str
+    age: str
+
+
+def rows(
+    power: Mapping[str, Power], hypervisors: Iterable[Hypervisor], now: datetime
+) -> tuple[Row, ...]:
+    """One row a host, in the lab's order; what nobody has written yet is a dash.
+
+    Args:
+        power: what each host of the lab is doing.
+        hypervisors: objects of the API; those of other hosts count for nothing.
+        now: the time to count ages from.
+    """
+    known = {hypervisor.metadata.name: hypervisor for hypervisor in hypervisors}
+    return tuple(_row(name, state, known.get(name), now) for name, state in power.items())
+
+
+def _row(name: str, power: Power, hypervisor: Hypervisor | None, now: datetime) -> Row:
+    if hypervisor is None:
+        return Row(name, power, *[UNKNOWN] * 7)
+    system = hypervisor.status.operatingSystem
+    reasons = {condition.type: condition.reason for condition in hypervisor.conditions}
+    libvirt, ovs = (reasons.get(unit, UNKNOWN) for unit in SERVICES)
+    created = hypervisor.metadata.creationTimestamp
+    return Row(
+        node=name,
+        power=power,
+        version=(system.prettyVersion if system else "") or UNKNOWN,
+        instances=str(hypervisor.status.numInstances),
+        libvirt=libvirt,
+        ovs=ovs,
+        hardware=(system.hardwareModel if system else "") or UNKNOWN,
+        kernel=(system.kernelRelease if system else "") or UNKNOWN,
+        age=age(now - created) if created else UNKNOWN,
+    )
+
+
+def age(elapsed: timedelta) -> str:
+    """A duration as kubectl prints ages, to one unit: 5s, 12m, 3h, 4d."""
+    seconds = max(0, int(elapsed.total_seconds()))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"

@@ -1,0 +1,135 @@
+"""The cable between one host and the network: whole, cut, slow or lossy."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from hypercobalt.lab import processes
+from hypercobalt.lab.commands import execute, run
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.notify import NotifySocket
+
+_SYS = Path("/sys/class/net")
+_START = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """The cable of one host; there is none while the host is off.
+
+    Args:
+        lab_id: of the lab.
+        name: of the host.
+        port: the machine's end of the host's veth pair.
+        bridge: that it is plugged into.
+        log: a file for what goes wrong.
+    """
+
+    lab_id: str
+    name: str
+    port: str
+    bridge: str
+    log: Path
+
+    @property
+    def _role(self) -> str:
+        return f"wire/{self.name}"
+
+    @property
+    def _pair(self) -> tuple[str, str]:
+        """The veth pair between a bad cable and the bridge."""
+        stem = self.port.removeprefix("vb-")
+        return f"{stem}-r", f"{stem}-s"
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the cable is pulled; False while the host is off."""
+        try:
+            flags = int((_SYS / self.port / "flags").read_text(), 16)
+        except OSError:
+            return False
+        return not flags & 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is neither cut nor bad."""
+        return not self.is_cut and not (_SYS / self._pair[0]).exists()
+
+    async def cut(self) -> None:
+        """Pull the cable: the host sees no carrier.
+
+        Raises:
+            LabError: the host is off.
+        """
+        self._check()
+        await run("ip", "link", "set", self.port, "down")
+
+    async def restore(self) -> None:
+        """Put the cable back, whole.
+
+        Raises:
+            LabError: the host is off.
+        """
+        self._check()
+        await self.clear()
+        await run("ip", "link", "set", self.port, "master", self.bridge, "up")
+
+    async def worsen(self, *, delay: timedelta = timedelta(), loss_percent: float = 0) -> None:
+        """Make every frame late, each way, and lose some.
+
+        Args:
+            delay: of each frame.
+            loss_percent: of frames, 0 to 100.
+
+        Raises:
+            LabError: the host is off, or the values are none of a cable.
+        """
+        milliseconds = delay / timedelta(milliseconds=1)
+        if not 0 <= milliseconds <= 10_000 or not 0 <= loss_percent <= 100:  # noqa: PLR2004
+            raise LabError(
+                f"a cable's delay is 0 to 10000 ms and its loss 0 to 100 %, "
+                f"not {milliseconds:g} ms and {loss_percent:g} %"
+            )
+        self._check()
+        await self.clear()
+        inner, outer = self._pair
+        await run("ip", "link", "add", inner, "type", "veth", "peer", "name", outer)
+        await run("ip", "link", "set", self.port, "nomaster", "up")
+        await run("ip", "link", "set", inner, "master", self.bridge, "up")
+        await run("ip", "link", "set", outer, "up")
+        await self._relay((self.port, outer), f"{milliseconds:g}", f"{loss_percent:g}")
+
+    async def _relay(self, ends: tuple[str, str], *badness: str) -> None:
+        with NotifySocket(f"{self.lab_id}/{self._role}") as socket:
+            await processes.spawn(
+                (sys.executable, "-m", "hypercobalt.lab.relay", *ends, *badness),
+                lab_id=self.lab_id,
+                role=self._role,
+                log=self.log,
+                env=os.environ | {"NOTIFY_SOCKET": socket.address},
+            )
+            try:
+                async with asyncio.timeout(_START.total_seconds()):
+                    await socket.ready()
+            except TimeoutError:
+                said = processes.tail(self.log)
+                raise LabError(f"cable of {self.name} does not carry: {said}") from None
+
+    async def clear(self) -> None:
+        """Take away what a bad cable needs, also when the host is off.
+
+        Raises:
+            LabError: the process does not end.
+        """
+        await processes.kill(self.lab_id, lambda process: process.role == self._role)
+        if (_SYS / self._pair[0]).exists():
+            await execute(("ip", "link", "delete", self._pair[0]))
+
+    def _check(self) -> None:
+        if not (_SYS / self.port).exists():
+            raise LabError(f"host {self.name} is off: it has no cable")
