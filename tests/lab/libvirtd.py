@@ -112,6 +112,7 @@ class Daemon:
         """End libvirtd, its guests go on."""
         assert self._process is not None
         self.send(number)
+        self._process.send_signal(signal.SIGCONT)  # in case both were stopped
         self._process.wait(WAIT)
 
     def kill_guest(self, name: str) -> None:

@@ -27,19 +27,21 @@ from hypercobalt.adapters.libvirt.port import LibvirtError
 
 Answer = TypeVar("Answer")
 
-_DEADLINE = 10.0
 # The first question for capabilities makes libvirt start an emulator of each architecture.
 _CAPABILITIES_DEADLINE = 60.0
 _CLOSING = 1.0
 
 
 @asynccontextmanager
-async def connect(address: str, *, pace: Pace | None = None) -> AsyncGenerator[LibvirtConnection]:
+async def connect(
+    address: str, *, pace: Pace | None = None, deadline: float = 10.0
+) -> AsyncGenerator[LibvirtConnection]:
     """Have a connection, and have it again whenever it breaks; returns before it stands.
 
     Args:
         address: URI of the daemon, such as `qemu:///system` or `qemu+tcp://192.0.2.1/system`.
         pace: of noticing faults and of connecting again.
+        deadline: of a call, seconds; one for capabilities may take a minute.
 
     Raises:
         ConfigurationError: the URI is none that can be used.
@@ -57,7 +59,7 @@ async def connect(address: str, *, pace: Pace | None = None) -> AsyncGenerator[L
     keeper.start()
     watch = asyncio.create_task(_watch(keeper, pace), name="libvirt-watch")
     try:
-        yield LibvirtConnection(keeper, notices, definitions, calls)
+        yield LibvirtConnection(keeper, notices, definitions, calls, deadline)
     finally:
         watch.cancel()
         calls.close()
@@ -72,12 +74,18 @@ class LibvirtConnection:
     """See `hypercobalt.adapters.libvirt.port.Libvirt`; made by `connect`."""
 
     def __init__(
-        self, keeper: Keeper, notices: Notices, definitions: Definitions, calls: Calls
+        self,
+        keeper: Keeper,
+        notices: Notices,
+        definitions: Definitions,
+        calls: Calls,
+        deadline: float,
     ) -> None:
         self._keeper = keeper
         self._notices = notices
         self._definitions = definitions
         self._calls = calls
+        self._deadline = deadline
 
     def notices(self) -> AsyncGenerator[Notice]:
         return self._notices.read()
@@ -117,7 +125,7 @@ class LibvirtConnection:
         )
 
     async def _ask(
-        self, what: str, ask: Callable[[Link], Answer], deadline: float = _DEADLINE
+        self, what: str, ask: Callable[[Link], Answer], deadline: float | None = None
     ) -> Answer:
         link = self._keeper.link()
 
@@ -127,7 +135,7 @@ class LibvirtConnection:
             except libvirt.libvirtError as exc:
                 raise LibvirtError(f"{what}: {exc}") from exc
 
-        return await self._calls.run(what, call, deadline=deadline)
+        return await self._calls.run(what, call, deadline=deadline or self._deadline)
 
 
 async def _watch(keeper: Keeper, pace: Pace) -> None:

@@ -140,8 +140,8 @@ class Keeper(threading.Thread):
             if late:
                 self._asked_at = now
             left = self._asked_at + patience - now
-            if left > 0:
-                return left
+            if left > 0:  # it may answer, and be asked again, before that
+                return min(left, self._pace.patience)
             self._silent = True
             self._say_disconnected(f"libvirt has not answered for {patience:g} s")
             return self._pace.patience

@@ -1,0 +1,201 @@
+"""A real libvirtd is killed, stopped, hung and restarted; nothing is missed, nothing invented."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import monotonic
+
+import libvirt
+import pytest
+
+from hypercobalt.adapters.libvirt.connection import LibvirtConnection, connect
+from hypercobalt.adapters.libvirt.model import Connected, Disconnected, Domain, Lifecycle
+from hypercobalt.adapters.libvirt.port import LibvirtError
+from tests.integration.libvirt.contract import Listener
+from tests.lab.libvirtd import Daemon
+
+# What the agent needs to have both in its status within a second.
+NOTICED = 0.9
+
+
+@asynccontextmanager
+async def connected(
+    uri: str, deadline: float = 10
+) -> AsyncIterator[tuple[LibvirtConnection, Listener]]:
+    """A connection that stands, and its listener."""
+    async with connect(uri, deadline=deadline) as subject:
+        notices = subject.notices()
+        listener = Listener(notices)
+        await listener.connected()
+        yield subject, listener
+        await notices.aclose()
+
+
+async def disconnected(listener: Listener) -> Disconnected:
+    while not isinstance(notice := await listener.next(), Disconnected):
+        pass
+    return notice
+
+
+def truth(uri: str) -> set[tuple[str, bool]]:
+    """Name and activity of every domain, by a connection of its own."""
+    hand = libvirt.open(uri)
+    try:
+        return {(one.name(), bool(one.isActive())) for one in hand.listAllDomains()}
+    finally:
+        hand.close()
+
+
+def told(domains: tuple[Domain, ...]) -> set[tuple[str, bool]]:
+    return {(one.name, one.active) for one in domains}
+
+
+def start_guests(daemon: Daemon, names: list[str]) -> None:
+    hand = libvirt.open(daemon.uri)
+    for name in names:
+        hand.defineXML(daemon.guest(name)).create()
+    hand.close()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+async def test_loss_and_return_are_noticed_within_a_second(
+    libvirtd: Daemon, how: signal.Signals
+) -> None:
+    async with connected(libvirtd.uri) as (subject, listener):
+        asked = monotonic()
+        await asyncio.to_thread(libvirtd.stop, how)
+        assert (await disconnected(listener)).reason
+        assert monotonic() - asked < NOTICED
+        with pytest.raises(LibvirtError, match="libvirt is not connected: "):
+            await subject.domains()
+
+        await asyncio.to_thread(libvirtd.start)
+        await asyncio.to_thread(truth, libvirtd.uri)  # another client is served
+        back = monotonic()
+        await listener.connected()
+        assert monotonic() - back < NOTICED
+        assert await subject.domains() == ()
+
+
+async def test_a_hung_daemon_is_noticed_within_a_second_and_so_is_its_return(
+    libvirtd: Daemon,
+) -> None:
+    await asyncio.to_thread(start_guests, libvirtd, ["a"])
+    async with connected(libvirtd.uri) as (subject, listener):
+        before = await subject.domains()
+        hung = monotonic()
+        libvirtd.send(signal.SIGSTOP)
+        assert "has not answered" in (await disconnected(listener)).reason
+        assert monotonic() - hung < NOTICED
+        asked = monotonic()
+        with pytest.raises(LibvirtError, match="has not answered"):
+            await subject.domains()
+        assert monotonic() - asked < 0.1
+
+        back = monotonic()
+        libvirtd.send(signal.SIGCONT)
+        await listener.connected()
+        assert monotonic() - back < NOTICED
+        assert await subject.domains() == before
+
+
+async def test_guests_that_change_while_the_daemon_hangs_are_told(libvirtd: Daemon) -> None:
+    await asyncio.to_thread(start_guests, libvirtd, ["a", "b"])
+    async with connected(libvirtd.uri) as (subject, listener):
+        uuids = {one.name: one.uuid for one in await subject.domains()}
+        libvirtd.send(signal.SIGSTOP)
+        await disconnected(listener)
+        libvirtd.kill_guest("a")
+        libvirtd.send(signal.SIGCONT)
+
+        await listener.lifecycle(uuids["a"], Lifecycle.STOPPED)
+        assert told(await subject.domains()) == {("a", False), ("b", True)}
+
+
+async def test_a_daemon_that_hangs_and_then_dies_is_connected_to_again(libvirtd: Daemon) -> None:
+    async with connected(libvirtd.uri) as (subject, listener):
+        libvirtd.send(signal.SIGSTOP)
+        await disconnected(listener)
+        await asyncio.to_thread(libvirtd.stop, signal.SIGKILL)
+        await asyncio.to_thread(libvirtd.start)
+        await listener.connected()
+
+        assert await subject.domains() == ()
+
+
+async def test_one_attempt_waits_for_a_daemon_that_hangs_at_the_start(libvirtd: Daemon) -> None:
+    libvirtd.send(signal.SIGSTOP)
+    async with connect(libvirtd.uri) as subject:
+        listener = Listener(notices := subject.notices())
+        assert await listener.next() == Disconnected("not connected yet")
+        assert await listener.next() == Disconnected("libvirt has not answered for 3 s")
+        keepers = [one for one in threading.enumerate() if one.name == "libvirt-keeper"]
+        assert len(keepers) == 1
+
+        libvirtd.send(signal.SIGCONT)
+        assert isinstance(await listener.next(), Connected)
+        await notices.aclose()
+
+
+async def test_leaving_a_hung_daemon_does_not_take_long(libvirtd: Daemon) -> None:
+    async with connected(libvirtd.uri) as (_, listener):
+        libvirtd.send(signal.SIGSTOP)
+        await disconnected(listener)
+        left = monotonic()
+
+    assert monotonic() - left < 2
+
+
+async def test_a_restart_under_guests_of_which_some_die_misses_and_invents_nothing(
+    libvirtd: Daemon,
+) -> None:
+    names = [f"guest-{number:02}" for number in range(12)]
+    dying = names[::4]
+    await asyncio.to_thread(start_guests, libvirtd, names)
+    async with connected(libvirtd.uri) as (subject, listener):
+        assert told(await subject.domains()) == {(name, True) for name in names}
+
+        await asyncio.to_thread(libvirtd.stop, signal.SIGKILL)
+        for name in dying:
+            libvirtd.kill_guest(name)
+        await asyncio.to_thread(libvirtd.start)
+        await listener.connected()
+        # libvirtd itself finds out after it listens: what the list lacks, an event brings.
+        uuids = {one.name: one.uuid for one in await subject.domains()}
+        while told(await subject.domains()) != (expected := await _truth_of(libvirtd, dying)):
+            await listener.lifecycle(uuids[dying[-1]], Lifecycle.STOPPED)
+
+        assert expected == {(name, name not in dying) for name in names}
+        assert told(await subject.domains()) == expected
+
+
+async def _truth_of(daemon: Daemon, dying: list[str]) -> set[tuple[str, bool]]:
+    async with asyncio.timeout(10):
+        while True:
+            found = await asyncio.to_thread(truth, daemon.uri)
+            if all((name, False) in found for name in dying):
+                return found
+            await asyncio.sleep(0.02)
+
+
+async def test_a_guest_that_dies_is_told_with_the_way_it_ended(libvirtd: Daemon) -> None:
+    await asyncio.to_thread(start_guests, libvirtd, ["a"])
+    async with connected(libvirtd.uri) as (subject, listener):
+        (domain,) = await subject.domains()
+        libvirtd.kill_guest("a")
+        (event,) = await listener.lifecycle(domain.uuid, Lifecycle.STOPPED)
+
+    assert event.detail == 5  # VIR_DOMAIN_EVENT_STOPPED_FAILED
+
+
+async def test_a_call_to_a_daemon_that_hangs_ends_at_its_deadline(libvirtd: Daemon) -> None:
+    async with connected(libvirtd.uri, deadline=0.2) as (subject, _):
+        libvirtd.send(signal.SIGSTOP)
+        with pytest.raises(LibvirtError, match=r"list of domains: .* within 0.2 s"):
+            await subject.domains()
+        libvirtd.send(signal.SIGCONT)
+        assert await subject.domains() == ()
