@@ -170,7 +170,7 @@ def _replaced(call: Call, new: JSONObject, old: JSONObject, held: Stored) -> Dec
 
 
 def _shown(resource: Resource, held: Stored) -> JSONObject:
-    return to_version(resource, msgspec.json.decode(held.data))
+    return to_version(resource, held.data)
 
 
 def _stored_form(resource: Resource, obj: JSONObject) -> JSONObject:

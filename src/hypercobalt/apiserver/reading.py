@@ -80,7 +80,8 @@ class Reader:
     def watch(self, call: Call) -> Stream:
         """Open a watch; what happened since its resourceVersion comes first."""
         renderer, request = Renderer(call), call.request
-        watcher = Watcher(select(call), None if renderer.plain else renderer.event)
+        as_stored = renderer.plain and not call.resource.revised
+        watcher = Watcher(select(call), None if as_stored else renderer.event)
         initial = wants_initial_events(request)
         since = parse_revision(request.text("resourceVersion"))
         seconds = request.number("timeoutSeconds") or WATCH_SECONDS * random.uniform(1, 2)  # noqa: S311

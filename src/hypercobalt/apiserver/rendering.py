@@ -19,7 +19,6 @@ from hypercobalt.apiserver.bodies import JSON_TYPE, YAML_TYPE
 from hypercobalt.apiserver.kinds import builtin, tables
 from hypercobalt.apiserver.kinds.resources import Resource
 from hypercobalt.apiserver.request import Call, Request, Response
-from hypercobalt.apiserver.schema.node import apply_defaults, prune
 from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
 from hypercobalt.apiserver.store import Stored
 from hypercobalt.apiserver.values import text_at
@@ -59,11 +58,9 @@ def accepted(request: Request) -> Accepted:
     raise status.not_acceptable([JSON_TYPE, YAML_TYPE])
 
 
-def to_version(resource: Resource, obj: JSONObject) -> JSONObject:
-    """A stored object as `resource`'s version shows it; the stored one may be changed."""
-    if resource.revised:
-        prune(resource.schema.node, obj)
-        apply_defaults(resource.schema.node, obj)
+def to_version(resource: Resource, data: bytes) -> JSONObject:
+    """A stored object as `resource`'s version shows it."""
+    obj: JSONObject = msgspec.json.decode(resource.conformed(data))
     if resource.group == "events.k8s.io":
         return builtin.event_from_core(obj)
     if resource.version == resource.storage_version:
@@ -92,10 +89,9 @@ class Renderer:
 
     @property
     def plain(self) -> bool:
-        """Whether stored bytes can be sent as they are."""
+        """Whether stored bytes can be sent, once they conform to the schema."""
         as_stored = self.resource.version == self.resource.storage_version
-        changed = self.resource.revised or self.shown_as or self._scale
-        return as_stored and not (changed or self.media == YAML_TYPE)
+        return as_stored and not (self.shown_as or self._scale or self.media == YAML_TYPE)
 
     def encode(self, value: JSON) -> bytes:
         if self.media == YAML_TYPE:
@@ -108,7 +104,7 @@ class Renderer:
     def object(self, data: bytes) -> bytes:
         """One object, in any form."""
         if self.plain:
-            return data
+            return self.resource.conformed(data)
         obj = self._decode(data)
         if self._scale is not None:
             return self.encode(self._scale.view(obj))
@@ -170,7 +166,7 @@ class Renderer:
 
     def _bodies(self, found: Iterable[Stored]) -> Iterator[bytes]:
         if self.resource.custom:
-            yield from (stored.data for stored in found)
+            yield from (self.resource.conformed(stored.data) for stored in found)
             return
         head = self.resource.head()  # items of built-in lists carry no kind of their own
         for stored in found:
@@ -178,7 +174,7 @@ class Renderer:
             yield b"{" + data[len(head) :] if data.startswith(head) else data
 
     def _decode(self, data: bytes) -> JSONObject:
-        return to_version(self.resource, msgspec.json.decode(data))
+        return to_version(self.resource, data)
 
     def _row(self, data: bytes, obj: JSONObject) -> JSONObject:
         # The printer knows the stored form; the row's object is in the requested version.

@@ -10,6 +10,7 @@ import pytest
 
 from hypercobalt.api import crd
 from hypercobalt.apiserver.kinds import definitions
+from hypercobalt.apiserver.kinds.resources import Registry
 
 JSON = Any
 Object = dict[str, Any]
@@ -248,3 +249,17 @@ def test_names_of_another_group_are_free() -> None:
     other["status"]["acceptedNames"] = other["spec"]["names"]
     _, conditions = established(definition(), other)
     assert conditions["Established"] == "True"
+
+
+def test_objects_of_a_changed_definition_are_looked_at_once() -> None:
+    registry = Registry.load()
+    raw: Object = {"type": "object", "properties": {"a": TEXT, "b": {**TEXT, "default": "x"}}}
+    body = definitions.establish(definition(raw), [], NOW)
+    body["metadata"] = {"name": "things.example.com", "generation": 2}
+    registry.define(body)
+    (resource,) = next(iter(registry.custom.values()))
+    old = b'{"metadata":{},"a":"1","gone":2}'
+    shown = resource.conformed(old)
+    assert msgspec.json.decode(shown) == {"metadata": {}, "a": "1", "b": "x"}
+    assert resource.conformed(bytes(bytearray(old))) is shown
+    assert resource.conformed(shown) is shown

@@ -20,11 +20,19 @@ import msgspec
 from hypercobalt.apiserver.kinds import tables
 from hypercobalt.apiserver.kinds.jsonpath import compile_path
 from hypercobalt.apiserver.kinds.scale import Scale
-from hypercobalt.apiserver.schema.node import PREFIX, UNTYPED, Node, compile_schema
+from hypercobalt.apiserver.schema.node import (
+    PREFIX,
+    UNTYPED,
+    Node,
+    apply_defaults,
+    compile_schema,
+    prune,
+)
 from hypercobalt.apiserver.status import JSON, JSONObject, Subject
 from hypercobalt.apiserver.values import at, text_at
 
 CRD_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
+MAX_CONFORMED = 64 * 2**20  # bytes of remembered objects of one kind
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -44,6 +52,28 @@ class Names:
     list_kind: str
     short: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+
+
+class _Conformed:
+    """Stored objects as their schema is now; each state of one is looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, bytes] = {}
+        self._size = 0
+
+    def get(self, node: Node, data: bytes) -> bytes:
+        known = self._known.get(data)
+        if known is None:
+            obj: JSONObject = msgspec.json.decode(data)
+            prune(node, obj)
+            apply_defaults(node, obj)
+            encoded = msgspec.json.encode(obj)
+            if self._size > MAX_CONFORMED:  # most are of states that are gone
+                self._known.clear()
+                self._size = 0
+            known = self._known[data] = data if encoded == data else encoded
+            self._size += len(data) + len(known)
+        return known
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +97,7 @@ class Resource:
     storage_version: str = ""
     revised: bool = False  # its schema may be younger than stored objects
     deprecation: str | None = None  # text of the Warning header
+    _conformed: _Conformed = field(default_factory=_Conformed)
 
     @property
     def api_version(self) -> str:
@@ -82,6 +113,10 @@ class Resource:
 
     def subject(self, name: str = "") -> Subject:
         return Subject(self.group, self.names.plural, name)
+
+    def conformed(self, data: bytes) -> bytes:
+        """A stored object with the defaults and without the fields of an older schema."""
+        return self._conformed.get(self.schema.node, data) if self.revised else data
 
     def head(self) -> bytes:
         """How every stored object of this kind begins."""
