@@ -128,6 +128,11 @@ async def test_what_is_no_frame_closes_the_watch(line: bytes) -> None:
         await events(line, 100)
 
 
+async def test_a_line_without_end_closes_the_watch() -> None:
+    with pytest.raises(WatchClosedError, match="a line of over"):
+        await events(b" " * (17 * 2**20), 2**20)
+
+
 async def test_unreadable_object_is_an_event_without_object() -> None:
     (event,) = await events(frame("ADDED", metadata={"name": "a"}, spec={"podCIDR": 5}), 100)
     assert (event.key, event.object) == ("a", None)

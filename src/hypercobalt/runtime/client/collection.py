@@ -97,11 +97,11 @@ def _read_one_by_one(data: bytes, type_: type[T]) -> Page[T]:
     try:
         page = _raw_items.decode(data)
         for raw in page.items or ():
-            key, obj, problem = read_one(raw, type_)
-            if obj is None:
-                unreadable[key] = problem
+            read = read_one(raw, type_)
+            if read.object is None:
+                unreadable[read.key] = read.problem
             else:
-                items.append(obj)
+                items.append(read.object)
     except msgspec.DecodeError as exc:
         raise DecodeError(f"list of {type_.resource.kind}: {exc}") from exc
     meta = page.metadata

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from hypercobalt.api.meta import Object
 from hypercobalt.runtime.client.errors import Status, WatchClosedError, from_status
 
 T = TypeVar("T", bound=Object)
+_MAX_LINE_BYTES = 16 * 2**20  # ten times the largest object that etcd takes
 
 
 class Change(StrEnum):
@@ -50,12 +51,21 @@ class WatchEvent(Generic[T]):
     problem: str = ""
 
 
+class ReadObject(NamedTuple, Generic[T]):
+    """An object, or what can be said of one that does not fit its type."""
+
+    key: str
+    resource_version: str
+    object: T | None
+    problem: str
+
+
 class _Frame(msgspec.Struct, frozen=True):
     type: str
     object: msgspec.Raw
 
 
-class HeadMeta(msgspec.Struct, frozen=True):
+class _HeadMeta(msgspec.Struct, frozen=True):
     """What every object's metadata has, if nothing else can be read."""
 
     name: str = ""
@@ -63,14 +73,14 @@ class HeadMeta(msgspec.Struct, frozen=True):
     resourceVersion: str = ""  # noqa: N815 - wire name
 
 
-class Head(msgspec.Struct, frozen=True):
+class _Head(msgspec.Struct, frozen=True):
     """An object of which only the key and the version are asked."""
 
-    metadata: HeadMeta = HeadMeta()
+    metadata: _HeadMeta = _HeadMeta()
 
 
 _frame_decoder = msgspec.json.Decoder(_Frame)
-_head_decoder = msgspec.json.Decoder(Head)
+_head_decoder = msgspec.json.Decoder(_Head)
 
 
 def join_key(namespace: str, name: str) -> str:
@@ -98,20 +108,26 @@ async def read_events(
         ApiError: the server ended the watch with a Status, `GoneError` for a version too old.
         WatchClosedError: it sent something that is no frame.
     """
-    async for line in _lines(chunks):
+    async for line in _lines(chunks, about):
         try:
             frame = _frame_decoder.decode(line)
             if frame.type == "ERROR":
                 raise from_status(about, msgspec.json.decode(frame.object, type=Status))
-            change = Change(frame.type)
-            head = _head_decoder.decode(frame.object).metadata
+            event = _event(Change(frame.type), frame.object, type_)
         except (msgspec.DecodeError, ValueError) as exc:
             raise WatchClosedError(f"{about}: not a watch frame: {exc}") from exc
-        yield _event(change, head, frame.object, type_)
+        yield event
 
 
-def read_one(raw: msgspec.Raw, type_: type[T]) -> tuple[str, T | None, str]:
-    """Key, object and problem of one object; the object is None when there is a problem.
+def _event(change: Change, raw: msgspec.Raw, type_: type[T]) -> WatchEvent[T]:
+    if change is Change.BOOKMARK:
+        return WatchEvent(change, "", _head_decoder.decode(raw).metadata.resourceVersion)
+    read = read_one(raw, type_)
+    return WatchEvent(change, read.key, read.resource_version, read.object, read.problem)
+
+
+def read_one(raw: msgspec.Raw, type_: type[T]) -> ReadObject[T]:
+    """Read one object as its type; if it does not fit, as much of it as has a name.
 
     Raises:
         msgspec.DecodeError: not even a name can be read.
@@ -120,30 +136,22 @@ def read_one(raw: msgspec.Raw, type_: type[T]) -> tuple[str, T | None, str]:
         obj = decoder(type_).decode(raw)
     except msgspec.DecodeError as exc:
         meta = _head_decoder.decode(raw).metadata
-        return join_key(meta.namespace, meta.name), None, str(exc)
-    return key_of(obj), obj, ""
+        return ReadObject(join_key(meta.namespace, meta.name), meta.resourceVersion, None, str(exc))
+    return ReadObject(key_of(obj), obj.metadata.resourceVersion, obj, "")
 
 
-def _event(change: Change, head: HeadMeta, raw: msgspec.Raw, type_: type[T]) -> WatchEvent[T]:
-    version = head.resourceVersion
-    if change is Change.BOOKMARK:
-        return WatchEvent(change, "", version)
-    key = join_key(head.namespace, head.name)
-    try:
-        return WatchEvent(change, key, version, decoder(type_).decode(raw))
-    except msgspec.DecodeError as exc:
-        return WatchEvent(change, key, version, None, str(exc))
-
-
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _lines(chunks: AsyncIterator[bytes], about: str) -> AsyncIterator[bytes]:
     """Whole lines; what is left after the last line end was cut off and is dropped."""
-    pending: list[bytes] = []
+    pending, size = list[bytes](), 0
     async for chunk in chunks:
         if b"\n" not in chunk:
             pending.append(chunk)
+            size += len(chunk)
+            if size > _MAX_LINE_BYTES:
+                raise WatchClosedError(f"{about}: a line of over {_MAX_LINE_BYTES} bytes")
             continue
         *lines, rest = b"".join((*pending, chunk)).split(b"\n")
-        pending = [rest] if rest else []
+        pending, size = [rest] if rest else [], len(rest)
         for line in lines:
             if line:
                 yield line
