@@ -31,123 +31,102 @@ class Metrics:
         self._declare_queue()
         self._declare_client()
         self._declare_informer()
-        self.leader = Gauge(
+        self.leader = self._gauge(
             "leader_election_master_status",
             "1 while this process holds the lease, else 0.",
-            ["name"],
-            registry=self.registry,
+            "name",
         )
 
     def _declare_controller(self) -> None:
-        self.reconcile_total = Counter(
+        self.reconcile_total = self._counter(
             "controller_runtime_reconcile_total",
             "Passes per controller and result: success, requeue_after or error.",
-            ["controller", "result"],
-            registry=self.registry,
+            *("controller", "result"),
         )
-        self.reconcile_errors = Counter(
-            "controller_runtime_reconcile_errors_total",
-            "Passes that raised.",
-            ["controller"],
-            registry=self.registry,
+        self.reconcile_errors = self._counter(
+            "controller_runtime_reconcile_errors_total", "Passes that raised.", "controller"
         )
-        self.terminal_errors = Counter(
+        self.terminal_errors = self._counter(
             "controller_runtime_terminal_reconcile_errors_total",
             "Passes that raised a terminal error, which is not retried.",
-            ["controller"],
-            registry=self.registry,
+            "controller",
         )
-        self._declare_workers()
-
-    def _declare_workers(self) -> None:
-        self.reconcile_seconds = Histogram(
+        self.reconcile_seconds = self._histogram(
             "controller_runtime_reconcile_time_seconds",
             "Length of a pass.",
-            ["controller"],
+            "controller",
             buckets=_PASS_SECONDS,
-            registry=self.registry,
         )
-        self.active_workers = Gauge(
-            "controller_runtime_active_workers",
-            "Passes running now.",
-            ["controller"],
-            registry=self.registry,
+        self.active_workers = self._gauge(
+            "controller_runtime_active_workers", "Passes running now.", "controller"
         )
-        self.max_concurrent = Gauge(
+        self.max_concurrent = self._gauge(
             "controller_runtime_max_concurrent_reconciles",
             "Passes that may run at once.",
-            ["controller"],
-            registry=self.registry,
+            "controller",
         )
 
     def _declare_queue(self) -> None:
-        self.queue_depth = Gauge(
-            "workqueue_depth", "Keys that wait for a worker.", ["name"], registry=self.registry
+        self.queue_depth = self._gauge("workqueue_depth", "Keys that wait for a worker.", "name")
+        self.queue_adds = self._counter(
+            "workqueue_adds_total", "Keys taken in, duplicates not counted.", "name"
         )
-        self.queue_adds = Counter(
-            "workqueue_adds_total",
-            "Keys taken in, duplicates not counted.",
-            ["name"],
-            registry=self.registry,
+        self.queue_retries = self._counter(
+            "workqueue_retries_total", "Keys put back with backoff.", "name"
         )
-        self.queue_retries = Counter(
-            "workqueue_retries_total",
-            "Keys put back with backoff.",
-            ["name"],
-            registry=self.registry,
-        )
-        self.queue_seconds = Histogram(
+        self.queue_seconds = self._histogram(
             "workqueue_queue_duration_seconds",
             "How long a key waits for a worker.",
-            ["name"],
+            "name",
             buckets=_QUEUE_SECONDS,
-            registry=self.registry,
         )
-        self.work_seconds = Histogram(
+        self.work_seconds = self._histogram(
             "workqueue_work_duration_seconds",
             "How long a worker holds a key.",
-            ["name"],
+            "name",
             buckets=_QUEUE_SECONDS,
-            registry=self.registry,
         )
 
     def _declare_client(self) -> None:
-        self.requests = Counter(
+        self.requests = self._counter(
             "rest_client_requests_total",
             "HTTP requests to the API server; code is <error> when none was answered.",
-            ["code", "method", "host"],
-            registry=self.registry,
+            *("code", "method", "host"),
         )
-        self.call_seconds = Histogram(
+        self.call_seconds = self._histogram(
             "hypercobalt_kube_call_duration_seconds",
             "Length of a call with its retries.",
-            ["verb", "resource", "code"],
+            *("verb", "resource", "code"),
             buckets=_CALL_SECONDS,
-            registry=self.registry,
         )
 
     def _declare_informer(self) -> None:
-        self.informer_objects = Gauge(
-            "hypercobalt_informer_objects",
-            "Objects in the cache.",
-            ["resource"],
-            registry=self.registry,
+        self.informer_objects = self._gauge(
+            "hypercobalt_informer_objects", "Objects in the cache.", "resource"
         )
-        self.informer_restarts = Counter(
+        self.informer_restarts = self._counter(
             "hypercobalt_informer_restarts_total",
             "Watches that ended other than in good order, per reason.",
-            ["resource", "reason"],
-            registry=self.registry,
+            *("resource", "reason"),
         )
-        self.unreadable = Counter(
+        self.unreadable = self._counter(
             "hypercobalt_informer_unreadable_total",
             "Objects that do not have the shape of their type and were left out.",
-            ["resource"],
-            registry=self.registry,
+            "resource",
         )
-        self.events_dropped = Counter(
+        self.events_dropped = self._counter(
             "hypercobalt_events_dropped_total",
             "Events that were not recorded, per reason: rate, full or refused.",
-            ["reason"],
-            registry=self.registry,
+            "reason",
         )
+
+    def _counter(self, name: str, doc: str, *labels: str) -> Counter:
+        return Counter(name, doc, labels, registry=self.registry)
+
+    def _gauge(self, name: str, doc: str, *labels: str) -> Gauge:
+        return Gauge(name, doc, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, doc: str, *labels: str, buckets: tuple[float, ...]
+    ) -> Histogram:
+        return Histogram(name, doc, labels, buckets=buckets, registry=self.registry)
