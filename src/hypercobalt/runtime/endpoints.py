@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
@@ -80,14 +79,15 @@ class Endpoints:
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(
-            OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
-        ):
+        try:
             async with asyncio.timeout(_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
                 writer.write(self._answer(head))
                 await writer.drain()
-        writer.close()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # whoever asked no longer listens, or never made sense
+        finally:
+            writer.close()
 
     def _answer(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b" ")
@@ -114,7 +114,7 @@ class Endpoints:
 
 
 def _report(checks: Mapping[str, Check]) -> tuple[int, str, bytes]:
-    problems = {name: check() for name, check in checks.items()}
+    problems = {name: _problem(check) for name, check in checks.items()}
     lines = [
         f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok"
         for name, problem in problems.items()
@@ -122,3 +122,11 @@ def _report(checks: Mapping[str, Check]) -> tuple[int, str, bytes]:
     failed = any(problems.values())
     lines.append("check failed" if failed else "ok")
     return 500 if failed else 200, _TEXT, "\n".join(lines).encode() + b"\n"
+
+
+def _problem(check: Check) -> str | None:
+    try:
+        return check()
+    except Exception as error:
+        log.exception("check_crashed")
+        return repr(error)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import TypeVar, cast
 
@@ -36,6 +36,7 @@ log = get_logger(__name__)
 
 T = TypeVar("T", bound=Object)
 Service = Callable[[asyncio.Event], Coroutine[None, None, None]]
+SERVICES_STOP = timedelta(seconds=5)  # after the controllers; enough to write the last Events
 
 
 class Manager:
@@ -121,6 +122,8 @@ class Manager:
     def add_service(self, name: str, service: Service) -> None:
         """Have `service(stop)` run from start to stop, lease or no lease; its error ends the run.
 
+        It is stopped after the controllers, and cancelled if that takes longer than 5 s.
+
         Raises:
             ConfigurationError: there is one of that name.
         """
@@ -166,16 +169,15 @@ class Manager:
     async def _run_until_stopped(self) -> None:
         late = asyncio.Event()  # services outlive the controllers: they still record Events
         async with asyncio.TaskGroup() as tasks:
-            for name, service in self._services.items():
+            services = {
                 tasks.create_task(service(late), name=name)
+                for name, service in self._services.items()
+            }
             work = tasks.create_task(self._work(), name="controllers")
-            await first(self._stop.wait(), _ended(work))
-            done, _ = await asyncio.wait({work}, timeout=self._stop_deadline.total_seconds())
-            if not done:
-                log.warning("cancelling_controllers", deadline=str(self._stop_deadline))
-                work.cancel()
-                await asyncio.wait({work})
+            await first(self._stop.wait(), _ended({work}))
+            await _end({work}, self._stop_deadline)
             late.set()
+            await _end(services, SERVICES_STOP)
 
     async def _work(self) -> None:
         leading = [c for c in self._controllers if c.leader_only]
@@ -237,5 +239,18 @@ class Manager:
         self.stop()
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    await asyncio.wait({task})
+async def _ended(tasks: set[asyncio.Task[None]]) -> None:
+    if tasks:
+        await asyncio.wait(tasks)
+
+
+async def _end(tasks: set[asyncio.Task[None]], deadline: timedelta) -> None:
+    """Wait for tasks that have been asked to end, and cancel those that do not in time."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(deadline.total_seconds()):
+            await _ended(tasks)
+    late = {task for task in tasks if not task.done()}
+    for task in late:
+        log.warning("cancelling_task", task=task.get_name(), deadline=str(deadline))
+        task.cancel()
+    await _ended(late)

@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 from tests.integration.runtime.conftest import QUICK
 from tests.integration.runtime.scripted import Drop, Reply, Request, ScriptedServer, eventually
+from tests.unit.runtime.memory import memory_kube
 
 from hypercobalt.api.core import Node
 from hypercobalt.errors import ConfigurationError
@@ -31,6 +32,7 @@ from hypercobalt.runtime import (
     Manager,
     Metrics,
     Result,
+    SystemClock,
     Timing,
     primary,
 )
@@ -258,6 +260,48 @@ async def test_a_broken_service_ends_the_process(kube: Kube, metrics: Metrics) -
     manager.add_service("broken", broken)
     with pytest.raises(ValueError, match="a bug"):
         await manager.run()
+
+
+@pytest.mark.looptime
+async def test_a_service_that_does_not_stop_is_cancelled(metrics: Metrics) -> None:
+    loop = asyncio.get_running_loop()
+    ends: list[float] = []
+
+    async def stubborn(_: asyncio.Event) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append(loop.time() - started)
+
+    manager = Manager(memory_kube(ScriptedServer(), SystemClock()), metrics=metrics)
+    manager.add_service("stubborn", stubborn)
+    manager.stop()
+    started = loop.time()
+    await manager.run()
+    assert ends == [pytest.approx(5)]
+
+
+async def test_a_page_whose_check_fails_closes_its_connection(kube: Kube, metrics: Metrics) -> None:
+    async def ask(path: str) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+        try:
+            return await reader.read()
+        finally:
+            writer.close()
+
+    manager = Manager(kube, metrics=metrics, address=Address(port=0))
+    manager.add_check("broken", lambda: str(1 / 0))
+    task = asyncio.create_task(manager.run())
+    await eventually(lambda: manager.address is not None)
+    assert manager.address is not None
+    port = manager.address.port
+    async with asyncio.timeout(5):
+        answer = await ask("/healthz")
+    manager.stop()
+    await task
+    assert answer.startswith(b"HTTP/1.1 500 ")
+    assert b"broken failed: ZeroDivisionError" in answer
 
 
 async def test_one_informer_per_selection(kube: Kube, metrics: Metrics) -> None:
