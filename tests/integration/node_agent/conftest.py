@@ -1,0 +1,124 @@
+"""An agent's parts on a real embedded API server and a scripted libvirt."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import warnings
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from tests.integration.apiserver.conftest import certificates, fresh
+from tests.integration.node_agent.fakes import ScriptedLibvirt
+from tests.integration.runtime.scripted import eventually
+
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.apiserver.server import Server, serve
+from hypercobalt.node_agent.applier import Applier
+from hypercobalt.node_agent.board import Board
+from hypercobalt.node_agent.compose import OWN_CONDITIONS
+from hypercobalt.node_agent.libvirt_state import LibvirtState
+from hypercobalt.runtime import Informer, Kube, Limits, Metrics, SystemClock, load_connection
+from hypercobalt.runtime.client.requests import Selection
+
+__all__ = ["certificates"]
+
+NODE = "kvm-a"
+UNITS = ("libvirtd.service", "openvswitch-switch.service")
+DEADLINE = 10.0
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(
+    tmp_path_factory: pytest.TempPathFactory, certificates: Path
+) -> AsyncIterator[Server]:
+    options = fresh(tmp_path_factory.mktemp("api"), certificates)
+    async with serve(options) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def kube(server: Server) -> AsyncIterator[Kube]:
+    """A person's client; leaves no Hypervisor behind."""
+    async with Kube(load_connection(server.kubeconfig), field_manager="person") as made:
+        yield made
+        for old in (await made.list(Hypervisor)).items:
+            await made.delete(Hypervisor, old.metadata.name)
+
+
+@dataclass
+class Agent:
+    """What writes the Hypervisor's status, running."""
+
+    libvirt: ScriptedLibvirt
+    board: Board
+    applier: Applier
+    writes: list[HypervisorStatus]
+
+    async def wrote(self, good: Callable[[HypervisorStatus], bool]) -> None:
+        """Wait until the agent knows that it has written such a status."""
+        await eventually(lambda: bool(self.writes) and good(self.writes[-1]), seconds=DEADLINE)
+
+
+@contextlib.asynccontextmanager
+async def running(
+    server: Server, libvirt: ScriptedLibvirt, *, node: str = NODE, limits: Limits | None = None
+) -> AsyncIterator[Agent]:
+    connection = load_connection(server.kubeconfig)
+    metrics = Metrics()
+    limits = limits or Limits(attempt=timedelta(seconds=2))
+    async with Kube(connection, metrics=metrics, limits=limits) as kube:
+        board = Board(SystemClock())
+        selection = Selection(Hypervisor, None, "", f"metadata.name={node}")
+        informer = Informer(kube, selection, metrics=metrics)
+        writes: list[HypervisorStatus] = []
+        own = (*OWN_CONDITIONS, *UNITS)
+        applier = Applier(kube, node, board, informer, own=own, on_written=writes.append)
+        state = LibvirtState(libvirt, board, units=UNITS)
+        tasks = [asyncio.create_task(run()) for run in (informer.run, applier.run, state.run)]
+        try:
+            yield Agent(libvirt, board, applier, writes)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for task in tasks:
+                assert task.cancelled(), task
+    collect_sockets()
+
+
+def collect_sockets() -> None:
+    """Close what the HTTP library leaves to the collector when cancelled in a TLS handshake."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+async def create(kube: Kube, name: str = NODE, **fields: object) -> Hypervisor:
+    return await kube.create(Hypervisor(metadata=ObjectMeta(name=name), **fields))  # type: ignore[arg-type]
+
+
+async def until(
+    kube: Kube, good: Callable[[Hypervisor], bool], *, name: str = NODE, deadline: float = DEADLINE
+) -> Hypervisor:
+    """Follow the object until it is as wanted."""
+    last: Hypervisor | None = None
+    try:
+        async with (
+            asyncio.timeout(deadline),
+            kube.watch(Hypervisor, fields=f"metadata.name={name}") as events,
+        ):
+            async for event in events:
+                last = event.object or last
+                if event.object is not None and good(event.object):
+                    return event.object
+    except TimeoutError:
+        raise AssertionError(f"not in {deadline} s; last: {last}") from None
+    raise AssertionError(f"the watch ended; last: {last}")

@@ -1,0 +1,331 @@
+"""From a domain event to the stored status, and through every kind of outage."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace as with_fields
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.integration.apiserver.conftest import fresh
+from tests.integration.node_agent.conftest import DEADLINE, NODE, create, running, until
+from tests.integration.node_agent.fakes import GIB, ScriptedLibvirt
+from tests.integration.runtime.scripted import eventually
+
+from hypercobalt.adapters.libvirt.model import Lifecycle
+from hypercobalt.api.conditions import ConditionStatus, get_condition
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.apiserver.server import Server, serve
+from hypercobalt.runtime import Kube, Limits, load_connection
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TRUE, FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
+
+
+def connection(hypervisor: Hypervisor) -> tuple[str, str]:
+    found = get_condition(hypervisor.conditions, "LibVirtConnection")
+    return (found.status, found.reason) if found else ("", "")
+
+
+def names(hypervisor: Hypervisor) -> list[str]:
+    return [instance.name for instance in hypervisor.status.instances]
+
+
+async def test_a_started_domain_is_in_the_status(server: Server, kube: Kube) -> None:
+    await create(kube)
+    async with running(server, ScriptedLibvirt()) as agent:
+        await until(kube, lambda h: connection(h) == ("True", "Connected"))
+        agent.libvirt.start("u1", "vm1", memory_bytes=4 * GIB, vcpus=2)
+
+        stored = await until(kube, lambda h: names(h) == ["vm1"])
+
+    status = stored.status
+    assert (status.numInstances, status.libVirtVersion) == (1, "9.0.0")
+    assert str(status.allocation["memory"]) == "4Gi"
+    assert status.capabilities is not None
+    assert str(status.capabilities.memory) == "32Gi"
+    condition = get_condition(stored.conditions, "LibVirtConnection")
+    assert condition is not None
+    assert condition.observedGeneration == stored.metadata.generation
+
+
+async def test_the_last_domain_leaves_no_trace(server: Server, kube: Kube) -> None:
+    await create(kube)
+    async with running(server, ScriptedLibvirt()) as agent:
+        agent.libvirt.start("u1", "vm1")
+        await until(kube, lambda h: names(h) == ["vm1"])
+        agent.libvirt.stop("u1")
+
+        await until(kube, lambda h: h.status.numInstances == 0 and not h.status.instances)
+
+
+async def test_fields_that_another_agent_wrote_pass_to_us(server: Server, kube: Kube) -> None:
+    await create(kube)
+    stale = {"instances": [{"id": "u9", "name": "gone", "active": True}], "numInstances": 1}
+    await kube.as_manager("kvm-node-agent").merge_patch(
+        Hypervisor, NODE, {"status": stale}, subresource="status"
+    )
+    async with running(server, ScriptedLibvirt()):
+        await until(kube, lambda h: h.status.numInstances == 0 and not h.status.instances)
+
+
+async def test_what_others_write_stays(server: Server, kube: Kube) -> None:
+    await create(kube)
+    theirs = {
+        "numInstances": 0,
+        "hypervisorId": "id-1",
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True",
+                "reason": "Ready",
+                "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+        ],
+    }
+    await kube.merge_patch(Hypervisor, NODE, {"status": theirs}, subresource="status")
+    async with running(server, ScriptedLibvirt()):
+        stored = await until(kube, lambda h: connection(h) == ("True", "Connected"))
+
+    assert stored.status.hypervisorId == "id-1"
+    assert get_condition(stored.conditions, "Ready") is not None
+
+
+async def test_an_idle_agent_writes_nothing(server: Server, kube: Kube) -> None:
+    await create(kube)
+    async with running(server, ScriptedLibvirt()) as agent:
+        agent.libvirt.start("u1", "vm1")
+        before = await until(kube, lambda h: names(h) == ["vm1"])
+        await agent.wrote(lambda status: bool(status.instances))
+        written = len(agent.writes)
+        # Said again, and read again: events without news.
+        agent.libvirt.lifecycle("u1", Lifecycle.DEFINED)
+        agent.board.put_condition("LibVirtConnection", TRUE, "Connected")
+        calls = len(agent.libvirt.calls)
+        await eventually(lambda: len(agent.libvirt.calls) > calls, seconds=DEADLINE)
+        await kube.merge_patch(Hypervisor, NODE, {"metadata": {"labels": {"a": "b"}}})
+        after = await until(kube, lambda h: h.metadata.labels == {"a": "b"})
+
+        assert len(agent.writes) == written
+        assert after.status == before.status
+
+
+async def test_our_field_changed_by_another_is_put_right(server: Server, kube: Kube) -> None:
+    await create(kube)
+    async with running(server, ScriptedLibvirt()) as agent:
+        agent.libvirt.start("u1", "vm1")
+        await until(kube, lambda h: names(h) == ["vm1"])
+        await kube.merge_patch(
+            Hypervisor, NODE, {"status": {"numInstances": 99}}, subresource="status"
+        )
+
+        await until(kube, lambda h: h.status.numInstances == 1)
+
+
+async def test_a_changed_overcommit_changes_the_effective_capacity(
+    server: Server, kube: Kube
+) -> None:
+    await create(kube)
+    async with running(server, ScriptedLibvirt()):
+        await until(kube, lambda h: str(h.status.effectiveCapacity.get("cpu")) == "8")
+        await kube.merge_patch(Hypervisor, NODE, {"spec": {"overcommit": {"cpu": 4.0}}})
+
+        stored = await until(kube, lambda h: str(h.status.effectiveCapacity.get("cpu")) == "32")
+
+    condition = get_condition(stored.conditions, "LibVirtConnection")
+    assert condition is not None
+    assert condition.observedGeneration == stored.metadata.generation
+
+
+async def test_it_waits_for_a_hypervisor_that_is_missing_or_made_anew(
+    server: Server, kube: Kube
+) -> None:
+    libvirt = ScriptedLibvirt()
+    libvirt.start("u1", "vm1")
+    async with running(server, libvirt):
+        await asyncio.sleep(0)
+        await create(kube)
+        first = await until(kube, lambda h: names(h) == ["vm1"])
+        await kube.delete(Hypervisor, NODE)
+        await create(kube)
+
+        again = await until(
+            kube, lambda h: h.metadata.uid != first.metadata.uid and names(h) == ["vm1"]
+        )
+
+    assert again.status.numInstances == 1
+
+
+async def test_libvirt_away_and_back_is_said_within_a_second(server: Server, kube: Kube) -> None:
+    await create(kube)
+    async with running(server, ScriptedLibvirt()) as agent:
+        agent.libvirt.start("u1", "vm1")
+        await until(kube, lambda h: names(h) == ["vm1"])
+
+        agent.libvirt.lose("connection reset")
+        away = await until(kube, lambda h: connection(h) == ("False", "ConnectFailed"), deadline=1)
+        agent.board.put_condition("libvirtd.service", FALSE, "Stopped", "libvirtd.service: dead")
+        stopped = await until(
+            kube, lambda h: connection(h) == ("False", "LibVirtServiceNotRunning"), deadline=1
+        )
+        agent.libvirt.by_uuid.clear()  # it died while nobody looked
+        agent.libvirt.come_back()
+        back = await until(kube, lambda h: connection(h) == ("True", "Connected"), deadline=1)
+        await until(kube, lambda h: names(h) == [], deadline=1)
+
+    assert names(away) == names(stopped) == ["vm1"]
+    assert names(back) in (["vm1"], [])
+    told = get_condition(away.conditions, "LibVirtConnection")
+    assert told is not None
+    assert "connection reset" in told.message
+
+
+async def test_a_restart_while_libvirt_is_down_keeps_the_inventory(
+    server: Server, kube: Kube
+) -> None:
+    await create(kube)
+    async with running(server, ScriptedLibvirt()) as agent:
+        agent.libvirt.start("u1", "vm1", memory_bytes=GIB)
+        agent.board.put_condition("libvirtd.service", TRUE, "Running")
+        before = await until(
+            kube,
+            lambda h: names(h) == ["vm1"] and bool(get_condition(h.conditions, UNIT)),
+        )
+    async with running(server, ScriptedLibvirt(connected=False)) as agent:
+        after = await until(kube, lambda h: connection(h) == ("False", "ConnectFailed"))
+        await agent.wrote(lambda status: bool(status.conditions))
+        await kube.merge_patch(Hypervisor, NODE, {"metadata": {"labels": {"a": "b"}}})
+        after = await until(kube, lambda h: h.metadata.labels == {"a": "b"})
+
+        assert len(agent.writes) == 1
+    assert with_no_conditions(after) == with_no_conditions(before)
+    assert get_condition(after.conditions, UNIT) == get_condition(before.conditions, UNIT)
+
+
+UNIT = "libvirtd.service"
+
+
+def with_no_conditions(hypervisor: Hypervisor) -> HypervisorStatus:
+    return msgspec.structs.replace(hypervisor.status, conditions=())
+
+
+async def test_a_list_that_fails_is_tried_again_and_said(server: Server, kube: Kube) -> None:
+    await create(kube)
+    async with running(server, ScriptedLibvirt()) as agent:
+        await until(kube, lambda h: connection(h) == ("True", "Connected"))
+        agent.libvirt.failing = "cannot acquire state change lock"
+        agent.libvirt.start("u1", "vm1")
+        told = await until(kube, lambda h: connection(h) == ("False", "ProcessFailed"))
+        agent.libvirt.failing = None
+
+        await until(kube, lambda h: connection(h) == ("True", "Connected") and bool(names(h)))
+
+    condition = get_condition(told.conditions, "LibVirtConnection")
+    assert condition is not None
+    assert "state change lock" in condition.message
+
+
+async def test_odd_domains_and_missing_events_are_told_in_the_message(
+    server: Server, kube: Kube
+) -> None:
+    await create(kube)
+    libvirt = ScriptedLibvirt()
+    async with running(server, libvirt):
+        hostile = b'vm\xff\x00"<\n'.decode("utf-8", "surrogateescape")
+        libvirt.start("u1", hostile)
+        libvirt.by_uuid["u1"] = with_fields(libvirt.by_uuid["u1"], problem="memory: unit 'XB'")
+        libvirt.come_back("migration iterations")
+
+        stored = await until(kube, lambda h: h.status.numInstances == 1)
+        stored = await until(
+            kube,
+            lambda h: (
+                "XB" in (getattr(get_condition(h.conditions, "LibVirtConnection"), "message", ""))
+            ),
+        )
+
+    condition = get_condition(stored.conditions, "LibVirtConnection")
+    assert condition is not None
+    assert condition.status == "True"
+    assert "migration iterations" in condition.message
+    assert stored.status.instances[0].name == 'vm?\x00"<\n'
+
+
+async def test_200_domains_that_start_at_once_cost_few_reads_and_writes(
+    server: Server, kube: Kube
+) -> None:
+    await create(kube)
+    async with running(server, ScriptedLibvirt()) as agent:
+        await until(kube, lambda h: connection(h) == ("True", "Connected"))
+        for number in range(200):
+            agent.libvirt.start(f"u{number}", f"vm{number:03}", memory_bytes=GIB, vcpus=2)
+
+        stored = await until(kube, lambda h: h.status.numInstances == 200)
+
+        assert str(stored.status.allocation["memory"]) == "200Gi"
+        assert agent.libvirt.calls.count("domains") < 10
+        assert len(agent.writes) < 10
+
+
+async def test_a_refused_condition_stops_no_other(server: Server, kube: Kube) -> None:
+    await create(kube)
+    async with running(server, ScriptedLibvirt()) as agent:
+        agent.board.put_condition("libvirtd.service", TRUE, "no reason at all")
+        agent.board.put_condition("bad type!", TRUE, "Running")
+
+        await until(kube, lambda h: connection(h) == ("True", "Connected"))
+
+
+async def test_two_agents_of_one_host_agree(server: Server, kube: Kube) -> None:
+    await create(kube)
+    async with (
+        running(server, ScriptedLibvirt()) as one,
+        running(server, ScriptedLibvirt()) as other,
+    ):
+        for agent in (one, other):
+            agent.libvirt.start("u1", "vm1")
+        stored = await until(kube, lambda h: names(h) == ["vm1"])
+        for agent in (one, other):
+            await agent.wrote(lambda status: bool(status.instances))
+        seen = len(one.writes) + len(other.writes)
+        await kube.merge_patch(Hypervisor, NODE, {"metadata": {"labels": {"a": "b"}}})
+        after = await until(kube, lambda h: h.metadata.labels == {"a": "b"})
+
+    assert names(after) == names(stored)
+    assert len(one.writes) + len(other.writes) <= seen + 2
+
+
+async def test_after_an_outage_of_the_api_the_newest_state_is_written_once(
+    tmp_path: Path, certificates: Path
+) -> None:
+    options = fresh(tmp_path, certificates)
+    limits = Limits(attempt=timedelta(seconds=1), deadline=timedelta(seconds=5))
+    async with serve(options) as server:
+        options = with_fields(options, port=int(server.url.rsplit(":", 1)[1]))
+        async with Kube(load_connection(server.kubeconfig)) as kube:
+            await kube.create(Hypervisor(metadata=ObjectMeta(name=NODE)))
+        agent_of = running(server, ScriptedLibvirt(), limits=limits)
+        agent = await agent_of.__aenter__()
+        await agent.wrote(lambda status: status.numInstances is not None)
+    try:
+        before = len(agent.writes)
+        for number in range(30):  # three seconds without an API
+            agent.libvirt.start(f"u{number}", f"vm{number}")
+            await asyncio.sleep(0.1)
+        async with serve(options) as server, Kube(load_connection(server.kubeconfig)) as kube:
+            stored = await until(kube, lambda h: bool(h.status.numInstances))
+            assert stored.status.numInstances == 30
+            agent.libvirt.stop("u0")
+            await until(kube, lambda h: h.status.numInstances == 29)
+            assert len(agent.writes) in (
+                before + 1,
+                before + 2,
+            )  # the last answer may be on its way
+    finally:
+        await agent_of.__aexit__(None, None, None)
