@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import timedelta
 from enum import Flag, auto
@@ -30,6 +30,7 @@ from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor_status import HypervisorConditionType, LibvirtConnectionReason
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.board import Board, Inventory, Parts
+from hypercobalt.node_agent.unit_conditions import condition_type
 from hypercobalt.runtime import Backoff
 
 log = get_logger(__name__)
@@ -98,7 +99,7 @@ class LibvirtState:
         resync: timedelta = RESYNC,
     ) -> None:
         self._libvirt, self._board = libvirt, board
-        self._units = tuple(unit for unit in units if unit.startswith(_DAEMONS))
+        self._units = tuple(condition_type(unit) for unit in units if unit.startswith(_DAEMONS))
         self._listeners, self._resync = tuple(listeners), resync
         self._link: Connected | Disconnected | None = None
         self._due = Due.NOTHING
@@ -117,8 +118,9 @@ class LibvirtState:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_units(), name="libvirt-units")
             tasks.create_task(self._read_when_due(), name="libvirt-inventory")
-            async for notice in self._libvirt.notices():
-                self._take(notice)
+            async with aclosing(self._libvirt.notices()) as notices:
+                async for notice in notices:
+                    self._take(notice)
 
     def _take(self, notice: Notice) -> None:
         if isinstance(notice, Connected | Disconnected):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 from hypercobalt.adapters.libvirt.model import (
@@ -44,7 +44,7 @@ class ScriptedLibvirt:
         )
         self._notices: asyncio.Queue[Notice] = asyncio.Queue()
 
-    async def notices(self) -> AsyncIterator[Notice]:
+    async def notices(self) -> AsyncGenerator[Notice]:
         yield self._link
         while True:
             yield await self._notices.get()
