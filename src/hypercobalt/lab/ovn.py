@@ -99,13 +99,12 @@ class Central:
     async def _process(self, which: str, *argv: str) -> None:
         if processes.find(self._id, f"ovn/{which}"):
             return
-        await processes.spawn(
-            (*argv, f"--unixctl={self._folder}/{which}.ctl", "-vconsole:off", "-vsyslog:off",
-             f"--log-file={self._log}/ovn-{which}.log"),
-            lab_id=self._id,
-            role=f"ovn/{which}",
-            log=self._log / f"ovn-{which}.out",
-        )  # fmt: skip
+        # The daemon's parent ends when the daemon answers.
+        await run(
+            *("env", processes.mark(self._id, f"ovn/{which}")),
+            *(*argv, "--detach", "--no-chdir", f"--unixctl={self._folder}/{which}.ctl"),
+            *("-vconsole:off", "-vsyslog:off", f"--log-file={self._log}/ovn-{which}.log"),
+        )
 
     async def wait_for_chassis(self, name: str) -> None:
         """Wait until a host's controller has registered itself.

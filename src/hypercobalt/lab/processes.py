@@ -34,7 +34,7 @@ class Marked:
 
 
 def mark(lab_id: str, role: str) -> str:
-    """`VARIABLE=value` that makes a process belong to a lab."""
+    """`VARIABLE=value`: in a process's environment it makes the process belong to a lab."""
     return f"{MARK}={lab_id} {role}"
 
 
