@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 from hypercobalt.cli import lab_screen as screen
 from hypercobalt.cli.lab_api import serve_api_only
 from hypercobalt.cli.lab_hosts import HERE, Data, hosts_app, net_app, run
+from hypercobalt.cli.lab_vms import vms_app
 from hypercobalt.lab import machine, packages, preflight
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
@@ -20,10 +21,13 @@ from hypercobalt.lab.preflight import Verdict
 from hypercobalt.lab.site import Lab, Wish
 from hypercobalt.lab.site import down as take_down
 from hypercobalt.lab.state import Layout
+from hypercobalt.lab.vms.fleet import Fleet
+from hypercobalt.lab.vms.request import Request
 
 lab = App(name="lab", help="Several real hosts on one machine.")
 lab.command(hosts_app)
 lab.command(net_app)
+lab.command(vms_app)
 
 
 @lab.command
@@ -71,7 +75,7 @@ async def _up(data: Path, hosts: int, vms: int, port: int, *, yes: bool) -> int:
         is_new = records.load(layout) is None
         try:
             made = await Lab.make(data, report, api_port=port)
-            await made.up(Wish(hosts=hosts))
+            await _up_all(made, hosts, vms if is_new else 0)
         except BaseException:
             if is_new:  # nothing half-made stays
                 await asyncio.shield(take_down(data))
@@ -79,6 +83,17 @@ async def _up(data: Path, hosts: int, vms: int, port: int, *, yes: bool) -> int:
     screen.show_ways_on(made, data)
     await screen.show_table(made)
     return 0
+
+
+async def _up_all(made: Lab, hosts: int, vms: int) -> None:
+    fleet = Fleet(made)
+    guests = asyncio.create_task(fleet.guests(), name="guest image")
+    await asyncio.gather(made.up(Wish(hosts=hosts)), made.step("guest image", guests))
+    for vm in (await fleet.inventory()).vms:
+        if vm.state == "shut off":
+            await made.step(f"VM {vm.name}", fleet.start(vm.name))
+    if vms:
+        await made.step(f"{vms} VMs", fleet.add(*[Request()] * vms))
 
 
 async def _install(verdict: Verdict, *, yes: bool) -> bool:

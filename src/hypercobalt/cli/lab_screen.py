@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import astuple
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,6 @@ from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.cli.lab_api import kubectl_command
 from hypercobalt.lab.overview import Row, rows
 from hypercobalt.lab.preflight import Verdict
 from hypercobalt.lab.site import Lab, Progress, Report
@@ -50,6 +49,16 @@ def say(text: str) -> None:
 def complain(text: str) -> None:
     """Print an error."""
     print(f"cobalt lab: {text}", file=sys.stderr, flush=True)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    )
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def show_notes(verdict: Verdict) -> None:
@@ -195,12 +204,18 @@ def _coloured(cell: str) -> str:
     return f"[{colour}]{escape(cell)}[/]" if colour else escape(cell)
 
 
+def kubectl_command() -> str:
+    """The kubectl of this installation, or the one on the PATH."""
+    beside = Path(sys.executable).parent / "kubectl"
+    return str(beside) if beside.exists() else "kubectl"
+
+
 def show_ways_on(lab: Lab, data: Path) -> None:
     """Three things to try, and how it ends."""
     option = "" if data == Path(".lab") else f" --data {data}"
     host = lab.state.hosts[-1].name
     say(f"\nTry, in another terminal:\n  export KUBECONFIG={lab.control.kubeconfig}")
     say(f"  {kubectl_command()} get hypervisors -o wide --watch")
+    say(f"  cobalt lab vm move vm-1 {host} --mib-per-second 16{option}")
     say(f"  cobalt lab host crash {host}{option}")
-    say(f"  cobalt lab exec {host}{option} virsh list --all")
     say(f"\nThe lab keeps running; `cobalt lab down{option}` ends it.\n")

@@ -214,7 +214,7 @@ class Lab:
             self._node_agent = asyncio.create_task(agents.node_agent_exists(), name="node-agent")
         return await asyncio.shield(self._node_agent)
 
-    async def step(self, name: str, work: Awaitable[None]) -> None:
+    async def step(self, name: str, work: Awaitable[object]) -> None:
         """Await some work, reporting its begin and its end.
 
         Raises:
