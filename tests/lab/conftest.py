@@ -20,14 +20,17 @@ from hypercobalt.lab import machine, packages, preflight
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
 from hypercobalt.lab.site import Lab, Wish, down, share
+from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.runtime import Kube
 from tests.lab.libvirtd import Daemon, private_libvirtd
 
 T = TypeVar("T")
+TakeFleet = Callable[[int], Awaitable[Fleet]]
 TakeHosts = Callable[[int], Awaitable[tuple[Host, ...]]]
 
 BARE = Wish(control_plane=False, ovn=False)
 NODES = Wish(control_plane=True, ovn=False)
+SWITCHED = Wish(control_plane=False, ovn=True)
 
 
 def run(work: Coroutine[object, object, T]) -> T:
@@ -98,6 +101,29 @@ async def api(api_server: Lab) -> AsyncIterator[Kube]:
     """An administrator's client of the lab's API server."""
     async with api_server.control.client() as kube:
         yield kube
+
+
+@pytest.fixture(scope="session")
+def switched(lab: Lab) -> Lab:
+    """The lab with OVN's databases."""
+    run(lab.central.start())
+    return lab
+
+
+@pytest.fixture
+async def fleet(switched: Lab) -> AsyncIterator[TakeFleet]:
+    """VMs on so many hosts as a test asks for; all are gone afterwards."""
+
+    async def take(count: int) -> Fleet:
+        await _take(switched, count, SWITCHED)
+        return Fleet(switched)
+
+    yield take
+    try:
+        for name in {vm.name for vm in (await Fleet(switched).inventory()).vms}:
+            await Fleet(switched).remove(name)
+    finally:
+        await _mend(switched)
 
 
 async def _take(lab: Lab, count: int, wish: Wish) -> tuple[Host, ...]:

@@ -7,6 +7,7 @@ export PATH=/bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
+dmesg -n 1 # the kernel speaks up only when it dies, not into our lines
 for module in $(cat /modules/order); do insmod "/modules/$module"; done
 
 name=guest address= beat=on
@@ -23,6 +24,7 @@ say() { echo "guest $name: $*"; }
 ok() { say "ok $verb${*:+ $*}"; }
 error() { say "error $verb: $*"; }
 number() { case $1 in '' | *[!0-9]*) error "'$1' is not a number"; return 1 ;; esac; }
+disk() { [ -b /dev/vda ] || { error "there is no disk"; return 1; }; }
 end() { [ -n "$1" ] && kill -9 "$1" 2>/dev/null; }
 
 # The power button sends a 24-byte input event.
@@ -71,12 +73,12 @@ obey() {
       (say "pinged $argument $(ping -q -c "${3:-1}" -i "${4:-1}" -W 1 "$argument" 2>&1 | grep -E 'transmitted|^ping:')") &
       shift; ok "$@" ;;
     write-disk) # write-disk MIB: random bytes, and their sum
-      number "$argument" || return
+      number "$argument" && disk || return
       if dd if=/dev/urandom of=/dev/vda bs=1M count="$argument" conv=fsync 2>/tmp.log; then
         ok "$argument $(dd if=/dev/vda bs=1M count="$argument" 2>/dev/null | md5sum | cut -c 1-32)"
       else error "$(head -n 1 /tmp.log)"; fi ;;
     read-disk) # read-disk MIB: the sum of what the disk holds
-      number "$argument" || return
+      number "$argument" && disk || return
       echo 3 >/proc/sys/vm/drop_caches
       if dd if=/dev/vda bs=1M count="$argument" 2>/tmp.log >/sum.in; then
         ok "$argument $(md5sum </sum.in | cut -c 1-32)"

@@ -34,10 +34,18 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A raw file in the host, `vda`, `vdb` and so on in their order."""
+    """A raw file in the host, `vda`, `vdb` and so on in their order.
+
+    Args:
+        path: of the file.
+        error_policy: what QEMU does when a request fails.
+        cache: `none` where hosts share the file, or libvirt calls a migration unsafe; not every
+            file system can do without the host's cache.
+    """
 
     path: str
     error_policy: ErrorPolicy = "stop"
+    cache: Literal["none", "writeback"] = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +175,13 @@ def _os(boots: Kernel | None) -> ET.Element:
 def _disk(disk: Disk, target: str) -> ET.Element:
     return element(
         "disk",
-        # Without the host's cache, or libvirt calls a migration unsafe.
-        element("driver", name="qemu", type="raw", cache="none", error_policy=disk.error_policy),
+        element(
+            "driver",
+            name="qemu",
+            type="raw",
+            cache=disk.cache,
+            error_policy=disk.error_policy,
+        ),
         element("source", file=disk.path),
         element("target", dev=target, bus="virtio"),
         type="file",

@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
+from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest import bootsector, console, image, probe
 from hypercobalt.lab.guest.image import Image
@@ -30,7 +32,6 @@ STOP = timedelta(seconds=30)
 MOVE = timedelta(minutes=30)
 _POLL_SECONDS = 0.05
 _MIB = 1024 * 1024
-_LOCAL = "/var/lib/hypercobalt/local"  # in a host: for disks that it alone sees
 _CONSOLES = "/var/lib/hypercobalt/consoles"
 _URI = "qemu:///system"
 # Files go when the domain is gone for sure.
@@ -106,6 +107,14 @@ class Fleet:
             self._guests = asyncio.create_task(_guests(), name="guest image")
         return await asyncio.shield(self._guests)
 
+    def host(self, name: str) -> Host:
+        """A host by its name.
+
+        Raises:
+            LabError: there is none of that name.
+        """
+        return self._lab.host(name)
+
     def log(self, name: str) -> Path:
         """What a VM has said on its serial port, on the machine."""
         return self._lab.layout.shared_files / "consoles" / f"{name}.log"
@@ -140,7 +149,7 @@ class Fleet:
         return tuple(one for one in made if not isinstance(one, BaseException))
 
     async def _make(self, placement: Placement, guests: Guests) -> Seen:
-        host = self._lab.host(placement.host)
+        host = self.host(placement.host)
         try:
             domain = await self._prepared(placement, host, guests)
             await _virsh(host, "define", "/dev/stdin", stdin=domain.xml())
@@ -160,7 +169,8 @@ class Fleet:
         if request.disk or not linux:
             path = _disk_path(name, host_only=request.disk == "local")
             await _write_disk(host, path, request)
-            disks = (Disk(path, request.error_policy),)
+            cache: Literal["none", "writeback"] = "writeback" if request.disk == "local" else "none"
+            disks = (Disk(path, request.error_policy, cache),)
         what = "linux" if linux else f"boot {request.program}"
         accelerators = guests.accelerators
         return Domain(
@@ -191,7 +201,7 @@ class Fleet:
         inventory.find(name)
         for vm in inventory.vms:
             if vm.name == name:
-                await self._clear(self._lab.host(vm.host), name)
+                await self._clear(self.host(vm.host), name)
 
     async def _clear(self, host: Host, name: str) -> None:
         files = (_disk_path(name, host_only=True), _disk_path(name, host_only=False))
@@ -210,7 +220,7 @@ class Fleet:
             LabError: no host has it, or it does not come up.
         """
         vm = (await self.inventory()).find(name)
-        await self._start(self._lab.host(vm.host), name)
+        await self._start(self.host(vm.host), name)
 
     async def _start(self, host: Host, name: str) -> None:
         await host.run("mkdir", "-p", _CONSOLES, f"{SHARED}/consoles")
@@ -232,7 +242,7 @@ class Fleet:
         Raises:
             LabError: no host has it, or it is still on after half a minute.
         """
-        host = self._lab.host((await self.inventory()).find(name).host)
+        host = self.host((await self.inventory()).find(name).host)
         await _virsh(host, "shutdown", name)
         try:
             async with asyncio.timeout(STOP.total_seconds()):
@@ -255,7 +265,7 @@ class Fleet:
         Raises:
             LabError: no host has it, or the guest refuses or does not answer.
         """
-        host = self._lab.host((await self.inventory()).find(name).host)
+        host = self.host((await self.inventory()).find(name).host)
         with _short(host.disk.root / _CONSOLES[1:]) as folder:
             return await console.tell(folder / f"{name}.sock", command, within=within)
 
@@ -274,7 +284,7 @@ class Fleet:
                 runs on where it was.
         """
         vm = (await self.inventory()).find(name)
-        source, destination = self._lab.host(vm.host), self._lab.host(target)
+        source, destination = self.host(vm.host), self.host(target)
         if vm.host == target:
             raise LabError(f"VM {name!r} is on {target} already")
         if destination.power is not Power.RUNNING:
@@ -348,7 +358,7 @@ def _kernel(name: str, address: Address | None, built: Image) -> Kernel:
 
 
 def _disk_path(name: str, *, host_only: bool) -> str:
-    return f"{_LOCAL if host_only else SHARED}/vms/{name}.img"
+    return f"{LOCAL if host_only else SHARED}/vms/{name}.img"
 
 
 async def _write_disk(host: Host, path: str, request: Request) -> None:

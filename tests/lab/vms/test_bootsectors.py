@@ -1,0 +1,97 @@
+"""Every boot sector gives the event that drills use it for."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hypercobalt.lab.disk import LOCAL
+from hypercobalt.lab.guest.bootsector import Program
+from hypercobalt.lab.vms.domain import Watchdog
+from hypercobalt.lab.vms.fleet import Fleet
+from hypercobalt.lab.vms.request import Request
+from tests.lab.conftest import TakeFleet
+from tests.lab.vms.events import Events
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.mark.parametrize(
+    ("program", "settings", "expected"),
+    [
+        pytest.param(
+            "poweroff",
+            Request(),
+            ["Started Booted", "Shutdown Finished after guest request", "Stopped Shutdown"],
+            id="poweroff",
+        ),
+        pytest.param("reset", Request(), ["Started Booted", "'reboot'"], id="reset"),
+        pytest.param("triple-fault", Request(), ["Started Booted", "'reboot'"], id="triple-fault"),
+        pytest.param(
+            "panic",
+            Request(on_crash="destroy"),
+            ["Started Booted", "Crashed Panicked", "Stopped Crashed"],
+            id="panic",
+        ),
+        pytest.param(
+            "watchdog",
+            Request(watchdog=Watchdog("pause", "ib700")),
+            ["Started Booted", "'watchdog'.*pause", "Suspended Watchdog"],
+            id="watchdog",
+        ),
+    ],
+)
+async def test_a_program_gives_its_events(
+    fleet: TakeFleet, program: Program, settings: Request, expected: list[str]
+) -> None:
+    vms = await fleet(1)
+    async with Events(vms.host("kvm-1")) as events:
+        await vms.add(
+            Request(
+                kind="boot",
+                program=program,
+                host="kvm-1",
+                network=False,
+                watchdog=settings.watchdog,
+                on_crash=settings.on_crash,
+            )
+        )
+        await events.wait(*expected)
+
+
+async def test_writes_to_a_full_disk_pause_the_vm(fleet: TakeFleet) -> None:
+    vms = await fleet(1)
+    host = vms.host("kvm-1")
+    await host.run("mkdir", "-p", f"{LOCAL}/vms")
+    await host.run("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", f"{LOCAL}/vms")
+    try:
+        async with Events(host) as events:
+            await vms.add(
+                Request(name="a", kind="boot", program="write-disk", host="kvm-1", disk="local")
+            )
+            await events.wait("'io-error-reason'.*enospc", "Suspended I/O Error")
+        assert (await vms.inventory()).find("a").state == "paused"
+    finally:
+        await vms.remove("a")
+        await host.run("umount", f"{LOCAL}/vms")
+
+
+async def test_memory_is_dirtied_at_about_the_rate_asked_for(fleet: TakeFleet) -> None:
+    vms = await fleet(1)
+    await vms.add(Request(name="a", kind="boot", program="dirty-memory", host="kvm-1"))
+    await vms.add(Request(name="b", kind="boot", program="idle", host="kvm-1"))
+
+    assert await _dirty_rate_mib(vms, "a") in range(2, 7)
+    assert await _dirty_rate_mib(vms, "b") in range(2)
+
+
+async def _dirty_rate_mib(vms: Fleet, name: str) -> int:
+    host = vms.host("kvm-1")
+    await host.run("virsh", "domdirtyrate-calc", name, "--seconds", "2")
+    while True:
+        printed = await host.run("virsh", "domstats", name, "--dirtyrate")
+        if "calc_status=2" in printed:
+            found = re.search(r"megabytes_per_second=(\d+)", printed)
+            assert found, printed
+            return int(found[1])

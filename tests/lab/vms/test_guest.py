@@ -1,0 +1,89 @@
+"""The Linux guest, as drills use it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.site import Lab
+from hypercobalt.lab.vms.domain import Tuning, Watchdog
+from hypercobalt.lab.vms.request import Request
+from tests.lab.conftest import TakeFleet
+from tests.lab.vms.events import Events
+
+pytestmark = pytest.mark.timeout(240)
+
+
+async def test_a_guest_comes_up_answers_and_hears_its_power_button(fleet: TakeFleet) -> None:
+    vms = await fleet(1)
+
+    (vm,) = await vms.add(Request(name="db"))
+    assert (vm.name, vm.state) == ("db", "running")
+    assert await vms.tell("db", "echo still there") == "still there"
+    await vms.stop("db")
+
+    assert (await vms.inventory()).find("db").state == "shut off"
+    assert "guest db: power button" in vms.log("db").read_text()
+    await vms.start("db")
+    assert await vms.tell("db", "echo again") == "again"
+
+
+async def test_a_guest_refuses_what_it_does_not_know(fleet: TakeFleet) -> None:
+    vms = await fleet(1)
+    await vms.add(Request(name="a", network=False))
+
+    for command in ("rm -rf /", "dirty much", "write-disk 1", "ping"):
+        with pytest.raises(LabError, match=f"refused '{command}'"):
+            await vms.tell("a", command)
+
+
+@pytest.mark.parametrize(
+    ("orders", "request_", "expected"),
+    [
+        pytest.param(
+            ["panic"], Request(name="a", on_crash="preserve"), "'lifecycle'.*Crashed", id="panic"
+        ),
+        pytest.param(["reboot"], Request(name="a"), "'reboot'", id="reboot"),
+        pytest.param(["poweroff"], Request(name="a"), "'lifecycle'.*Stopped", id="poweroff"),
+        pytest.param(
+            ["pet 4", "starve"],
+            Request(name="a", watchdog=Watchdog("none")),
+            "'watchdog'.*none",
+            id="starved-watchdog",
+        ),
+        pytest.param(
+            ["pet 4", "hang"], Request(name="a"), "'watchdog'.*reset", id="hang-with-a-watchdog"
+        ),
+    ],
+)
+async def test_an_order_gives_its_event(
+    fleet: TakeFleet, orders: list[str], request_: Request, expected: str
+) -> None:
+    vms = await fleet(1)
+    (vm,) = await vms.add(request_)
+    async with Events(vms.host(vm.host)) as events:
+        for order in orders:
+            await vms.tell("a", order)
+        await events.wait(expected)
+
+
+async def test_a_failed_vm_leaves_nothing(fleet: TakeFleet, switched: Lab) -> None:
+    vms = await fleet(1)
+
+    with pytest.raises(LabError):
+        await vms.add(Request(name="a", disk="shared", tuning=Tuning(nodes="63")))
+
+    assert (await vms.inventory()).vms == ()
+    assert (await switched.central.nbctl("lsp-list", "vms")) == ""
+    assert not list(switched.layout.shared_files.glob("vms/a*"))
+
+
+async def test_libvirt_finds_nothing_odd_in_our_documents(fleet: TakeFleet) -> None:
+    vms = await fleet(1)
+    (vm,) = await vms.add(
+        Request(name="a", disk="shared", tuning=Tuning(pins=((0, "0"),), emulator="0", nodes="0"))
+    )
+    host = vms.host(vm.host)
+
+    document = await host.run("virsh", "dumpxml", "a", "--inactive")
+    await host.run("virsh", "define", "--validate", "/dev/stdin", stdin=document)

@@ -1,0 +1,132 @@
+"""Live migration between hosts: the guest, its disk and its network go along."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from hypercobalt.lab.disk import LOCAL
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.site import Lab
+from hypercobalt.lab.vms.fleet import Fleet
+from hypercobalt.lab.vms.request import Request, Storage
+from tests.lab.conftest import TakeFleet
+
+pytestmark = pytest.mark.timeout(300)
+
+
+async def pings(vms: Fleet, name: str, since: int) -> tuple[int, int]:
+    """Sent and received, as the guest counted them."""
+    log = vms.log(name)
+
+    async def result() -> bool:
+        return bool(_RESULT.search(log.read_text()[since:]))
+
+    await until(result)
+    found = _RESULT.search(log.read_text()[since:])
+    assert found
+    return int(found[1]), int(found[2])
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until something holds, a minute at most."""
+    async with asyncio.timeout(60):
+        while not await holds():
+            await _moment()
+
+
+async def _moment() -> None:
+    await asyncio.sleep(0.1)
+
+
+_RESULT = re.compile(r"pinged \S+ (\d+) packets transmitted, (\d+) packets received")
+
+
+async def test_vms_on_two_hosts_reach_each_other(fleet: TakeFleet) -> None:
+    vms = await fleet(2)
+    one, two = await vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
+
+    for vm, other in ((one, two), (two, one)):
+        await vms.tell(vm.name, f"ping {other.title.split()[1]} 10 0.2")
+        _, received = await pings(vms, vm.name, 0)
+        assert received >= 8  # the first may wait for OVN to learn where the other is
+
+
+async def test_the_network_of_a_vm_moves_with_it(fleet: TakeFleet) -> None:
+    vms = await fleet(2)
+    _, there = await vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
+    address = there.title.split()[1]
+    await vms.tell("a", f"ping {address} 10 0.2")
+    assert (await pings(vms, "a", 0))[1]
+    since = len(vms.log("a").read_text())
+
+    await vms.tell("a", f"ping {address} 120 0.1")
+    await vms.move("a", "kvm-2")
+    await vms.move("a", "kvm-1")
+    sent, received = await pings(vms, "a", since)
+
+    assert (await vms.inventory()).find("a").host == "kvm-1"
+    assert sent == 120
+    assert received >= 110
+
+
+@pytest.mark.parametrize("disk", [None, "shared", "local"])
+async def test_a_vm_moves_with_its_disk(
+    fleet: TakeFleet, disk: Storage | None, switched: Lab
+) -> None:
+    vms = await fleet(2)
+    await vms.add(Request(name="a", host="kvm-1", disk=disk, network=False))
+    written = await vms.tell("a", "write-disk 4") if disk else ""
+
+    await vms.move("a", "kvm-2")
+
+    assert [(vm.name, vm.host, vm.state) for vm in (await vms.inventory()).vms] == [
+        ("a", "kvm-2", "running")
+    ]
+    if disk:
+        assert await vms.tell("a", "read-disk 4") == written
+    path = Path(LOCAL.lstrip("/")) / "vms" / "a.img"
+    on_disk = [(switched.layout.root(host) / path).exists() for host in ("kvm-1", "kvm-2")]
+    assert on_disk == [False, disk == "local"]
+
+
+async def test_a_cancelled_move_leaves_the_vm_where_it_was(fleet: TakeFleet) -> None:
+    vms = await fleet(2)
+    await vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-1"))
+    await vms.tell("a", "dirty 20")
+
+    move = asyncio.create_task(vms.move("a", "kvm-2", mib_per_second=1))
+
+    async def is_moving() -> bool:
+        return "Outgoing" in await vms.host("kvm-1").run("virsh", "domjobinfo", "a")
+
+    await until(is_moving)
+    move.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await move
+
+    async def is_on_one_host() -> bool:
+        return len((await vms.inventory()).vms) == 2
+
+    await until(is_on_one_host)
+    assert (await vms.inventory()).find("a").host == "kvm-1"
+    since = len(vms.log("a").read_text())
+    await vms.tell("a", "ping 10.78.0.11 10 0.2")
+    assert (await pings(vms, "a", since))[1] >= 8
+
+
+async def test_a_vm_does_not_move_to_where_it_is_or_to_a_host_that_is_off(fleet: TakeFleet) -> None:
+    vms = await fleet(2)
+    await vms.add(Request(name="a", host="kvm-1", network=False))
+    await vms.host("kvm-2").crash()
+
+    with pytest.raises(LabError, match="on kvm-1 already"):
+        await vms.move("a", "kvm-1")
+    with pytest.raises(LabError, match="kvm-2 is off"):
+        await vms.move("a", "kvm-2")
+    with pytest.raises(LabError, match="kvm-2 says nothing: off"):
+        await vms.move("c", "kvm-1")
