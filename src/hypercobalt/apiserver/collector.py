@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
-from collections.abc import Callable, Generator, Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -21,9 +21,10 @@ from hypercobalt.apiserver.deciding import Change
 from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.deletion import CRD_CLEANUP, FOREGROUND, ORPHAN
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry, Resource
+from hypercobalt.apiserver.objects import Event, Key, StoreError
 from hypercobalt.apiserver.request import Call, DeleteOptions
-from hypercobalt.apiserver.status import JSONObject, StatusError
-from hypercobalt.apiserver.store import Event, Key, Store, StoreError
+from hypercobalt.apiserver.status import JSONObject, NotFoundError, StatusError
+from hypercobalt.apiserver.store import Store
 from hypercobalt.apiserver.values import list_at, metadata, object_at, text_at
 from hypercobalt.apiserver.writing import Writer
 from hypercobalt.logs import get_logger
@@ -296,7 +297,7 @@ class Collector:
 
     async def _delete(self, resource: Resource, key: Key, policy: str) -> None:
         options = DeleteOptions(propagationPolicy=policy, gracePeriodSeconds=0)
-        with _unless_gone():
+        with contextlib.suppress(NotFoundError):
             await self._writer.delete(Call.internal(resource, key, MANAGER), options)
 
     async def _release(self, resource: Resource, key: Key, finalizer: str) -> None:
@@ -309,14 +310,5 @@ class Collector:
 
     async def _change(self, resource: Resource, key: Key, change: Change) -> None:
         call = Call.internal(resource, key, MANAGER)
-        with _unless_gone():
+        with contextlib.suppress(NotFoundError):
             await self._writer.change(call, lambda obj: change(copy.deepcopy(obj)))
-
-
-@contextlib.contextmanager
-def _unless_gone() -> Generator[None]:
-    try:
-        yield
-    except StatusError as error:
-        if error.reason != "NotFound":
-            raise

@@ -18,12 +18,12 @@ from hypercobalt.apiserver.bodies import JSON_PATCH, MERGE_PATCH
 from hypercobalt.apiserver.decoding import check_body
 from hypercobalt.apiserver.kinds import builtin
 from hypercobalt.apiserver.kinds.resources import Resource
+from hypercobalt.apiserver.objects import EventType, Stored
 from hypercobalt.apiserver.ownership import fieldset, managed, patches
 from hypercobalt.apiserver.paging import parse_revision
 from hypercobalt.apiserver.rendering import to_version
 from hypercobalt.apiserver.request import Call, DeleteOptions
 from hypercobalt.apiserver.status import JSONObject, StatusError
-from hypercobalt.apiserver.store import EventType, Stored
 from hypercobalt.apiserver.values import metadata, object_at
 
 Change = Callable[[JSONObject], JSONObject]

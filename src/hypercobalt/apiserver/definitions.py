@@ -14,9 +14,10 @@ import msgspec
 
 from hypercobalt.apiserver.kinds.definitions import establish
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry
+from hypercobalt.apiserver.objects import Event, Key
 from hypercobalt.apiserver.request import Call
 from hypercobalt.apiserver.status import JSONObject, StatusError
-from hypercobalt.apiserver.store import Event, Key, Store
+from hypercobalt.apiserver.store import Store
 from hypercobalt.apiserver.writing import Writer
 
 

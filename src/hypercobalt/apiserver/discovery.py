@@ -215,6 +215,9 @@ def _fingerprint(resources: list[Resource]) -> str:
     return digest.hexdigest()[:32].upper()
 
 
+_SCALE: JSONObject = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+
+
 def _entries(resource: Resource) -> Iterator[JSONObject]:
     names = resource.names
     entry: JSONObject = {
@@ -223,28 +226,21 @@ def _entries(resource: Resource) -> Iterator[JSONObject]:
         "namespaced": resource.namespaced,
         "kind": names.kind,
         "verbs": list(resource.verbs),
+        **_optional_names(resource),
     }
-    if names.short:
-        entry["shortNames"] = list(names.short)
-    if names.categories:
-        entry["categories"] = list(names.categories)
     if resource.custom:
         stored = f"{resource.group}/{resource.storage_version}/{names.kind}"
         digest = hashlib.sha256(stored.encode()).digest()
         entry["storageVersionHash"] = base64.b64encode(digest[:8]).decode()
     yield entry
     for name in resource.subresources:
-        shown: JSONObject = _SCALE if name == "scale" else {"kind": names.kind}
         yield {
             "name": f"{names.plural}/{name}",
             "singularName": "",
             "namespaced": resource.namespaced,
-            **shown,
+            **(_SCALE if name == "scale" else {"kind": names.kind}),
             "verbs": list(SUBRESOURCE_VERBS[name]),
         }
-
-
-_SCALE: JSONObject = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 
 
 def _aggregated_entry(resource: Resource) -> JSONObject:
@@ -258,13 +254,10 @@ def _aggregated_entry(resource: Resource) -> JSONObject:
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": names.singular,
         "verbs": list(resource.verbs),
+        **_optional_names(resource),
     }
-    if names.short:
-        entry["shortNames"] = list(names.short)
-    if names.categories:
-        entry["categories"] = list(names.categories)
     if resource.subresources:
-        below: list[JSON] = [
+        entry["subresources"] = [
             {
                 "subresource": name,
                 "responseKind": _SCALE if name == "scale" else kind,
@@ -272,8 +265,12 @@ def _aggregated_entry(resource: Resource) -> JSONObject:
             }
             for name in resource.subresources
         ]
-        entry["subresources"] = below
     return entry
+
+
+def _optional_names(resource: Resource) -> JSONObject:
+    names = {"shortNames": resource.names.short, "categories": resource.names.categories}
+    return {name: list(listed) for name, listed in names.items() if listed}
 
 
 def _wants_aggregated(request: Request) -> bool:

@@ -27,23 +27,23 @@ from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.discovery import Discovery
 from hypercobalt.apiserver.kinds import builtin
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry
+from hypercobalt.apiserver.objects import OutOfSpaceError, StoreError
 from hypercobalt.apiserver.reading import Reader
 from hypercobalt.apiserver.rendering import Renderer, error_response
 from hypercobalt.apiserver.request import (
     ANONYMOUS,
     SUBRESOURCE_VERBS,
     Call,
-    DeleteOptions,
     Request,
     Response,
     Stream,
     delete_options,
     parse_path,
 )
-from hypercobalt.apiserver.selection import select
 from hypercobalt.apiserver.status import JSONObject, StatusError
-from hypercobalt.apiserver.store import OutOfSpaceError, Store, StoreError
+from hypercobalt.apiserver.store import Store
 from hypercobalt.apiserver.values import text_at
+from hypercobalt.apiserver.watching import Hub
 from hypercobalt.apiserver.writing import Writer, Written
 from hypercobalt.logs import get_logger
 
@@ -57,19 +57,11 @@ NO_SUCH_PAGE = Response(404, b"404 page not found\n", "text/plain; charset=utf-8
 class Api:
     """Answers requests; knows nothing of sockets."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        registry: Registry,
-        reader: Reader,
-        writer: Writer,
-        definitions: Definitions,
-        aside: Aside,
-    ) -> None:
-        self._store, self._registry, self._definitions = store, registry, definitions
-        self._reader, self._writer = reader, writer
-        self._discovery, self._aside = Discovery(registry), aside
+    def __init__(self, store: Store, registry: Registry, hub: Hub) -> None:
+        self._store, self._registry, self._aside = store, registry, Aside()
+        self._reader, self.writer = Reader(store, hub), Writer(store, self._aside)
+        self._discovery = Discovery(registry)
+        self.definitions = Definitions(store, registry, self.writer)
 
     async def handle(self, request: Request) -> Response | Stream:
         """The answer to a request, whatever it is."""
@@ -125,7 +117,7 @@ class Api:
             case _:
                 answer = await self._write(call)
         if call.resource.qualified == CRD_RESOURCE:
-            await self._definitions.settle()
+            await self.definitions.settle()
         return answer
 
     async def _write(self, call: Call) -> Response:
@@ -137,15 +129,17 @@ class Api:
             case "create" if call.resource.group in reviews.GROUPS:
                 return renderer.response(reviews.review(call), 201)
             case "create":
-                written = await self._writer.create(call)
+                written = await self.writer.create(call)
             case "update":
-                written = await self._writer.update(call)
+                written = await self.writer.update(call)
             case "patch":
-                written = await self._writer.patch(call)
+                written = await self.writer.patch(call)
             case "delete":
-                written = await self._writer.delete(call, delete_options(call))
+                written = await self.writer.delete(call, delete_options(call))
             case _:
-                return await self._delete_collection(call, delete_options(call), renderer)
+                done = await self.writer.delete_all(call, delete_options(call))
+                meta: JSONObject = {"resourceVersion": str(self._store.revision)}
+                return renderer.list_response(done, meta)
         if written.deleted and not _shows_deleted(call):
             return renderer.response(_deleted(call, written))
         code = 201 if written.created else 200
@@ -162,19 +156,6 @@ class Api:
         if kind not in allowed:
             raise status.unsupported_media_type(allowed)
         return await self._aside.run(len(request.body), decode, kind, request.body)
-
-    async def _delete_collection(
-        self, call: Call, options: DeleteOptions, renderer: Renderer
-    ) -> Response:
-        selection = select(call)
-        keys = [
-            key
-            for key, stored in self._store.scan(selection.resource, selection.namespace)
-            if selection.wants(key) and selection.matches(key, stored.data)
-        ]
-        done = await self._writer.delete_all(call, keys, options)
-        meta: JSONObject = {"resourceVersion": str(self._store.revision)}
-        return renderer.list_response(done, meta)
 
 
 def _check_subresource(call: Call) -> None:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from hypercobalt.apiserver import status
+from hypercobalt.apiserver.objects import CompactedError, Place, Stored
 from hypercobalt.apiserver.paging import (
     Page,
     check_reached,
@@ -24,7 +25,7 @@ from hypercobalt.apiserver.rendering import Renderer
 from hypercobalt.apiserver.request import Call, Response, Stream
 from hypercobalt.apiserver.selection import Selection, select
 from hypercobalt.apiserver.status import JSONObject
-from hypercobalt.apiserver.store import CompactedError, Place, Store, Stored
+from hypercobalt.apiserver.store import Store
 from hypercobalt.apiserver.watching import Hub, Watcher, watch_line
 
 WATCH_SECONDS = 1800  # as kube-apiserver's --min-request-timeout: 30 to 60 minutes

@@ -6,6 +6,7 @@ Source: apimachinery pkg/labels/selector.go and pkg/fields/selector.go.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -51,101 +52,8 @@ def _integer(text: str) -> int | None:
 
 
 _TOKEN = re.compile(r"\s*(==|!=|=|[(),!<>]|[^\s=!(),<>]+)")
-_SETS = {"in": "in", "notin": "notin"}
+_END = ""
 _COMPARISONS = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
-
-
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self._tokens: list[str] = []
-        place = 0
-        text = text.rstrip()
-        while place < len(text):
-            match = _TOKEN.match(text, place)
-            if match is None:  # pragma: no cover - every character starts a token
-                raise bad_request(f"unable to parse requirement: {text[place:]!r}")
-            self._tokens.append(match[1])
-            place = match.end()
-        self._next = 0
-
-    def parse(self) -> tuple[Requirement, ...]:
-        found: list[Requirement] = []
-        while self._peek():
-            found.append(self._requirement())
-            if not self._peek():
-                break
-            separator = self._take()
-            if separator != ",":
-                raise bad_request(f"found '{separator}', expected: ',' or 'end of string'")
-            if not self._peek():
-                raise bad_request("found '', expected: identifier after ','")
-        return tuple(found)
-
-    def _requirement(self) -> Requirement:
-        negated = self._peek() == "!"
-        if negated:
-            self._take()
-        key = self._take()
-        if not key or key in "(),<>=!":
-            raise bad_request(f"found '{key}', expected: !, identifier, or 'end of string'")
-        if errors := label_key_errors(key):
-            raise _bad(f'<nil>: Invalid value: "{key}": {"; ".join(errors)}')
-        operator = self._peek()
-        if negated:
-            return Requirement(key, "absent")
-        if operator in ("", ","):
-            return Requirement(key, "exists")
-        self._take()
-        if operator in _SETS:
-            return self._checked(Requirement(key, _SETS[operator], self._values()))
-        if operator in _COMPARISONS:
-            value = "" if self._peek() in ("", ",") else self._take()
-            if value in _COMPARISONS:
-                raise _bad(f"found '{value}', expected: identifier")
-            return self._checked(Requirement(key, _COMPARISONS[operator], (value,)))
-        raise _bad(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
-
-    def _values(self) -> tuple[str, ...]:
-        if (token := self._take()) != "(":
-            raise _bad(f"found '{token}' expected: '('")
-        values: list[str] = []
-        expect_value = True
-        while (token := self._take()) != ")":
-            comma = token == ","  # noqa: S105  # of a selector
-            if not token or not (comma or expect_value):
-                raise _bad(f"found '{token}', expected: ',' or ')'")
-            if not comma or expect_value:
-                values.append("" if comma else token)
-            expect_value = comma
-        if expect_value:
-            values.append("")
-        return tuple(sorted(set(values)))
-
-    def _checked(self, requirement: Requirement) -> Requirement:
-        for index, value in enumerate(requirement.values):
-            if errors := label_value_errors(value):
-                raise _bad(
-                    f'values[{index}][{requirement.key}]: Invalid value: "{value}": '
-                    f"{'; '.join(errors)}"
-                )
-        if requirement.operator in ("gt", "lt") and _integer(requirement.values[0]) is None:
-            raise _bad(
-                f'values[0]: Invalid value: "{requirement.values[0]}": '
-                "for 'Gt', 'Lt' operators, the value must be an integer"
-            )
-        return requirement
-
-    def _peek(self) -> str:
-        return self._tokens[self._next] if self._next < len(self._tokens) else ""
-
-    def _take(self) -> str:
-        token = self._peek()
-        self._next += 1
-        return token
-
-
-def _bad(detail: str) -> Exception:
-    return bad_request(f"unable to parse requirement: {detail}")
 
 
 def parse_labels(text: str) -> tuple[Requirement, ...]:
@@ -154,7 +62,69 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
     Raises:
         StatusError: 400 naming what does not parse.
     """
-    return _Parser(text).parse()
+    tokens = deque([*_TOKEN.findall(text.rstrip()), _END])
+    found: list[Requirement] = []
+    separator = "," if tokens[0] else _END
+    while separator:
+        if separator != ",":
+            raise bad_request(f"found '{separator}', expected: ',' or 'end of string'")
+        if found and not tokens[0]:
+            raise bad_request("found '', expected: identifier after ','")
+        found.append(_requirement(tokens))
+        separator = _take(tokens)
+    return tuple(found)
+
+
+def _take(tokens: deque[str]) -> str:
+    return tokens.popleft() if tokens[0] else _END
+
+
+def _requirement(tokens: deque[str]) -> Requirement:
+    negated = tokens[0] == "!" and _take(tokens)
+    key = _take(tokens)
+    if not key or key in "(),<>=!":
+        raise bad_request(f"found '{key}', expected: !, identifier, or 'end of string'")
+    if errors := label_key_errors(key):
+        raise _bad(f'<nil>: Invalid value: "{key}": {"; ".join(errors)}')
+    if negated:
+        return Requirement(key, "absent")
+    if tokens[0] in (_END, ","):
+        return Requirement(key, "exists")
+    operator = _take(tokens)
+    if operator in ("in", "notin"):
+        return _checked(Requirement(key, operator, _values(tokens)))
+    if operator not in _COMPARISONS:
+        raise _bad(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+    value = "" if tokens[0] == "," else _take(tokens)
+    if value in _COMPARISONS:
+        raise _bad(f"found '{value}', expected: identifier")
+    return _checked(Requirement(key, _COMPARISONS[operator], (value,)))
+
+
+def _values(tokens: deque[str]) -> tuple[str, ...]:
+    if (token := _take(tokens)) != "(":
+        raise _bad(f"found '{token}' expected: '('")
+    listed = ","
+    while (token := _take(tokens)) != ")":
+        if not token or (token != "," and listed[-1] != ","):  # noqa: S105  # of a selector
+            raise _bad(f"found '{token}', expected: ',' or ')'")
+        listed += token
+    return tuple(sorted(set(listed[1:].split(","))))
+
+
+def _checked(requirement: Requirement) -> Requirement:
+    for index, value in enumerate(requirement.values):
+        if errors := label_value_errors(value):
+            text = f'values[{index}][{requirement.key}]: Invalid value: "{value}"'
+            raise _bad(f"{text}: {'; '.join(errors)}")
+        if requirement.operator in ("gt", "lt") and _integer(value) is None:
+            text = "for 'Gt', 'Lt' operators, the value must be an integer"
+            raise _bad(f'values[0]: Invalid value: "{value}": {text}')
+    return requirement
+
+
+def _bad(detail: str) -> Exception:
+    return bad_request(f"unable to parse requirement: {detail}")
 
 
 @dataclass(frozen=True, slots=True)

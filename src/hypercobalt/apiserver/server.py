@@ -20,19 +20,15 @@ import msgspec
 from hypercobalt.apiserver import http
 from hypercobalt.apiserver.access import pki
 from hypercobalt.apiserver.access.authentication import Authenticator, read_tokens
-from hypercobalt.apiserver.aside import Aside
 from hypercobalt.apiserver.bodies import APPLY_PATCH
 from hypercobalt.apiserver.collector import Collector
-from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.pipeline import Api
-from hypercobalt.apiserver.reading import Reader
 from hypercobalt.apiserver.request import SYSTEM_USER, Request, Response
 from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.store import Store
 from hypercobalt.apiserver.values import text_at
 from hypercobalt.apiserver.watching import Hub
-from hypercobalt.apiserver.writing import Writer
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.logs import get_logger
 
@@ -97,21 +93,11 @@ async def _serve_store(
         asyncio.to_thread(pki.prepare, options.data / "pki", options.address), name="certificates"
     )
     registry = Registry.load()
-    aside = Aside()
-    writer = Writer(store, aside)
-    definitions = Definitions(store, registry, writer)
     hub = Hub(store)
-    api = Api(
-        store=store,
-        registry=registry,
-        reader=Reader(store, hub),
-        writer=writer,
-        definitions=definitions,
-        aside=aside,
-    )
-    collector = Collector(store, registry, writer, definitions)
+    api = Api(store, registry, hub)
+    collector = Collector(store, registry, api.writer, api.definitions)
     try:
-        await definitions.settle()  # what a crash left between a definition and its status
+        await api.definitions.settle()  # what a crash left between a definition and its status
         collector.start()
         await _write_first_objects(api, options.manifests)
         files = await preparing

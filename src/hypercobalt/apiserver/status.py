@@ -65,6 +65,10 @@ class StatusError(HypercobaltError):
         return status
 
 
+class NotFoundError(StatusError):
+    """There is no such object."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What an error is about: `hypervisors.kvm.cloud.sap "kvm-a"`."""
@@ -97,7 +101,7 @@ class Subject:
 
 def not_found(subject: Subject) -> StatusError:
     message = f'{subject.qualified} "{subject.name}" not found'
-    return StatusError(404, "NotFound", message, details=subject.details())
+    return NotFoundError(404, "NotFound", message, details=subject.details())
 
 
 def no_such_path() -> StatusError:

@@ -8,6 +8,7 @@ Source: apiserver pkg/registry/generic/registry/store.go.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Concatenate
@@ -20,9 +21,11 @@ from hypercobalt.apiserver.bodies import APPLY_PATCH, MAX_BODY
 from hypercobalt.apiserver.deciding import Change, Decision
 from hypercobalt.apiserver.kinds import builtin
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
+from hypercobalt.apiserver.objects import Key, Stored
 from hypercobalt.apiserver.request import Call, DeleteOptions
+from hypercobalt.apiserver.selection import select
 from hypercobalt.apiserver.status import JSONObject
-from hypercobalt.apiserver.store import Key, Store, Stored
+from hypercobalt.apiserver.store import Store
 from hypercobalt.apiserver.values import metadata, text_at
 
 NAME_RETRIES = 8  # as its create with generateName
@@ -117,18 +120,16 @@ class Writer:
             written = await self._commit(call, call.key, decision, held, dry_run=dry_run)
         return replace(written, deleted=decision is not None and decision.event == "DELETED")
 
-    async def delete_all(self, call: Call, keys: list[Key], options: DeleteOptions) -> list[Stored]:
-        """Delete each; what is already gone is passed over. Gives them as they were."""
+    async def delete_all(self, call: Call, options: DeleteOptions) -> list[Stored]:
+        """Delete what the call's selectors say; gives the objects as they were."""
+        selection = select(call)
+        found = self._store.scan(selection.resource, selection.namespace)
         done: list[Stored] = []
-        for key in keys:
-            stored = self._store.get(key)
-            try:
-                await self.delete(replace(call, namespace=key.namespace, name=key.name), options)
-            except status.StatusError as error:
-                if error.reason != "NotFound":
-                    raise
-                continue
-            if stored is not None:
+        listed = [(k, s) for k, s in found if selection.wants(k) and selection.matches(k, s.data)]
+        for key, stored in listed:
+            one = replace(call, namespace=key.namespace, name=key.name)
+            with contextlib.suppress(status.NotFoundError):  # it went in the meantime
+                await self.delete(one, options)
                 done.append(stored)
         return done
 

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from hypercobalt.apiserver.store import CompactedError, Event, EventType, Key, Store
+from hypercobalt.apiserver.objects import CompactedError, Event, EventType, Key
+from hypercobalt.apiserver.store import Store
 
 T = TypeVar("T")
 Place = tuple[str, str]

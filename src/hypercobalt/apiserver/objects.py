@@ -1,0 +1,52 @@
+"""What the store holds, objects and events, and how it fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from hypercobalt.errors import HypercobaltError
+
+Place = tuple[str, str]  # namespace, name
+EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+
+class StoreError(HypercobaltError):
+    """The data directory cannot be used, or a write could not be made durable."""
+
+
+class OutOfSpaceError(StoreError):
+    """The disk is full: the write was not taken; everything stored before is still there."""
+
+
+class CompactedError(StoreError):
+    """The revision asked for is older than the history that is kept."""
+
+
+class Key(NamedTuple):
+    resource: str  # plural.group, or the bare plural for the core group
+    namespace: str  # "" for cluster-scoped objects
+    name: str
+
+    @property
+    def place(self) -> Place:
+        return self.namespace, self.name
+
+
+class Stored(NamedTuple):
+    revision: int
+    data: bytes  # the object as JSON, with its resourceVersion in it
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    revision: int
+    type: EventType
+    key: Key
+    data: bytes  # after the write; for DELETED the last state, at the deletion's revision
+    previous: bytes | None  # before the write; None for ADDED
+
+
+def by_key(place: Place) -> str:
+    """The order of objects in lists: that of etcd's keys."""
+    return f"{place[0]}/{place[1]}"
