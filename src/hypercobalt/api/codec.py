@@ -10,7 +10,7 @@ Measured: `benchmarks/`, decode.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final, TypeVar, cast
+from typing import TypeVar, cast
 
 import msgspec
 
