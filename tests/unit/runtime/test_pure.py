@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hypercobalt.api.core import Node
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.api.core import ConfigMap, Node
+from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.runtime import (
     Backoff,
     Change,
@@ -25,6 +25,7 @@ from hypercobalt.runtime import (
     split_key,
 )
 from hypercobalt.runtime.client.errors import Status, StatusDetails, from_status
+from hypercobalt.runtime.client.requests import make_call
 from hypercobalt.runtime.client.retry import NotSentError, read_retry_after, retry_wait
 from hypercobalt.runtime.client.watch import read_events
 
@@ -137,6 +138,29 @@ async def test_unreadable_object_is_an_event_without_object() -> None:
     (event,) = await events(frame("ADDED", metadata={"name": "a"}, spec={"podCIDR": 5}), 100)
     assert (event.key, event.object) == ("a", None)
     assert "podCIDR" in event.problem
+
+
+@pytest.mark.parametrize(
+    ("name", "segment"),
+    [
+        ("kvm-a.example", "kvm-a.example"),
+        ("system:node", "system:node"),
+        ("a?dryRun=All", "a%3FdryRun%3DAll"),
+        ("a#b", "a%23b"),
+        ("a b\n", "a%20b%0A"),
+        ("\u00fc\udcff", "%C3%BC%3F"),
+    ],
+)
+def test_a_name_is_one_part_of_the_path(name: str, segment: str) -> None:
+    call = make_call("get", "GET", ConfigMap, (name, name))
+    assert call.path == f"/api/v1/namespaces/{segment}/configmaps/{segment}"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../secrets/x", "%2e%2e"])
+def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
+    for key in ((name, "a"), ("ns", name)):
+        with pytest.raises(ConfigurationError, match="ConfigMap"):
+            make_call("get", "GET", ConfigMap, key)
 
 
 @pytest.mark.parametrize(("key", "parts"), [("a", (None, "a")), ("ns/a", ("ns", "a"))])

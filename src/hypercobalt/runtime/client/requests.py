@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -73,9 +74,7 @@ def make_call(
     info = type_.resource
     if namespace is not None and not info.namespaced:
         raise ConfigurationError(f"{info.kind} has no namespace; got {namespace!r}")
-    if name is not None and (not name or "/" in name or "%" in name or name in {".", ".."}):
-        raise ConfigurationError(f"{info.kind}: {name!r} is no object name")
-    path = info.path(namespace, name)
+    path = info.path(_segment(info.kind, namespace), _segment(info.kind, name))
     target = about or join_key(namespace or "", name or "")
     return Call(
         verb=verb,
@@ -88,3 +87,15 @@ def make_call(
         content_type=content_type,
         idempotent=idempotent,
     )
+
+
+def _segment(kind: str, name: str | None) -> str | None:
+    """A name as a part of a URL's path. Names come from users: none may lead elsewhere.
+
+    Source: k8s.io/apimachinery, pkg/api/validation/path.
+    """
+    if name is None:
+        return None
+    if not name or "/" in name or "%" in name or name in {".", ".."}:
+        raise ConfigurationError(f"{kind}: {name!r} is no name of an object or namespace")
+    return quote(name, safe=":", errors="replace")
