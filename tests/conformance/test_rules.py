@@ -142,6 +142,87 @@ async def test_rules_with_addresses_and_quantities(api: Api) -> None:
 
 
 @scenario
+async def test_what_functions_return(api: Api) -> None:
+    """Every condition holds, on both servers; one that does not is named in the answer."""
+    conditions = (
+        "self.s.substring(0, 6) == 'banana' && self.s.substring(4) == 'na'",
+        "self.s.substring(1, 2) == 'a' && self.s.substring(6) == ''",
+        "self.s.substring(2, 2) == ''",
+        "self.s.charAt(3) == 'a' && self.s.charAt(6) == ''",
+        "self.s.replace('a', 'b', 1) == 'bbnana' && self.s.replace('an', '') == 'ba'",
+        "self.s.split('').size() == 6 && self.s.split('n', 2) == ['ba', 'ana']",
+        "self.s.indexOf('') == 0 && self.s.indexOf('n', 3) == 4 && self.s.indexOf('q') == -1",
+        "self.s.lastIndexOf('') == 6 && self.s.lastIndexOf('n', 3) == 2",
+        "self.s.lastIndexOf('n', 2) == 2 && self.s.lastIndexOf('na', 3) == 2",
+        "self.s.upperAscii() == 'BANANA' && ' a '.trim() == 'a' && self.l.join('-') == 'b-a-b'",
+        "self.s.find('n[a-z]') == 'na' && self.s.find('[0-9]+') == ''",
+        "self.s.findAll('n') == ['n', 'n'] && self.s.findAll('n', 1) == ['n']",
+        "self.l.indexOf('b') == 0 && self.l.lastIndexOf('b') == 2 && self.l.indexOf('q') == -1",
+        "self.l.max() == 'b' && self.l.min() == 'a' && self.n.sum() == 6 && self.n.max() == 3",
+        "!self.l.isSorted() && self.n.isSorted()",
+        "'%s %d %.2f %x'.format([self.s, 5, 1.5, 255]) == 'banana 5 1.50 ff'",
+        "quantity(self.q).isGreaterThan(quantity('1')) && sign(quantity(self.q)) == 1",
+        "quantity(self.q).asApproximateFloat() == 1.5 && !quantity(self.q).isInteger()",
+        "quantity('10k').asInteger() == 10000 && quantity('1k').add(24) == quantity('1Ki')",
+        "quantity('1').sub(2).compareTo(quantity('-1')) == 0",
+        "quantity('1').isLessThan(quantity('2')) && !quantity('2').isLessThan(quantity('2'))",
+        "isQuantity('1.5e3') && !isQuantity('1x') && !isQuantity('')",
+        "url(self.u).getScheme() == 'https' && url(self.u).getHost() == 'H:8'",
+        "url(self.u).getHostname() == 'H' && url(self.u).getPort() == '8'",
+        "url(self.u).getEscapedPath() == '/a%20b' && url(self.u).getQuery()['x'] == ['1', '2']",
+        "!isURL('a/b') && isURL('/a') && !isURL('http://a b') && !isURL('')",
+        "isURL('http://[::1]:80/') && !isURL('http://h:p/') && isURL('x:y')",
+        "!isIP('1.2.3.04') && !isIP('::ffff:1.2.3.4') && !isIP('fe80::1%e') && isIP('::1')",
+        "ip('127.0.0.1').isLoopback() && ip('224.0.0.5').isLinkLocalMulticast()",
+        "ip('10.0.0.1').isGlobalUnicast() && ip('::1').family() == 6",
+        "ip('169.254.1.1').isLinkLocalUnicast() && ip('0.0.0.0').isUnspecified()",
+        "cidr('10.0.0.0/8').containsIP('10.2.3.4') && !isCIDR('10.0.0.0/08')",
+        "!isCIDR('10.0.0.0')",
+        "cidr('10.0.0.0/8').containsCIDR('10.2.0.0/16') && isCIDR('10.0.0.1/8')",
+        "cidr('10.1.0.0/16').prefixLength() == 16 && !cidr('::/0').containsIP(ip('1.2.3.4'))",
+        "cidr('10.1.2.3/16').masked() == cidr('10.1.0.0/16') && cidr('::/8').ip() == ip('::')",
+        "duration('90m').getHours() == 1 && timestamp('2020-02-03T04:05:06Z').getMonth() == 1",
+        "self.when.getFullYear() == 2020 && self.wait > duration('1h') && self.data == b'abc'",
+        "self.?none.orValue('x') == 'x' && self.?s.hasValue() && self.?l[?9].orValue('q') == 'q'",
+        "'a' in self.m && !('b' in self.m) && self.m['a'] == 1 && self.m.exists(k, self.m[k] > 0)",
+        "5 / 2 == 2 && -5 % 3 == -2 && 5.0 / 2.0 == 2.5",
+        "int('12') == 12 && double('1.5') == 1.5 && string(uint(3)) == '3' && bool('true')",
+        "type(self.s) == string && self.l == ['b', 'a', 'b'] && size(self.s) == 6",
+        "self.either == 5 && self.l + ['c'] == ['b', 'a', 'b', 'c']",
+        "self.l.map(w, w + 'x')[1] == 'ax' && self.l.filter(w, w > 'a').size() == 2",
+    )
+    schema = ruled(
+        {
+            "s": text(),
+            "l": {"type": "array", "items": text(5), "maxItems": 5},
+            "n": {"type": "array", "items": PORT, "maxItems": 5},
+            "m": {"type": "object", "additionalProperties": PORT, "maxProperties": 5},
+            "q": text(),
+            "u": text(50),
+            "none": text(),
+            "when": {"type": "string", "format": "date-time"},
+            "wait": {"type": "string", "format": "duration"},
+            "data": {"type": "string", "format": "byte", "maxLength": 20},
+            "either": {"x-kubernetes-int-or-string": True},
+        },
+        *map(rule, conditions),
+    )
+    spec = {
+        "s": "banana",
+        "l": ["b", "a", "b"],
+        "n": [1, 2, 3],
+        "m": {"a": 1},
+        "q": "1500m",
+        "u": "https://u@H:8/a%20b?x=1&x=2&y",
+        "when": "2020-01-01T00:00:00Z",
+        "wait": "1h30m",
+        "data": "YWJj",
+        "either": 5,
+    }
+    await try_all(api, schema, (spec,))
+
+
+@scenario
 async def test_rules_inside_lists_and_over_time(api: Api) -> None:
     step = {
         **ruled(

@@ -201,7 +201,7 @@ def _patched(call: Call, obj: JSONObject) -> JSONObject:
     try:
         return check_body(call, changed)
     except StatusError as error:
-        text = msgspec.json.encode(changed).decode()
+        text = msgspec.json.encode(changed, order="sorted").decode()
         cause = status.FieldErrors.invalid("patch", text, error.message)
         raise status.invalid("", "", "", [cause]) from error
 

@@ -136,7 +136,7 @@ def holds(expression: str, value: Any) -> bool:  # noqa: ANN401  # any JSON
         (["a"], "self.v.indexOf('x') == -1 && self.v.lastIndexOf('x') == -1"),
         ("abcb", "self.v.indexOf('b') == 1 && self.v.indexOf('b', 2) == 3"),
         ("abcb", "self.v.lastIndexOf('b') == 3 && self.v.lastIndexOf('b', 2) == 1"),
-        ("1500m", "quantity(self.v).isGreaterThan(quantity('1')) && quantity(self.v).sign() == 1"),
+        ("1500m", "quantity(self.v).isGreaterThan(quantity('1')) && sign(quantity(self.v)) == 1"),
         ("1Ki", "quantity(self.v) == quantity('1024') && quantity(self.v).asInteger() == 1024"),
         ("1Ki", "quantity(self.v).sub(24).compareTo(quantity('1k')) == 0"),
         ("1m", "!quantity(self.v).isInteger() && quantity(self.v).asApproximateFloat() == 0.001"),

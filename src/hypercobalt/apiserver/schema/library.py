@@ -68,6 +68,13 @@ def _last_index(value: str | list[JSON], wanted: JSON, end: int | None = None) -
     return len(value) - 1 - value[::-1].index(wanted) if wanted in value else -1
 
 
+def _substring(value: str, start: int, end: int | None = None) -> JSON:
+    end = len(value) if end is None else end
+    if not 0 <= start <= end <= len(value):
+        raise ValueError(f"index out of range: {start if start < 0 or start > len(value) else end}")
+    return value[start:end]
+
+
 def _find(value: str, pattern: str) -> JSON:
     match = compile_pattern(pattern).search(value)
     return match.group() if match else ""
@@ -257,8 +264,9 @@ def _methods(parameters: str, result: str, **calls: Callable[..., JSON]) -> list
     return [Function(name, parameters, result, call) for name, call in calls.items()]
 
 
-# Strings have methods of these names already, and the engine takes no second declaration.
-RENAMED = {"indexOf": "indexOF", "lastIndexOf": "lastIndexOF"}
+# Strings have methods of these names already, and the engine takes no second declaration. (Its
+# substring refuses to end where the text does.)
+RENAMED = {"indexOf": "indexOF", "lastIndexOf": "lastIndexOF", "substring": "subString"}
 _SEARCHES: dict[str, Callable[..., JSON]] = {"indexOF": _index, "lastIndexOF": _last_index}
 
 FUNCTIONS: tuple[Function, ...] = (
@@ -267,6 +275,8 @@ FUNCTIONS: tuple[Function, ...] = (
     *_methods("list dyn", "int", **_SEARCHES),
     *_methods("string string", "int", **_SEARCHES),
     *_methods("string string int", "int", **_SEARCHES),
+    *_methods("string int", "string", substring=_substring),
+    *_methods("string int int", "string", substring=_substring),
     *_methods("string string", "string", find=_find),
     *_methods("string string", "strings", findAll=_find_all),
     *_methods("string string int", "strings", findAll=_find_all),
@@ -275,7 +285,8 @@ FUNCTIONS: tuple[Function, ...] = (
     *_methods("Quantity Quantity", "Quantity", add=_plus, sub=_minus),
     *_methods("Quantity Quantity", "int", compareTo=_compare),
     *_methods("Quantity Quantity", "bool", isGreaterThan=_is_greater, isLessThan=_is_less),
-    *_methods("Quantity", "int", sign=_sign, asInteger=_as_integer),
+    *_methods("Quantity", "int", asInteger=_as_integer),
+    Function("sign", "Quantity", "int", _sign, member=False),
     *_methods("Quantity", "bool", isInteger=_succeeds(_as_integer)),
     *_methods("Quantity", "double", asApproximateFloat=_as_float),
     *_type("url", "URL", _url),
