@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -25,6 +26,12 @@ app.command("hypercobalt.cli.lab:lab", name="lab", help="Several real hosts on o
 def main() -> None:
     """Entry point of the `cobalt` command."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except KeyboardInterrupt:  # while a command is still being loaded
         sys.exit(128 + signal.SIGINT)
+    except BrokenPipeError:  # `cobalt crds | head`: who reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)

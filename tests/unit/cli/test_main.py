@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +20,19 @@ sys.meta_path.insert(0, Finder())
 """
 
 
+COBALT = Path(sys.executable).with_name("cobalt")
+
+
+def test_a_reader_that_has_seen_enough_is_no_fault() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([COBALT, "crds"], stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
 def test_ctrl_c_while_a_command_is_loaded_is_quiet(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(INTERRUPT)
-    command = Path(sys.executable).with_name("cobalt")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([command, "crds"], env=environment, capture_output=True, check=False)
+    done = subprocess.run([COBALT, "crds"], env=environment, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
