@@ -19,7 +19,7 @@ from tests.integration.libvirt.contract import Listener
 from tests.lab.libvirtd import Daemon
 
 # What the agent needs to have both in its status within a second.
-NOTICED = 0.9
+NOTICED = 0.95
 
 
 @asynccontextmanager

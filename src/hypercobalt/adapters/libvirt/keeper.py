@@ -51,8 +51,8 @@ class Pace:
         longest_wait_remote: for one elsewhere, each wait then spread over its upper half.
     """
 
-    heartbeat: float = 0.25
-    patience: float = 0.5
+    heartbeat: float = 0.45
+    patience: float = 0.4
     patience_to_connect: float = 3.0
     first_wait: float = 0.05
     longest_wait_local: float = 0.4
@@ -108,6 +108,7 @@ class Keeper(threading.Thread):
         self._connected: Connected | None = None
         self._early: list[DomainEvent] = []  # events between subscription and `Connected`
         self._asked_at: float | None = None  # of the question that waits for its answer
+        self._quiet_until = 0.0  # no question is asked before
         self._silent = False  # the daemon owes an answer, and that was said
 
     def link(self) -> Link:
@@ -132,13 +133,14 @@ class Keeper(threading.Thread):
         Returns:
             Seconds until the next check is due.
         """
+        now = monotonic()
         with self._lock:
-            patience = self._pace.patience if self._link else self._pace.patience_to_connect
             if self._asked_at is None or self._silent:
-                return self._pace.patience
-            now = monotonic()
+                # No question that is asked from now on is overdue before this.
+                return max(self._quiet_until - now, 0) + self._pace.patience
             if late:
                 self._asked_at = now
+            patience = self._pace.patience if self._link else self._pace.patience_to_connect
             left = self._asked_at + patience - now
             if left > 0:  # it may answer, and be asked again, before that
                 return min(left, self._pace.patience)
@@ -222,6 +224,7 @@ class Keeper(threading.Thread):
     def _answered(self) -> None:
         with self._lock:
             self._asked_at = None
+            self._quiet_until = monotonic() + self._pace.heartbeat
             if self._silent:
                 self._silent = False
                 self._say_connected()
@@ -229,6 +232,7 @@ class Keeper(threading.Thread):
     def _lose(self, reason: str) -> None:
         with self._lock:
             self._link = self._connected = self._asked_at = None
+            self._quiet_until = 0.0
             self._silent = False
             self._early.clear()
             if not self._stopping.is_set():
