@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import time
 import uuid
@@ -62,6 +63,7 @@ class Daemon:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._process: subprocess.Popen[bytes] | None = None
+        self._socket = directory / "run/libvirt-sock"
         for name in _DIRECTORIES:
             (directory / name).mkdir()
         (directory / "etc/qemu.conf").write_text(_QEMU_CONF)
@@ -83,23 +85,19 @@ class Daemon:
         assert self._room.stdout.readline() == b"ready\n"
 
     @property
-    def socket(self) -> Path:
-        return self.directory / "run/libvirt-sock"
-
-    @property
     def uri(self) -> str:
-        return f"qemu+unix:///system?socket={self.socket}"
+        return f"qemu+unix:///system?socket={self._socket}"
 
     def start(self) -> None:
         """Start libvirtd and wait until it listens."""
-        self.socket.unlink(missing_ok=True)
+        self._socket.unlink(missing_ok=True)
         conf, pid_file = self.directory / "etc/libvirtd.conf", self.directory / "pid"
         enter = ("nsenter", "-t", str(_child(self._room.pid)), "-m", "-n", "-p", "--")
         self._process = subprocess.Popen(
             [*enter, "libvirtd", "-f", str(conf), "-p", str(pid_file)],
             stderr=subprocess.DEVNULL,
         )
-        until(self.socket.exists, "libvirtd's socket")
+        until(self._listens, "libvirtd's socket")
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to libvirtd itself."""
@@ -156,6 +154,10 @@ class Daemon:
         if self._process is not None:
             self._process.kill()  # in case nsenter was stopped
             self._process.wait(WAIT)
+
+    def _listens(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(self._socket)) == 0
 
     def _is_mine(self, words: list[bytes]) -> bool:
         return any(str(self.directory).encode() in word for word in words)

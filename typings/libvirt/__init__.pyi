@@ -40,6 +40,11 @@ VIR_ERR_OPERATION_INVALID: int
 VIR_ERR_OPERATION_UNSUPPORTED: int
 VIR_ERR_RPC: int
 
+VIR_MIGRATE_LIVE: int
+VIR_MIGRATE_PARAM_BANDWIDTH: str
+VIR_MIGRATE_PARAM_URI: str
+VIR_MIGRATE_PEER2PEER: int
+
 class libvirtError(Exception):  # noqa: N801
     def get_error_code(self) -> int | None: ...
 
@@ -47,6 +52,7 @@ class virDomain:  # noqa: N801
     def ID(self) -> int: ...  # noqa: N802
     def UUIDString(self) -> str: ...  # noqa: N802
     def XMLDesc(self, flags: int = 0) -> str: ...  # noqa: N802
+    def abortJob(self) -> int: ...  # noqa: N802
     def connect(self) -> virConnect: ...
     def create(self) -> int: ...
     def destroy(self) -> int: ...
@@ -54,7 +60,11 @@ class virDomain:  # noqa: N801
     def isActive(self) -> int: ...  # noqa: N802
     def isPersistent(self) -> int: ...  # noqa: N802
     def jobStats(self, flags: int = 0) -> dict[str, int | bool | str | float]: ...  # noqa: N802
+    def migrateToURI3(  # noqa: N802
+        self, destination: str, parameters: dict[str, int | str], flags: int = 0
+    ) -> int: ...
     def name(self) -> str: ...
+    def pinVcpu(self, vcpu: int, cpus: tuple[bool, ...]) -> int: ...  # noqa: N802
     def resume(self) -> int: ...
     def state(self, flags: int = 0) -> tuple[int, int]: ...
     def suspend(self) -> int: ...
@@ -62,6 +72,7 @@ class virDomain:  # noqa: N801
 
 class virConnect:  # noqa: N801
     def close(self) -> int: ...
+    def createXML(self, document: str, flags: int = 0) -> virDomain: ...  # noqa: N802
     def defineXML(self, document: str) -> virDomain: ...  # noqa: N802
     def domainEventDeregisterAny(self, callback: int) -> None: ...  # noqa: N802
     def domainEventRegisterAny(  # noqa: N802

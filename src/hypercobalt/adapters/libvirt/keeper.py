@@ -27,6 +27,9 @@ from hypercobalt.adapters.libvirt.notices import Notices
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.subscriptions import Subscriptions, changes_definition
 from hypercobalt.adapters.libvirt.uri import Address
+from hypercobalt.logs import get_logger
+
+log = get_logger(__name__)
 
 # For a peer whose machine is gone: libvirt then breaks the connection after 5 s * (5 + 1).
 _KEEPALIVE_S, _KEEPALIVE_COUNT = 5, 5
@@ -157,11 +160,19 @@ class Keeper(threading.Thread):
         """Keep connections until `stop`."""
         local, attempt = self._address.is_local(), 0
         while not self._stopping.is_set():
-            connection = self._open()
-            lasted = connection is not None and self._serve(connection)
-            attempt = 0 if lasted else attempt + 1
+            try:
+                stood = self._keep_one()
+            except Exception as exc:  # noqa: BLE001  nobody else would ever connect again
+                log.error("libvirt_keeper_failed", error=repr(exc))  # noqa: TRY400
+                self._lose(f"hypercobalt failed: {exc!r}")
+                stood = False
+            attempt = 0 if stood else attempt + 1
             self._stopping.wait(self._pace.wait(attempt, local=local))
         self._ended()
+
+    def _keep_one(self) -> bool:
+        connection = self._open()
+        return connection is not None and self._serve(connection)
 
     def _open(self) -> libvirt.virConnect | None:
         self._ask()
@@ -225,9 +236,7 @@ class Keeper(threading.Thread):
         with self._lock:
             self._asked_at = None
             self._quiet_until = monotonic() + self._pace.heartbeat
-            if self._silent:
-                self._silent = False
-                self._say_connected()
+            self._revive()
 
     def _lose(self, reason: str) -> None:
         with self._lock:
@@ -237,6 +246,11 @@ class Keeper(threading.Thread):
             self._early.clear()
             if not self._stopping.is_set():
                 self._say_disconnected(reason)
+
+    def _revive(self) -> None:
+        if self._silent:
+            self._silent = False
+            self._say_connected()
 
     def _say_connected(self) -> None:
         if self._connected is not None:
@@ -255,6 +269,9 @@ class Keeper(threading.Thread):
             self._definitions.forget(event.uuid)
         with self._lock:
             if self._link is not None:
+                if self._silent:  # but it speaks: give it time for the answer as well
+                    self._asked_at = monotonic()
+                self._revive()
                 self._notices.put(event)
             elif len(self._early) < _MAX_EARLY:
                 self._early.append(event)

@@ -153,7 +153,7 @@ class EventKind(StrEnum):
     CONTROL_ERROR = "control-error"
     AGENT_LIFECYCLE = "agent-lifecycle"
     MIGRATION_ITERATION = "migration-iteration"
-    JOB_COMPLETED = "job-completed"
+    JOB_COMPLETED = "job-completed"  # QEMU's driver tells of jobs that succeeded only
     MEMORY_FAILURE = "memory-failure"
     DEVICE_CHANGED = "device-changed"  # added, removed, tunable, balloon: the inventory may differ
 

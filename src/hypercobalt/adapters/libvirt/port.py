@@ -51,6 +51,10 @@ class Libvirt(Protocol):
     async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
         """The job that the domain does now, or with `completed` its last one.
 
+        libvirt keeps the last job while the domain runs here, and only if it succeeded: so of a
+        migration on its destination. One that failed or was cancelled leaves nothing but a domain
+        that runs on without a job; it may show as failed or cancelled for a moment before.
+
         Returns:
             None when the domain is gone or there is no such job.
         """

@@ -1,0 +1,248 @@
+"""Domains of a real libvirtd: many, odd, tuned, migrating, behind a network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from time import monotonic
+
+import libvirt
+import pytest
+
+from hypercobalt.adapters.libvirt.connection import LibvirtConnection, connect
+from hypercobalt.adapters.libvirt.model import (
+    Disconnected,
+    DomainEvent,
+    DomainState,
+    EventKind,
+    JobStats,
+    JobType,
+    Lifecycle,
+    MemoryNode,
+)
+from tests.integration.libvirt.contract import MIB, Listener, listening
+from tests.lab.libvirtd import Daemon, private_libvirtd
+
+LIVE = libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PEER2PEER
+
+
+@pytest.fixture
+def hand(libvirtd: Daemon) -> Iterator[libvirt.virConnect]:
+    hand = libvirt.open(libvirtd.uri)
+    yield hand
+    hand.close()
+
+
+def tuned(daemon: Daemon, name: str, *, metadata: str = "") -> str:
+    """A guest bound to host cell 0 and CPU 0, with guest cells."""
+    return (
+        daemon.guest(name, memory="4 MiB")
+        .replace(
+            "<vcpu>1</vcpu>", "<vcpu>2</vcpu><cputune><vcpupin vcpu='0' cpuset='0'/></cputune>"
+        )
+        .replace(
+            "<features>",
+            "<numatune><memory mode='strict' nodeset='0'/></numatune>"
+            "<cpu><numa><cell id='0' cpus='0' memory='2' unit='MiB'/>"
+            "<cell id='1' cpus='1' memory='2' unit='MiB'/></numa></cpu><features>",
+        )
+        .replace("<memory ", f"<metadata>{metadata}</metadata><memory ", 1)
+    )
+
+
+async def test_a_pass_over_two_hundred_domains_asks_for_each_document_once(
+    libvirtd: Daemon, hand: libvirt.virConnect
+) -> None:
+    for number in range(200):
+        hand.defineXML(tuned(libvirtd, f"guest-{number:03}"))
+    async with connect(libvirtd.uri) as subject, listening(subject):
+        first = await subject.domains()
+        started = monotonic()
+        second = await subject.domains()
+        took = monotonic() - started
+
+    assert len(first) == 200
+    assert first == second
+    assert first[7].memory_nodes == (MemoryNode(2 * MIB, frozenset({0})),) * 2
+    assert took < 0.15
+
+
+async def test_a_huge_and_odd_document_is_one_domain_among_others(
+    libvirtd: Daemon, hand: libvirt.virConnect
+) -> None:
+    notes = "".join(
+        f"<note xmlns='urn:{n}'>&lt;vcpu&gt;9&lt;/vcpu&gt; é</note>" for n in range(9000)
+    )
+    hand.defineXML(tuned(libvirtd, "huge", metadata=notes))
+    hand.defineXML(libvirtd.guest("näme <&> 'quoted'".replace("&", "&amp;").replace("<", "&lt;")))
+    async with connect(libvirtd.uri) as subject, listening(subject):
+        huge, odd = await subject.domains()
+
+    assert (huge.name, huge.vcpus, huge.memory_bytes) == ("huge", 2, 4 * MIB)
+    assert huge.pins == {0: {0}}
+    assert (odd.name, odd.vcpus, odd.problem) == ("näme <&> 'quoted'", 1, None)
+
+
+async def test_a_pin_that_is_changed_is_told_and_listed(
+    libvirtd: Daemon, hand: libvirt.virConnect
+) -> None:
+    domain = hand.defineXML(libvirtd.guest("a"))
+    domain.create()
+    async with connect(libvirtd.uri) as subject, listening(subject) as listener:
+        (before,) = await subject.domains()
+        domain.pinVcpu(0, (False, True))
+        await of_kind(listener, EventKind.DEVICE_CHANGED)
+        (after,) = await subject.domains()
+
+    assert before.pins == {}
+    assert after.pins == {0: {1}}
+
+
+async def of_kind(listener: Listener, kind: EventKind) -> DomainEvent:
+    while True:
+        notice = await listener.next()
+        if isinstance(notice, DomainEvent) and notice.kind is kind:
+            return notice
+
+
+@asynccontextmanager
+async def second_host() -> AsyncIterator[tuple[Daemon, LibvirtConnection]]:
+    with private_libvirtd() as daemon:
+        async with connect(daemon.uri) as subject, listening(subject):
+            yield daemon, subject
+
+
+def migrate(domain: libvirt.virDomain, target: Daemon, **parameters: int) -> None:
+    channel = f"unix://{target.directory}/migration"
+    domain.migrateToURI3(target.uri, {libvirt.VIR_MIGRATE_PARAM_URI: channel, **parameters}, LIVE)
+
+
+async def test_a_migration_is_followed_on_both_sides(
+    libvirtd: Daemon, hand: libvirt.virConnect
+) -> None:
+    async with (
+        connect(libvirtd.uri) as source,
+        listening(source) as listener,
+        second_host() as (target, destination),
+    ):
+        domain = hand.createXML(diskless(libvirtd, "a", "64 MiB"))
+        uuid = domain.UUIDString()
+        await listener.lifecycle(uuid, Lifecycle.STARTED)
+        moving = asyncio.create_task(asyncio.to_thread(migrate, domain, target))
+        job = await running_job(source, uuid)
+        completed = await of_kind(listener, EventKind.JOB_COMPLETED)
+        await moving
+
+        assert (job.type, job.is_migration) == (JobType.UNBOUNDED, True)
+        assert completed.stats
+        assert completed.stats.type is JobType.COMPLETED
+        assert completed.stats.values["operation"] == 5
+        assert completed.stats.values["memory_total"] == 64 * MIB + 532480
+        assert completed.stats.values["downtime"]
+        assert await source.domains() == ()
+        assert await source.job_stats(uuid, completed=True) is None
+        (arrived,) = await destination.domains()
+        assert (arrived.uuid, arrived.state) == (uuid, DomainState.RUNNING)
+        for _ in range(2):  # reading does not use it up
+            theirs = await destination.job_stats(uuid, completed=True)
+            assert theirs
+            assert (theirs.type, theirs.values["operation"]) == (JobType.COMPLETED, 4)
+
+
+async def test_a_cancelled_migration_leaves_a_domain_without_job(
+    libvirtd: Daemon, hand: libvirt.virConnect
+) -> None:
+    async with (
+        connect(libvirtd.uri) as source,
+        listening(source) as listener,
+        second_host() as (target, destination),
+    ):
+        domain = hand.createXML(diskless(libvirtd, "a", "640 MiB"))
+        uuid = domain.UUIDString()
+        moving = asyncio.create_task(asyncio.to_thread(migrate, domain, target, bandwidth=1))
+        await of_kind(listener, EventKind.MIGRATION_ITERATION)
+        await asyncio.to_thread(domain.abortJob)
+        with pytest.raises(libvirt.libvirtError, match="cancel"):
+            await moving
+
+        assert await source.job_stats(uuid) is None
+        (stayed,) = await source.domains()
+        assert stayed.state is DomainState.RUNNING
+        assert await destination.domains() == ()
+
+
+def diskless(daemon: Daemon, name: str, memory: str) -> str:
+    """A guest whose files the other host need not have."""
+    document = daemon.guest(name, memory=memory)
+    disk = document[document.index("<disk") : document.index("</disk>") + len("</disk>")]
+    return document.replace(disk, "").replace("<boot dev='fd'/>", "")
+
+
+async def running_job(subject: LibvirtConnection, uuid: str) -> JobStats:
+    async with asyncio.timeout(10):
+        while True:
+            if job := await subject.job_stats(uuid):
+                return job
+
+
+class Cable:
+    """A network before a Unix socket, which can be cut without either side being told."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._whole = asyncio.Event()
+        self._whole.set()
+        self._carrying: set[asyncio.Task[object]] = set()
+
+    @asynccontextmanager
+    async def laid(self) -> AsyncIterator[int]:
+        """Carries what comes to the TCP port that it gives."""
+        server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        async with server:
+            yield server.sockets[0].getsockname()[1]
+            self.mend()
+        await asyncio.wait(self._carrying)  # they end with their connections
+
+    def cut(self) -> None:
+        self._whole.clear()
+
+    def mend(self) -> None:
+        self._whole.set()
+
+    async def _carry(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        if task := asyncio.current_task():
+            self._carrying.add(task)
+        far, there = await asyncio.open_unix_connection(self._path)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._pump(near, there))
+            tasks.create_task(self._pump(far, back))
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            await self._whole.wait()
+            writer.write(data)
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_a_cut_cable_is_noticed_and_events_follow_once_it_is_mended(
+    libvirtd: Daemon, hand: libvirt.virConnect
+) -> None:
+    cable = Cable(f"{libvirtd.directory}/run/libvirt-sock")
+    async with (
+        cable.laid() as port,
+        connect(f"qemu+tcp://127.0.0.1:{port}/system") as subject,
+        listening(subject) as listener,
+    ):
+        cable.cut()
+        cut = monotonic()
+        while not isinstance(await listener.next(), Disconnected):
+            pass
+        assert monotonic() - cut < 0.95
+        uuid = hand.defineXML(libvirtd.guest("a")).UUIDString()
+
+        cable.mend()
+        await listener.lifecycle(uuid, Lifecycle.DEFINED)
+        (domain,) = await subject.domains()
+        assert domain.name == "a"
