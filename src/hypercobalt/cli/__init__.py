@@ -20,6 +20,11 @@ app.command(
     name="apiserver",
     help="Serve the Kubernetes API with hypercobalt's types, for one machine.",
 )
+app.command(
+    "hypercobalt.cli.node_agent:node_agent",
+    name="node-agent",
+    help="Watch one hypervisor host and report it to Kubernetes.",
+)
 app.command("hypercobalt.cli.lab:lab", name="lab", help="Several real hosts on one machine.")
 
 

@@ -9,7 +9,7 @@ Source: Kubernetes API health endpoints (`/healthz`, `/readyz`, `?verbose` text 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
@@ -21,6 +21,7 @@ from hypercobalt.logs import get_logger
 log = get_logger(__name__)
 
 Check = Callable[[], str | None]  # what is wrong, None if nothing is
+Refresh = Callable[[], Coroutine[None, None, None]]  # brings metrics up to date for a scrape
 _MAX_HEAD_BYTES = 16 * 1024
 _SECONDS = 5.0  # for a request to arrive and for its answer to leave
 _TEXT = "text/plain; charset=utf-8"
@@ -29,7 +30,7 @@ _PHRASES = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 500: "Intern
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen; port 0 takes a free one."""
+    """Where to listen; port 0 takes a free one, host "" means all addresses."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -39,19 +40,23 @@ class Endpoints:
     """The server for the three pages.
 
     Args:
-        healthy: named checks of `/healthz`; a failing one gets the process restarted.
-        ready: named checks of `/readyz`.
+        registry: of `/metrics`; None serves no such page.
+        healthy: named checks of `/healthz`; a failing one gets the process restarted. None serves
+            no such page.
+        ready: named checks of `/readyz`; None serves no such page.
+        refreshes: awaited before each scrape; bounded in time by themselves.
     """
 
     def __init__(
         self,
         address: Address,
         *,
-        registry: CollectorRegistry,
-        healthy: Mapping[str, Check],
-        ready: Mapping[str, Check],
+        registry: CollectorRegistry | None,
+        healthy: Mapping[str, Check] | None,
+        ready: Mapping[str, Check] | None,
+        refreshes: Sequence[Refresh] = (),
     ) -> None:
-        self._address, self._registry = address, registry
+        self._address, self._registry, self._refreshes = address, registry, refreshes
         self._healthy, self._ready = healthy, ready
         self._server: asyncio.Server | None = None
 
@@ -64,7 +69,7 @@ class Endpoints:
         host, port = self._address.host, self._address.port
         try:
             self._server = await asyncio.start_server(
-                self._serve, host, port, limit=_MAX_HEAD_BYTES
+                self._serve, host or None, port, limit=_MAX_HEAD_BYTES
             )
         except OSError as exc:
             raise ConfigurationError(f"cannot listen on {host}:{port}: {exc.strerror}") from exc
@@ -82,17 +87,17 @@ class Endpoints:
         try:
             async with asyncio.timeout(_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(self._answer(head))
+                writer.write(await self._answer(head))
                 await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # whoever asked no longer listens, or never made sense
         finally:
             writer.close()
 
-    def _answer(self, head: bytes) -> bytes:
+    async def _answer(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
-        code, kind, body = self._page(method, path)
+        code, kind, body = await self._page(method, path)
         lines = (
             f"HTTP/1.1 {code} {_PHRASES[code]}",
             f"Content-Type: {kind}",
@@ -102,15 +107,18 @@ class Endpoints:
         )
         return "\r\n".join(lines).encode() + (b"" if method == b"HEAD" else body)
 
-    def _page(self, method: bytes, path: bytes) -> tuple[int, str, bytes]:
+    async def _page(self, method: bytes, path: bytes) -> tuple[int, str, bytes]:
         if method not in {b"GET", b"HEAD"}:
             return 405, _TEXT, b"only GET\n"
-        if path == b"/metrics":
+        if path == b"/metrics" and self._registry is not None:
+            for refresh in self._refreshes:
+                await refresh()
             return 200, CONTENT_TYPE_LATEST, generate_latest(self._registry)
-        checks = {b"/healthz": self._healthy, b"/livez": self._healthy, b"/readyz": self._ready}
-        if path not in checks:
+        pages = {b"/healthz": self._healthy, b"/livez": self._healthy, b"/readyz": self._ready}
+        checks = pages.get(path)
+        if checks is None:
             return 404, _TEXT, b"there are /healthz, /readyz and /metrics\n"
-        return _report(checks[path])
+        return _report(checks)
 
 
 def _report(checks: Mapping[str, Check]) -> tuple[int, str, bytes]:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 from hypercobalt.api.meta import Object
 from hypercobalt.errors import ConfigurationError
@@ -25,7 +25,7 @@ from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.clock import Clock, SystemClock
 from hypercobalt.runtime.controller import Controller
-from hypercobalt.runtime.endpoints import Address, Check, Endpoints
+from hypercobalt.runtime.endpoints import Address, Check, Endpoints, Refresh
 from hypercobalt.runtime.events import Recorder
 from hypercobalt.runtime.informer import Informer
 from hypercobalt.runtime.leader import Election, LeaderElector, end_process, process_identity
@@ -46,14 +46,16 @@ class Manager:
         kube: the process's client; the caller closes it.
         metrics: the same that the client was given.
         election: the lease to lead under; None runs every controller at once.
-        address: of the health, readiness and metrics pages; None serves none.
+        address: of the health and readiness pages; None serves none.
+        metrics_address: of the metrics page; None serves none.
         stop_deadline: for controllers to finish; less than the pod's or unit's own deadline.
         abort: ends the process; see `LeaderElector`.
 
     Attributes:
         kube: the client for reconcilers; under an election it refuses to write when this process
             does not lead.
-        address: where the pages are served, with the real port; None before.
+        address: where the health pages are served, with the real port; None before.
+        metrics_address: where the metrics page is, likewise.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Manager:
         clock: Clock | None = None,
         election: Election | None = None,
         address: Address | None = None,
+        metrics_address: Address | Literal["same"] | None = "same",
         stop_deadline: timedelta = timedelta(seconds=20),
         abort: Callable[[], None] = end_process,
     ) -> None:
@@ -77,7 +80,10 @@ class Manager:
         self.kube = kube.guarded(self._elector.check) if self._elector else kube
         self._identity = election.identity if election else process_identity()
         self.address: Address | None = None
+        self.metrics_address: Address | None = None
         self._listen, self._stop_deadline = address, stop_deadline
+        self._listen_metrics = address if metrics_address == "same" else metrics_address
+        self._refreshes: list[Refresh] = []
         self._informers: dict[Selection[Object], Informer[Object]] = {}
         self._controllers: list[Controller] = []
         self._services: dict[str, Service] = {}
@@ -134,6 +140,10 @@ class Manager:
     def add_check(self, name: str, check: Check, *, readiness: bool = False) -> None:
         """Have `check` be part of `/healthz`, or of `/readyz`."""
         (self._ready if readiness else self._healthy)[name] = check
+
+    def add_refresh(self, refresh: Refresh) -> None:
+        """Have `refresh` awaited before each scrape of `/metrics`; it bounds its own time."""
+        self._refreshes.append(refresh)
 
     def recorder(self, controller: str) -> Recorder:
         """A recorder whose Events this manager writes; `controller` is a qualified name."""
@@ -207,20 +217,27 @@ class Manager:
 
     @asynccontextmanager
     async def _endpoints(self) -> AsyncGenerator[None]:
-        if self._listen is None:
+        health, metrics = self._listen, self._listen_metrics
+        async with AsyncExitStack() as stack:
+            if health is not None:
+                self.address = await self._serve(stack, health, health=True)
+                if metrics == health:
+                    self.metrics_address = self.address
+            if metrics is not None and metrics != health:
+                self.metrics_address = await self._serve(stack, metrics, health=False)
             yield
-            return
+
+    async def _serve(self, stack: AsyncExitStack, listen: Address, *, health: bool) -> Address:
         pages = Endpoints(
-            self._listen,
-            registry=self._metrics.registry,
-            healthy=self._healthy,
-            ready=self._ready,
+            listen,
+            registry=self._metrics.registry if listen == self._listen_metrics else None,
+            healthy=self._healthy if health else None,
+            ready=self._ready if health else None,
+            refreshes=self._refreshes,
         )
-        self.address = await pages.start()
-        try:
-            yield
-        finally:
-            await pages.stop()
+        address = await pages.start()
+        stack.push_async_callback(pages.stop)
+        return address
 
     @asynccontextmanager
     async def _signals(self) -> AsyncGenerator[None]:

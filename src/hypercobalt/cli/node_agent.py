@@ -1,0 +1,124 @@
+"""`cobalt node-agent`: the agent of one hypervisor host."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import sys
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from hypercobalt import logs
+from hypercobalt.errors import ConfigurationError, HypercobaltError
+from hypercobalt.node_agent import agent
+from hypercobalt.node_agent.settings import (
+    MigrationNames,
+    Retention,
+    Settings,
+    settings,
+)
+from hypercobalt.runtime import Connection, load_connection
+
+_UNITS = {"h": 3600, "d": 86400}
+_DAYS = re.compile(r"([0-9]{1,6})([hd])", re.ASCII)
+
+
+def node_agent(
+    *,
+    kubeconfig: Path | None = None,
+    node: str | None = None,
+    libvirt_uri: str | None = None,
+    units: str | None = None,
+    namespace: str | None = None,
+    pki_path: Path | None = None,
+    migration_names: MigrationNames = MigrationNames.START,
+    migration_retention: str = "30d",
+    migration_count: Annotated[int, Parameter(name="--migration-count")] = 50,
+    metrics_bind_address: str = ":9177",
+    health_probe_bind_address: str = ":8081",
+) -> int:
+    """Watch one hypervisor host, and keep its Hypervisor, Migrations and certificates current.
+
+    Runs until SIGTERM or SIGINT. The environment variables of the existing agent are read where no
+    flag is given: HOSTNAME, NODE_LABEL, NAMESPACE, LIBVIRT_DEFAULT_URI, LIBVIRT_SOCKET, PKI_PATH,
+    ISSUER_NAME, HOST_IP_ADDRESS. With EMULATE, libvirt and the host's services are made up.
+
+    Parameters
+    ----------
+    kubeconfig
+        As kubectl's; else $KUBECONFIG, the pod's service account, ~/.kube/config.
+    node
+        Name of the Node and the Hypervisor; else HOSTNAME, else the system's host name.
+    libvirt_uri
+        qemu:///system, qemu+unix, qemu+tcp, qemu+tls, ch+unix or ch+tcp.
+    units
+        systemd units to report, with commas; empty for none. Else libvirtd.service and
+        openvswitch-switch.service.
+    namespace
+        Of Migrations, the TLS Secret and the Certificate; else NAMESPACE, else monsoon3.
+    pki_path
+        Directory for the TLS files; else PKI_PATH. Without either, none are installed.
+    migration_names
+        start: one object per migration; server: one per server, overwritten by the next.
+    migration_retention
+        How long finished Migrations of this host are kept: 30d, 12h.
+    migration_count
+        How many finished Migrations of this host are kept.
+    metrics_bind_address
+        HOST:PORT of /metrics; :PORT for all addresses, 0 for none.
+    health_probe_bind_address
+        HOST:PORT of /healthz and /readyz; :PORT for all addresses, 0 for none.
+    """
+    logs.configure()
+    try:
+        told = settings(
+            os.environ,
+            hostname=socket.gethostname(),
+            node=node,
+            libvirt_uri=libvirt_uri,
+            namespace=namespace,
+            units=None if units is None else [unit for unit in units.split(",") if unit],
+            pki_path=pki_path,
+            names=migration_names,
+            retention=Retention(_age(migration_retention), _count(migration_count)),
+            metrics=metrics_bind_address,
+            health=health_probe_bind_address,
+        )
+        asyncio.run(_run(told, load_connection(kubeconfig)))
+    except HypercobaltError as error:
+        print(f"cobalt node-agent: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _run(told: Settings, connection: Connection) -> None:
+    async with AsyncExitStack() as stack:
+        # Imported here: the one needs libvirt's library, the other is for trying things out.
+        if told.emulate:
+            from hypercobalt.node_agent.emulated import emulated_host  # noqa: PLC0415
+
+            host = emulated_host()
+        else:
+            from hypercobalt.node_agent.real import real_host  # noqa: PLC0415
+
+            host = await stack.enter_async_context(real_host(told))
+        await agent.run(told, connection, host)
+
+
+def _age(text: str) -> timedelta:
+    found = _DAYS.fullmatch(text)
+    if found is None:
+        raise ConfigurationError(f"--migration-retention {text!r}: must look like 30d or 12h")
+    return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+
+
+def _count(number: int) -> int:
+    if number < 0:
+        raise ConfigurationError(f"--migration-count {number}: must not be negative")
+    return number

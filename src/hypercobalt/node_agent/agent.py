@@ -1,0 +1,123 @@
+"""Wires an agent's concerns to one host, one libvirt and one API server, and runs them.
+
+Every concern is a service of the runtime's manager. One that is late when the process is to stop is
+cancelled: whatever it was about to write is written by the next start, which looks at the world
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.adapters.host.port import Shutdown, System, Units
+from hypercobalt.adapters.libvirt.port import Libvirt
+from hypercobalt.api.core import Secret
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.logs import get_logger
+from hypercobalt.node_agent import certificates, operating_system
+from hypercobalt.node_agent.applier import FIELD_MANAGER, Applier
+from hypercobalt.node_agent.board import Board
+from hypercobalt.node_agent.certificates import Certificates
+from hypercobalt.node_agent.compose import OWN_CONDITIONS
+from hypercobalt.node_agent.evacuation import Evacuation
+from hypercobalt.node_agent.exporter import Exporter
+from hypercobalt.node_agent.latest import Latest
+from hypercobalt.node_agent.libvirt_state import LibvirtState
+from hypercobalt.node_agent.migrations import Migrations
+from hypercobalt.node_agent.os_update import OsUpdate
+from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.unit_conditions import UnitConditions, condition_type
+from hypercobalt.runtime import Connection, Kube, Limits, Manager, Metrics
+from hypercobalt.runtime.manager import Service
+from hypercobalt.runtime.tasks import first
+
+log = get_logger(__name__)
+
+STOP_DEADLINE: Final = timedelta(seconds=5)
+"""Less than systemd's and the kubelet's patience."""
+
+Concern = Callable[[], Coroutine[None, None, None]]
+
+_LIMITS: Final = Limits(deadline=timedelta(seconds=15), attempt=timedelta(seconds=5), connections=4)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the agent talks to on its host."""
+
+    libvirt: Libvirt
+    units: Units
+    shutdown: Shutdown
+    system: System
+
+
+async def run(settings: Settings, connection: Connection, host: Host) -> None:
+    """Run the agent of one host until SIGTERM or SIGINT.
+
+    Raises:
+        ConfigurationError: a setting cannot be used.
+    """
+    metrics = Metrics()
+    async with Kube(
+        connection, field_manager=FIELD_MANAGER, limits=_LIMITS, metrics=metrics
+    ) as kube:
+        manager = Manager(
+            kube,
+            metrics=metrics,
+            address=settings.health,
+            metrics_address=settings.metrics,
+            stop_deadline=STOP_DEADLINE,
+        )
+        exporter = Exporter(host.libvirt)
+        metrics.registry.register(exporter)
+        manager.add_refresh(exporter.refresh)
+        register(settings, manager, host)
+        log.info("starting_node_agent", hypervisor=settings.node, libvirt=settings.libvirt_uri)
+        await manager.run()
+
+
+def register(settings: Settings, manager: Manager, host: Host) -> None:
+    """Have the manager run every concern of an agent."""
+    kube, board = manager.kube, Board(manager.clock)
+    own = manager.informer(Hypervisor, fields=f"metadata.name={settings.node}")
+    hypervisor = Latest(own)
+    types = (*OWN_CONDITIONS, *(condition_type(unit) for unit in settings.units))
+    applier = Applier(kube, settings.node, board, own, own=types)
+    migrations = Migrations(kube, host.libvirt, settings, clock=manager.clock)
+    state = LibvirtState(
+        host.libvirt, board, units=settings.units, listeners=(migrations.on_notice,)
+    )
+    concerns: dict[str, Concern] = {
+        "status": applier.run,
+        "libvirt": state.run,
+        "migrations": migrations.run,
+        "units": UnitConditions(host.units, board, settings.units).run,
+        "operating-system": lambda: operating_system.follow(host.system, board),
+        "os-update": OsUpdate(host.units, hypervisor, board).run,
+        "evacuation": Evacuation(host.shutdown, kube, hypervisor, board).run,
+    }
+    if settings.pki is not None:
+        told = certificates.Settings(
+            settings.node, settings.namespace, settings.pki, settings.issuer, settings.addresses
+        )
+        fields = f"metadata.name={told.secret_name}"
+        secret = Latest(manager.informer(Secret, settings.namespace, fields=fields))
+        concerns["certificates"] = Certificates(
+            told, host.units, kube, hypervisor=hypervisor, secret=secret, board=board
+        ).run
+    for name, concern in concerns.items():
+        manager.add_service(name, _until_stop(concern))
+    manager.add_check(
+        "libvirt", lambda: None if state.settled else "nothing known yet", readiness=True
+    )
+
+
+def _until_stop(concern: Concern) -> Service:
+    async def service(stop: asyncio.Event) -> None:
+        await first(stop.wait(), concern())
+
+    return service

@@ -1,0 +1,24 @@
+"""The real host of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from hypercobalt.adapters.host.shutdown import LogindShutdown
+from hypercobalt.adapters.host.system import HostSystem
+from hypercobalt.adapters.host.units import SystemdUnits
+from hypercobalt.adapters.libvirt.connection import connect
+from hypercobalt.node_agent.agent import Host
+from hypercobalt.node_agent.settings import Settings
+
+
+@asynccontextmanager
+async def real_host(settings: Settings) -> AsyncGenerator[Host]:
+    """Connect to the host's libvirt and services; they connect again by themselves.
+
+    Raises:
+        ConfigurationError: the libvirt URI cannot be used.
+    """
+    async with connect(settings.libvirt_uri) as libvirt:
+        yield Host(libvirt, SystemdUnits(), LogindShutdown(), HostSystem())

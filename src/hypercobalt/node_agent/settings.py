@@ -1,0 +1,150 @@
+"""What a node agent is told: flags first, then the existing agent's environment. Pure.
+
+Source: kvm-node-agent, cmd/main.go and its chart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.runtime import Address
+
+DEFAULT_URI: Final = "qemu:///system"
+DEFAULT_NAMESPACE: Final = "monsoon3"
+DEFAULT_UNITS: Final = ("libvirtd.service", "openvswitch-switch.service")
+_MAX_PORT: Final = 65535
+
+
+class MigrationNames(StrEnum):
+    """How Migrations are called."""
+
+    START = "start"  # server UUID and start: one object for each migration
+    SERVER = "server"  # server UUID, as the existing agent: each migration overwrites the last
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long finished Migrations of this host are kept.
+
+    Args:
+        age: since their start.
+        count: most of them; the oldest go first.
+    """
+
+    age: timedelta = timedelta(days=30)
+    count: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One agent.
+
+    Args:
+        node: name of the Node and of the Hypervisor.
+        label: this host's name in Migrations.
+        libvirt_uri: of the daemon.
+        namespace: of Migrations, Secret and Certificate.
+        units: systemd units with a condition each.
+        pki: directory for certificates; None installs none.
+        issuer: cert-manager Issuer; "" asks for no Certificate.
+        addresses: of the host, for its Certificate.
+        metrics: where `/metrics` is served; None: nowhere.
+        health: where `/healthz` and `/readyz` are served; None: nowhere.
+        emulate: use the fakes for libvirt and the host's services.
+    """
+
+    node: str
+    label: str
+    libvirt_uri: str = DEFAULT_URI
+    namespace: str = DEFAULT_NAMESPACE
+    units: tuple[str, ...] = DEFAULT_UNITS
+    pki: Path | None = None
+    issuer: str = ""
+    addresses: tuple[str, ...] = ()
+    names: MigrationNames = MigrationNames.START
+    retention: Retention = Retention()
+    metrics: Address | None = None
+    health: Address | None = None
+    emulate: bool = False
+
+
+def settings(
+    env: Mapping[str, str],
+    *,
+    hostname: str,
+    node: str | None = None,
+    libvirt_uri: str | None = None,
+    namespace: str | None = None,
+    units: Sequence[str] | None = None,
+    pki_path: Path | None = None,
+    names: MigrationNames = MigrationNames.START,
+    retention: Retention | None = None,
+    metrics: str = "0",
+    health: str = "0",
+) -> Settings:
+    """Put flags and environment together; a flag that is given goes first.
+
+    Args:
+        env: the process's environment.
+        hostname: the operating system's, when nothing else names the node.
+        node: as in `Settings`; None, here and below: not given.
+        libvirt_uri: as in `Settings`.
+        namespace: as in `Settings`.
+        units: as in `Settings`.
+        pki_path: `Settings.pki`.
+        names: as in `Settings`.
+        retention: as in `Settings`.
+        metrics: address as `HOST:PORT` or `:PORT`; `0` for none.
+        health: the same.
+
+    Raises:
+        ConfigurationError: an address is none.
+    """
+    name = node or env.get("HOSTNAME") or hostname
+    pki = pki_path or (Path(env["PKI_PATH"]) if env.get("PKI_PATH") else None)
+    return Settings(
+        node=name,
+        label=env.get("NODE_LABEL") or name,
+        libvirt_uri=libvirt_uri or uri_from(env),
+        namespace=namespace or env.get("NAMESPACE") or DEFAULT_NAMESPACE,
+        units=DEFAULT_UNITS if units is None else tuple(units),
+        pki=pki,
+        issuer=env.get("ISSUER_NAME", ""),
+        addresses=tuple(filter(None, [env.get("HOST_IP_ADDRESS", "")])),
+        names=names,
+        retention=retention or Retention(),
+        metrics=address("--metrics-bind-address", metrics),
+        health=address("--health-probe-bind-address", health),
+        emulate=bool(env.get("EMULATE")),
+    )
+
+
+def uri_from(env: Mapping[str, str]) -> str:
+    """The libvirt URI that LIBVIRT_DEFAULT_URI and LIBVIRT_SOCKET mean together."""
+    uri, socket = env.get("LIBVIRT_DEFAULT_URI") or DEFAULT_URI, env.get("LIBVIRT_SOCKET")
+    parts = urlsplit(uri)
+    if not socket or parts.netloc or parts.query:
+        return uri
+    driver = parts.scheme.partition("+")[0]
+    return f"{driver}+unix://{parts.path}?socket={quote(socket)}"
+
+
+def address(flag: str, text: str) -> Address | None:
+    """Read `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (all addresses); `0` is none.
+
+    Raises:
+        ConfigurationError: the text is no such thing.
+    """
+    if text == "0":
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT:
+        raise ConfigurationError(f"{flag} {text!r}: must look like :8081, 127.0.0.1:8081 or 0")
+    return Address(host.strip("[]"), int(port))
