@@ -47,12 +47,13 @@ def _row(name: str, power: Power, hypervisor: Hypervisor | None, now: datetime) 
     system = hypervisor.status.operatingSystem
     reasons = {condition.type: condition.reason for condition in hypervisor.conditions}
     libvirt, ovs = (reasons.get(unit, UNKNOWN) for unit in SERVICES)
+    count = hypervisor.status.numInstances
     created = hypervisor.metadata.creationTimestamp
     return Row(
         node=name,
         power=power,
         version=(system.prettyVersion if system else "") or UNKNOWN,
-        instances=str(hypervisor.status.numInstances),
+        instances=UNKNOWN if count is None else str(count),
         libvirt=libvirt,
         ovs=ovs,
         hardware=(system.hardwareModel if system else "") or UNKNOWN,

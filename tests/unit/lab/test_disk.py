@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from hypercobalt.lab.agents import node_agent_unit
+from hypercobalt.lab.disk import HIDDEN, MASKED, Identity, contents, hosts_file, links
+
+LAB = "0123456789abcdef0123456789abcdef"
+A, B = Identity(LAB, "kvm-1", "10.77.0.1"), Identity(LAB, "kvm-2", "10.77.0.2")
+
+
+def test_an_identity_is_the_same_after_a_reboot_and_no_other_hosts() -> None:
+    again = Identity(LAB, "kvm-1", "10.77.0.1")
+    assert (again.uuid, again.machine_id) == (A.uuid, A.machine_id)
+    elsewhere = Identity(LAB[::-1], "kvm-1", "10.77.0.1")
+    assert len({A.uuid, B.uuid, elsewhere.uuid}) == 3
+    assert len({A.machine_id, B.machine_id, elsewhere.machine_id}) == 3
+    assert len(A.machine_id) == 32
+
+
+def test_every_host_has_files_that_say_who_it_is() -> None:
+    files = contents(A)
+    assert files["etc/hostname"] == "kvm-1\n"
+    assert f'host_uuid = "{A.uuid}"' in files["etc/libvirt/libvirtd.conf"]
+    assert files["etc/fstab"] == ""
+
+
+def test_nothing_that_the_machine_mounts_or_starts_is_taken_over() -> None:
+    assert {"etc/systemd/system", "etc/libvirt/qemu", "etc/openvswitch"} <= set(HIDDEN)
+    wanted = {PurePosixPath(path).name for path in links() if ".wants/" in path}
+    assert {"libvirtd.service", "libvirtd-tcp.socket", "openvswitch-switch.service"} <= wanted
+    assert not wanted & set(MASKED)
+
+
+def test_names_are_told_with_their_addresses() -> None:
+    text = hosts_file({"api": "10.77.0.254", "kvm-1": "10.77.0.1"})
+    assert text.splitlines()[-2:] == ["10.77.0.254 api", "10.77.0.1 kvm-1"]
+    assert text.startswith("127.0.0.1 localhost\n")
+
+
+def test_the_agent_is_started_with_its_own_kubeconfig_and_again_when_it_ends() -> None:
+    unit = node_agent_unit(PurePosixPath("/venv/bin/cobalt"), "kvm-1")  # type: ignore[arg-type]
+    assert (
+        "ExecStart=/venv/bin/cobalt node-agent --kubeconfig /etc/hypercobalt/kubeconfig "
+        "--node kvm-1 --libvirt-uri qemu+tcp://127.0.0.1/system\n"
+    ) in unit
+    assert "Restart=always\n" in unit

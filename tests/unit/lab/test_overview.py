@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hypercobalt.api.conditions import Condition
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus, OperatingSystemStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.lab.host import Power
+from hypercobalt.lab.overview import Row, age, rows
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def condition(type_: str, status: str, reason: str) -> Condition:
+    return Condition(type=type_, status=status, reason=reason, message="", lastTransitionTime=NOW)
+
+
+def test_a_row_shows_what_the_agent_and_the_machine_know() -> None:
+    hypervisor = Hypervisor(
+        metadata=ObjectMeta(name="kvm-1", creationTimestamp=NOW - timedelta(minutes=5)),
+        status=HypervisorStatus(
+            numInstances=2,
+            operatingSystem=OperatingSystemStatus(
+                prettyVersion="Debian 12", hardwareModel="Rack 1", kernelRelease="6.1"
+            ),
+            conditions=(
+                condition("libvirtd.service", "True", "Running"),
+                condition("openvswitch-switch.service", "False", "Failed"),
+            ),
+        ),
+    )
+    power = {"kvm-1": Power.RUNNING, "kvm-2": Power.OFF}
+
+    shown = rows(power, [hypervisor, Hypervisor(metadata=ObjectMeta(name="elsewhere"))], NOW)
+
+    assert shown == (
+        Row("kvm-1", "running", "Debian 12", "2", "Running", "Failed", "Rack 1", "6.1", "5m"),
+        Row("kvm-2", "off", *["-"] * 7),
+    )
+
+
+def test_what_nobody_has_written_yet_is_a_dash() -> None:
+    (row,) = rows({"a": Power.FROZEN}, [Hypervisor(metadata=ObjectMeta(name="a"))], NOW)
+    assert row == Row("a", "frozen", "-", "-", "-", "-", "-", "-", "-")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (7199, "119m"),
+        (7200, "2h"),
+        (172800, "2d"),
+    ],
+)
+def test_ages_have_one_unit(seconds: int, text: str) -> None:
+    assert age(timedelta(seconds=seconds)) == text

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hypercobalt.lab.preflight import MIB, PACKAGES, Machine, Verdict, decide
+
+ABLE = Machine(
+    root=True,
+    debian=True,
+    packages=frozenset(PACKAGES),
+    overlay="",
+    network="",
+    cgroups=True,
+    fuse=True,
+    kvm=True,
+    tun=True,
+    memory_bytes=8192 * MIB,
+    disk_bytes=8192 * MIB,
+    mounts=frozenset({"/", "/proc", "/home"}),
+)
+
+
+def judge(machine: Machine, hosts: int = 3, guests: int = 6) -> Verdict:
+    return decide(machine, hosts=hosts, guests=guests)
+
+
+def test_a_machine_with_everything_boots_hosts_as_it_is() -> None:
+    assert judge(ABLE) == Verdict()
+    assert judge(ABLE).can_boot
+
+
+@pytest.mark.parametrize(
+    ("machine", "what", "remedy"),
+    [
+        pytest.param(replace(ABLE, root=False), "root rights are missing", "sudo", id="no root"),
+        pytest.param(
+            replace(ABLE, overlay="mount: unknown filesystem type"),
+            "no overlay can be mounted over the root file system: mount: unknown",
+            "overlayfs",
+            id="no overlay",
+        ),
+        pytest.param(
+            replace(ABLE, network="RTNETLINK answers: Not supported"),
+            "no bridge can be made: RTNETLINK",
+            "bridge and veth",
+            id="no bridge",
+        ),
+        pytest.param(
+            replace(ABLE, cgroups=False), "control groups", "--privileged", id="no cgroups"
+        ),
+        pytest.param(replace(ABLE, fuse=False), "/dev/fuse is missing", "modprobe", id="no fuse"),
+        pytest.param(replace(ABLE, tun=False), "/dev/net/tun", "modprobe", id="no tun"),
+        pytest.param(
+            replace(ABLE, mounts=frozenset({"/", "/var", "/usr"})),
+            "/usr, /var has a file system of its own",
+            "one file system",
+            id="split system",
+        ),
+        pytest.param(
+            replace(ABLE, memory_bytes=1024 * MIB),
+            "2286 MiB of memory are needed for 3 hosts and 6 VMs, 1024 MiB are available",
+            "--hosts and --vms",
+            id="little memory",
+        ),
+        pytest.param(
+            replace(ABLE, disk_bytes=100 * MIB),
+            "500 MiB of disk are needed, 100 MiB are free",
+            "--data",
+            id="little disk",
+        ),
+        pytest.param(
+            replace(ABLE, debian=False, packages=frozenset(PACKAGES[1:])),
+            "this is not Debian or Ubuntu",
+            f"equivalents of these Debian packages: {PACKAGES[0]}",
+            id="another distribution",
+        ),
+    ],
+)
+def test_what_is_missing_is_said_with_what_helps(machine: Machine, what: str, remedy: str) -> None:
+    verdict = judge(machine)
+    assert not verdict.can_boot
+    (lack,) = verdict.lacks
+    assert what in lack.what
+    assert remedy in lack.remedy
+
+
+def test_missing_packages_are_installed_and_need_room() -> None:
+    bare = replace(ABLE, packages=frozenset({"dbus"}))
+    assert judge(bare).can_boot
+    assert set(judge(bare).install) == set(PACKAGES) - {"dbus"}
+
+    full = replace(bare, disk_bytes=1000 * MIB)
+    assert "2000 MiB of disk are needed" in judge(full).lacks[0].what
+
+
+def test_fewer_hosts_fit_into_less_memory() -> None:
+    small = replace(ABLE, memory_bytes=512 * MIB)
+    assert not judge(small).can_boot
+    assert judge(small, hosts=1, guests=0).can_boot
+
+
+def test_without_kvm_guests_are_slower_and_hosts_boot() -> None:
+    verdict = judge(replace(ABLE, kvm=False))
+    assert verdict.can_boot
+    assert "TCG" in verdict.notes[0]
+
+
+def test_without_root_nothing_is_said_about_what_could_not_be_tried() -> None:
+    machine = replace(ABLE, root=False, overlay="denied", network="denied", cgroups=False)
+    assert len(judge(machine).lacks) == 1
+
+
+def test_without_ip_the_network_is_judged_after_installation() -> None:
+    machine = replace(ABLE, packages=ABLE.packages - {"iproute2"}, network="ip: not found")
+    assert judge(machine).can_boot
