@@ -15,7 +15,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.lab import cgroups, mounts, network, processes
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.host import Power
+from hypercobalt.lab.host import SHARED, Power
 from hypercobalt.lab.site import Lab, Wish, down
 from hypercobalt.lab.state import Layout, State
 from tests.lab.conftest import run
@@ -71,6 +71,40 @@ async def test_up_makes_all_of_it_and_down_leaves_nothing(data: Path) -> None:
     assert await down(data)
     assert traces(lab.state, data) == []
     assert not await down(data)
+
+
+async def test_a_lab_lies_wherever_a_person_wants_it(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    data = tmp_path / "link" / f"a lab: 1,2 \\ {'long' * 40}"
+    try:
+        lab = await Lab.make(data)
+        await lab.up(Wish(hosts=1))
+        await lab.host("kvm-1").run("true")
+    finally:
+        assert await down(data)
+    assert traces(lab.state, data) == []
+
+
+async def test_a_second_up_leaves_a_frozen_host_as_it_is(data: Path) -> None:
+    lab = await Lab.make(data)
+    await lab.up(Wish(hosts=1, ovn=False, control_plane=False))
+    lab.host("kvm-1").freeze()
+    await lab.up(Wish(hosts=1, ovn=False, control_plane=False))
+    assert lab.host("kvm-1").power is Power.FROZEN
+
+
+async def test_a_shared_directory_whose_process_died_comes_back(data: Path) -> None:
+    lab = await Lab.make(data)
+    bare = Wish(hosts=1, ovn=False, control_plane=False)
+    await lab.up(bare)
+    (lab.layout.shared / "disk").write_text("kept")
+    await lab.host("kvm-1").crash()
+    await processes.kill(lab.state.id, lambda process: process.role == "shared")
+    with pytest.raises(OSError, match="not connected"):
+        (lab.layout.shared / "disk").read_text()
+    await lab.up(bare)
+    assert await lab.host("kvm-1").run("cat", f"{SHARED}/disk") == "kept"
 
 
 async def test_a_second_up_finds_everything_and_restarts_what_died(data: Path) -> None:

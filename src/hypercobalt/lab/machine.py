@@ -50,6 +50,7 @@ def _machine(root: bool, packages: frozenset[str], overlay: str, net: str, data:
         fuse=Path("/dev/fuse").exists(),
         kvm=os.access("/dev/kvm", os.R_OK | os.W_OK),
         tun=Path("/dev/net/tun").exists(),
+        bridge_filter=_is_on(Path("/proc/sys/net/bridge/bridge-nf-call-iptables")),
         memory_bytes=_memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii")),
         disk_bytes=shutil.disk_usage(_existing(data.absolute())).free,
         mounts=frozenset(str(point) for point in mounts.under(Path("/"))),
@@ -92,6 +93,10 @@ async def _try(namespace: str, script: str, *arguments: str) -> str:
     except CommandError as exc:
         return str(exc)
     return (done.stderr.strip() or f"code {done.code}") if done.code else ""
+
+
+def _is_on(setting: Path) -> bool:
+    return setting.exists() and setting.read_text(encoding="ascii").strip() != "0"
 
 
 def _memory_bytes(meminfo: str) -> int:

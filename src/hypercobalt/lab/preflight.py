@@ -52,6 +52,7 @@ class Machine:
         cgroups: whether control groups can be made.
         fuse: whether `/dev/fuse` is there.
         kvm: whether `/dev/kvm` is there.
+        bridge_filter: whether the kernel sends bridged frames through the packet filter.
         tun: whether `/dev/net/tun` is there.
         memory_bytes: available.
         disk_bytes: free in the data directory.
@@ -67,6 +68,7 @@ class Machine:
     fuse: bool
     kvm: bool
     tun: bool
+    bridge_filter: bool
     memory_bytes: int
     disk_bytes: int
     mounts: frozenset[str]
@@ -173,3 +175,8 @@ def _room(machine: Machine, missing: tuple[str, ...], hosts: int, guests: int) -
 def _notes(machine: Machine) -> Iterable[str]:
     if not machine.kvm:
         yield "/dev/kvm is missing: guests run in software (TCG), several times slower"
+    if machine.bridge_filter:
+        yield (
+            "bridged frames go through this machine's packet filter (br_netfilter); if hosts do "
+            "not reach each other: sysctl net.bridge.bridge-nf-call-iptables=0"
+        )

@@ -190,6 +190,8 @@ class Lab:
         """
         wish, ready = wish or self.running, ready or Ready.now()
         await ready.shared.wait()
+        if host.power is Power.FROZEN:
+            return  # somebody wants it so
         await self.step(f"host {host.name}", host.start(self.addresses))
         if wish.ovn:
             await ready.ovn.wait()
@@ -313,7 +315,9 @@ async def share(layout: Layout, state: State) -> None:
         CommandError: it cannot be mounted.
     """
     if layout.shared in mounts.under(layout.data):
-        return
+        if processes.find(state.id, "shared"):
+            return
+        await mounts.release(layout.shared)  # it died, and left a mount that answers nothing
     for folder in (layout.shared, layout.shared_files):
         folder.mkdir(exist_ok=True)
     options = "subtype=glusterfs,fsname=hypercobalt,allow_other"

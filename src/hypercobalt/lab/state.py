@@ -116,13 +116,13 @@ def new(number: int, *, api_port: int = 6443) -> State:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything of a lab lies: one directory, by its absolute path."""
+    """Where everything of a lab lies: one directory, by the path that the kernel knows."""
 
     data: Path
 
     @classmethod
     def at(cls, data: Path) -> Layout:
-        return cls(data.absolute())
+        return cls(data.resolve())
 
     @property
     def state(self) -> Path:

@@ -16,6 +16,7 @@ ABLE = Machine(
     fuse=True,
     kvm=True,
     tun=True,
+    bridge_filter=False,
     memory_bytes=8192 * MIB,
     disk_bytes=8192 * MIB,
     mounts=frozenset({"/", "/proc", "/home"}),
@@ -105,6 +106,12 @@ def test_without_kvm_guests_are_slower_and_hosts_boot() -> None:
     verdict = judge(replace(ABLE, kvm=False))
     assert verdict.can_boot
     assert "TCG" in verdict.notes[0]
+
+
+def test_a_filter_on_bridged_frames_is_pointed_at() -> None:
+    verdict = judge(replace(ABLE, bridge_filter=True))
+    assert verdict.can_boot
+    assert "bridge-nf-call-iptables" in verdict.notes[0]
 
 
 def test_without_root_nothing_is_said_about_what_could_not_be_tried() -> None:
