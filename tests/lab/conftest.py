@@ -47,8 +47,8 @@ def able_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     verdict = preflight.decide(facts, hosts=3, guests=2)
     if verdict.can_boot and verdict.install and in_ci:
         run(packages.install(verdict.install))
-    elif verdict.lacks or verdict.install:
-        why = [lack.what for lack in verdict.lacks]
+    elif verdict.install or not verdict.can_boot:
+        why = [lack.what for lack in (*verdict.lacks, *verdict.shortages)]
         if verdict.install:
             why.append(
                 f"packages are missing ({' '.join(verdict.install)}): run `cobalt lab up` once"

@@ -63,9 +63,13 @@ def up(
 async def _up(data: Path, hosts: int, vms: int, port: int, *, yes: bool) -> int:
     if hosts < 1:
         raise LabError(f"--hosts is {hosts}; a lab has at least one host")
+    if vms < 0:
+        raise LabError(f"--vms is {vms}; it is 0 or more")
     verdict = preflight.decide(await machine.observe(data), hosts=hosts, guests=vms)
     screen.show_notes(verdict)
-    if not verdict.can_boot:
+    if verdict.shortages and not verdict.lacks:
+        raise LabError("; ".join(f"{lack.what}: {lack.remedy}" for lack in verdict.shortages))
+    if verdict.lacks:
         screen.show_lacks(verdict)
         return await serve_api_only(data, port)
     if not await _install(verdict, yes=yes):

@@ -278,7 +278,7 @@ class Host:
     async def _end(self) -> None:
         roles = {f"host/{self.name}", f"leader/{self.name}"}
         await processes.kill(self._lab, lambda process: process.role in roles)
-        await self.wire.clear()
+        await self.wire.remove()
         cgroups.remove(self.machine)
         for left in ("propagate", "unix-export"):
             with contextlib.suppress(OSError):

@@ -88,18 +88,20 @@ class Verdict:
 
     Args:
         install: packages to install first; may be empty.
-        lacks: why no host can be booted; empty when hosts can.
+        lacks: why no host can ever be booted here as it is.
+        shortages: why not so many; fewer may fit.
         notes: what works differently here.
     """
 
     install: tuple[str, ...] = ()
     lacks: tuple[Lack, ...] = ()
+    shortages: tuple[Lack, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def can_boot(self) -> bool:
-        """Whether hosts can be booted, once `install` is installed."""
-        return not self.lacks
+        """Whether the hosts can be booted, once `install` is installed."""
+        return not self.lacks and not self.shortages
 
 
 def decide(machine: Machine, *, hosts: int, guests: int) -> Verdict:
@@ -111,12 +113,13 @@ def decide(machine: Machine, *, hosts: int, guests: int) -> Verdict:
         guests: how many VMs are wanted on them, together.
     """
     missing = tuple(name for name in PACKAGES if name not in machine.packages)
-    lacks = (*_rights(machine), *_kernel(machine, missing), *_room(machine, missing, hosts, guests))
+    lacks = (*_rights(machine), *_kernel(machine, missing))
     if missing and not machine.debian:
         remedy = f"install the equivalents of these Debian packages: {', '.join(missing)}"
         lacks = (*lacks, Lack("packages cannot be installed: this is not Debian or Ubuntu", remedy))
         missing = ()
-    return Verdict(missing, lacks, tuple(_notes(machine)))
+    shortages = tuple(_room(machine, missing, hosts, guests))
+    return Verdict(missing, lacks, shortages, tuple(_notes(machine)))
 
 
 def _rights(machine: Machine) -> Iterable[Lack]:

@@ -130,6 +130,16 @@ class Wire:
         if (_SYS / self._pair[0]).exists():
             await execute(("ip", "link", "delete", self._pair[0]))
 
+    async def remove(self) -> None:
+        """Take away all of the cable, when its host is off.
+
+        Raises:
+            LabError: the process of a bad cable does not end.
+        """
+        await self.clear()
+        if (_SYS / self.port).exists():  # the kernel takes its time with a dead host's network
+            await execute(("ip", "link", "delete", self.port))
+
     def _check(self) -> None:
         if not (_SYS / self.port).exists():
             raise LabError(f"host {self.name} is off: it has no cable")

@@ -82,7 +82,7 @@ def test_a_machine_with_everything_boots_hosts_as_it_is() -> None:
 def test_what_is_missing_is_said_with_what_helps(machine: Machine, what: str, remedy: str) -> None:
     verdict = judge(machine)
     assert not verdict.can_boot
-    (lack,) = verdict.lacks
+    (lack,) = (*verdict.lacks, *verdict.shortages)
     assert what in lack.what
     assert remedy in lack.remedy
 
@@ -93,7 +93,7 @@ def test_missing_packages_are_installed_and_need_room() -> None:
     assert set(judge(bare).install) == set(PACKAGES) - {"dbus"}
 
     full = replace(bare, disk_bytes=1000 * MIB)
-    assert "2000 MiB of disk are needed" in judge(full).lacks[0].what
+    assert "2000 MiB of disk are needed" in judge(full).shortages[0].what
 
 
 def test_fewer_hosts_fit_into_less_memory() -> None:

@@ -1,0 +1,146 @@
+"""`cobalt lab` as a person without a terminal uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hypercobalt.lab import state as records
+from hypercobalt.lab.site import down
+from hypercobalt.lab.state import Layout
+from tests.lab.conftest import run
+from tests.lab.test_whole_lab import traces
+
+pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("able_machine")]
+COBALT = str(Path(sys.executable).parent / "cobalt")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "lab"
+    run(down(tmp_path / "lab"))
+
+
+async def cobalt(*arguments: str, data: Path, code: int = 0) -> str:
+    """What `cobalt lab …` says on both streams."""
+    process = await asyncio.create_subprocess_exec(
+        *(COBALT, "lab", *arguments, "--data", str(data)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said = (await process.communicate())[0].decode()
+    assert process.returncode == code, said
+    return said
+
+
+def power(table: str) -> dict[str, str]:
+    rows = [line.split() for line in table.splitlines()]
+    return {row[0]: row[1] for row in rows if row and row[0].startswith("kvm-")}
+
+
+async def test_a_day_with_a_lab(data: Path) -> None:
+    said = await cobalt("up", "--hosts", "2", "--vms", "1", data=data)
+    assert power(said) == {"kvm-1": "running", "kvm-2": "running"}
+    assert "get hypervisors" in said
+    assert f"cobalt lab down --data {data}" in said
+
+    assert "vm-1" in await cobalt("vm", "list", data=data)
+    await cobalt("vm", "move", "vm-1", "kvm-2", data=data)
+    assert "vm-1" in await cobalt("exec", "kvm-2", "virsh", "list", data=data)
+    await cobalt("vm", "remove", "vm-1", data=data)
+
+    await cobalt("host", "freeze", "kvm-1", data=data)
+    assert power(await cobalt("status", data=data))["kvm-1"] == "frozen"
+    await cobalt("host", "thaw", "kvm-1", data=data)
+    await cobalt("host", "crash", "kvm-1", data=data)
+    assert power(await cobalt("status", data=data))["kvm-1"] == "off"
+    await cobalt("host", "start", "kvm-1", data=data)
+    await cobalt("host", "shutdown", "kvm-1", data=data)
+    assert power(await cobalt("status", data=data))["kvm-1"] == "off"
+    await cobalt("host", "remove", "kvm-1", data=data)
+    assert "kvm-1 is up on 10.77." in await cobalt("host", "add", "kvm-1", data=data)
+
+    await cobalt("net", "cut", "kvm-2", data=data)
+    await cobalt("net", "restore", "kvm-2", data=data)
+    await cobalt("net", "delay", "kvm-2", "5", "--loss", "1", data=data)
+
+    state = records.load(Layout.at(data))
+    assert state is not None
+    assert "everything is gone" in await cobalt("down", data=data)
+    assert traces(state, data) == []
+    assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["status", "host crash kvm-1", "net cut kvm-1", "exec kvm-1 true", "vm list", "host add"],
+)
+async def test_without_a_lab_every_command_says_how_to_get_one(data: Path, arguments: str) -> None:
+    said = await cobalt(*arguments.split(), data=data, code=1)
+    assert "there is no lab in" in said
+    assert "cobalt lab up" in said
+    assert "Traceback" not in said
+    assert not (data / "state.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("up --hosts 0", "--hosts is 0; a lab has at least one host"),
+        ("up --hosts 100000", "MiB of memory are needed for 100000 hosts"),
+        ("up --vms -1", "--vms is -1"),
+    ],
+)
+async def test_an_impossible_lab_is_refused(data: Path, arguments: str, complaint: str) -> None:
+    said = await cobalt(*arguments.split(), data=data, code=1)
+    assert complaint in said
+    assert not data.exists()
+
+
+async def test_without_rights_it_says_so_and_serves_the_api(data: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-all"),
+        *(COBALT, "lab", "up", "--port", "0", "--data", str(data)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    lines: list[str] = []
+    async with asyncio.timeout(60):
+        async for line in process.stdout:
+            lines.append(line.decode())
+            if "Ctrl-C stops it." in lines[-1]:
+                process.send_signal(signal.SIGINT)
+    said = "".join(lines)
+
+    assert await process.wait() == 0
+    assert "No host can be booted on this machine:" in said
+    assert "root rights are missing" in said
+    assert "hypervisors" in said
+    assert [entry.name for entry in data.iterdir()] == ["api"]
+
+
+async def test_an_up_that_is_interrupted_takes_its_lab_down(data: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(COBALT, "lab", "up", "--hosts", "1", "--data", str(data)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    while b"shared directory" not in await process.stdout.readline():
+        pass
+    state = records.load(Layout.at(data))
+    assert state is not None
+    process.send_signal(signal.SIGINT)
+    _, said = await process.communicate()
+
+    assert process.returncode == 130, said
+    assert traces(state, data) == []
+    assert not data.exists()
