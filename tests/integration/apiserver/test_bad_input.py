@@ -596,7 +596,7 @@ async def test_a_rule_that_fails_to_evaluate_fails(api: Client) -> None:
     properties: Object = {}
     for name, (kind, rule, _) in rules.items():
         properties[name] = {"type": kind, "x-kubernetes-validations": [{"rule": rule}]}
-    properties["total"]["items"] = {"type": "string"}
+    properties["total"] |= {"items": {"type": "string", "maxLength": 5}, "maxItems": 5}
     schema = {"type": "object", "properties": properties}
     assert (await api.post(DEFINITIONS, json=definition("things", schema))).status_code == 201
     thing = {"apiVersion": "example.com/v1", "kind": "Things", "metadata": {"name": "t"}}
