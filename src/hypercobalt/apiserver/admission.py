@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import secrets
 import uuid
+from collections import Counter
 
 import msgspec
 
@@ -23,10 +24,10 @@ from hypercobalt.apiserver.kinds import builtin, definitions, names
 from hypercobalt.apiserver.kinds.quantities import canonicalise
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.request import Call
-from hypercobalt.apiserver.schema.node import Node, apply_defaults, drop_empty, drop_nulls, same
+from hypercobalt.apiserver.schema.node import apply_defaults, drop_empty, drop_nulls, same
 from hypercobalt.apiserver.schema.validation import validate
 from hypercobalt.apiserver.status import Cause, JSONObject, StatusError
-from hypercobalt.apiserver.values import metadata, objects_at, texts_at
+from hypercobalt.apiserver.values import metadata, objects_at, text_at, texts_at
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery util/rand: no vowels, no words
 MAX_GENERATED = 63 - 5
@@ -91,13 +92,7 @@ def prepare_update(call: Call, new: JSONObject, old: JSONObject) -> JSONObject:
     if meta.get("uid") not in (None, "", before.get("uid")):
         raise _other_uid(call, str(meta["uid"]), before)
     for field in _SERVER_META:
-        if field in before:
-            meta[field] = before[field]
-        else:
-            meta.pop(field, None)
-    for field in ("name", "namespace"):
-        if field in before:
-            meta[field] = before[field]
+        _copy_field(meta, before, field)
     _reset(call, new, old)
     _default(call, new)
     if _counts(call, new, old):
@@ -106,12 +101,11 @@ def prepare_update(call: Call, new: JSONObject, old: JSONObject) -> JSONObject:
 
 
 def _other_uid(call: Call, sent: str, before: JSONObject) -> StatusError:
-    name = str(before.get("name"))
     if call.request.method == "PUT":
         why = f"Precondition failed: UID in precondition: {sent}, UID in object meta: "
-        return status.conflict(call.resource.subject(name), f"{why}{before.get('uid')}")
+        return status.conflict(call.subject, f"{why}{before.get('uid')}")
     cause = status.FieldErrors.invalid("metadata.uid", sent, "field is immutable")
-    return status.invalid(call.resource.group, call.kind, name, [cause])
+    return status.invalid(call.resource.group, call.kind, call.name, [cause])
 
 
 def finish_update(call: Call, new: JSONObject, old: JSONObject) -> JSONObject:
@@ -121,7 +115,7 @@ def finish_update(call: Call, new: JSONObject, old: JSONObject) -> JSONObject:
         StatusError: 422 with every cause.
     """
     causes = _errors(call, new, old)
-    before = texts_at(old, "metadata", "finalizers")
+    before = set(texts_at(old, "metadata", "finalizers"))
     added = [n for n in texts_at(new, "metadata", "finalizers") if n not in before]
     if metadata(old).get("deletionTimestamp") and added:
         text = (
@@ -238,8 +232,8 @@ def _advise(call: Call, meta: JSONObject) -> None:
     if isinstance(owners, list):
         unique = {msgspec.json.encode(owner, order="sorted"): owner for owner in owners}
         if len(unique) < len(owners):
-            uids = [o.get("uid") for o in owners if isinstance(o, dict)]
-            twice = dict.fromkeys(str(uid) for uid in uids if uids.count(uid) > 1)
+            counts = Counter(text_at(owner, "uid") for owner in owners)
+            twice = [uid for uid, count in counts.items() if count > 1]
             call.request.warnings.append(
                 ".metadata.ownerReferences contains duplicate entries; API server dedups owner "
                 "references in 1.20+, and may reject such requests as early as 1.24; please fix "
@@ -255,32 +249,22 @@ def _advise(call: Call, meta: JSONObject) -> None:
 
 
 def _errors(call: Call, obj: JSONObject, old: JSONObject | None) -> list[Cause]:
-    resource = call.resource
+    """Everything that is wrong with an object."""
+    custom = call.resource.custom
     rule = names.subdomain_errors
-    if not resource.custom:
+    if not custom:
         rule = builtin.NAME_RULES.get(call.kind, rule)
-    custom = resource.custom or resource.qualified == CRD_RESOURCE
-    causes = names.check_metadata(metadata(obj), rule, custom=custom)
-    if resource.custom:
-        if obj["kind"] != call.kind:
-            text = f"must be {call.kind}"
-            causes.append(status.FieldErrors.invalid("kind", obj["kind"], text))
-        root = resource.schema.body
-        before = () if old is None else (_judged(old),)
-        part = "status" if call.subresource == "status" else ""
-        causes += validate(root, _judged(obj), part, *before, elsewhere=causes)
-    else:
-        check = builtin.CHECKS.get(call.kind)
-        found = check(obj, old) if check is not None else []
-        known = {cause.field for cause in found}
-        causes += found
-        if resource.qualified != CRD_RESOURCE:
-            judged = _schema_errors(resource.schema.body, obj)
-            causes += [cause for cause in judged if cause.field not in known]
-        elif call.subresource != "status":
-            definitions.note_stored(obj)
-            causes += definitions.check_definition(obj, old)
-    return causes
+    strict = custom or call.resource.qualified == CRD_RESOURCE
+    causes = names.check_metadata(metadata(obj), rule, custom=strict)
+    if not custom:
+        return causes + _builtin_errors(call, obj, old)
+    if obj["kind"] != call.kind:
+        text = f"must be {call.kind}"
+        causes.append(status.FieldErrors.invalid("kind", obj["kind"], text))
+    before = () if old is None else (_judged(old),)
+    part = "status" if call.subresource == "status" else ""
+    node = call.resource.schema.body
+    return causes + validate(node, _judged(obj), part, *before, elsewhere=causes)
 
 
 def _judged(obj: JSONObject) -> JSONObject:
@@ -290,9 +274,18 @@ def _judged(obj: JSONObject) -> JSONObject:
     return {**obj, "metadata": shown}
 
 
-def _schema_errors(node: Node, obj: JSONObject) -> list[Cause]:
-    kept = ("FieldValueRequired", "FieldValueNotSupported")
-    return [cause for cause in validate(node, obj) if cause.reason in kept]
+def _builtin_errors(call: Call, obj: JSONObject, old: JSONObject | None) -> list[Cause]:
+    if call.resource.qualified == CRD_RESOURCE:
+        if call.subresource == "status":
+            return []
+        definitions.note_stored(obj)
+        return definitions.check_definition(obj, old)
+    check = builtin.CHECKS.get(call.kind)
+    causes = check(obj, old) if check is not None else []
+    known = {cause.field for cause in causes}
+    told = ("FieldValueRequired", "FieldValueNotSupported")
+    judged = validate(call.resource.schema.body, obj)
+    return causes + [c for c in judged if c.reason in told and c.field not in known]
 
 
 def _refuse(call: Call, obj: JSONObject, causes: list[Cause]) -> None:
