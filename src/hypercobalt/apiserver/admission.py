@@ -91,7 +91,7 @@ def prepare_update(call: Call, new: JSONObject, old: JSONObject) -> JSONObject:
     meta, before = metadata(new), metadata(old)
     if meta.get("uid") not in (None, "", before.get("uid")):
         raise _other_uid(call, str(meta["uid"]), before)
-    for field in _SERVER_META:
+    for field in (*_SERVER_META, "name", "namespace"):  # an apply may have let go of its last field
         _copy_field(meta, before, field)
     _reset(call, new, old)
     _default(call, new)

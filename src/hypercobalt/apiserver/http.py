@@ -156,9 +156,9 @@ async def running(
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
-        ssl_certfile=files.server_certificate,
-        ssl_keyfile=files.server_key,
-        ssl_ca_certs=str(files.ca_file),
+        ssl_certfile=files.directory / "server.crt",
+        ssl_keyfile=files.directory / "server.key",
+        ssl_ca_certs=str(files.directory / "ca.crt"),
         ssl_cert_reqs=ssl.CERT_OPTIONAL,
     )
     server = _Uvicorn(config)

@@ -204,7 +204,6 @@ def test_a_secret_is_replaced_at_once(tmp_path: Path) -> None:
 
 def test_the_kubeconfig_is_whole(made: Path) -> None:
     pair = pki.load(made, "admin")
-    assert pair is not None
     text = pki.kubeconfig("https://h:1", (made / "ca.crt").read_bytes(), pair)
     assert b"https://h:1" in text
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

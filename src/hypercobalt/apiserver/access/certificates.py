@@ -27,7 +27,10 @@ def make(directory: Path, hosts: Sequence[str]) -> None:
     Raises:
         OSError, TypeError, ValueError: a file cannot be read or written, or is not what we wrote.
     """
-    ca = load(directory, "ca") or store(directory, "ca", _make_ca())
+    try:
+        ca = load(directory, "ca")
+    except FileNotFoundError:
+        ca = store(directory, "ca", _make_ca())
     store(directory, "server", _make_server(ca, hosts))
     store(directory, "admin", make_client(ca, "kubernetes-admin", ("system:masters",)))
     expires = datetime.now(UTC) + timedelta(days=LEAF_DAYS)

@@ -32,11 +32,9 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Pki:
-    """What TLS needs: file names for the server, PEM for the client."""
+    """What TLS needs: the folder of files for the server, PEM for the client."""
 
-    ca_file: Path
-    server_certificate: Path
-    server_key: Path
+    directory: Path
     ca: bytes
     admin: Pair
 
@@ -68,17 +66,7 @@ def prepare(directory: Path, address: str) -> Pki:
             f"certificates in {directory} cannot be made: {error}; "
             "remove the folder to start with new ones"
         ) from error
-    if ca is None or admin is None:
-        raise ConfigurationError(
-            f"{directory} lacks certificates; remove the folder to make new ones"
-        )
-    return Pki(
-        directory / "ca.crt",
-        directory / "server.crt",
-        directory / "server.key",
-        ca.certificate,
-        admin,
-    )
+    return Pki(directory, ca.certificate, admin)
 
 
 def server_names(address: str) -> tuple[str, ...]:
@@ -102,10 +90,8 @@ def _is_current(directory: Path, hosts: tuple[str, ...]) -> bool:
     return set(hosts) <= set(record.hosts) and record.expires > datetime.now(UTC) + RENEW
 
 
-def load(directory: Path, name: str) -> Pair | None:
+def load(directory: Path, name: str) -> Pair:
     certificate, key = directory / f"{name}.crt", directory / f"{name}.key"
-    if not (certificate.exists() and key.exists()):
-        return None
     return Pair(certificate.read_bytes(), key.read_bytes())
 
 
