@@ -263,6 +263,8 @@ async def test_no_object_slips_into_a_definition_that_goes(api: Client) -> None:
     await api.until_gone(f"{DEFINITIONS}/things.example.com")
     assert (await api.post(DEFINITIONS, json=definition())).status_code == 201
     assert (await api.get(things)).json()["items"] == []
+    await delete(api, f"{DEFINITIONS}/things.example.com")
+    await api.until_gone(f"{DEFINITIONS}/things.example.com")
 
 
 async def test_a_pod_that_runs_is_given_time(api: Client) -> None:
