@@ -1,0 +1,49 @@
+"""Guards a host as its agent does, with instances that exist in name only. Runs in the host.
+
+usage: guard.py KUBECONFIG NODE
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from hypercobalt.adapters.host.shutdown import LogindShutdown
+from hypercobalt.adapters.libvirt.model import (
+    Domain,
+    DomainCapabilities,
+    DomainState,
+    HostCapabilities,
+    Versions,
+)
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.logs import configure
+from hypercobalt.node_agent.board import Board, Inventory
+from hypercobalt.node_agent.evacuation import Evacuation
+from hypercobalt.node_agent.latest import Latest
+from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock, load_connection
+from hypercobalt.runtime.client.requests import Selection
+
+
+async def main(kubeconfig: Path, node: str) -> None:
+    configure()
+    board = Board(SystemClock())
+    board.put_inventory(
+        Inventory(
+            Versions("9.0.0", "7.2.0"),
+            HostCapabilities("x86_64", ()),
+            DomainCapabilities("x86_64", "qemu"),
+            (Domain("u", "i", active=True, state=DomainState.RUNNING),),
+        )
+    )
+    async with Kube(load_connection(kubeconfig)) as kube:
+        selection = Selection(Hypervisor, None, "", f"metadata.name={node}")
+        informer = Informer(kube, selection, metrics=Metrics())
+        guard = Evacuation(LogindShutdown(), kube, Latest(informer), board)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(informer.run())
+            tasks.create_task(guard.run())
+
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
