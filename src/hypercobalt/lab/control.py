@@ -188,9 +188,11 @@ class ControlPlane:
         Raises:
             LabError: the server has never run.
         """
-        authority = pki.load(self._layout.api / "pki", "ca")
-        if authority is None:
-            raise LabError(f"the API server of {self._layout.data} has no certificates yet")
+        try:
+            authority = pki.load(self._layout.api / "pki", "ca")
+        except FileNotFoundError as error:
+            text = f"the API server of {self._layout.data} has no certificates yet"
+            raise LabError(text) from error
         client = make_client(authority, f"system:node:{name}", ("system:nodes",))
         return pki.kubeconfig(self.url, authority.certificate, client)
 

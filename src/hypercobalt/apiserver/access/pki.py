@@ -91,6 +91,11 @@ def _is_current(directory: Path, hosts: tuple[str, ...]) -> bool:
 
 
 def load(directory: Path, name: str) -> Pair:
+    """A certificate and its key.
+
+    Raises:
+        OSError: one of the two cannot be read.
+    """
     certificate, key = directory / f"{name}.crt", directory / f"{name}.key"
     return Pair(certificate.read_bytes(), key.read_bytes())
 
