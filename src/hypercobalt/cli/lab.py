@@ -11,9 +11,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from hypercobalt.cli import lab_screen as screen
-from hypercobalt.cli.lab_api import serve_api_only
-from hypercobalt.cli.lab_hosts import HERE, Data, hosts_app, net_app, run
-from hypercobalt.cli.lab_vms import vms_app
+from hypercobalt.cli.lab_hosts import HERE, Data, run
 from hypercobalt.lab import machine, packages, preflight
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
@@ -25,9 +23,10 @@ from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 
 lab = App(name="lab", help="Several real hosts on one machine.")
-lab.command(hosts_app)
-lab.command(net_app)
-lab.command(vms_app)
+_HOSTS = "hypercobalt.cli.lab_hosts"
+lab.command(f"{_HOSTS}:hosts_app", name="host", help="Add, break, mend and remove hosts.")
+lab.command(f"{_HOSTS}:net_app", name="net", help="Break and mend the network of a host.")
+lab.command("hypercobalt.cli.lab_vms:vms_app", name="vm", help="Make, list, move and remove VMs.")
 
 
 @lab.command
@@ -71,6 +70,8 @@ async def _up(data: Path, hosts: int, vms: int, port: int, *, yes: bool) -> int:
         raise LabError("; ".join(f"{lack.what}: {lack.remedy}" for lack in verdict.shortages))
     if verdict.lacks:
         screen.show_lacks(verdict)
+        from hypercobalt.cli.lab_api import serve_api_only  # noqa: PLC0415 - a server, seldom needed
+
         return await serve_api_only(data, port)
     if not await _install(verdict, yes=yes):
         return 1

@@ -21,7 +21,6 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta, OwnerReference
 from hypercobalt.apiserver.access import pki
-from hypercobalt.apiserver.access.certificates import make_client
 from hypercobalt.lab import processes
 from hypercobalt.lab.disk import Identity
 from hypercobalt.lab.errors import LabError
@@ -193,6 +192,10 @@ class ControlPlane:
         except FileNotFoundError as error:
             text = f"the API server of {self._layout.data} has no certificates yet"
             raise LabError(text) from error
+        from hypercobalt.apiserver.access.certificates import (  # noqa: PLC0415 - slow, seldom needed
+            make_client,
+        )
+
         client = make_client(authority, f"system:node:{name}", ("system:nodes",))
         return pki.kubeconfig(self.url, authority.certificate, client)
 
