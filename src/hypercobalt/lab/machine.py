@@ -33,13 +33,18 @@ async def observe(data: Path) -> Machine:
         data: where the lab would lie.
     """
     root = _is_root()
-    packages, overlay, net = await asyncio.gather(
-        _packages(), _try_overlay() if root else _unknown(), _try_network() if root else _unknown()
+    packages, drops, overlay, net = await asyncio.gather(
+        _packages(),
+        _drops_forwarded(),
+        _try_overlay() if root else _unknown(),
+        _try_network() if root else _unknown(),
     )
-    return _machine(root, packages, overlay, net, data)
+    return _machine(root, packages, overlay, net, data, drops=drops)
 
 
-def _machine(root: bool, packages: frozenset[str], overlay: str, net: str, data: Path) -> Machine:
+def _machine(
+    root: bool, packages: frozenset[str], overlay: str, net: str, data: Path, *, drops: bool
+) -> Machine:
     return Machine(
         root=root,
         debian=shutil.which("apt-get") is not None,
@@ -50,7 +55,7 @@ def _machine(root: bool, packages: frozenset[str], overlay: str, net: str, data:
         fuse=Path("/dev/fuse").exists(),
         kvm=os.access("/dev/kvm", os.R_OK | os.W_OK),
         tun=Path("/dev/net/tun").exists(),
-        bridge_filter=_is_on(Path("/proc/sys/net/bridge/bridge-nf-call-iptables")),
+        bridge_filter=drops and _is_on(Path("/proc/sys/net/bridge/bridge-nf-call-iptables")),
         memory_bytes=_memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii")),
         disk_bytes=shutil.disk_usage(_existing(data.absolute())).free,
         mounts=frozenset(str(point) for point in mounts.under(Path("/"))),
@@ -75,6 +80,14 @@ async def _packages() -> frozenset[str]:
         return frozenset()  # not Debian
     lines = (line.split() for line in done.stdout.splitlines())
     return frozenset(line[0] for line in lines if line[1:] == ["installed"])
+
+
+async def _drops_forwarded() -> bool:
+    try:
+        done = await execute(("iptables", "-S", "FORWARD"), within=_TRIAL)
+    except CommandError:
+        return False
+    return "-P FORWARD DROP" in done.stdout
 
 
 async def _try_overlay() -> str:

@@ -52,7 +52,7 @@ class Machine:
         cgroups: whether control groups can be made.
         fuse: whether `/dev/fuse` is there.
         kvm: whether `/dev/kvm` is there.
-        bridge_filter: whether the kernel sends bridged frames through the packet filter.
+        bridge_filter: whether bridged frames pass a packet filter that drops what it forwards.
         tun: whether `/dev/net/tun` is there.
         memory_bytes: available.
         disk_bytes: free in the data directory.
@@ -180,6 +180,6 @@ def _notes(machine: Machine) -> Iterable[str]:
         yield "/dev/kvm is missing: guests run in software (TCG), several times slower"
     if machine.bridge_filter:
         yield (
-            "bridged frames go through this machine's packet filter (br_netfilter); if hosts do "
+            "this machine's packet filter drops what it forwards, bridged frames too; if hosts do "
             "not reach each other: sysctl net.bridge.bridge-nf-call-iptables=0"
         )
