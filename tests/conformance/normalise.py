@@ -34,6 +34,12 @@ VERSIONS_IN_TEXT = (
 )
 INVALID = re.compile(r"^(.* is invalid: )\[(.*)\]$", re.DOTALL)
 SERVER_WINDOW = timedelta(hours=6)
+# An object in a message, whose fields the real server prints in another order.
+PRINTED = re.compile(r"""(Invalid value: ")(?:\{|map\[)(?:[^"\\]|\\.)*(?=")""")
+LISTS = (
+    re.compile(r'(supported values: )((?:"[^"]*"(?:, )?)+)'),
+    re.compile(r"(strict decoding error: )((?:(?:unknown|duplicate) field \"[^\"]*\"(?:, )?)+)"),
+)
 
 
 class Normaliser:
@@ -67,6 +73,7 @@ class Normaliser:
         for pattern, replacement in VERSIONS_IN_TEXT:
             text = pattern.sub(replacement, text)
         text = NODE_PORT.sub("<nodePort>", text)
+        text = PRINTED.sub(r"\1<object>", _ordered_words(text))
         return GENERATED.sub(r"\1<random>", CLUSTER_IP.sub("<clusterIP>", text))
 
     def _mapping(self, mapping: dict[str, Json]) -> dict[str, Json]:
@@ -141,6 +148,13 @@ def _ordered_lines(status: dict[str, Json]) -> dict[str, Json]:
     """Order the errors of a typed patch, which the real server finds in random order, too."""
     head, *lines = status.get("message", "").split("\n")
     return {**status, "message": "\n".join((head, *sorted(lines)))} if lines else status
+
+
+def _ordered_words(text: str) -> str:
+    """Order what a text lists and either server finds in an order of its own."""
+    for pattern in LISTS:
+        text = pattern.sub(lambda found: found[1] + ", ".join(sorted(found[2].split(", "))), text)
+    return text
 
 
 def _ordered_causes(status: dict[str, Json]) -> dict[str, Json]:

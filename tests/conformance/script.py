@@ -338,8 +338,16 @@ def compare(name: str, real: Sequence[Step], ours: Sequence[Step]) -> list[Diffe
         if (left.line == "the script stopped") != (right.line == "the script stopped"):
             found.append(Difference(name, line, "transcript", left.line, right.line))
             break
-        found += (Difference(name, line, path, *two) for path, *two in leaves(*seen))
+        codes = _codes(left.seen, right.seen)
+        found += (Difference(name, line, path, a, b, codes) for path, a, b in leaves(*seen))
     return found
+
+
+def _codes(real: Json, ours: Json) -> tuple[int, int] | None:
+    answered = isinstance(real, dict) and isinstance(ours, dict)
+    if not answered or real.get("status") == ours.get("status"):
+        return None
+    return real.get("status"), ours.get("status")
 
 
 def report(differences: Sequence[Difference]) -> str:

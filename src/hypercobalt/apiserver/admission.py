@@ -54,15 +54,16 @@ def prepare_create(call: Call, obj: JSONObject) -> JSONObject:
     _check_place(call, meta)
     if meta.get("resourceVersion"):
         raise status.bad_request("resourceVersion should not be set on objects to be created")
-    for field in _SERVER_META:
-        meta.pop(field, None)
-    meta.pop("resourceVersion", None)
+    counted = resource.custom or call.kind in builtin.WITH_GENERATION
+    for field in (*_SERVER_META, "resourceVersion"):
+        if field != "generation" or counted:  # others keep what a client made up
+            meta.pop(field, None)
     if not meta.get("name") and (prefix := meta.get("generateName")):
         suffix = "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))
         meta["name"] = f"{str(prefix)[:MAX_GENERATED]}{suffix}"
     meta["uid"] = str(uuid.uuid4())
     meta["creationTimestamp"] = call.stamp
-    if resource.custom or call.kind in builtin.WITH_GENERATION:
+    if counted:
         meta["generation"] = 1
     if resource.status and resource.custom:
         obj.pop("status", None)

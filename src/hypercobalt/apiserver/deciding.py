@@ -202,7 +202,8 @@ def _patched(call: Call, obj: JSONObject) -> JSONObject:
         return check_body(call, changed)
     except StatusError as error:
         text = msgspec.json.encode(changed, order="sorted").decode()
-        cause = status.FieldErrors.invalid("patch", text, error.message)
+        why = error.message.partition(f" cannot be handled as a {call.kind}: ")[2]
+        cause = status.FieldErrors.invalid("patch", text, why or error.message)
         raise status.invalid("", "", "", [cause]) from error
 
 

@@ -39,6 +39,26 @@ def default_definition(obj: JSONObject) -> None:
     if kind and not listed.get("listKind"):
         listed["listKind"] = f"{kind}List"
     spec.setdefault("conversion", {"strategy": "None"})
+    for version in objects_at(spec, "versions"):
+        _drop_empty_texts(object_at(version, "schema", "openAPIV3Schema"))
+
+
+_VALUES = ("default", "enum", "example")
+
+
+def _drop_empty_texts(schema: JSON) -> None:
+    """Remove in place the empty texts of a schema and of its rules, as Go's omitempty does."""
+    if isinstance(schema, list):
+        for part in schema:
+            _drop_empty_texts(part)
+    elif isinstance(schema, dict):
+        for name, part in list(schema.items()):
+            if part == "" and name not in _VALUES:
+                del schema[name]
+            elif name == "properties" and isinstance(part, dict):
+                _drop_empty_texts([*part.values()])
+            elif name not in _VALUES:
+                _drop_empty_texts(part)
 
 
 def check_definition(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
