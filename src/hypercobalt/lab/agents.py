@@ -5,25 +5,29 @@ Source: systemd.service(5).
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import Final
 
 from hypercobalt.lab.commands import execute
+from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.host import Host
 
 KUBECONFIG: Final = "/etc/hypercobalt/kubeconfig"
 """In a host: the kubeconfig of its agents, readable by root only."""
+NAMESPACE: Final = "default"
+"""Where the agents keep Migrations, so that a plain `kubectl get migrations` shows them."""
 NODE_AGENT: Final = "hypercobalt-node-agent.service"
 
 _UNIT = """\
 [Unit]
 Description=hypercobalt node agent
-Documentation=https://github.com/cobaltcore-dev
 After=dbus.service network.target
 
 [Service]
-ExecStart={cobalt} node-agent --kubeconfig {kubeconfig} --node {node} --libvirt-uri {libvirt}
+ExecStart={cobalt} node-agent --kubeconfig {kubeconfig} --node {node} \\
+    --libvirt-uri {libvirt} --namespace {namespace}
 Restart=always
 RestartSec=1
 
@@ -39,6 +43,7 @@ def node_agent_unit(cobalt: Path, node: str) -> str:
         kubeconfig=KUBECONFIG,
         node=node,
         libvirt="qemu+tcp://127.0.0.1/system",
+        namespace=NAMESPACE,
     )
 
 
@@ -57,13 +62,15 @@ async def node_agent_exists() -> bool:
     return done.code == 0
 
 
-async def install(host: Host, kubeconfig: bytes) -> None:
-    """Write the agent's files and start it; what runs with the same files is left alone.
+async def install(host: Host, control: ControlPlane) -> None:
+    """Write the agent's files and start it; one that runs is left alone.
 
     Raises:
-        LabError: the host is off, or the unit does not start.
+        LabError: the host is off, the API server has never run, or the unit does not start.
     """
-    host.disk.write(KUBECONFIG, kubeconfig, mode=0o600)
+    if not control.leads_here(host.disk.read(KUBECONFIG)):
+        kubeconfig = await asyncio.to_thread(control.node_kubeconfig, host.name)
+        host.disk.write(KUBECONFIG, kubeconfig, mode=0o600)
     unit = f"/etc/systemd/system/{NODE_AGENT}"
     host.disk.write(unit, node_agent_unit(cobalt_command(), host.name))
     await host.run("systemctl", "daemon-reload")

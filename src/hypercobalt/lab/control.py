@@ -9,6 +9,7 @@ Source: openstack-hypervisor-operator, internal/controller/hypervisor_controller
 from __future__ import annotations
 
 import asyncio
+import base64
 import platform
 import ssl
 import sys
@@ -181,17 +182,29 @@ class ControlPlane:
         writer.transport.abort()
         return True
 
+    def leads_here(self, kubeconfig: bytes) -> bool:
+        """Whether a kubeconfig of `node_kubeconfig` is for this server as it is now.
+
+        Raises:
+            LabError: the server has never run.
+        """
+        authority = base64.b64encode(self._authority().certificate)
+        return self.url.encode() in kubeconfig and authority in kubeconfig
+
+    def _authority(self) -> pki.Pair:
+        try:
+            return pki.load(self._layout.api / "pki", "ca")
+        except FileNotFoundError as error:
+            text = f"the API server of {self._layout.data} has no certificates yet"
+            raise LabError(text) from error
+
     def node_kubeconfig(self, name: str) -> bytes:
         """A kubeconfig for the processes of one host: user `system:node:NAME`, as a kubelet's.
 
         Raises:
             LabError: the server has never run.
         """
-        try:
-            authority = pki.load(self._layout.api / "pki", "ca")
-        except FileNotFoundError as error:
-            text = f"the API server of {self._layout.data} has no certificates yet"
-            raise LabError(text) from error
+        authority = self._authority()
         from hypercobalt.apiserver.access.certificates import (  # noqa: PLC0415 - slow, seldom needed
             make_client,
         )

@@ -303,6 +303,13 @@ class Disk:
         except OSError as exc:
             raise LabError(f"{target} cannot be written: {exc.strerror}") from exc
 
+    def read(self, path: str) -> bytes:
+        """A file of the host; nothing when it is not there."""
+        try:
+            return (self.root / path.lstrip("/")).read_bytes()
+        except OSError:
+            return b""
+
     async def remove(self) -> None:
         """Give everything back, whatever is there of it.
 

@@ -208,8 +208,7 @@ class Lab:
         record = self.state.host(host.name)
         await self.control.register(host.identity, record.index)
         if await self._has_node_agent():
-            kubeconfig = await asyncio.to_thread(self.control.node_kubeconfig, host.name)
-            await agents.install(host, kubeconfig)
+            await agents.install(host, self.control)
 
     async def _has_node_agent(self) -> bool:
         if self._node_agent is None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from hypercobalt.lab.agents import node_agent_unit
 from hypercobalt.lab.disk import HIDDEN, MASKED, Identity, contents, hosts_file, links
@@ -39,9 +39,9 @@ def test_names_are_told_with_their_addresses() -> None:
 
 
 def test_the_agent_is_started_with_its_own_kubeconfig_and_again_when_it_ends() -> None:
-    unit = node_agent_unit(PurePosixPath("/venv/bin/cobalt"), "kvm-1")  # type: ignore[arg-type]
+    unit = node_agent_unit(Path("/venv/bin/cobalt"), "kvm-1")
     assert (
         "ExecStart=/venv/bin/cobalt node-agent --kubeconfig /etc/hypercobalt/kubeconfig "
-        "--node kvm-1 --libvirt-uri qemu+tcp://127.0.0.1/system\n"
+        "--node kvm-1 \\\n    --libvirt-uri qemu+tcp://127.0.0.1/system --namespace default\n"
     ) in unit
     assert "Restart=always\n" in unit
