@@ -54,13 +54,13 @@ async def test_json_patch_of_lists(api: Api) -> None:
         [{"op": "replace", "path": "/spec/plain/0", "value": 7}],
         [{"op": "remove", "path": "/spec/plain/9"}],
         [{"op": "add", "path": "/spec/plain/9", "value": 1}],
-        [{"op": "remove", "path": "/spec/plain/-1"}],
         [{"op": "replace", "path": "/spec/plain/x", "value": 1}],
         [{"op": "replace", "path": "/spec/size", "value": "text"}],
         [{"op": "remove", "path": "/spec/size"}],
         [{"op": "remove", "path": "/spec"}],
         [{"op": "replace", "path": "/metadata/name", "value": "two"}],
         [{"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}],
+        [{"op": "remove", "path": "/spec/plain/-1"}],  # last: the servers differ from here on
     ):
         await api.patch(one, patch, "json")
 
