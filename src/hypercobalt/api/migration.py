@@ -1,7 +1,9 @@
-"""Migration: the last migration of one instance, as libvirt sees it (`kvm.cloud.sap/v1alpha1`).
+"""Migration: one live migration of one instance, as libvirt sees it (`kvm.cloud.sap/v1alpha1`).
 
-The name is the instance's UUID. The node agent that sees the job writes the object, and the next
-migration of the same instance overwrites it; nobody deletes it.
+The name is the instance's UUID and the start; under upstream's names it is the UUID alone, and the
+next migration of the instance overwrites the object. The node agent of the host that the instance
+leaves writes it, that of the other host adds the destination. Finished ones are removed after a
+while by the agent that made them.
 
 Amounts are text, as upstream writes them: times as Go durations (`2.755s`, `api/duration.py`) and
 sizes in IEC units (`10.4 MiB`, `api/iec.py`).
@@ -120,7 +122,7 @@ class Migration(CustomObject, frozen=True, kw_only=True):
         "kvm.cloud.sap", "v1alpha1", "Migration", "migrations", "Namespaced"
     )
     definition: ClassVar[Definition] = Definition(
-        doc="Migration is the last migration of one instance. Its name is the instance's UUID.",
+        doc="Migration is one live migration of one instance; a label has the instance's UUID.",
         short_names=("mig",),
         root_required=("metadata", "spec"),
         columns=(

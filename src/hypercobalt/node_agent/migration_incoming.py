@@ -19,6 +19,7 @@ from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.migration_status import (
     SERVER,
     Ending,
+    changed_fields,
     finish,
     is_finished,
     label_value,
@@ -26,7 +27,6 @@ from hypercobalt.node_agent.migration_status import (
 )
 from hypercobalt.node_agent.settings import Settings
 from hypercobalt.runtime import Backoff, Clock, Kube
-from hypercobalt.runtime.client.patch import diff
 
 log = get_logger(__name__)
 
@@ -126,7 +126,7 @@ class Incoming:
             await self._kube.merge_patch(
                 Migration,
                 meta.name,
-                {"status": diff(found.status, ended)},
+                {"status": changed_fields(found.status, ended)},
                 meta.namespace,
                 resource_version=found.metadata.resourceVersion,
                 subresource="status",

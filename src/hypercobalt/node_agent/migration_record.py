@@ -19,12 +19,12 @@ from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.migration_status import (
     ORIGIN,
     SERVER,
+    changed_fields,
     is_finished,
     new_migration,
 )
 from hypercobalt.node_agent.settings import Settings
 from hypercobalt.runtime import AlreadyExistsError, Backoff, Kube, NotFoundError
-from hypercobalt.runtime.client.patch import diff
 
 log = get_logger(__name__)
 
@@ -117,8 +117,7 @@ class Record:
             started = stored.status.started or self._started
             wanted = replace(wanted, destination=stored.status.destination, started=started)
         self._reused = False
-        changes = diff(stored.status, wanted)
-        if changes:
+        if changes := changed_fields(stored.status, wanted):
             meta = stored.metadata
             self._stored = await self._kube.merge_patch(
                 Migration, meta.name, {"status": changes}, meta.namespace, subresource="status"

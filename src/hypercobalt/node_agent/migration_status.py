@@ -15,6 +15,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from hypercobalt.adapters.libvirt.model import JobStats, JobType
+from hypercobalt.api.codec import to_builtins
 from hypercobalt.api.duration import format_nanoseconds
 from hypercobalt.api.iec import format_iec, format_iec_rate
 from hypercobalt.api.meta import ObjectMeta
@@ -121,6 +122,13 @@ def ended(
     if type_ is MigrationType.COMPLETED:
         message = None
     return replace(status, type=type_.value, timeRemaining=None, errMsg=message)
+
+
+def changed_fields(old: MigrationStatus, new: MigrationStatus) -> dict[str, object]:
+    """The merge patch between two statuses, which are flat; it leaves the rest to its writers."""
+    before, after = to_builtins(old), to_builtins(new)
+    gone: dict[str, object] = dict.fromkeys(before.keys() - after.keys())
+    return gone | {name: value for name, value in after.items() if before.get(name) != value}
 
 
 def started_at(stats: JobStats | None, now: datetime) -> datetime:

@@ -1,0 +1,351 @@
+"""Migrations between two hosts on a real API server and scripted libvirts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+import pytest_asyncio
+from tests.integration.node_agent.conftest import DEADLINE, collect_sockets
+from tests.integration.node_agent.fakes import ScriptedLibvirt
+from tests.integration.runtime.scripted import eventually
+
+from hypercobalt.adapters.libvirt.model import EventKind, JobStats, JobType, JobValue, Lifecycle
+from hypercobalt.api.core import Namespace
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.migration import Migration
+from hypercobalt.apiserver.server import Server
+from hypercobalt.node_agent.migrations import Migrations
+from hypercobalt.node_agent.settings import MigrationNames, Retention, Settings
+from hypercobalt.runtime import Kube, SystemClock, load_connection
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SPACE = "moves"
+UUID = "12e479eb-6bef-4fdb-bfdc-0388df68bed9"
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def kube(server: Server) -> AsyncIterator[Kube]:
+    async with Kube(load_connection(server.kubeconfig)) as made:
+        if await made.get(Namespace, SPACE) is None:
+            await made.create(Namespace(metadata=ObjectMeta(name=SPACE)))
+        yield made
+        for old in (await made.list(Migration, SPACE)).items:
+            await made.delete(Migration, old.metadata.name, SPACE)
+
+
+@contextlib.asynccontextmanager
+async def agent(
+    server: Server, libvirt: ScriptedLibvirt, node: str, **settings: object
+) -> AsyncIterator[None]:
+    """The migrations of one host."""
+    told = replace(Settings(node, node, namespace=SPACE), **settings)  # type: ignore[arg-type]
+    async with Kube(load_connection(server.kubeconfig)) as kube:
+        migrations = Migrations(kube, libvirt, told, clock=SystemClock())
+
+        async def read() -> None:
+            async for notice in libvirt.notices():
+                migrations.on_notice(notice)
+
+        tasks = [asyncio.create_task(migrations.run()), asyncio.create_task(read())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for task in tasks:
+                assert task.cancelled(), task
+    collect_sockets()
+
+
+@dataclass
+class Move:
+    """A server between two hosts."""
+
+    source: ScriptedLibvirt
+    target: ScriptedLibvirt
+    uuid: str = UUID
+
+    def begin(self, *, operation: int = 5, elapsed: int = 100, **values: JobValue) -> None:
+        self.run(operation=operation, elapsed=elapsed, **values)
+        self.source.tell(self.uuid, EventKind.MIGRATION_ITERATION, detail=1)
+
+    def run(self, *, operation: int = 5, elapsed: int = 100, **values: JobValue) -> None:
+        told = {"operation": operation, "time_elapsed": elapsed, **values}
+        self.source.jobs[self.uuid] = JobStats(JobType.UNBOUNDED, told)
+
+    def arrive(self) -> None:
+        self.target.start(self.uuid, detail=1)
+
+    def complete(self, **values: JobValue) -> None:
+        """As libvirt does: statistics, then the stop at the source, then the start of the guest."""
+        told = JobStats(JobType.COMPLETED, {"operation": 5, "downtime": 16, **values})
+        self.source.lifecycle(self.uuid, Lifecycle.SUSPENDED, 1)
+        self.source.tell(self.uuid, EventKind.JOB_COMPLETED, stats=told)
+        self.source.stop(self.uuid, detail=3)
+        self.target.lifecycle(self.uuid, Lifecycle.RESUMED, 1)
+
+
+@pytest.fixture
+def move() -> Move:
+    made = Move(ScriptedLibvirt(), ScriptedLibvirt())
+    made.source.start(UUID, "vm1")
+    return made
+
+
+async def until(
+    kube: Kube, good: Callable[[list[Migration]], bool], seconds: float = DEADLINE
+) -> list[Migration]:
+    found: list[Migration] = []
+
+    async def look() -> bool:
+        found[:] = (await kube.list(Migration, SPACE)).items
+        return good(found)
+
+    try:
+        await eventually(look, seconds=seconds)
+    except TimeoutError:
+        raise AssertionError(f"last: {found}") from None
+    return found
+
+
+def has_iteration(number: int) -> Callable[[list[Migration]], bool]:
+    return lambda found: found[0].status.memIteration == number
+
+
+def types(found: list[Migration]) -> list[str | None]:
+    return [one.status.type for one in found]
+
+
+async def test_a_migration_from_start_to_end(server: Server, kube: Kube, move: Move) -> None:
+    async with agent(server, move.source, "kvm-a"), agent(server, move.target, "kvm-b"):
+        move.arrive()
+        move.begin(data_total=4 * 1024**3)
+        (one,) = await until(kube, lambda all_: types(all_) == ["unbounded"], seconds=1)
+        assert one.metadata.name.startswith(f"{UUID}-2")
+        assert one.metadata.labels["kvm.cloud.sap/server"] == UUID
+        (one,) = await until(kube, lambda all_: bool(all_[0].status.destination))
+        for second in (1, 2):
+            move.run(elapsed=second * 1000, data_total=4 * 1024**3, memory_iteration=second)
+            (one,) = await until(kube, has_iteration(second), seconds=2)
+        move.complete(time_elapsed=2755, data_remaining=0)
+
+        (one,) = await until(kube, lambda all_: types(all_) == ["completed"])
+
+    status = one.status
+    assert (status.origin, status.destination) == ("kvm-a", "kvm-b")
+    assert (status.operation, status.timeElapsed) == ("migration_out", "2.755s")
+    assert (status.downtime, status.dataTotal, status.dataRemaining) == ("16ms", "4.0 GiB", "0 B")
+    assert status.errMsg is None
+
+
+async def test_one_that_is_over_at_once_is_kept_whole(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.source, "kvm-a"), agent(server, move.target, "kvm-b"):
+        move.arrive()
+        move.complete(time_elapsed=90)
+
+        (one,) = await until(
+            kube, lambda all_: types(all_) == ["completed"] and bool(all_[0].status.destination)
+        )
+
+    assert (one.status.origin, one.status.destination) == ("kvm-a", "kvm-b")
+
+
+async def test_each_migration_has_its_object_or_reuses_one_by_choice(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    by_server = {"names": MigrationNames.SERVER}
+    async with agent(server, move.source, "kvm-a", **by_server):
+        move.begin(elapsed=600_000, data_total=1024)
+        await until(kube, lambda all_: types(all_) == ["unbounded"])
+        move.complete(errmsg="late")
+        await until(kube, lambda all_: types(all_) == ["completed"])
+        move.source.start(UUID, "vm1")
+        move.begin()
+
+        (one,) = await until(kube, lambda all_: types(all_) == ["unbounded"])
+
+    assert one.metadata.name == UUID
+    assert (one.status.downtime, one.status.dataTotal) == (None, None)
+
+
+@pytest.mark.parametrize(("operation", "kind"), [(2, "managed save"), (6, "snapshot"), (8, "dump")])
+async def test_what_is_no_migration_makes_none(
+    server: Server, kube: Kube, move: Move, operation: int, kind: str
+) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        move.begin(operation=operation)
+        move.source.lifecycle(UUID, Lifecycle.SUSPENDED, 0)
+        move.source.lifecycle(UUID, Lifecycle.RESUMED, 0)
+        told = JobStats(JobType.COMPLETED, {"operation": operation})
+        move.source.tell(UUID, EventKind.JOB_COMPLETED, stats=told)
+        other = "00000000-6bef-4fdb-bfdc-0388df68bed9"
+        Move(move.source, move.target, other).source.start(other)
+        Move(move.source, move.target, other).begin()
+
+        found = await until(kube, bool)
+
+    assert [one.metadata.labels["kvm.cloud.sap/server"] for one in found] == [other], kind
+
+
+async def test_a_migration_that_fails_quietly(server: Server, kube: Kube, move: Move) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        move.begin()
+        await until(kube, lambda all_: types(all_) == ["unbounded"])
+        del move.source.jobs[UUID]
+        move.source.lifecycle(UUID, Lifecycle.RESUMED, 1)
+
+        (one,) = await until(kube, lambda all_: types(all_) == ["failed"])
+
+    assert one.status.errMsg is not None
+    assert "still runs at its origin" in one.status.errMsg
+
+
+async def test_one_that_libvirt_calls_cancelled(server: Server, kube: Kube, move: Move) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        move.begin()
+        await until(kube, lambda all_: types(all_) == ["unbounded"])
+        told = JobStats(JobType.CANCELLED, {"operation": 5, "errmsg": "aborted by user"})
+        move.source.tell(UUID, EventKind.JOB_COMPLETED, stats=told)
+
+        (one,) = await until(kube, lambda all_: types(all_) == ["cancelled"])
+
+    assert one.status.errMsg == "aborted by user"
+
+
+async def test_an_instance_that_dies_on_the_way(server: Server, kube: Kube, move: Move) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        move.begin()
+        await until(kube, lambda all_: types(all_) == ["unbounded"])
+        move.source.stop(UUID, detail=2)
+
+        (one,) = await until(kube, lambda all_: types(all_) == ["failed"])
+
+    assert "stopped" in (one.status.errMsg or "")
+
+
+async def test_a_driver_without_statistics_still_gets_an_object(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        move.source.lifecycle(UUID, Lifecycle.SUSPENDED, 1)
+        await until(kube, lambda all_: len(all_) == 1)
+        move.source.stop(UUID, detail=3)
+
+        (one,) = await until(kube, lambda all_: types(all_) == ["completed"])
+
+    assert one.status.operation == "migration_out"
+
+
+async def test_one_that_runs_when_the_agent_starts_is_followed(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    move.run(elapsed=120_000)
+    async with agent(server, move.source, "kvm-a"):
+        (one,) = await until(kube, lambda all_: types(all_) == ["unbounded"])
+
+    assert one.status.started is not None
+    assert one.metadata.creationTimestamp is not None
+    ahead = one.metadata.creationTimestamp - one.status.started
+    assert timedelta(seconds=118) < ahead < timedelta(seconds=123)
+
+
+async def test_an_agent_killed_on_the_way_goes_on_with_the_same_object(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        move.begin()
+        (before,) = await until(kube, lambda all_: types(all_) == ["unbounded"])
+    move.run(elapsed=60_000, memory_iteration=9)
+    async with agent(server, move.source, "kvm-a"):
+        (after,) = await until(kube, lambda all_: all_[0].status.memIteration == 9)
+        move.complete()
+        (after,) = await until(kube, lambda all_: types(all_) == ["completed"])
+
+    assert after.metadata.uid == before.metadata.uid
+    assert after.status.started == before.status.started
+
+
+async def test_an_end_that_the_killed_agent_missed_is_told_by_the_next_start(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        move.begin()
+        await until(kube, lambda all_: types(all_) == ["unbounded"])
+    del move.source.jobs[UUID]  # it failed while nobody looked
+    async with agent(server, move.source, "kvm-a"):
+        await until(kube, lambda all_: types(all_) == ["failed"])
+
+
+async def test_a_server_that_left_unseen_was_completed_if_the_other_host_has_it(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.target, "kvm-b"):
+        async with agent(server, move.source, "kvm-a"):
+            move.arrive()
+            move.begin()
+            await until(kube, lambda all_: all_ != [] and bool(all_[0].status.destination))
+        move.complete()
+        async with agent(server, move.source, "kvm-a"):
+            (one,) = await until(kube, lambda all_: types(all_) == ["completed"])
+
+    assert one.status.destination == "kvm-b"
+
+
+async def test_the_destination_ends_it_when_the_source_does_not(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.target, "kvm-b"):
+        async with agent(server, move.source, "kvm-a"):
+            move.arrive()
+            move.begin()
+            await until(kube, lambda all_: all_ != [] and bool(all_[0].status.destination))
+        told = JobStats(JobType.COMPLETED, {"operation": 4, "downtime": 21})
+        move.target.completed[UUID] = told
+        move.complete()
+        (one,) = await until(kube, lambda all_: types(all_) == ["completed"], seconds=20)
+
+    assert one.status.downtime == "21ms"
+
+
+async def test_libvirt_away_for_a_moment_does_not_end_it(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        move.begin()
+        await until(kube, lambda all_: types(all_) == ["unbounded"])
+        move.source.lose()
+        asked = len(move.source.calls)
+        await eventually(lambda: len(move.source.calls) > asked + 1)
+        move.run(memory_iteration=4)
+        move.source.come_back()
+
+        await until(kube, lambda all_: all_[0].status.memIteration == 4)
+
+
+async def test_finished_ones_are_removed_when_they_are_too_many(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        for _ in range(2):
+            if UUID not in move.source.by_uuid:
+                move.source.start(UUID)
+            move.begin(elapsed=60_000)
+            await until(kube, lambda all_: "unbounded" in types(all_))
+            move.complete()
+            await until(kube, lambda all_: set(types(all_)) == {"completed"})
+            await asyncio.sleep(1)  # objects are named by the second
+        assert len((await kube.list(Migration, SPACE)).items) == 2
+    async with agent(server, move.target, "kvm-b", retention=Retention(count=0)):
+        await asyncio.sleep(0)
+        assert len((await kube.list(Migration, SPACE)).items) == 2  # another host's
+    async with agent(server, move.source, "kvm-a", retention=Retention(count=1)):
+        await until(kube, lambda all_: len(all_) == 1)
