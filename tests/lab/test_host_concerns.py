@@ -1,0 +1,246 @@
+"""The node agent in charge of a real host: shutdowns, updates of the system, certificates."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import trustme
+from msgspec.structs import replace
+
+from hypercobalt.adapters.host.units import SystemdUnits
+from hypercobalt.api.conditions import Condition, get_condition
+from hypercobalt.api.core import Namespace, Secret
+from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.lab.errors import CommandError
+from hypercobalt.lab.host import Host, Power
+from hypercobalt.node_agent.board import Board
+from hypercobalt.node_agent.certificates import UPDATE_UNIT, Certificates, Settings
+from hypercobalt.node_agent.latest import Latest
+from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
+from hypercobalt.runtime.client.requests import Selection
+from tests.lab.conftest import TakeHosts
+from tests.lab.test_host_system import DEADLINE, LIBVIRTD, LIMIT, LOGIND, bus, evict, off, root
+
+pytestmark = pytest.mark.timeout(240)
+
+GUEST = """<domain type='qemu'><name>guest</name><memory unit='MiB'>16</memory><vcpu>1</vcpu>
+<os><type arch='x86_64'>hvm</type></os></domain>"""
+SYSUPDATE = """[Service]
+Type=oneshot
+ExecStart=/bin/sh -c 'test %i != 13.broken && sleep 1'
+"""
+UPDATE_TLS = """[Service]
+Type=oneshot
+ExecStart=virt-admin server-update-tls libvirtd
+"""
+NAMESPACE = "agents"
+SOCKETS = tuple(f"libvirtd{kind}.socket" for kind in ("", "-ro", "-admin", "-tcp"))
+
+
+async def until(
+    api: Kube, host: Host, good: Callable[[Hypervisor], bool], deadline: float = DEADLINE
+) -> Hypervisor:
+    """Follow the host's object until it is as wanted."""
+    last: Hypervisor | None = None
+    try:
+        async with (
+            asyncio.timeout(deadline),
+            api.watch(Hypervisor, fields=f"metadata.name={host.name}") as events,
+        ):
+            async for event in events:
+                last = event.object
+                if last is not None and good(last):
+                    return last
+    except TimeoutError:
+        pass
+    raise AssertionError(f"not as wanted: {last}")
+
+
+def condition(of: Hypervisor, type_: str) -> Condition:
+    found = get_condition(of.status.conditions, type_)
+    assert found, type_
+    return found
+
+
+async def repeat(attempt: Callable[[], Awaitable[str]], good: Callable[[str], bool]) -> str:
+    """Repeat what may fail with a CommandError until it gives what is wanted."""
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            with contextlib.suppress(CommandError):
+                if good(said := await attempt()):
+                    return said
+            await asyncio.sleep(0.05)
+
+
+async def test_a_host_goes_down_once_its_instances_have_left(
+    api: Kube, nodes: TakeHosts, record_property: Callable[[str, object], None]
+) -> None:
+    (host,) = await nodes(1)
+    await host.run("mkdir", "-p", "/etc/systemd/logind.conf.d")
+    await host.run("tee", "/etc/systemd/logind.conf.d/limit.conf", stdin=LOGIND)
+    await host.run("systemctl", "restart", "systemd-logind.service")
+    await host.run("tee", "/root/guest.xml", stdin=GUEST)
+    await host.run("virsh", "create", "/root/guest.xml")
+    inhibitors = ("systemd-inhibit", "--list", "--no-legend", "--no-pager")
+    await repeat(lambda: host.run(*inhibitors), lambda said: "hypercobalt" in said)
+
+    await host.run("systemctl", "--no-wall", "--no-block", "poweroff")
+    eviction = await evict(api, host)
+    assert eviction.spec.trigger == "HostShutdown"
+    await asyncio.sleep(2)  # long enough for a shutdown that nobody holds back
+    assert host.power is Power.RUNNING
+
+    left = time.monotonic()
+    await host.run("virsh", "destroy", "guest")  # as if it had been moved
+    seconds = await off(host) - left
+
+    record_property("seconds_to_off", seconds)
+    assert seconds < LIMIT.total_seconds() / 2
+    await api.delete(Eviction, host.name)
+
+
+async def test_an_update_runs_fails_and_completes(api: Kube, nodes: TakeHosts) -> None:
+    (host,) = await nodes(1)
+    await host.run("tee", "/run/systemd/system/systemd-sysupdate@.service", stdin=SYSUPDATE)
+    await host.run("systemctl", "daemon-reload")
+
+    def says(reason: str, text: str) -> Callable[[Hypervisor], bool]:
+        def good(of: Hypervisor) -> bool:
+            found = get_condition(of.status.conditions, "OperatingSystemUpdate")
+            return found is not None and found.reason == reason and text in found.message
+
+        return good
+
+    await api.merge_patch(Hypervisor, host.name, {"spec": {"version": "13.1"}})
+    during = await until(api, host, says("Running", "13.1: systemd-sysupdate@13.1.service"))
+    assert during.status.updateStatus
+    assert during.status.updateStatus.inProgress
+    done = await until(api, host, says("Completed", "13.1: installed"))
+    assert done.status.updateStatus
+    assert (done.status.updateStatus.inProgress, done.status.updateStatus.installed) == (
+        False,
+        "13.1",
+    )
+
+    await api.merge_patch(Hypervisor, host.name, {"spec": {"version": "13.broken"}})
+    failed = await until(api, host, says("Stopped", "2 more attempts"))
+    assert failed.status.updateStatus
+    assert failed.status.updateStatus.retry == 2
+    assert "13.broken.service failed" in condition(failed, "OperatingSystemUpdate").message
+
+    await api.merge_patch(Hypervisor, host.name, {"spec": {"version": None}})
+    await host.run("systemctl", "reset-failed")
+
+
+class Tls:
+    """A host whose libvirtd takes TLS, and the concern that keeps its certificate."""
+
+    def __init__(self, api: Kube, host: Host) -> None:
+        self.host, self._api = host, api
+        self._authority = trustme.CA()
+        self.board = Board(SystemClock())
+        own = Selection(Hypervisor, None, "", f"metadata.name={host.name}")
+        self._own = Informer(api, own, metrics=Metrics())
+        fields = f"metadata.name=tls-libvirt-{host.name}"
+        self._secrets = Informer(api, Selection(Secret, NAMESPACE, "", fields), metrics=Metrics())
+        self._concern = Certificates(
+            Settings(host.name, NAMESPACE, root(host) / "etc/pki"),
+            SystemdUnits(bus(host)),
+            api,
+            hypervisor=Latest(self._own),
+            secret=Latest(self._secrets),
+            board=self.board,
+        )
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        runs = (self._own.run, self._secrets.run, self._concern.run)
+        tasks = [asyncio.create_task(run()) for run in runs]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def renew(self) -> bytes:
+        """Put a fresh certificate in the Secret and wait until it is ready; gives it, DER."""
+        leaf = self._authority.issue_cert(self.host.name)
+        content = {
+            "ca.crt": self._authority.cert_pem.bytes(),
+            "tls.crt": leaf.cert_chain_pems[0].bytes(),
+            "tls.key": leaf.private_key_pem.bytes(),
+        }
+        meta = ObjectMeta(name=f"tls-libvirt-{self.host.name}", namespace=NAMESPACE)
+        old = await self._api.get(Secret, meta.name, NAMESPACE)
+        if old is None:
+            await self._api.create(Secret(metadata=meta, data=content, type="Opaque"))
+        else:
+            await self._api.patch(old, replace(old, data=content))
+        installed = root(self.host) / "etc/pki/libvirt/servercert.pem"
+        async with asyncio.timeout(DEADLINE):
+            while not (self._is_ready() and read(installed) == content["tls.crt"]):
+                await self.board.changed(self.board.parts)
+        return ssl.PEM_cert_to_DER_cert(content["tls.crt"].decode())
+
+    def _is_ready(self) -> bool:
+        verdict = self.board.parts.conditions.get("TLSCertificateInstalled")
+        return verdict is not None and verdict.reason == "Ready"
+
+    async def served(self) -> bytes:
+        """The certificate that libvirtd shows, DER."""
+
+        def ask() -> bytes:
+            text = ssl.get_server_certificate((self.host.address, 16514), timeout=DEADLINE)
+            return ssl.PEM_cert_to_DER_cert(text)
+
+        return await asyncio.to_thread(ask)
+
+    async def libvirtd(self) -> str:
+        show = ("systemctl", "show", "--property=MainPID", "--value", LIBVIRTD)
+        return (await self.host.run(*show)).strip()
+
+
+def read(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+async def test_libvirtd_shows_each_new_certificate(api: Kube, nodes: TakeHosts) -> None:
+    (host,) = await nodes(1)
+    if await api.get(Namespace, NAMESPACE) is None:
+        await api.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
+    await api.merge_patch(Hypervisor, host.name, {"spec": {"installCertificate": True}})
+    tls = Tls(api, host)
+    async with tls.running():
+        await tls.renew()
+        # Its sockets too, as the agent's next attempt would start it again.
+        await host.run("systemctl", "stop", *SOCKETS, LIBVIRTD)
+        await host.run("systemctl", "start", *SOCKETS, "libvirtd-tls.socket")
+        await host.run("systemctl", "start", LIBVIRTD)
+
+        # Without the unit for it, libvirtd is restarted.
+        before = await tls.libvirtd()
+        fresh = await tls.renew()
+        assert await tls.served() == fresh
+        assert await tls.libvirtd() != before
+
+        # With it, libvirtd goes on.
+        await host.run("tee", f"/run/systemd/system/{UPDATE_UNIT}", stdin=UPDATE_TLS)
+        await host.run("systemctl", "daemon-reload")
+        before = await tls.libvirtd()
+        fresh = await tls.renew()
+        assert await tls.served() == fresh
+        assert await tls.libvirtd() == before
+
+        keys = await host.run("find", "/etc/pki", "-name", "*key.pem", "-type", "f", "-perm", "600")
+        assert len(keys.split()) == 3
+    await api.delete(Secret, f"tls-libvirt-{host.name}", NAMESPACE)
+    await host.crash()  # so that no other test has it
