@@ -163,7 +163,7 @@ class Keeper(threading.Thread):
             try:
                 stood = self._keep_one()
             except Exception as exc:  # noqa: BLE001  nobody else would ever connect again
-                log.error("libvirt_keeper_failed", error=repr(exc))  # noqa: TRY400
+                log.exception("libvirt_keeper_failed")
                 self._lose(f"hypercobalt failed: {exc!r}")
                 stood = False
             attempt = 0 if stood else attempt + 1

@@ -1,0 +1,73 @@
+"""The libvirt of real hosts over TCP, through their power and their services."""
+
+from __future__ import annotations
+
+import signal
+from time import monotonic
+
+import pytest
+
+from hypercobalt.adapters.libvirt.connection import connect
+from hypercobalt.adapters.libvirt.model import Disconnected
+from hypercobalt.lab.host import Host
+from tests.integration.libvirt.contract import Listener, listening
+from tests.lab.conftest import TakeHosts
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def uri_of(host: Host) -> str:
+    return f"qemu+tcp://{host.address}/system"
+
+
+async def disconnected(listener: Listener) -> Disconnected:
+    while not isinstance(notice := await listener.next(), Disconnected):
+        pass
+    return notice
+
+
+async def test_a_frozen_host_is_noticed_within_a_second_and_so_is_its_return(
+    hosts: TakeHosts,
+) -> None:
+    (host,) = await hosts(1)
+    async with connect(uri_of(host)) as subject, listening(subject) as listener:
+        frozen = monotonic()
+        host.freeze()
+        await disconnected(listener)
+        assert monotonic() - frozen < 0.95
+
+        thawed = monotonic()
+        host.thaw()
+        await listener.connected()
+        assert monotonic() - thawed < 0.95
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "restarted"])
+async def test_libvirtd_comes_back_by_its_unit(hosts: TakeHosts, how: signal.Signals) -> None:
+    (host,) = await hosts(1)
+    async with connect(uri_of(host)) as subject, listening(subject) as listener:
+        lost = monotonic()
+        if how is signal.SIGKILL:
+            await host.run("systemctl", "kill", "-s", "KILL", "libvirtd.service")
+        else:
+            await host.run("systemctl", "restart", "libvirtd.service")
+        await disconnected(listener)
+        assert monotonic() - lost < 2
+        await listener.connected()
+
+        assert await subject.domains() == ()
+
+
+async def test_a_host_whose_power_was_cut_is_connected_to_when_it_is_up_again(
+    hosts: TakeHosts,
+) -> None:
+    (host,) = await hosts(1)
+    async with connect(uri_of(host)) as subject, listening(subject) as listener:
+        cut = monotonic()
+        await host.crash()
+        await disconnected(listener)
+        assert monotonic() - cut < 2
+        await hosts(1)
+        await listener.connected()
+
+        assert (await subject.capabilities()).arch
