@@ -25,6 +25,7 @@ from hypercobalt.adapters.libvirt.definitions import Definitions
 from hypercobalt.adapters.libvirt.model import Connected, Disconnected, DomainEvent
 from hypercobalt.adapters.libvirt.notices import Notices
 from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.sockets import shut_down_to
 from hypercobalt.adapters.libvirt.subscriptions import Subscriptions, changes_definition
 from hypercobalt.adapters.libvirt.uri import Address
 from hypercobalt.logs import get_logger
@@ -49,6 +50,8 @@ class Pace:
         heartbeat: between an answer and the next question.
         patience: how long an answer may take.
         patience_to_connect: how long an attempt may take before that is said; it goes on.
+        longest_attempt: after which one over TCP is given up, lest it wait for ever for a machine
+            that is gone; the end of a Unix socket is always told.
         first_wait: before the second attempt to connect; it doubles with each one.
         longest_wait_local: bound of that for a daemon on this machine.
         longest_wait_remote: for one elsewhere, each wait then spread over its upper half.
@@ -57,6 +60,7 @@ class Pace:
     heartbeat: float = 0.45
     patience: float = 0.4
     patience_to_connect: float = 3.0
+    longest_attempt: float = 60.0
     first_wait: float = 0.05
     longest_wait_local: float = 0.4
     longest_wait_remote: float = 5.0
@@ -139,6 +143,7 @@ class Keeper(threading.Thread):
         now = monotonic()
         with self._lock:
             if self._asked_at is None or self._silent:
+                self._give_up_attempt(now)
                 # No question that is asked from now on is overdue before this.
                 return max(self._quiet_until - now, 0) + self._pace.patience
             if late:
@@ -151,6 +156,14 @@ class Keeper(threading.Thread):
             self._say_disconnected(f"libvirt has not answered for {patience:g} s")
             return self._pace.patience
 
+    def _give_up_attempt(self, now: float) -> None:
+        if self._link is not None or self._asked_at is None or self._address.port is None:
+            return
+        if now - self._asked_at >= self._pace.longest_attempt:
+            log.warning("libvirt_attempt_given_up", uri=self._address.uri)
+            shut_down_to(self._address.port)
+            self._asked_at = now
+
     def stop(self) -> None:
         """Have the thread close its connection and end."""
         self._stopping.set()
@@ -162,7 +175,7 @@ class Keeper(threading.Thread):
         while not self._stopping.is_set():
             try:
                 stood = self._keep_one()
-            except Exception as exc:  # noqa: BLE001  nobody else would ever connect again
+            except Exception as exc:
                 log.exception("libvirt_keeper_failed")
                 self._lose(f"hypercobalt failed: {exc!r}")
                 stood = False

@@ -13,6 +13,7 @@ from hypercobalt.errors import ConfigurationError
 
 _DRIVERS = ("qemu", "ch", "test")
 _TRANSPORTS = ("", "unix", "tcp", "tls")
+_PORTS = {"tcp": 16509, "tls": 16514}
 _EXAMPLES = "qemu:///system, qemu+unix:///system, qemu+tcp://HOST/system, ch+tcp://HOST/system"
 
 
@@ -23,10 +24,12 @@ class Address:
     Args:
         uri: as given.
         host: of the daemon; "" for a Unix socket and for the test driver.
+        port: of the daemon; None without TCP.
     """
 
     uri: str
     host: str
+    port: int | None
 
     def is_local(self) -> bool:
         """The daemon is on this machine; resolves the host's name, so it may block."""
@@ -47,13 +50,14 @@ def parse(uri: str) -> Address:
     """
     try:
         parts = urlsplit(uri)
-        host, _ = parts.hostname or "", parts.port
+        host, port = parts.hostname or "", parts.port
     except ValueError as exc:
         raise _refused("(unreadable)", str(exc)) from exc
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     if problem := _problem(parts, host):
         raise _refused(repr(shown), problem)
-    return Address(uri, host)
+    _, _, transport = parts.scheme.partition("+")
+    return Address(uri, host, port or _PORTS.get(transport))
 
 
 def _problem(parts: SplitResult, host: str) -> str | None:

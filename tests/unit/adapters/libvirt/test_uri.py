@@ -32,6 +32,19 @@ def test_daemons_of_hosts_are_accepted(uri: str, host: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("uri", "port"),
+    [
+        ("qemu:///system", None),
+        ("qemu+tcp://192.0.2.7/system", 16509),
+        ("qemu+tls://192.0.2.7/system", 16514),
+        ("ch+tcp://192.0.2.7:1234/system", 1234),
+    ],
+)
+def test_the_port_is_libvirts_own_unless_given(uri: str, port: int | None) -> None:
+    assert parse(uri).port == port
+
+
+@pytest.mark.parametrize(
     ("uri", "problem"),
     [
         ("", "driver"),

@@ -1,0 +1,39 @@
+"""Attempts to connect that nobody answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypercobalt.adapters.libvirt.connection import connect
+from hypercobalt.adapters.libvirt.keeper import Pace
+from hypercobalt.adapters.libvirt.model import Disconnected
+
+
+async def test_an_attempt_that_is_never_answered_is_given_up_and_followed_by_another() -> None:
+    attempts: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+
+    async def accept(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        attempts.put_nowait(writer)  # and say nothing, as a machine that is gone
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    pace = Pace(patience=0.05, patience_to_connect=0.1, longest_attempt=0.2)
+    uri = f"qemu+tcp://127.0.0.1:{port}/system"
+    async with server, connect(uri, pace=pace) as subject, asyncio.timeout(10):
+        notices = subject.notices()
+        first = await attempts.get()
+        second = await attempts.get()
+        assert await anext(notices) != Disconnected("not connected yet")
+        await notices.aclose()
+        for writer in (first, second):
+            writer.close()
+
+
+async def test_a_port_where_nobody_listens_is_said_with_libvirts_words() -> None:
+    async with connect("qemu+tcp://127.0.0.1:1/system") as subject, asyncio.timeout(10):
+        notices = subject.notices()
+        said = [await anext(notices) for _ in range(2)]
+        await notices.aclose()
+
+    assert isinstance(said[1], Disconnected)
+    assert "unable to connect to server at '127.0.0.1:1'" in said[1].reason

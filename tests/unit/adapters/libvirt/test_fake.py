@@ -1,0 +1,96 @@
+"""The libvirt in memory does to its caller what a test tells it to."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hypercobalt.adapters.libvirt.fake import FakeLibvirt
+from hypercobalt.adapters.libvirt.model import (
+    Connected,
+    Disconnected,
+    Domain,
+    DomainEvent,
+    DomainState,
+    JobStats,
+    JobType,
+    Lifecycle,
+)
+from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
+
+UUID = "8c7d4ba7-3b07-43c6-9a25-a2b6ba2e3b1e"
+DOMAIN = Domain(UUID, "a", active=True, state=DomainState.RUNNING, memory_bytes=1024, vcpus=1)
+
+
+def as_port(fake: FakeLibvirt) -> Libvirt:
+    return fake
+
+
+async def test_without_connection_every_call_fails_and_no_event_is_heard() -> None:
+    fake = FakeLibvirt()
+    fake.put(DOMAIN)
+    fake.disconnect("gone")
+    notices = as_port(fake).notices()
+
+    assert await anext(notices) == Disconnected("gone")
+    fake.stop(UUID)
+    for call in (fake.domains, fake.stats, fake.capabilities, fake.domain_capabilities):
+        with pytest.raises(LibvirtError, match="libvirt is not connected: gone"):
+            await call()
+    fake.connect()
+    assert isinstance(await anext(notices), Connected)
+    assert [one.state for one in await fake.domains()] == [DomainState.SHUTOFF]
+    await notices.aclose()
+
+
+async def test_a_failure_lasts_until_it_is_taken_out() -> None:
+    fake = FakeLibvirt()
+    fake.failures["domains"] = LibvirtError("internal error")
+
+    for _ in range(2):
+        with pytest.raises(LibvirtError, match="internal error"):
+            await fake.domains()
+    del fake.failures["domains"]
+
+    assert await fake.domains() == ()
+    assert fake.calls["domains"] == 3
+
+
+@pytest.mark.looptime
+async def test_a_call_takes_its_time() -> None:
+    fake = FakeLibvirt()
+    fake.delays["stats"] = 30
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(29):
+            await fake.stats()
+
+
+async def test_events_carry_what_happened() -> None:
+    fake = FakeLibvirt()
+    fake.define(DOMAIN)
+    notices = fake.notices()
+    await anext(notices)
+
+    fake.start(UUID)
+    fake.stop(UUID, detail=2)
+    fake.undefine(UUID)
+
+    got = [await anext(notices) for _ in range(3)]
+    assert [(one.type, one.detail) for one in got if isinstance(one, DomainEvent)] == [
+        (Lifecycle.STARTED, 0),
+        (Lifecycle.STOPPED, 2),
+        (Lifecycle.UNDEFINED, 0),
+    ]
+    await notices.aclose()
+
+
+async def test_jobs_are_those_that_were_set() -> None:
+    fake = FakeLibvirt()
+    fake.jobs[UUID] = JobStats(JobType.UNBOUNDED, {"operation": 5})
+    fake.completed_jobs[UUID] = JobStats(JobType.COMPLETED, {"operation": 4})
+
+    assert await fake.job_stats(UUID) == fake.jobs[UUID]
+    assert await fake.job_stats(UUID, completed=True) == fake.completed_jobs[UUID]
+    assert await fake.job_stats("other") is None
