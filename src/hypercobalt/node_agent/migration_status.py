@@ -127,8 +127,9 @@ def ended(
 def changed_fields(old: MigrationStatus, new: MigrationStatus) -> dict[str, object]:
     """The merge patch between two statuses, which are flat; it leaves the rest to its writers."""
     before, after = to_builtins(old), to_builtins(new)
-    gone: dict[str, object] = dict.fromkeys(before.keys() - after.keys())
-    return gone | {name: value for name, value in after.items() if before.get(name) != value}
+    fields = {name: value for name, value in after.items() if before.get(name) != value}
+    fields.update(dict.fromkeys(before.keys() - after.keys()))
+    return fields
 
 
 def started_at(stats: JobStats | None, now: datetime) -> datetime:
