@@ -17,14 +17,14 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from hypercobalt.apiserver.deciding import Change
+from hypercobalt.apiserver.deciding.deletion import CRD_CLEANUP, FOREGROUND, ORPHAN
+from hypercobalt.apiserver.deciding.verbs import Change
 from hypercobalt.apiserver.definitions import Definitions
-from hypercobalt.apiserver.deletion import CRD_CLEANUP, FOREGROUND, ORPHAN
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry, Resource
-from hypercobalt.apiserver.objects import Event, Key, StoreError
-from hypercobalt.apiserver.request import Call, DeleteOptions
+from hypercobalt.apiserver.requests.request import Call, DeleteOptions
 from hypercobalt.apiserver.status import JSONObject, NotFoundError, StatusError
-from hypercobalt.apiserver.store import Store
+from hypercobalt.apiserver.storage.objects import Event, Key, StoreError
+from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import list_at, metadata, object_at, text_at
 from hypercobalt.apiserver.writing import Writer
 from hypercobalt.logs import get_logger

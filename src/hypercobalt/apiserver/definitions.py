@@ -6,18 +6,18 @@ pkg/controller/establish.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
-import functools
 
 import msgspec
 
 from hypercobalt.apiserver.kinds.definitions import establish
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry
-from hypercobalt.apiserver.objects import Event, Key
-from hypercobalt.apiserver.request import Call
+from hypercobalt.apiserver.requests.request import Call
 from hypercobalt.apiserver.status import JSONObject, StatusError
-from hypercobalt.apiserver.store import Store
+from hypercobalt.apiserver.storage.objects import Event, Key
+from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.writing import Writer
 
 
@@ -27,6 +27,7 @@ class Definitions:
     def __init__(self, store: Store, registry: Registry, writer: Writer) -> None:
         self._store, self._registry, self._writer = store, registry, writer
         self._unsettled = {""}  # groups whose definitions changed; at the start all
+        self._settling = asyncio.Lock()
         for _, stored in store.scan(CRD_RESOURCE):
             registry.define(msgspec.json.decode(stored.data))
         store.listen(self._on_event)
@@ -46,20 +47,24 @@ class Definitions:
         After every write of definitions, and at the start: a crash may have come between.
         """
         resource = self._registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-        while self._unsettled and resource is not None:
-            group = self._unsettled.pop()
-            for key in [k for k, _ in self._store.scan(CRD_RESOURCE) if k.name.endswith(group)]:
-                call = Call.internal(resource, key, "kube-apiserver", "status")
-                with contextlib.suppress(StatusError):  # it went in the meantime
-                    await self._writer.change(call, functools.partial(self._settled, call))
+        async with self._settling:  # or two definitions could take one name at the same time
+            while self._unsettled and resource is not None:
+                for key in self._members(self._unsettled.pop()):
+                    await self._settle_one(Call.internal(resource, key, "kube-apiserver", "status"))
 
-    def _settled(self, call: Call, obj: JSONObject) -> JSONObject:
+    async def _settle_one(self, call: Call) -> None:
         others: list[JSONObject] = [
             msgspec.json.decode(stored.data)
             for key, stored in self._store.scan(CRD_RESOURCE)
             if key != call.key and _group(key) == _group(call.key)
         ]
-        return establish(copy.deepcopy(obj), others, call.stamp)
+        with contextlib.suppress(StatusError):  # it went in the meantime
+            await self._writer.change(
+                call, lambda obj: establish(copy.deepcopy(obj), others, call.stamp)
+            )
+
+    def _members(self, group: str) -> list[Key]:
+        return [key for key, _ in self._store.scan(CRD_RESOURCE) if key.name.endswith(group)]
 
 
 def _group(definition: Key) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from hypercobalt.apiserver import status
 from hypercobalt.apiserver.kinds.resources import Registry, Resource, version_priority
-from hypercobalt.apiserver.request import SUBRESOURCE_VERBS, Request, Response
+from hypercobalt.apiserver.requests.request import SUBRESOURCE_VERBS, Request, Response
 from hypercobalt.apiserver.status import JSON, JSONObject
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

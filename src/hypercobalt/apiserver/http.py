@@ -28,10 +28,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from hypercobalt.apiserver import status
 from hypercobalt.apiserver.access.authentication import Authenticator
 from hypercobalt.apiserver.access.pki import Pki
-from hypercobalt.apiserver.bodies import MAX_BODY
 from hypercobalt.apiserver.pipeline import Api
 from hypercobalt.apiserver.rendering import error_response
-from hypercobalt.apiserver.request import ANONYMOUS, Request, Response, Stream, User
+from hypercobalt.apiserver.requests.bodies import MAX_BODY
+from hypercobalt.apiserver.requests.request import ANONYMOUS, Request, Response, Stream, User
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.logs import get_logger
 

@@ -13,9 +13,16 @@ from dataclasses import replace
 
 import msgspec
 
-from hypercobalt.apiserver import reviews, status
+from hypercobalt.apiserver import status
+from hypercobalt.apiserver.access import reviews
 from hypercobalt.apiserver.aside import Aside
-from hypercobalt.apiserver.bodies import (
+from hypercobalt.apiserver.definitions import Definitions
+from hypercobalt.apiserver.discovery import Discovery
+from hypercobalt.apiserver.kinds import builtin
+from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry
+from hypercobalt.apiserver.reading import Reader
+from hypercobalt.apiserver.rendering import Renderer, error_response
+from hypercobalt.apiserver.requests.bodies import (
     BODY_TYPES,
     JSON_TYPE,
     PATCH_TYPES,
@@ -23,14 +30,7 @@ from hypercobalt.apiserver.bodies import (
     Body,
     decode,
 )
-from hypercobalt.apiserver.definitions import Definitions
-from hypercobalt.apiserver.discovery import Discovery
-from hypercobalt.apiserver.kinds import builtin
-from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry
-from hypercobalt.apiserver.objects import OutOfSpaceError, StoreError
-from hypercobalt.apiserver.reading import Reader
-from hypercobalt.apiserver.rendering import Renderer, error_response
-from hypercobalt.apiserver.request import (
+from hypercobalt.apiserver.requests.request import (
     ANONYMOUS,
     SUBRESOURCE_VERBS,
     Call,
@@ -41,7 +41,8 @@ from hypercobalt.apiserver.request import (
     parse_path,
 )
 from hypercobalt.apiserver.status import JSONObject, StatusError
-from hypercobalt.apiserver.store import Store
+from hypercobalt.apiserver.storage.objects import OutOfSpaceError, StoreError
+from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import text_at
 from hypercobalt.apiserver.watching import Hub
 from hypercobalt.apiserver.writing import Writer, Written

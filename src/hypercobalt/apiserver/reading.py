@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.objects import CompactedError, Place, Stored
-from hypercobalt.apiserver.paging import (
+from hypercobalt.apiserver.rendering import Renderer
+from hypercobalt.apiserver.requests.paging import (
     Page,
     check_reached,
     encode_token,
@@ -21,11 +21,11 @@ from hypercobalt.apiserver.paging import (
     read_page,
     wants_initial_events,
 )
-from hypercobalt.apiserver.rendering import Renderer
-from hypercobalt.apiserver.request import Call, Response, Stream
-from hypercobalt.apiserver.selection import Selection, select
+from hypercobalt.apiserver.requests.request import Call, Response, Stream
+from hypercobalt.apiserver.requests.selection import Selection, select
 from hypercobalt.apiserver.status import JSONObject
-from hypercobalt.apiserver.store import Store
+from hypercobalt.apiserver.storage.objects import CompactedError, Place, Stored
+from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.watching import Hub, Watcher, watch_line
 
 WATCH_SECONDS = 1800  # as kube-apiserver's --min-request-timeout: 30 to 60 minutes

@@ -15,12 +15,12 @@ import msgspec
 import yaml
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.bodies import JSON_TYPE, YAML_TYPE
 from hypercobalt.apiserver.kinds import builtin, tables
 from hypercobalt.apiserver.kinds.resources import Resource
-from hypercobalt.apiserver.objects import Stored
-from hypercobalt.apiserver.request import Call, Request, Response
+from hypercobalt.apiserver.requests.bodies import JSON_TYPE, YAML_TYPE
+from hypercobalt.apiserver.requests.request import Call, Request, Response
 from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
+from hypercobalt.apiserver.storage.objects import Stored
 from hypercobalt.apiserver.values import text_at
 
 PIECE = 64  # objects of a list that are sent at once

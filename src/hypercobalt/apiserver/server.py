@@ -20,13 +20,13 @@ import msgspec
 from hypercobalt.apiserver import http
 from hypercobalt.apiserver.access import pki
 from hypercobalt.apiserver.access.authentication import Authenticator, read_tokens
-from hypercobalt.apiserver.bodies import APPLY_PATCH
 from hypercobalt.apiserver.collector import Collector
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.pipeline import Api
-from hypercobalt.apiserver.request import SYSTEM_USER, Request, Response
+from hypercobalt.apiserver.requests.bodies import APPLY_PATCH
+from hypercobalt.apiserver.requests.request import SYSTEM_USER, Request, Response
 from hypercobalt.apiserver.status import JSONObject
-from hypercobalt.apiserver.store import Store
+from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import text_at
 from hypercobalt.apiserver.watching import Hub
 from hypercobalt.errors import ConfigurationError

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from hypercobalt.apiserver.objects import Event
-from hypercobalt.apiserver.selection import Selection
+from hypercobalt.apiserver.requests.selection import Selection
 from hypercobalt.apiserver.status import JSONObject
-from hypercobalt.apiserver.store import Store
+from hypercobalt.apiserver.storage.objects import Event
+from hypercobalt.apiserver.storage.store import Store
 
 MAX_WAITING = 10_000  # events a watcher may lag behind
 MAX_WAITING_BYTES = 32 * 2**20

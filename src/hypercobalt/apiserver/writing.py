@@ -15,17 +15,18 @@ from typing import Concatenate
 
 import msgspec
 
-from hypercobalt.apiserver import deciding, status
+from hypercobalt.apiserver import status
 from hypercobalt.apiserver.aside import Aside, P, T
-from hypercobalt.apiserver.bodies import APPLY_PATCH, MAX_BODY
-from hypercobalt.apiserver.deciding import Change, Decision
+from hypercobalt.apiserver.deciding import verbs
+from hypercobalt.apiserver.deciding.verbs import Change, Decision
 from hypercobalt.apiserver.kinds import builtin
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
-from hypercobalt.apiserver.objects import Key, Stored
-from hypercobalt.apiserver.request import Call, DeleteOptions
-from hypercobalt.apiserver.selection import select
+from hypercobalt.apiserver.requests.bodies import APPLY_PATCH, MAX_BODY
+from hypercobalt.apiserver.requests.request import Call, DeleteOptions
+from hypercobalt.apiserver.requests.selection import select
 from hypercobalt.apiserver.status import JSONObject
-from hypercobalt.apiserver.store import Store
+from hypercobalt.apiserver.storage.objects import Key, Stored
+from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import metadata, text_at
 
 NAME_RETRIES = 8  # as its create with generateName
@@ -50,7 +51,7 @@ class Writer:
         """Create an object; where the server names it, with another name when one is taken."""
         tries = 1 if text_at(call.body.value, "metadata", "name") else NAME_RETRIES
         while True:
-            decision = await self._decide(None, deciding.create, call)
+            decision = await self._decide(None, verbs.create, call)
             key = call.key._replace(name=text_at(decision.stored, "metadata", "name"))
             tries -= 1
             async with self._store.locked(key) as held:
@@ -65,12 +66,12 @@ class Writer:
     async def update(self, call: Call) -> Written:
         """Replace an object; of some kinds, create one that is not there."""
         if call.subresource == "scale":
-            return await self.change(call, lambda old: deciding.scale(call, old))
-        body = await self._decide(None, deciding.check_update, call)
+            return await self.change(call, lambda old: verbs.scale(call, old))
+        body = await self._decide(None, verbs.check_update, call)
         by_put = not call.resource.custom and call.kind in builtin.CREATED_BY_PUT
         if self._store.get(call.key) is None and by_put and not call.subresource:
             if metadata(body).get("resourceVersion"):
-                raise deciding.unversioned(call)
+                raise verbs.unversioned(call)
             return await self.create(call)
         return await self.change(call, lambda _: body)
 
@@ -83,7 +84,7 @@ class Writer:
         async with self._store.locked(call.key) as held:
             if held is None:
                 raise status.not_found(call.subject)
-            decision = await self._decide(held, deciding.change, call, held, to)
+            decision = await self._decide(held, verbs.change, call, held, to)
             return await self._commit(call, call.key, decision, held)
 
     async def patch(self, call: Call) -> Written:
@@ -99,11 +100,11 @@ class Writer:
             raise status.unsupported("server-side apply of a scale")
         async with self._store.locked(call.key) as held:
             if applies:
-                decision = await self._decide(held, deciding.apply, call, held)
+                decision = await self._decide(held, verbs.apply, call, held)
             elif held is None:
                 raise status.not_found(call.subject)
             else:
-                decision = await self._decide(held, deciding.patch, call, held)
+                decision = await self._decide(held, verbs.patch, call, held)
             return await self._commit(call, call.key, decision, held)
 
     async def delete(self, call: Call, options: DeleteOptions) -> Written:
@@ -115,7 +116,7 @@ class Writer:
         async with self._store.locked(call.key) as held:
             if held is None:
                 raise status.not_found(call.subject)
-            decision = await self._decide(held, deciding.delete, call, held, options)
+            decision = await self._decide(held, verbs.delete, call, held, options)
             dry_run = "All" in options.dryRun
             written = await self._commit(call, call.key, decision, held, dry_run=dry_run)
         return replace(written, deleted=decision is not None and decision.event == "DELETED")

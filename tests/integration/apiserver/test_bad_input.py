@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from hypercobalt.apiserver.bodies import MAX_BODY
+from hypercobalt.apiserver.requests.bodies import MAX_BODY
 
 from .conftest import Client
 

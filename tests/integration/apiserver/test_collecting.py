@@ -18,9 +18,9 @@ from hypercobalt.apiserver.aside import Aside
 from hypercobalt.apiserver.collector import Collector
 from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.kinds.resources import Registry
-from hypercobalt.apiserver.objects import Event, Key
 from hypercobalt.apiserver.server import Options, serve
-from hypercobalt.apiserver.store import Store
+from hypercobalt.apiserver.storage.objects import Event, Key
+from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.writing import Writer
 
 from .conftest import Client

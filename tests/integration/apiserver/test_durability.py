@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from hypercobalt.apiserver.objects import CompactedError, Event, Key, StoreError
 from hypercobalt.apiserver.server import Options, serve
-from hypercobalt.apiserver.store import Store
+from hypercobalt.apiserver.storage.objects import CompactedError, Event, Key, StoreError
+from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.errors import ConfigurationError
 
 from .conftest import Client, start_server, token_file

@@ -179,7 +179,7 @@ async def test_a_watch_ends_in_time_even_when_it_is_busy(api: Client) -> None:
 async def test_a_version_that_is_no_longer_kept_is_gone(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hypercobalt.apiserver.store.KEEP_EVENTS", 5)
+    monkeypatch.setattr("hypercobalt.apiserver.storage.store.KEEP_EVENTS", 5)
     async with serve(options) as server, Client(server.url) as api:
         first = await put(api, "a")
         for number in range(20):
@@ -226,7 +226,7 @@ async def test_pages_show_one_moment_whatever_is_written_meanwhile(api: Client, 
 async def test_an_expired_page_gives_a_token_that_goes_on(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hypercobalt.apiserver.store.KEEP_EVENTS", 5)
+    monkeypatch.setattr("hypercobalt.apiserver.storage.store.KEEP_EVENTS", 5)
     async with serve(options) as server, Client(server.url) as api:
         for number in range(6):
             await put(api, f"c{number}")

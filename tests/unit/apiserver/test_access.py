@@ -15,7 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from hypercobalt.apiserver.access import certificates, pki
 from hypercobalt.apiserver.access.authentication import AUTHENTICATED, Authenticator, read_tokens
 from hypercobalt.apiserver.access.pki import Record
-from hypercobalt.apiserver.request import User
+from hypercobalt.apiserver.requests.request import User
 from hypercobalt.errors import ConfigurationError
 
 

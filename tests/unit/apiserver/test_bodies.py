@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.apiserver.bodies import (
+from hypercobalt.apiserver.requests.bodies import (
     MAX_DEPTH,
     MAX_VALUES,
     Body,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.apiserver.bodies import decode
 from hypercobalt.apiserver.kinds.resources import Registry
-from hypercobalt.apiserver.request import (
+from hypercobalt.apiserver.requests.bodies import decode
+from hypercobalt.apiserver.requests.request import (
     Call,
     DeleteOptions,
     Request,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.apiserver.selectors import parse_fields, parse_labels
+from hypercobalt.apiserver.requests.selectors import parse_fields, parse_labels
 from hypercobalt.apiserver.status import StatusError
 
 Labels = dict[str, str]

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from hypercobalt.apiserver.objects import CompactedError, Event, EventType, Key
-from hypercobalt.apiserver.store import Store
+from hypercobalt.apiserver.storage.objects import CompactedError, Event, EventType, Key
+from hypercobalt.apiserver.storage.store import Store
 
 T = TypeVar("T")
 Place = tuple[str, str]
@@ -146,7 +146,7 @@ def key() -> Key:
 async def test_what_is_compacted_is_said_to_be(
     tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hypercobalt.apiserver.store.KEEP_EVENTS", 3)
+    monkeypatch.setattr("hypercobalt.apiserver.storage.store.KEEP_EVENTS", 3)
     store = await Store.open(tmp_path)
     try:
         for _ in range(6):

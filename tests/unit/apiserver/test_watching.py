@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from hypercobalt.apiserver import watching
-from hypercobalt.apiserver.objects import Event, EventType, Key
-from hypercobalt.apiserver.selection import Selection
-from hypercobalt.apiserver.selectors import parse_labels
-from hypercobalt.apiserver.store import Store
+from hypercobalt.apiserver.requests.selection import Selection
+from hypercobalt.apiserver.requests.selectors import parse_labels
+from hypercobalt.apiserver.storage.objects import Event, EventType, Key
+from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.watching import Hub, Watcher
 
 KEY = Key("pods", "n", "p")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hypercobalt.apiserver.request import User
+from hypercobalt.apiserver.requests.request import User
 from hypercobalt.errors import ConfigurationError
 
 AUTHENTICATED = "system:authenticated"

@@ -13,7 +13,7 @@ import jsonpatch
 import jsonpointer
 import msgspec
 
-from hypercobalt.apiserver.bodies import MAX_BODY, check_shape
+from hypercobalt.apiserver.requests.bodies import MAX_BODY, check_shape
 from hypercobalt.apiserver.schema.node import UNTYPED, Node
 from hypercobalt.apiserver.status import (
     JSON,

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import msgspec
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.objects import Place
-from hypercobalt.apiserver.request import Request
+from hypercobalt.apiserver.requests.request import Request
 from hypercobalt.apiserver.status import Cause, FieldErrors, JSONObject, StatusError
+from hypercobalt.apiserver.storage.objects import Place
 
 _TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105  # no secret
 _BAD_CONTINUE = "invalid continue token: continue key is not valid"

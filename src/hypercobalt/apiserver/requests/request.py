@@ -14,11 +14,11 @@ from typing import Annotated
 import msgspec
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.bodies import JSON_TYPE, Body
 from hypercobalt.apiserver.kinds.resources import Resource
-from hypercobalt.apiserver.objects import Key
 from hypercobalt.apiserver.ownership.managed import Manager, Operation
+from hypercobalt.apiserver.requests.bodies import JSON_TYPE, Body
 from hypercobalt.apiserver.status import JSON, Cause, JSONObject
+from hypercobalt.apiserver.storage.objects import Key
 
 MAX_MANAGER = 128  # bytes of a field manager's name
 OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}

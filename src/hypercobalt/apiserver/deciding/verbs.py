@@ -13,17 +13,18 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hypercobalt.apiserver import admission, deletion, status
-from hypercobalt.apiserver.bodies import JSON_PATCH, MERGE_PATCH
-from hypercobalt.apiserver.decoding import check_body
+from hypercobalt.apiserver import status
+from hypercobalt.apiserver.deciding import admission, deletion
+from hypercobalt.apiserver.deciding.decoding import check_body
 from hypercobalt.apiserver.kinds import builtin
 from hypercobalt.apiserver.kinds.resources import Resource
-from hypercobalt.apiserver.objects import EventType, Stored
 from hypercobalt.apiserver.ownership import fieldset, managed, patches
-from hypercobalt.apiserver.paging import parse_revision
 from hypercobalt.apiserver.rendering import to_version
-from hypercobalt.apiserver.request import Call, DeleteOptions
+from hypercobalt.apiserver.requests.bodies import JSON_PATCH, MERGE_PATCH
+from hypercobalt.apiserver.requests.paging import parse_revision
+from hypercobalt.apiserver.requests.request import Call, DeleteOptions
 from hypercobalt.apiserver.status import JSONObject, StatusError
+from hypercobalt.apiserver.storage.objects import EventType, Stored
 from hypercobalt.apiserver.values import metadata, object_at
 
 Change = Callable[[JSONObject], JSONObject]

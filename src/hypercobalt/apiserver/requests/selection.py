@@ -7,10 +7,15 @@ from dataclasses import dataclass
 import msgspec
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.objects import Key
-from hypercobalt.apiserver.request import Call
-from hypercobalt.apiserver.selectors import FieldTerm, Requirement, parse_fields, parse_labels
+from hypercobalt.apiserver.requests.request import Call
+from hypercobalt.apiserver.requests.selectors import (
+    FieldTerm,
+    Requirement,
+    parse_fields,
+    parse_labels,
+)
 from hypercobalt.apiserver.status import JSONObject
+from hypercobalt.apiserver.storage.objects import Key
 from hypercobalt.apiserver.values import at
 
 _FALSE_WHEN_ABSENT = ("spec.unschedulable", "spec.hostNetwork")

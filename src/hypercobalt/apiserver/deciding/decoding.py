@@ -9,7 +9,7 @@ from __future__ import annotations
 from hypercobalt.apiserver import status
 from hypercobalt.apiserver.kinds import builtin
 from hypercobalt.apiserver.kinds.resources import Resource
-from hypercobalt.apiserver.request import Call
+from hypercobalt.apiserver.requests.request import Call
 from hypercobalt.apiserver.schema.node import prune, prune_nulls, shorten
 from hypercobalt.apiserver.schema.validation import mistyped
 from hypercobalt.apiserver.status import JSON, JSONObject, StatusError

@@ -22,8 +22,8 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequ
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypercobalt.apiserver.database import Database, Outcome
-from hypercobalt.apiserver.objects import (
+from hypercobalt.apiserver.storage.database import Database, Outcome
+from hypercobalt.apiserver.storage.objects import (
     CompactedError,
     Event,
     EventType,

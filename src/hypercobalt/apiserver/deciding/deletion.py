@@ -12,10 +12,10 @@ import copy
 from datetime import datetime, timedelta
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.admission import generation_of
+from hypercobalt.apiserver.deciding.admission import generation_of
 from hypercobalt.apiserver.kinds import builtin, definitions
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
-from hypercobalt.apiserver.request import Call, DeleteOptions
+from hypercobalt.apiserver.requests.request import Call, DeleteOptions
 from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.values import metadata, object_at, text_at, texts_at
 

@@ -23,7 +23,7 @@ from hypercobalt.apiserver import status
 from hypercobalt.apiserver.kinds import builtin, definitions, names
 from hypercobalt.apiserver.kinds.quantities import canonicalise
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
-from hypercobalt.apiserver.request import Call
+from hypercobalt.apiserver.requests.request import Call
 from hypercobalt.apiserver.schema.node import apply_defaults, drop_empty, drop_nulls, same
 from hypercobalt.apiserver.schema.validation import validate
 from hypercobalt.apiserver.status import Cause, JSONObject, StatusError

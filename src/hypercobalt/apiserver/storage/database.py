@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from hypercobalt.apiserver.objects import Event, Key, OutOfSpaceError, Stored, StoreError
+from hypercobalt.apiserver.storage.objects import Event, Key, OutOfSpaceError, Stored, StoreError
 from hypercobalt.errors import ConfigurationError
 
 APPLICATION_ID = 0x636F626C  # "cobl" in the SQLite header: this file is ours

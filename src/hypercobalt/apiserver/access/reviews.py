@@ -6,8 +6,8 @@ Source: kubernetes pkg/registry/authentication and pkg/registry/authorization.
 from __future__ import annotations
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.decoding import check_body
-from hypercobalt.apiserver.request import Call
+from hypercobalt.apiserver.deciding.decoding import check_body
+from hypercobalt.apiserver.requests.request import Call
 from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.values import object_at
 

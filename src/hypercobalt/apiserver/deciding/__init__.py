@@ -1,0 +1,1 @@
+"""What each write makes of an object: pure functions, which writing carries out."""
