@@ -19,7 +19,7 @@ from typing import Final
 
 from dbus_fast.aio import MessageBus
 from dbus_fast.constants import BusType, MessageType
-from dbus_fast.errors import AuthError, DBusError, InvalidAddressError
+from dbus_fast.errors import DBusFastError
 from dbus_fast.message import Message
 from dbus_fast.signature import Variant
 
@@ -29,7 +29,8 @@ CALL_DEADLINE: Final = timedelta(seconds=10)
 _BUS, _BUS_PATH = "org.freedesktop.DBus", "/org/freedesktop/DBus"
 _CLOSE_DEADLINE = 1.0  # seconds
 _MAX_TEXT = 512  # characters of an error's text
-_BROKEN = (OSError, EOFError, AuthError, DBusError, InvalidAddressError)
+# What the library raises for a bus that ends, misbehaves, or is none.
+_BROKEN = (OSError, EOFError, DBusFastError, ValueError, LookupError, AttributeError)
 
 Handler = Callable[[Sequence[object]], None]
 
@@ -143,11 +144,10 @@ class Service:
         if self._lost:
             raise self._lost
 
-    async def until_lost(self) -> None:
+    def lose(self, why: str) -> None:
         """Note the end of the connection."""
-        with suppress(*_BROKEN):
-            await self._bus.wait_for_disconnect()  # type: ignore[no-untyped-call]
-        self._lose("the connection to the system bus broke")
+        self._lost = self._lost or HostError(f"{self.name}: {why}")
+        self._wake.set()
 
     async def _ask_bus(self, method: str, argument: str) -> Message:
         call = make_call(_BUS, _BUS_PATH, f"{_BUS}.{method}", "s", [argument])
@@ -176,7 +176,7 @@ class Service:
         if message.sender == _BUS and message.member == "NameOwnerChanged":
             name, _, now = message.body
             if name == self.name and now != self._owner:
-                self._lose("it left the bus or restarted")
+                self.lose("it left the bus or restarted")
         elif message.sender == self._owner:
             self._tell(message)
 
@@ -188,10 +188,6 @@ class Service:
                 if handler:
                     handler(message.body)
                 self._wake.set()
-
-    def _lose(self, why: str) -> None:
-        self._lost = self._lost or HostError(f"{self.name}: {why}")
-        self._wake.set()
 
 
 def make_call(
@@ -224,15 +220,20 @@ async def reach(
     """
     bus = await _connect(name, address, descriptors=descriptors)
     service = Service(bus, name)
-    watcher = asyncio.create_task(service.until_lost(), name=f"dbus {name}")
+    ended = asyncio.create_task(_ended(bus), name=f"dbus {name}")
+    ended.add_done_callback(lambda _: service.lose("the connection to the system bus broke"))
     try:
         yield service
     finally:
         bus.disconnect()
         # The library closes the socket once it has read the end of it.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_DEADLINE):
-                await watcher
+        await asyncio.wait([ended], timeout=_CLOSE_DEADLINE)
+        ended.cancel()
+
+
+async def _ended(bus: MessageBus) -> None:
+    with suppress(*_BROKEN):
+        await bus.wait_for_disconnect()  # type: ignore[no-untyped-call]
 
 
 async def _connect(name: str, address: str | None, *, descriptors: bool) -> MessageBus:
