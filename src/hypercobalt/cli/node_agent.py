@@ -37,6 +37,7 @@ def node_agent(
     units: str | None = None,
     namespace: str | None = None,
     pki_path: Path | None = None,
+    host_root: Path = Path("/"),
     migration_names: MigrationNames = MigrationNames.START,
     migration_retention: str = "30d",
     migration_count: Annotated[int, Parameter(name="--migration-count")] = 50,
@@ -64,6 +65,8 @@ def node_agent(
         Of Migrations, the TLS Secret and the Certificate; else NAMESPACE, else monsoon3.
     pki_path
         Directory for the TLS files; else PKI_PATH. Without either, none are installed.
+    host_root
+        Where the host's os-release is looked for; in a container, where its / is mounted.
     migration_names
         start: one object per migration; server: one per server, overwritten by the next.
     migration_retention
@@ -85,6 +88,7 @@ def node_agent(
             namespace=namespace,
             units=None if units is None else [unit for unit in units.split(",") if unit],
             pki_path=pki_path,
+            host_root=host_root,
             names=migration_names,
             retention=Retention(_age(migration_retention), _count(migration_count)),
             metrics=metrics_bind_address,

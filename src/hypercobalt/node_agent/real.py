@@ -21,4 +21,5 @@ async def real_host(settings: Settings) -> AsyncGenerator[Host]:
         ConfigurationError: the libvirt URI cannot be used.
     """
     async with connect(settings.libvirt_uri) as libvirt:
-        yield Host(libvirt, SystemdUnits(), LogindShutdown(), HostSystem())
+        system = HostSystem(root=settings.host_root)
+        yield Host(libvirt, SystemdUnits(), LogindShutdown(), system)

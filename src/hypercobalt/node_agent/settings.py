@@ -55,6 +55,7 @@ class Settings:
         pki: directory for certificates; None installs none.
         issuer: cert-manager Issuer; "" asks for no Certificate.
         addresses: of the host, for its Certificate.
+        host_root: where the host's file system is; in a container it is mounted somewhere else.
         metrics: where `/metrics` is served; None: nowhere.
         health: where `/healthz` and `/readyz` are served; None: nowhere.
         emulate: use the fakes for libvirt and the host's services.
@@ -68,6 +69,7 @@ class Settings:
     pki: Path | None = None
     issuer: str = ""
     addresses: tuple[str, ...] = ()
+    host_root: Path = Path("/")
     names: MigrationNames = MigrationNames.START
     retention: Retention = Retention()
     metrics: Address | None = None
@@ -84,6 +86,7 @@ def settings(
     namespace: str | None = None,
     units: Sequence[str] | None = None,
     pki_path: Path | None = None,
+    host_root: Path = Path("/"),
     names: MigrationNames = MigrationNames.START,
     retention: Retention | None = None,
     metrics: str = "0",
@@ -99,6 +102,7 @@ def settings(
         namespace: as in `Settings`.
         units: as in `Settings`.
         pki_path: `Settings.pki`.
+        host_root: as in `Settings`.
         names: as in `Settings`.
         retention: as in `Settings`.
         metrics: address as `HOST:PORT` or `:PORT`; `0` for none.
@@ -118,6 +122,7 @@ def settings(
         pki=pki,
         issuer=env.get("ISSUER_NAME", ""),
         addresses=tuple(filter(None, [env.get("HOST_IP_ADDRESS", "")])),
+        host_root=host_root,
         names=names,
         retention=retention or Retention(),
         metrics=address("--metrics-bind-address", metrics),
