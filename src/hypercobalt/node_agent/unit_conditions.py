@@ -18,8 +18,6 @@ from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor_status import ServiceReason
 from hypercobalt.node_agent.board import Board
 
-DEFAULT_UNITS: Final = ("libvirtd.service", "openvswitch-switch.service")
-
 _NOT_IN_TYPES = re.compile(r"[^A-Za-z0-9_.-]")
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
@@ -75,7 +73,7 @@ class UnitConditions:
         UnitNameError: one of the names cannot be a unit's.
     """
 
-    def __init__(self, units: Units, board: Board, names: Sequence[str] = DEFAULT_UNITS) -> None:
+    def __init__(self, units: Units, board: Board, names: Sequence[str]) -> None:
         self._units, self._board, self._names = units, board, tuple(names)
         for name in self._names:
             check_unit_name(name)
