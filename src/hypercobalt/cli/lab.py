@@ -94,11 +94,8 @@ async def _up_all(made: Lab, hosts: int, vms: int) -> None:
     fleet = Fleet(made)
     guests = asyncio.create_task(fleet.guests(), name="guest image")
     await asyncio.gather(made.up(Wish(hosts=hosts)), made.step("guest image", guests))
-    for vm in (await fleet.inventory()).vms:
-        if vm.state == "shut off":
-            await made.step(f"VM {vm.name}", fleet.start(vm.name))
-    if vms:
-        await made.step(f"{vms} VMs", fleet.add(*[Request()] * vms))
+    await fleet.revive()
+    await fleet.add(*[Request()] * vms)
 
 
 async def _install(verdict: Verdict, *, yes: bool) -> bool:

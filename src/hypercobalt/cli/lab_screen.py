@@ -46,6 +46,11 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
+def say_on(text: str) -> None:
+    """Print a part of a line, or several."""
+    print(text, end="", flush=True)
+
+
 def complain(text: str) -> None:
     """Print an error."""
     print(f"cobalt lab: {text}", file=sys.stderr, flush=True)
@@ -216,6 +221,6 @@ def show_ways_on(lab: Lab, data: Path) -> None:
     host = lab.state.hosts[-1].name
     say(f"\nTry, in another terminal:\n  export KUBECONFIG={lab.control.kubeconfig}")
     say(f"  {kubectl_command()} get hypervisors -o wide --watch")
-    say(f"  cobalt lab vm move vm-1 {host} --mib-per-second 16{option}")
+    say(f"  cobalt lab vm move vm-1 {host} --slow 16{option}")
     say(f"  cobalt lab host crash {host}{option}")
     say(f"\nThe lab keeps running; `cobalt lab down{option}` ends it.\n")

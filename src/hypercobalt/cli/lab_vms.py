@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 
 from hypercobalt.cli import lab_screen as screen
 from hypercobalt.cli.lab_hosts import HERE, Data, run
+from hypercobalt.lab.guest import console as guest_console
 from hypercobalt.lab.guest.bootsector import Program
 from hypercobalt.lab.site import Lab
 from hypercobalt.lab.vms.fleet import Fleet
@@ -119,15 +120,43 @@ def move(
     host: Annotated[str, Parameter(help="Where it goes.")],
     /,
     *,
-    mib_per_second: Annotated[
-        int | None, Parameter(help="At most; slow ones can be watched.")
+    slow: Annotated[
+        int | None, Parameter(help="MiB a second at most, to have something to watch.")
     ] = None,
     data: Data = HERE,
 ) -> int:
     """Migrate a running VM live to another host."""
 
     async def act(fleet: Fleet) -> str:
-        await fleet.move(name, host, mib_per_second=mib_per_second)
+        await fleet.move(name, host, mib_per_second=slow)
         return f"VM {name} runs on {host}"
+
+    return _on(data, act)
+
+
+@vms_app.command
+def console(name: Name, /, *, data: Data = HERE) -> int:
+    """Show what a VM has said on its serial port, and follow it. Ctrl-C ends it."""
+
+    async def work() -> int:
+        async for text in guest_console.follow(Fleet(Lab.find(data)).log(name)):
+            screen.say_on(text)
+        return 0
+
+    return run(work())
+
+
+@vms_app.command
+def tell(
+    name: Name,
+    order: Annotated[str, Parameter(help="Such as 'dirty 20', 'panic', 'hang', 'write-disk 4'.")],
+    /,
+    *arguments: str,
+    data: Data = HERE,
+) -> int:
+    """Have a Linux guest do something, over its serial port; 'help' lists what it can."""
+
+    async def act(fleet: Fleet) -> str:
+        return guest_console.printable(await fleet.tell(name, " ".join((order, *arguments))))
 
     return _on(data, act)

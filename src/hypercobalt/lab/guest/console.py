@@ -8,9 +8,13 @@ run.
 from __future__ import annotations
 
 import asyncio
+import codecs
+import os
 import re
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 from hypercobalt.lab.errors import LabError
 
@@ -19,6 +23,7 @@ FIRST_LINE = re.compile(rb"^(?:guest|boot) \S+: up\b", re.MULTILINE)
 
 _ANSWER = timedelta(seconds=10)
 _LONGEST = 64 * 1024
+_POLL_SECONDS = 0.1
 
 
 async def tell(socket: Path, command: str, *, within: timedelta = _ANSWER) -> str:
@@ -55,6 +60,35 @@ async def tell(socket: Path, command: str, *, within: timedelta = _ANSWER) -> st
     if found[1] != b"ok":
         raise LabError(f"console {socket}: the guest refused {command!r}: {text}")
     return text
+
+
+async def follow(log: Path) -> AsyncIterator[str]:
+    """What a guest has said and goes on to say, from a log that may be rotated; endless.
+
+    Raises:
+        LabError: there is no such log.
+    """
+    decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+    try:
+        file = log.open("rb")
+        while True:
+            with file:
+                while (data := file.read(_LONGEST)) or _same(file, log):
+                    yield printable(decode(data))
+                    if not data:
+                        await asyncio.sleep(_POLL_SECONDS)
+            file = log.open("rb")
+    except OSError as exc:
+        raise LabError(f"{log}: {exc.strerror}; is the VM there?") from exc
+
+
+def printable(text: str) -> str:
+    """Text without what a terminal would obey: a guest says what it likes."""
+    return "".join(char for char in text if char in "\n\t" or char.isprintable())
+
+
+def _same(file: BinaryIO, path: Path) -> bool:
+    return os.fstat(file.fileno()).st_ino == path.stat().st_ino
 
 
 async def _read_until(reader: asyncio.StreamReader, answer: re.Pattern[bytes]) -> re.Match[bytes]:

@@ -57,9 +57,12 @@ dirty() {
   done
 }
 
+orders="help, echo TEXT, beat on|off, dirty MIB_PER_SECOND, ping ADDRESS [COUNT [SECONDS]], \
+write-disk MIB, read-disk MIB, pet SECONDS, starve, deaf, hang, panic, reboot, poweroff"
 obey() {
   verb=$1 argument=$2
   case $verb in
+    help) ok "$orders" ;;
     echo) shift; ok "$@" ;;
     beat) beat=$argument; ok "$beat" ;;
     dirty) # dirty MIB_PER_SECOND; 0 ends it
@@ -101,7 +104,7 @@ obey() {
     panic) ok; echo c >/proc/sysrq-trigger ;;
     reboot) ok; reboot -f ;;
     poweroff) ok; poweroff -f ;;
-    *) error "unknown; known are echo beat dirty ping write-disk read-disk pet starve deaf hang panic reboot poweroff" ;;
+    *) error "unknown; known are: $orders" ;;
   esac
 }
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.errors import LabError
@@ -26,6 +26,8 @@ from hypercobalt.lab.site import Lab
 from hypercobalt.lab.vms.domain import Disk, Domain, Kernel, Port
 from hypercobalt.lab.vms.request import Placement, Request, Seen, parse_list, place
 from hypercobalt.lab.vms.switch import Address, Switch
+
+T = TypeVar("T")
 
 UP = timedelta(seconds=60)  # two or three seconds on an idle machine, also under TCG
 STOP = timedelta(seconds=30)
@@ -141,12 +143,29 @@ class Fleet:
             if host.name in running
         }
         placements = place(requests, there)
-        made = await asyncio.gather(
-            *(self._make(one, guests) for one in placements), return_exceptions=True
+        return await self._each(
+            (f"VM {one.name} on {one.host}", self._make(one, guests)) for one in placements
         )
-        if failed := [one for one in made if isinstance(one, BaseException)]:
-            raise failed[0]
-        return tuple(one for one in made if not isinstance(one, BaseException))
+
+    async def revive(self) -> None:
+        """Start every VM that is off, side by side.
+
+        Raises:
+            LabError: one does not come up; the others do.
+        """
+        vms = (await self.inventory()).vms
+        await self._each(
+            (f"VM {vm.name} on {vm.host}", self._start(self.host(vm.host), vm.name))
+            for vm in vms
+            if vm.state == "shut off"
+        )
+
+    async def _each(self, steps: Iterable[tuple[str, Coroutine[None, None, T]]]) -> tuple[T, ...]:
+        """Do all, side by side and each to its end, and report each; then raise the first error."""
+        tasks = [(name, asyncio.create_task(work, name=name)) for name, work in steps]
+        reports = (self._lab.step(name, task) for name, task in tasks)
+        await asyncio.gather(*reports, return_exceptions=True)
+        return tuple(task.result() for _, task in tasks)
 
     async def _make(self, placement: Placement, guests: Guests) -> Seen:
         host = self.host(placement.host)

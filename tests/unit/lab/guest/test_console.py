@@ -82,3 +82,39 @@ async def test_a_guest_that_goes_away_is_an_error(tmp_path: Path) -> None:
 async def test_a_guest_that_is_off_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="is the VM running"):
         await console.tell(tmp_path / "none", "dirty 20")
+
+
+async def test_a_log_is_followed_through_its_rotation(tmp_path: Path) -> None:
+    log = tmp_path / "vm.log"
+    log.write_bytes("first ✓\n".encode()[:8])
+    seen = ""
+    async with asyncio.timeout(5):
+        async for text in console.follow(log):
+            seen += text
+            if seen == "first ":
+                with log.open("ab") as file:
+                    file.write("✓\n".encode()[2:])
+            if seen == "first ✓\n":
+                log.rename(tmp_path / "vm.log.0")
+                log.write_bytes(b"second\n")
+            if seen.endswith("second\n"):
+                break
+    assert seen == "first ✓\nsecond\n"
+
+
+async def test_a_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="is the VM there"):
+        await anext(console.follow(tmp_path / "none.log"))
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        pytest.param("guest a: up\r\n", "guest a: up\n", id="a-line"),
+        pytest.param("\x1b[2J\x1b]0;root\x07x", "[2J]0;rootx", id="orders-to-a-terminal"),
+        pytest.param("a\tb ü\n", "a\tb ü\n", id="text"),
+        pytest.param("\x9b31m\x00\u202e", "31m", id="other-controls"),
+    ],
+)
+def test_a_guest_cannot_order_a_terminal_about(said: str, shown: str) -> None:
+    assert console.printable(said) == shown
