@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
 from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.guest import image, probe
 from hypercobalt.lab.site import Lab
 from hypercobalt.lab.vms.domain import Tuning, Watchdog
 from hypercobalt.lab.vms.request import Request
@@ -76,6 +80,26 @@ async def test_a_failed_vm_leaves_nothing(fleet: TakeFleet, switched: Lab) -> No
     assert (await vms.inventory()).vms == ()
     assert (await switched.central.nbctl("lsp-list", "vms")) == ""
     assert not list(switched.layout.shared_files.glob("vms/a*"))
+
+
+async def test_kvm_is_tried_once(able_machine: None, tmp_path: Path) -> None:
+    guest = await image.ready()
+
+    found = await probe.accelerators(guest, tmp_path)
+    (note,) = tmp_path.iterdir()
+    note.write_bytes(msgspec.json.encode(msgspec.structs.replace(found, why="noted")))
+
+    assert (await probe.accelerators(guest, tmp_path)).why == "noted"
+    note.write_bytes(b"{")
+    assert await probe.accelerators(guest, tmp_path) == found
+
+
+async def test_equal_packages_give_equal_images(able_machine: None, tmp_path: Path) -> None:
+    first, second = await image.ready(tmp_path / "a"), await image.ready(tmp_path / "b")
+
+    assert first.key == second.key
+    assert first.initrd.read_bytes() == second.initrd.read_bytes()
+    assert first.kernel.read_bytes() == second.kernel.read_bytes()
 
 
 async def test_libvirt_finds_nothing_odd_in_our_documents(fleet: TakeFleet) -> None:

@@ -60,6 +60,7 @@ set -eo pipefail
 mkdir "$2"
 dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --wildcards "${@:3}"
 """
+_BUILTIN = "kernel/**/modules.builtin"
 _APT_LISTS = Path("/var/lib/apt/lists")
 _HERE = Path(__file__).parent
 
@@ -107,8 +108,6 @@ async def ready(cache: Path | None = None) -> Image:
         image = _image(cache, _key(packages))
         if not image.kernel.exists():
             await _build(image, packages)
-        for old in cache.glob("packages-*"):
-            old.unlink(missing_ok=True)
         note.write_text(image.key, encoding="ascii")
     return image
 
@@ -193,7 +192,7 @@ async def _build(image: Image, packages: tuple[Package, ...]) -> None:
             *(package.name for package in packages),
             within=_DOWNLOAD,
         )
-        wanted = [f"*/{module}.ko*" for module in MODULES]
+        wanted = ["*/modules.builtin", *(f"*/{module}.ko*" for module in MODULES)]
         await _extract(work / kernel_package.file, work / "kernel", "./boot/vmlinuz-*", *wanted)
         await _extract(work / busybox_package.file, work / "busybox", "*/bin/busybox")
         made = work / "image"
@@ -212,13 +211,16 @@ async def _extract(package: Path, target: Path, *patterns: str) -> None:
 
 def _assemble(work: Path, made: Path) -> None:
     made.mkdir()
-    (made / "vmlinux").write_bytes(kernel.unpack(_only(work, "kernel/boot/vmlinuz-*").read_bytes()))
+    (made / "vmlinux").write_bytes(
+        kernel.startable(_only(work, "kernel/boot/vmlinuz-*").read_bytes())
+    )
     (made / "initrd.gz").write_bytes(archive.initramfs(_entries(work)))
 
 
 def _entries(work: Path) -> list[archive.Entry]:
-    modules = [_module(work, name) for name in MODULES]
-    order = "".join(f"{name}.ko\n" for name in MODULES).encode()
+    builtin = {Path(line).stem for line in _only(work, _BUILTIN).read_text().split()}
+    modules = {name: _module(work, name) for name in MODULES if name not in builtin}
+    order = "".join(f"{name}.ko\n" for name in modules).encode()
     busybox = _only(work, "busybox/**/bin/busybox").read_bytes()
     init = (_HERE / "init.sh").read_bytes()
     return [
@@ -226,10 +228,7 @@ def _entries(work: Path) -> list[archive.Entry]:
         archive.file("bin/busybox", busybox, executable=True),
         archive.file("init", init, executable=True),
         archive.file("modules/order", order),
-        *(
-            archive.file(f"modules/{name}.ko", data)
-            for name, data in zip(MODULES, modules, strict=True)
-        ),
+        *(archive.file(f"modules/{name}.ko", data) for name, data in modules.items()),
     ]
 
 

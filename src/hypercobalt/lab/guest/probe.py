@@ -9,6 +9,7 @@ result is kept for as long as the machine runs the same kernel and QEMU.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import tempfile
 from datetime import timedelta
@@ -51,42 +52,33 @@ class Accelerators(msgspec.Struct, frozen=True):
     why: str
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    machine: str
-    result: Accelerators
-
-
 async def accelerators(guest: Image, cache: Path | None = None) -> Accelerators:
     """What the probe finds, or found since the machine started.
 
     Raises:
         LabError: QEMU is not installed.
     """
-    kept = (cache or image.cache_directory()) / "accelerators.json"
-    machine = await _machine(guest)
+    kept = (cache or image.cache_directory()) / f"accelerators-{await _machine(guest)}.json"
     try:
-        known = msgspec.json.decode(kept.read_bytes(), type=_Kept)
+        return msgspec.json.decode(kept.read_bytes(), type=Accelerators)
     except (OSError, msgspec.DecodeError):
-        known = None
-    if known and known.machine == machine:
-        return known.result
-    result = await _probe(guest)
-    _keep(kept, _Kept(machine, result))
-    return result
+        found = await _probe(guest)
+    _keep(kept, found)
+    return found
 
 
 async def _machine(guest: Image) -> str:
+    """Stands for all that the result depends on."""
     version = (await commands.run(QEMU, "--version")).splitlines()[0]
     boot_id = await asyncio.to_thread(_BOOT_ID.read_text)
     uname = os.uname()
     facts = (boot_id.strip(), uname.release, version, os.access(_KVM, os.W_OK))
-    return " / ".join(map(str, (*facts, guest.key)))
+    return hashlib.sha256(repr((*facts, guest.key)).encode()).hexdigest()[:16]
 
 
-def _keep(path: Path, kept: _Kept) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _keep(path: Path, found: Accelerators) -> None:
     new = path.with_suffix(f".{os.getpid()}")
-    new.write_bytes(msgspec.json.encode(kept))
+    new.write_bytes(msgspec.json.encode(found))
     new.replace(path)
 
 
