@@ -80,6 +80,30 @@ async def repeat(attempt: Callable[[], Awaitable[str]], good: Callable[[str], bo
             await asyncio.sleep(0.05)
 
 
+async def test_a_killed_unit_shows_in_the_api_within_a_second(
+    api: Kube, nodes: TakeHosts, record_property: Callable[[str, object], None]
+) -> None:
+    (host,) = await nodes(1)
+
+    def libvirtd_is(status: str) -> Callable[[Hypervisor], bool]:
+        def good(of: Hypervisor) -> bool:
+            found = get_condition(of.status.conditions, LIBVIRTD)
+            return found is not None and found.status == status
+
+        return good
+
+    await until(api, host, libvirtd_is("True"))
+    pid = await host.run("systemctl", "show", "--property=MainPID", "--value", LIBVIRTD)
+    shown = asyncio.create_task(until(api, host, libvirtd_is("False")))
+    begun = time.monotonic()
+    await host.run("kill", "-KILL", pid.strip())
+    await shown
+    record_property("seconds_to_condition", seconds := time.monotonic() - begun)
+    assert seconds < 1
+
+    await until(api, host, libvirtd_is("True"))  # systemd starts it again
+
+
 async def test_a_host_goes_down_once_its_instances_have_left(
     api: Kube, nodes: TakeHosts, record_property: Callable[[str, object], None]
 ) -> None:
