@@ -336,3 +336,64 @@ async def test_an_update_that_never_ends_is_stopped() -> None:
     assert updating.task
     updating.task.cancel()
     await asyncio.wait([updating.task])
+
+
+def stored(own: Hypervisor, board: Board) -> Hypervisor:
+    """The object after the agent's status was written."""
+    verdict = board.parts.conditions.get(CONDITION)
+    conditions = own.status.conditions
+    if verdict:
+        conditions = set_condition(
+            (),
+            CONDITION,
+            verdict.status,
+            verdict.reason,
+            verdict.message,
+            now=FakeClock().now(),
+        )
+    update = board.parts.update or own.status.updateStatus
+    return replace(own, status=HypervisorStatus(updateStatus=update, conditions=conditions))
+
+
+@pytest.mark.parametrize("turns", range(1, 40, 2))
+async def test_an_agent_killed_at_any_point_ends_with_the_version_installed(turns: int) -> None:
+    """The unit takes a while and fails the first time."""
+    outcomes = ["failed", "inactive", "inactive", "inactive"]
+    first = Updating(pause=timedelta(0), time_limit=timedelta(seconds=30))
+    work: set[asyncio.Task[None]] = set()
+
+    async def take_a_while(units: FakeUnits) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        units.set(UNIT, outcomes.pop(0))
+
+    def start(job: str) -> None:
+        assert job == f"start {UNIT}"
+        first.units.set(UNIT, "activating", sub="start")
+        work.add(asyncio.create_task(take_a_while(first.units)))
+
+    first.on_job(start)
+    first.start(hypervisor())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    assert first.task
+    first.task.cancel()
+    await asyncio.wait([first.task])
+
+    second = Updating(pause=timedelta(0), time_limit=timedelta(seconds=30))
+    second.units = first.units
+    second.concern = OsUpdate(
+        first.units, second.own, second.board, pause=timedelta(0), time_limit=timedelta(seconds=30)
+    )
+    own = stored(hypervisor(), first.board)
+    finished = own.status.updateStatus and own.status.updateStatus.installed == NEW
+    second.start(own)
+    if not finished:
+        await second.until("Completed")
+        assert second.update == HyperVisorUpdateStatus(inProgress=False, installed=NEW, retry=3)
+    else:
+        assert second.update is None  # nothing to do
+    assert second.task
+    second.task.cancel()
+    await asyncio.wait([second.task, *work])
+    assert first.units.jobs.count(f"start {UNIT}") <= 3

@@ -264,6 +264,57 @@ async def test_what_somebody_changed_is_put_right_in_time(
     assert is_loaded(tmp_path, plan(DATA))
 
 
+class DyingError(Exception):
+    """The agent dies."""
+
+
+class DyingUnits(FakeUnits):
+    """Units on which the agent dies before, or right after, telling a service."""
+
+    def __init__(self, *, after: bool) -> None:
+        super().__init__(
+            UnitState(UPDATE_UNIT, load="loaded", active="inactive"),
+            UnitState(LIBVIRT_UNIT, load="loaded", active="active"),
+        )
+        self._after = after
+
+    async def start(self, name: str, *, deadline: timedelta = timedelta(seconds=90)) -> None:
+        if self._after:
+            await super().start(name, deadline=deadline)
+        raise DyingError
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_an_agent_that_dies_while_it_tells_libvirt_tells_it_again(
+    kube: Kube, site: Site, tmp_path: Path, after: bool
+) -> None:
+    await create_hypervisor(kube)
+    await put_secret(kube, DATA)
+    async with asyncio.timeout(DEADLINE):
+        while site.hypervisor.value is None:
+            await site.hypervisor.changed(None)
+        while site.secret.value is None:
+            await site.secret.changed(None)
+    dying = Certificates(
+        Settings(NODE, NAMESPACE, tmp_path),
+        DyingUnits(after=after),
+        kube,
+        hypervisor=site.hypervisor,
+        secret=site.secret,
+        board=site.board,
+    )
+    with pytest.raises(DyingError):
+        await dying.run()
+    assert not is_loaded(tmp_path, plan(DATA))
+
+    units = host_units()
+    begin(site, tmp_path, units)
+
+    await site.until(TYPE, "Ready")
+    assert units.jobs == [f"start {UPDATE_UNIT}"]
+    assert is_loaded(tmp_path, plan(DATA))
+
+
 async def certificate(kube: Kube, good: Callable[[Certificate], bool]) -> Certificate:
     async with (
         asyncio.timeout(DEADLINE),
