@@ -13,7 +13,13 @@ import libvirt
 import pytest
 
 from hypercobalt.adapters.libvirt.connection import LibvirtConnection, connect
-from hypercobalt.adapters.libvirt.model import Connected, Disconnected, Domain, Lifecycle
+from hypercobalt.adapters.libvirt.model import (
+    Connected,
+    Disconnected,
+    Domain,
+    DomainEvent,
+    Lifecycle,
+)
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from tests.integration.libvirt.contract import Listener
 from tests.lab.libvirtd import Daemon
@@ -131,13 +137,14 @@ async def test_one_attempt_waits_for_a_daemon_that_hangs_at_the_start(libvirtd: 
     libvirtd.send(signal.SIGSTOP)
     async with connect(libvirtd.uri) as subject:
         listener = Listener(notices := subject.notices())
-        assert await listener.next() == Disconnected("not connected yet")
         assert await listener.next() == Disconnected("libvirt has not answered for 3 s")
         keepers = [one for one in threading.enumerate() if one.name == "libvirt-keeper"]
         assert len(keepers) == 1
 
         libvirtd.send(signal.SIGCONT)
         assert isinstance(await listener.next(), Connected)
+        await asyncio.to_thread(start_guests, libvirtd, ["a"])
+        assert isinstance(await listener.next(), DomainEvent)  # it is said once
         await notices.aclose()
 
 

@@ -22,8 +22,8 @@ async def test_an_attempt_that_is_never_answered_is_given_up_and_followed_by_ano
     async with server, connect(uri, pace=pace) as subject, asyncio.timeout(10):
         notices = subject.notices()
         first = await attempts.get()
+        assert await anext(notices) == Disconnected("libvirt has not answered for 0.1 s")
         second = await attempts.get()
-        assert await anext(notices) != Disconnected("not connected yet")
         await notices.aclose()
         for writer in (first, second):
             writer.close()
@@ -32,8 +32,8 @@ async def test_an_attempt_that_is_never_answered_is_given_up_and_followed_by_ano
 async def test_a_port_where_nobody_listens_is_said_with_libvirts_words() -> None:
     async with connect("qemu+tcp://127.0.0.1:1/system") as subject, asyncio.timeout(10):
         notices = subject.notices()
-        said = [await anext(notices) for _ in range(2)]
+        said = await anext(notices)
         await notices.aclose()
 
-    assert isinstance(said[1], Disconnected)
-    assert "unable to connect to server at '127.0.0.1:1'" in said[1].reason
+    assert isinstance(said, Disconnected)
+    assert "unable to connect to server at '127.0.0.1:1'" in said.reason

@@ -113,6 +113,7 @@ class Keeper(threading.Thread):
         self._lock = threading.Lock()
         self._link: Link | None = None
         self._connected: Connected | None = None
+        self._subscription: object | None = None
         self._early: list[DomainEvent] = []  # events between subscription and `Connected`
         self._asked_at: float | None = None  # of the question that waits for its answer
         self._quiet_until = 0.0  # no question is asked before
@@ -127,7 +128,7 @@ class Keeper(threading.Thread):
         with self._lock:
             if self._link is None or self._silent:
                 state = self._notices.state
-                reason = state.reason if isinstance(state, Disconnected) else "it is opened now"
+                reason = state.reason if isinstance(state, Disconnected) else "not yet"
                 raise LibvirtError(f"libvirt is not connected: {reason}")
             return self._link
 
@@ -223,11 +224,15 @@ class Keeper(threading.Thread):
         inventory.has(lambda: connection.registerCloseCallback(self._on_close, None))
         inventory.has(lambda: connection.setKeepAlive(_KEEPALIVE_S, _KEEPALIVE_COUNT))
         self._definitions.forget_all()
-        missing = subscriptions.make(self._on_event)
+        subscription = object()
+        with self._lock:
+            self._subscription = subscription
+        missing = subscriptions.make(lambda event: self._on_event(subscription, event))
         offer = inventory.offer(connection)
         with self._lock:
             self._link = Link(connection, offer)
             self._connected = Connected(offer.versions, offer.missing() + missing)
+            self._silent = False
             self._say_connected()
             for event in self._early:
                 self._notices.put(event)
@@ -253,7 +258,7 @@ class Keeper(threading.Thread):
 
     def _lose(self, reason: str) -> None:
         with self._lock:
-            self._link = self._connected = self._asked_at = None
+            self._link = self._connected = self._subscription = self._asked_at = None
             self._quiet_until = 0.0
             self._silent = False
             self._early.clear()
@@ -277,10 +282,12 @@ class Keeper(threading.Thread):
         self._reason = _CLOSED.get(reason, "the connection was closed")
         self._broken.set()
 
-    def _on_event(self, event: DomainEvent) -> None:
+    def _on_event(self, subscription: object, event: DomainEvent) -> None:
         if changes_definition(event):
             self._definitions.forget(event.uuid)
         with self._lock:
+            if subscription is not self._subscription:
+                return  # of a connection that was lost: what it told is listed anew
             if self._link is not None:
                 if self._silent:  # but it speaks: give it time for the answer as well
                     self._asked_at = monotonic()

@@ -1,7 +1,7 @@
 """Carries notices from any thread to one reader on an event loop, in bounded memory.
 
-A reader first gets the present state of the connection, then everything after it, in order. A
-reader that falls too far behind gets `Lost` in place of what was dropped.
+A reader first gets the present state of the connection, once there is one, then everything after
+it, in order. A reader that falls too far behind gets `Lost` in place of what was dropped.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Notices:
     def __init__(self, *, limit: int = _LIMIT) -> None:
         self._limit = limit
         self._lock = Lock()
-        self._state: Connected | Disconnected = Disconnected("not connected yet")
+        self._state: Connected | Disconnected | None = None
         self._waiting: deque[Notice] = deque()
         self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     @property
-    def state(self) -> Connected | Disconnected:
-        """The latest word on the connection."""
+    def state(self) -> Connected | Disconnected | None:
+        """The latest word on the connection; None before the first attempt has ended."""
         return self._state
 
     def put(self, notice: Notice) -> None:
@@ -61,7 +61,7 @@ class Notices:
             if self._wake is not None:
                 raise RuntimeError("libvirt's notices have a reader already")
             self._wake = (asyncio.get_running_loop(), wake)
-            self._waiting.append(self._state)
+            self._waiting.extend(self._known_state())
         try:
             while True:
                 while (notice := self._take(wake)) is not None:
@@ -84,5 +84,8 @@ class Notices:
         changed = any(isinstance(one, Connected | Disconnected) for one in self._waiting)
         self._waiting.clear()
         if changed:
-            self._waiting.append(self._state)
+            self._waiting.extend(self._known_state())
         self._waiting.append(Lost())
+
+    def _known_state(self) -> tuple[Notice, ...]:
+        return () if self._state is None else (self._state,)

@@ -30,8 +30,9 @@ class Libvirt(Protocol):
     def notices(self) -> AsyncGenerator[Notice]:
         """Connection changes and domain events, in the order in which they happened.
 
-        The first notice is the present state of the connection. After `Connected` every event
-        since the subscription follows: list then, and nothing is missed. One reader at a time;
+        The first notice is the present state of the connection, once the first attempt has ended.
+        After `Connected` every event since the subscription follows: list then, and nothing is
+        missed. Between `Disconnected` and `Connected` there are none. One reader at a time;
         close the generator to make way for the next.
         """
         ...

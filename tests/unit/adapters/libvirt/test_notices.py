@@ -47,8 +47,22 @@ async def test_the_first_notice_is_the_present_state() -> None:
     await reader.aclose()
 
 
+async def test_before_the_first_attempt_has_ended_nothing_is_said() -> None:
+    notices = Notices()
+    reader = notices.read()
+    first = asyncio.ensure_future(anext(reader))
+    await asyncio.sleep(0)
+    assert not first.done()
+
+    notices.put(DOWN)
+
+    assert await first == DOWN
+    await reader.aclose()
+
+
 async def test_events_that_fit_are_kept_in_order() -> None:
     notices = Notices(limit=4)
+    notices.put(UP)
     reader = notices.read()
     await take(reader, 1)
     sent: list[Notice] = [event("a"), DOWN, UP, event("b")]
@@ -62,6 +76,7 @@ async def test_events_that_fit_are_kept_in_order() -> None:
 
 async def test_too_many_events_become_one_lost() -> None:
     notices = Notices(limit=4)
+    notices.put(UP)
     reader = notices.read()
     await take(reader, 1)
 
@@ -80,6 +95,7 @@ async def test_a_dropped_change_of_the_connection_is_still_told(
     last: Connected | Disconnected,
 ) -> None:
     notices = Notices(limit=4)
+    notices.put(UP)
     reader = notices.read()
     await take(reader, 1)
 
@@ -92,6 +108,7 @@ async def test_a_dropped_change_of_the_connection_is_still_told(
 
 async def test_there_is_one_reader_at_a_time() -> None:
     notices = Notices()
+    notices.put(UP)
     reader = notices.read()
     await take(reader, 1)
 
@@ -104,6 +121,7 @@ async def test_there_is_one_reader_at_a_time() -> None:
 
 async def test_every_notice_of_many_threads_arrives() -> None:
     notices = Notices()
+    notices.put(UP)
     reader = notices.read()
     await take(reader, 1)
 
