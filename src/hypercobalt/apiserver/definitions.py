@@ -12,8 +12,8 @@ import copy
 
 import msgspec
 
-from hypercobalt.apiserver.kinds.definitions import establish
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry
+from hypercobalt.apiserver.kinds.serving import establish
 from hypercobalt.apiserver.requests.request import Call
 from hypercobalt.apiserver.status import JSONObject, StatusError
 from hypercobalt.apiserver.storage.objects import Event, Key

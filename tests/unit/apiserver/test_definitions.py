@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hypercobalt.api import crd
-from hypercobalt.apiserver.kinds import definitions
+from hypercobalt.apiserver.kinds import definitions, serving
 from hypercobalt.apiserver.kinds.resources import Registry
 
 JSON = Any
@@ -38,7 +38,7 @@ def definition(schema: Object | None = None, /, **spec: JSON) -> Object:
         },
     }
     definitions.default_definition(body)
-    definitions.note_stored(body)
+    serving.note_stored(body)
     return body
 
 
@@ -61,7 +61,7 @@ def test_names_and_conversion_are_filled_in() -> None:
 def test_our_own_definitions_are_valid(kind: Any) -> None:  # noqa: ANN401  # any of our kinds
     body: JSON = msgspec.json.decode(msgspec.json.encode(crd.manifest(kind)))
     definitions.default_definition(body)
-    definitions.note_stored(body)
+    serving.note_stored(body)
     assert faults(body) == set()
 
 
@@ -223,7 +223,7 @@ def test_what_stays_for_ever(change: Object, field: str) -> None:
 
 
 def established(body: Object, *others: Object) -> tuple[Object, dict[str, str]]:
-    obj: JSON = definitions.establish(copy.deepcopy(body), list(others), NOW)
+    obj: JSON = serving.establish(copy.deepcopy(body), list(others), NOW)
     status = obj["status"]
     return status, {c["type"]: c["status"] for c in status["conditions"]}
 
@@ -254,7 +254,7 @@ def test_names_of_another_group_are_free() -> None:
 def test_objects_of_a_changed_definition_are_looked_at_once() -> None:
     registry = Registry.load()
     raw: Object = {"type": "object", "properties": {"a": TEXT, "b": {**TEXT, "default": "x"}}}
-    body = definitions.establish(definition(raw), [], NOW)
+    body = serving.establish(definition(raw), [], NOW)
     body["metadata"] = {"name": "things.example.com", "generation": 2}
     registry.define(body)
     (resource,) = next(iter(registry.custom.values()))

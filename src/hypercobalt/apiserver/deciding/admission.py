@@ -20,7 +20,7 @@ from collections import Counter
 import msgspec
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.kinds import builtin, definitions, names
+from hypercobalt.apiserver.kinds import builtin, definitions, names, serving
 from hypercobalt.apiserver.kinds.quantities import canonicalise
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.requests.request import Call
@@ -279,7 +279,7 @@ def _builtin_errors(call: Call, obj: JSONObject, old: JSONObject | None) -> list
     if call.resource.qualified == CRD_RESOURCE:
         if call.subresource == "status":
             return []
-        definitions.note_stored(obj)
+        serving.note_stored(obj)
         return definitions.check_definition(obj, old)
     check = builtin.CHECKS.get(call.kind)
     causes = check(obj, old) if check is not None else []

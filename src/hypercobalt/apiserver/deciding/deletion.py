@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from hypercobalt.apiserver import status
 from hypercobalt.apiserver.deciding.admission import generation_of
-from hypercobalt.apiserver.kinds import builtin, definitions
+from hypercobalt.apiserver.kinds import builtin, serving
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
 from hypercobalt.apiserver.status import JSONObject
@@ -106,7 +106,7 @@ def _marked(call: Call, obj: JSONObject, grace_seconds: int) -> JSONObject:
     due = call.now + timedelta(seconds=min(grace_seconds, MAX_GRACE_SECONDS))
     meta["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
     if call.resource.qualified == CRD_RESOURCE:
-        definitions.mark_terminating(marked, call.stamp)
+        serving.mark_terminating(marked, call.stamp)
         return marked
     meta["deletionGracePeriodSeconds"] = grace_seconds
     if "generation" in meta:
