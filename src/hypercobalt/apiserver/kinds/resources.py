@@ -7,11 +7,9 @@ compiled when first used, so an idle server does not hold what nobody asks for.
 
 from __future__ import annotations
 
-import copy
-import functools
 import gzip
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import resources as package_files
 
@@ -20,19 +18,11 @@ import msgspec
 from hypercobalt.apiserver.kinds import tables
 from hypercobalt.apiserver.kinds.jsonpath import compile_path
 from hypercobalt.apiserver.kinds.scale import Scale
-from hypercobalt.apiserver.schema.node import (
-    PREFIX,
-    UNTYPED,
-    Node,
-    apply_defaults,
-    compile_schema,
-    prune,
-)
+from hypercobalt.apiserver.kinds.schemas import Conformed, Schema, SchemaLibrary
 from hypercobalt.apiserver.status import JSON, JSONObject, Subject
 from hypercobalt.apiserver.values import at, text_at
 
 CRD_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
-MAX_CONFORMED = 64 * 2**20  # bytes of remembered objects of one kind
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -52,28 +42,6 @@ class Names:
     list_kind: str
     short: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-
-
-class _Conformed:
-    """Stored objects as their schema is now; each state of one is looked at once."""
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, bytes] = {}
-        self._size = 0
-
-    def get(self, node: Node, data: bytes) -> bytes:
-        known = self._known.get(data)
-        if known is None:
-            obj: JSONObject = msgspec.json.decode(data)
-            prune(node, obj)
-            apply_defaults(node, obj)
-            encoded = msgspec.json.encode(obj)
-            if self._size > MAX_CONFORMED:  # most are of states that are gone
-                self._known.clear()
-                self._size = 0
-            known = self._known[data] = data if encoded == data else encoded
-            self._size += len(data) + len(known)
-        return known
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +65,7 @@ class Resource:
     storage_version: str = ""
     revised: bool = False  # its schema may be younger than stored objects
     deprecation: str | None = None  # text of the Warning header
-    _conformed: _Conformed = field(default_factory=_Conformed)
+    _conformed: Conformed = field(default_factory=Conformed)
 
     @property
     def api_version(self) -> str:
@@ -124,110 +92,6 @@ class Resource:
         return b'{"apiVersion":%s,"kind":%s,' % (version, msgspec.json.encode(self.names.kind))
 
 
-class Schema:
-    """A kind's schema as JSON (for discovery) and compiled (for requests), each when first used."""
-
-    def __init__(self, name: str, library: SchemaLibrary, raw: JSONObject | None = None) -> None:
-        self.name = name
-        self._library, self._raw = library, raw
-
-    @functools.cached_property
-    def node(self) -> Node:
-        if self._raw is None:
-            return self._library.node(self.name)
-        node = compile_schema(self._raw)
-        node.type = "object"
-        node.fields = dict(node.fields)
-        node.fields["apiVersion"] = node.fields["kind"] = Node(type="string")
-        node.fields["metadata"] = self._library.node(OBJECT_META)
-        for below in [n for n in node.walk() if n.embedded]:
-            text = Node(type="string")
-            known = {"apiVersion": text, "kind": text, "metadata": self._library.node(OBJECT_META)}
-            below.fields = {**known, **below.fields, "metadata": known["metadata"]}
-            below.required = (*below.required, "apiVersion", "kind")
-        return node
-
-    @functools.cached_property
-    def body(self) -> Node:
-        """The schema without metadata, which has rules of its own."""
-        bare = copy.copy(self.node)
-        bare.fields = {name: f for name, f in self.node.fields.items() if name != "metadata"}
-        bare.required = tuple(name for name in self.node.required if name != "metadata")
-        return bare
-
-    def document(self) -> JSONObject:
-        """The schema as OpenAPI, references and all."""
-        return self._library.raw(self.name) if self._raw is None else self._raw
-
-
-# What Go writes as null when it is unset: times that are no pointers, and lists without omitempty.
-# OpenAPI does not tell these from fields that may be absent.
-_NULLS: dict[str, tuple[str, ...]] = {
-    "apps.v1.DaemonSetCondition": ("lastTransitionTime",),
-    "apps.v1.DeploymentCondition": ("lastTransitionTime", "lastUpdateTime"),
-    "core.v1.ContainerStateRunning": ("startedAt",),
-    "core.v1.ContainerStateTerminated": ("finishedAt", "startedAt"),
-    "core.v1.Event": ("eventTime", "firstTimestamp", "lastTimestamp"),
-    "core.v1.NodeCondition": ("lastHeartbeatTime", "lastTransitionTime"),
-    "core.v1.PodCondition": ("lastProbeTime", "lastTransitionTime"),
-    "events.v1.Event": ("deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime"),
-    "rbac.v1.ClusterRole": ("rules",),
-    "rbac.v1.Role": ("rules",),
-}
-
-OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_Data = dict[str, msgspec.Raw]
-
-
-class SchemaLibrary:
-    """The built-in schemas; each stays as bytes until it is asked for."""
-
-    def __init__(self, schemas: _Data) -> None:
-        self._raw = schemas
-        self._nodes: dict[str, Node] = {}
-
-    def node(self, name: str) -> Node:
-        known = self._nodes.get(name)
-        if known is not None:
-            return known
-        if name not in self._raw:
-            return UNTYPED
-        node = self._nodes[name] = Node()
-        compiled = compile_schema(self.raw(name), self.node)
-        compiled.nulls = _NULLS.get(name.removeprefix("io.k8s.api."), ())
-        for attribute in Node.__dataclass_fields__:
-            setattr(node, attribute, getattr(compiled, attribute))
-        return node
-
-    def raw(self, name: str) -> JSONObject:
-        decoded: JSONObject = msgspec.json.decode(self._raw[name])
-        return decoded
-
-    def closure(self, names: Iterable[str]) -> dict[str, JSON]:
-        """These schemas and every one they refer to."""
-        found: dict[str, JSON] = {}
-        waiting = list(names)
-        while waiting:
-            name = waiting.pop()
-            if name in found or name not in self._raw:
-                continue
-            found[name] = self.raw(name)
-            waiting.extend(_references(found[name]))
-        return found
-
-
-def _references(value: JSON) -> Iterator[str]:
-    if isinstance(value, dict):
-        target = value.get("$ref")
-        if isinstance(target, str):
-            yield target.removeprefix(PREFIX)
-        for item in value.values():
-            yield from _references(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _references(item)
-
-
 class _BuiltinSubresource(msgspec.Struct):
     subresource: str
 
@@ -250,7 +114,7 @@ class _BuiltinKind(msgspec.Struct):
 class _Builtin(msgspec.Struct):
     version: str
     kinds: list[_BuiltinKind]
-    schemas: _Data
+    schemas: dict[str, msgspec.Raw]
 
 
 _SELECTABLE = {

@@ -9,21 +9,16 @@ k8s.io/kube-openapi pkg/validation/errors for the texts.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import ipaddress
 import math
-import re
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import cast
 
 import msgspec
 
 from hypercobalt.apiserver.schema.cel import compile_rule
+from hypercobalt.apiserver.schema.formats import FORMATS
 from hypercobalt.apiserver.schema.node import QUANTITY_PATTERN, Node, same
 from hypercobalt.apiserver.schema.patterns import compile_pattern
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
@@ -396,41 +391,3 @@ def _rule_failure(reason: str, path: str, value: JSON, text: str) -> Cause:
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
-
-
-# -- formats -----------------------------------------------------------------------------------
-
-
-def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
-    def check(value: str) -> bool:
-        try:
-            parse(value)
-        except (ValueError, binascii.Error):
-            return False
-        return True
-
-    return check
-
-
-_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-_DURATION = re.compile(
-    r"[+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))*|0"
-)
-
-
-def _date_time(value: str) -> bool:
-    if not _DATE_TIME.fullmatch(value):
-        return False
-    return _parses(datetime.fromisoformat)(value[:19])
-
-
-FORMATS: dict[str, Callable[[str], bool]] = {
-    "date-time": _date_time,
-    "date": _parses(lambda v: datetime.strptime(v, "%Y-%m-%d")),  # noqa: DTZ007  # no zone in it
-    "byte": _parses(lambda v: base64.b64decode(v, validate=True)),
-    "uuid": _parses(uuid.UUID),
-    "ipv4": _parses(ipaddress.IPv4Address),
-    "ipv6": _parses(ipaddress.IPv6Address),
-    "cidr": _parses(lambda v: v.index("/") and ipaddress.ip_network(v, strict=False)),
-    "duration": lambda v: bool(_DURATION.fullmatch(v)),
-}
