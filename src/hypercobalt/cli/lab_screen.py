@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import astuple
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +29,8 @@ from hypercobalt.runtime import Informer, Metrics
 from hypercobalt.runtime.client.requests import Selection
 
 _COLUMNS = ("NODE", "POWER", "VERSION", "INSTANCES", "LIBVIRT", "OVS", "HARDWARE", "KERNEL", "AGE")
+_LEAST_FIRST = ("HARDWARE", "KERNEL", "VERSION")  # left out on a narrow terminal
+_WIDE = 200  # characters, where nobody says how many there are
 _COLOURS = {
     "running": "green",
     "Running": "green",
@@ -140,9 +142,9 @@ async def show_table(lab: Lab, *, once: bool = False) -> None:
     Raises:
         HypercobaltError: the API cannot be reached for another reason than being down.
     """
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=_WIDE)
     if not lab.control.is_running:
-        console.print(_table(_rows(lab, ())))
+        console.print(_table(_rows(lab, ()), console.width))
         say("The API server does not run; `cobalt lab up` starts it.")
         return
     async with lab.control.client() as kube, asyncio.TaskGroup() as group:
@@ -153,7 +155,7 @@ async def show_table(lab: Lab, *, once: bool = False) -> None:
                 await informer.wait_synced()
         try:
             if once or not console.is_terminal:
-                console.print(_table(_rows(lab, informer.cache)))
+                console.print(_table(_rows(lab, informer.cache), console.width))
             else:
                 with contextlib.suppress(asyncio.CancelledError):  # Ctrl-C
                     await _live(console, lab, informer)
@@ -166,7 +168,7 @@ async def _live(console: Console, lab: Lab, informer: Informer[Hypervisor]) -> N
     informer.add_handler(_Wake(changed))
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            live.update(_table(_rows(lab, informer.cache)), refresh=True)
+            live.update(_table(_rows(lab, informer.cache), console.width), refresh=True)
             changed.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_REFRESH_SECONDS):
@@ -194,14 +196,31 @@ def _rows(lab: Lab, hypervisors: Iterable[Hypervisor]) -> tuple[Row, ...]:
     return rows(power, hypervisors, datetime.now(UTC))
 
 
-def _table(shown: Iterable[Row]) -> Table:
+def _table(shown: Iterable[Row], width: int) -> Table:
+    lines = [(*_COLUMNS,), *(astuple(row) for row in shown)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    kept = fitting(dict(zip(_COLUMNS, widths, strict=True)), width)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in _COLUMNS:
+    for column in kept:
         table.add_column(column, no_wrap=True)
-    for row in shown:
-        cells = (_coloured(cell) for cell in astuple(row))
-        table.add_row(*cells)
+    for line in lines[1:]:
+        cells = zip(_COLUMNS, line, strict=True)
+        table.add_row(*(_coloured(cell) for column, cell in cells if column in kept))
     return table
+
+
+def fitting(widths: Mapping[str, int], width: int) -> tuple[str, ...]:
+    """The columns that fit into a width, without the least ones where not all do.
+
+    Args:
+        widths: of each column, in their order.
+        width: of the screen; columns are two characters apart.
+    """
+    kept = list(widths)
+    for least in _LEAST_FIRST:
+        if sum(widths[column] + 2 for column in kept) - 2 > width:
+            kept.remove(least)
+    return tuple(kept)
 
 
 def _coloured(cell: str) -> str:

@@ -138,6 +138,10 @@ _JOURNAL = """\
 Storage=persistent
 SystemMaxUse=16M
 """
+_LOGIND = """\
+[Login]
+InhibitDelayMaxSec=30
+"""
 _MANAGER = """\
 [Manager]
 DefaultTimeoutStopSec=8s
@@ -191,6 +195,7 @@ def contents(identity: Identity) -> dict[str, str]:
             address=identity.tunnel_address
         ),
         "etc/systemd/journald.conf.d/lab.conf": _JOURNAL,
+        "etc/systemd/logind.conf.d/lab.conf": _LOGIND,
         "etc/systemd/system.conf.d/lab.conf": _MANAGER,
     }
 
