@@ -126,6 +126,18 @@ async def fleet(switched: Lab) -> AsyncIterator[TakeFleet]:
         await _mend(switched)
 
 
+async def until(attempt: Callable[[], Awaitable[object]]) -> None:
+    """Repeat what fails with a LabError until it succeeds, for 20 s."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await attempt()
+            except LabError:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
 async def _take(lab: Lab, count: int, wish: Wish) -> tuple[Host, ...]:
     there = lab.hosts[:count]
     async with asyncio.TaskGroup() as group:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.host import SHARED, Power
 from hypercobalt.lab.site import Lab
-from tests.lab.conftest import TakeHosts
+from tests.lab.conftest import TakeHosts, until
 
 pytestmark = pytest.mark.timeout(180)
 SOON = timedelta(seconds=3)
@@ -88,6 +87,14 @@ async def test_hosts_share_one_directory_and_own_another(hosts: TakeHosts) -> No
     assert kind.strip() == "fuse.glusterfs"  # what libvirt takes for a network file system
 
 
+@pytest.mark.parametrize("unit", ["libvirtd.socket", "ovs-vswitchd.service"])
+async def test_a_host_without_one_of_its_services_says_which(hosts: TakeHosts, unit: str) -> None:
+    (host,) = await hosts(1)
+    await host.run("systemctl", "stop", unit)
+    with pytest.raises(LabError, match=f"host {host.name}: .* is inactive"):
+        await host.check_services()
+
+
 async def test_a_command_in_a_host_fails_in_words(hosts: TakeHosts) -> None:
     (host,) = await hosts(1)
     with pytest.raises(CommandError, match=f"`false` in {host.name} failed with code 1"):
@@ -129,7 +136,7 @@ async def test_a_frozen_host_does_nothing_until_it_is_thawed(hosts: TakeHosts) -
     first, second = await hosts(2)
     ticker = ("sh", "-c", "while :; do date +%s%N >/run/tick; sleep 0.01; done")
     ticking = asyncio.create_task(first.run(*ticker))
-    await _until(lambda: first.run("cat", "/run/tick"))
+    await until(lambda: first.run("cat", "/run/tick"))
 
     first.freeze()
     assert first.power == "frozen"
@@ -157,7 +164,7 @@ async def test_an_orderly_shutdown_waits_for_a_delay_inhibitor(hosts: TakeHosts)
     )
     inhibit = ("systemd-inhibit", "--what=shutdown", "--mode=delay", "sh", "-c", script)
     holding = asyncio.create_task(host.run(*inhibit))
-    await _until(lambda: host.run("sh", "-c", "systemd-inhibit --list | grep -q 'sh -c'"))
+    await until(lambda: host.run("sh", "-c", "systemd-inhibit --list | grep -q 'sh -c'"))
 
     await host.shutdown()
 
@@ -185,7 +192,7 @@ async def test_a_cut_cable_stops_traffic_until_it_is_restored(hosts: TakeHosts) 
         await second.run(*ping)
 
     await first.wire.restore()
-    await _until(lambda: second.run(*ping))
+    await until(lambda: second.run(*ping))
 
 
 async def test_a_slow_cable_adds_its_delay_each_way_until_it_is_restored(hosts: TakeHosts) -> None:
@@ -258,15 +265,3 @@ def _works(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] != "Z"
-
-
-async def _until(attempt: Callable[[], Awaitable[str]]) -> None:
-    """Repeat what fails with a CommandError until it succeeds, for 10 s."""
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                await attempt()
-            except CommandError:
-                await asyncio.sleep(0.05)
-            else:
-                return

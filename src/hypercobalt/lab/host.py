@@ -35,7 +35,13 @@ SHARED = "/var/lib/hypercobalt/shared"
 """In a host: the directory that all hosts share, for VM disks."""
 GUESTS = "/var/lib/hypercobalt/guests"
 """In a host: the machine's cache of guest images."""
-SERVICES = ("libvirtd.service", "openvswitch-switch.service")
+SERVICES = (
+    "libvirtd.service",
+    "libvirtd-tcp.socket",
+    "openvswitch-switch.service",
+    "ovs-vswitchd.service",
+    "ovsdb-server.service",
+)
 _DEVICES = ("/dev/kvm", "/dev/net/tun")
 _SIGNAL_POWEROFF = signal.SIGRTMIN + 4
 _NSPAWN_RUN = Path("/run/systemd/nspawn")
@@ -238,13 +244,12 @@ class Host:
         # A host that was found may be booting still. The exit code is about any unit: ignored.
         await execute(self.entering("systemctl", "is-system-running", "--wait"), within=BOOT)
         active = await execute(self.entering("systemctl", "is-active", *SERVICES))
-        if active.code:
-            states = ", ".join(
-                f"{unit} is {state}"
-                for unit, state in zip(SERVICES, active.stdout.split(), strict=False)
-            )
+        # Its exit code is 0 when at least one is.
+        states = dict(zip(SERVICES, active.stdout.split(), strict=True))
+        if dead := [f"{unit} is {state}" for unit, state in states.items() if state != "active"]:
             raise LabError(
-                f"host {self.name}: {states}; see `cobalt lab exec {self.name} journalctl -b`"
+                f"host {self.name}: {', '.join(dead)}; "
+                f"see `cobalt lab exec {self.name} journalctl -b`"
             )
 
     async def shutdown(self) -> None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.lab.host import SERVICES, Power
+from hypercobalt.lab.host import Power
 
 UNKNOWN = "-"
+_UNITS = ("libvirtd.service", "openvswitch-switch.service")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def _row(name: str, power: Power, hypervisor: Hypervisor | None, now: datetime) 
         return Row(name, power, *[UNKNOWN] * 7)
     system = hypervisor.status.operatingSystem
     reasons = {condition.type: condition.reason for condition in hypervisor.conditions}
-    libvirt, ovs = (reasons.get(unit, UNKNOWN) for unit in SERVICES)
+    libvirt, ovs = (reasons.get(unit, UNKNOWN) for unit in _UNITS)
     count = hypervisor.status.numInstances
     created = hypervisor.metadata.creationTimestamp
     return Row(

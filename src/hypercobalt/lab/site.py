@@ -144,8 +144,11 @@ class Lab:
         Raises:
             HypercobaltError: the first thing that failed; the others are ended.
         """
-        for number in range(len(self.state.hosts), wish.hosts if not self.state.hosts else 0):
-            self._record(self.state.with_host(f"kvm-{number + 1}"))
+        if not self.state.hosts:
+            planned = self.state
+            for number in range(1, wish.hosts + 1):
+                planned = planned.with_host(f"kvm-{number}")
+            self._record(planned)  # all at once: an up that is killed here is finished by the next
         ready = Ready()
         failure: HypercobaltError | None = None
         try:
