@@ -35,6 +35,8 @@ class HypervisorConditionType(StrEnum):
     OPENVSWITCH_SERVICE = "openvswitch-switch.service"
     OPERATING_SYSTEM_UPDATE = "OperatingSystemUpdate"
     TLS_CERTIFICATE_INSTALLED = "TLSCertificateInstalled"
+    NODE_HEALTHY = "NodeHealthy"  # ours
+    ACCEPTS_NEW_INSTANCES = "AcceptsNewInstances"  # ours
 
 
 class OnboardingReason(StrEnum):
@@ -90,6 +92,8 @@ class AgentPodsReason(StrEnum):
 
     NO_AGENT_PODS = "NoAgentPods"
     AGENT_PODS_RUNNING = "AgentPodsRunning"
+    NOT_OFFBOARDING = "NotOffboarding"  # ours: the host stays after all
+    NOT_READ = "NotRead"  # ours: the pods cannot be listed
 
 
 class OffboardedReason(StrEnum):
@@ -103,6 +107,25 @@ class TerminatingReason(StrEnum):
     """Reasons of `Terminating`."""
 
     TERMINATING = "Terminating"
+    NOT_TERMINATING = "NotTerminating"  # ours: the Node stays after all
+
+
+class NodeHealthyReason(StrEnum):
+    """Reasons of `NodeHealthy`."""
+
+    HEALTHY = "Healthy"
+    NOT_READY = "NotReady"
+    UNREACHABLE = "Unreachable"
+    DISK_PRESSURE = "DiskPressure"
+    MEMORY_PRESSURE = "MemoryPressure"
+    NOT_REPORTED = "NotReported"
+
+
+class AcceptsReason(StrEnum):
+    """Reasons of `AcceptsNewInstances`."""
+
+    NODE_HEALTHY = "NodeHealthy"
+    NODE_UNHEALTHY = "NodeUnhealthy"
 
 
 class HaEnabledReason(StrEnum):

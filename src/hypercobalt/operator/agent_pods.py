@@ -1,0 +1,169 @@
+"""The agents' pods on hosts that are being taken out of service.
+
+Pods are watched only on a Node that is being emptied of them, in the agents' namespaces and by the
+Node's name, so the cost does not grow with the fleet. A watch that has just been opened knows
+nothing yet: that is told apart from knowing of no pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.api.workloads import Pod, Toleration
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.node_facts import OFFBOARDING_TAINT
+from hypercobalt.runtime import Informer, Kube, Metrics
+from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.controller import Watch
+
+log = get_logger(__name__)
+
+
+OVERDUE: Final = timedelta(seconds=10)
+"""Pods that cannot be read for so long are worth a word to people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The agents' pods of one Node.
+
+    Args:
+        pods: as far as they are known.
+        unread: namespaces whose pods have not been read yet.
+        overdue: whether they should have been by now.
+    """
+
+    pods: tuple[Pod, ...] = ()
+    unread: tuple[str, ...] = ()
+    overdue: bool = False
+
+
+class AgentPods:
+    """Watches the agents' pods of chosen Nodes; a service of the manager.
+
+    Args:
+        namespaces: where the agents live.
+    """
+
+    def __init__(self, kube: Kube, namespaces: Sequence[str], metrics: Metrics) -> None:
+        self._kube, self._namespaces, self._metrics = kube, tuple(namespaces), metrics
+        self._informers: dict[str, dict[str, Informer[Pod]]] = {}
+        self._since: dict[str, float] = {}  # by the loop's clock
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._tell: list[Callable[[str], None]] = []
+
+    @property
+    def watch(self) -> Watch:
+        """For the controller: a change leads to the name of the pods' Node."""
+        return Watch(self._tell.append, _at_once)
+
+    def follow(self, node: str) -> Report:
+        """The pods of a Node, which is watched from now on; changes reach the controller."""
+        if node not in self._informers:
+            self._open(node)
+        informers = self._informers[node]
+        pods = [pod for informer in informers.values() for pod in informer.cache]
+        unread = [name for name, informer in informers.items() if not informer.has_synced]
+        waited = asyncio.get_running_loop().time() - self._since[node]
+        return Report(tuple(pods), tuple(unread), overdue=waited >= OVERDUE.total_seconds())
+
+    def release(self, node: str) -> None:
+        """Watch a Node's pods no longer."""
+        self._informers.pop(node, None)
+        self._since.pop(node, None)
+        if task := self._tasks.pop(node, None):
+            log.info("unwatching_agent_pods", node=node)
+            task.cancel()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Keep the watches going until `stop`."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for node in self._informers:
+                self._start(node)
+            await stop.wait()
+            self._group = None
+            for task in self._tasks.values():
+                task.cancel()
+
+    def _open(self, node: str) -> None:
+        log.info("watching_agent_pods", node=node)
+        made: dict[str, Informer[Pod]] = {}
+        for namespace in self._namespaces:
+            selection = Selection(Pod, namespace, "", f"spec.nodeName={node}")
+            made[namespace] = Informer(self._kube, selection, metrics=self._metrics)
+            made[namespace].add_handler(_Teller(node, self._changed))
+        self._informers[node], self._since[node] = made, asyncio.get_running_loop().time()
+        self._start(node)
+
+    def _start(self, node: str) -> None:
+        if self._group is not None:
+            task = self._group.create_task(self._run_node(node), name=f"agent-pods-{node}")
+            self._tasks[node] = task
+
+    async def _run_node(self, node: str) -> None:
+        async with asyncio.TaskGroup() as group:
+            for informer in self._informers[node].values():
+                group.create_task(informer.run())
+                group.create_task(self._tell_when_read(node, informer))
+
+    async def _tell_when_read(self, node: str, informer: Informer[Pod]) -> None:
+        await informer.wait_synced()
+        self._changed(node)
+
+    def _changed(self, node: str) -> None:
+        for tell in self._tell:
+            tell(node)
+
+
+class _Teller:
+    def __init__(self, node: str, changed: Callable[[str], None]) -> None:
+        self._node, self._changed = node, changed
+
+    def on_add(self, obj: Pod) -> None:
+        self._changed(self._node)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        self._changed(self._node)
+
+    def on_delete(self, obj: Pod) -> None:
+        self._changed(self._node)
+
+
+async def _at_once() -> None:
+    """There is nothing to wait for: watches open later."""
+
+
+def still_running(pods: Sequence[Pod]) -> tuple[str, ...]:
+    """The pods that have yet to leave, sorted, as `namespace/name`.
+
+    Those that have ended do not count, nor those that may stay for as long as they like; those that
+    are being deleted do.
+    """
+    return tuple(
+        sorted(
+            f"{pod.metadata.namespace}/{pod.metadata.name}"
+            for pod in pods
+            if pod.status.phase not in {"Succeeded", "Failed"}
+            and not any(map(_tolerates_for_good, pod.spec.tolerations))
+        )
+    )
+
+
+def _tolerates_for_good(toleration: Toleration) -> bool:
+    """Source: k8s.io/api, core/v1/toleration.go, ToleratesTaint."""
+    taint = OFFBOARDING_TAINT
+    if toleration.tolerationSeconds is not None:
+        return False
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and toleration.value == taint.value

@@ -1,0 +1,116 @@
+"""Puts the operator's controllers together under one manager, with shared informers.
+
+Nodes and Hypervisors are chosen on the server, by labels; so are Deployments and disruption
+budgets. Pods are watched on single Nodes only (`agent_pods`).
+
+Source: openstack-hypervisor-operator, cmd/main.go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from hypercobalt.api.core import Node
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.operator import hypervisor, ready, taint
+from hypercobalt.operator.agent_pods import AgentPods
+from hypercobalt.operator.hypervisors import Hypervisors
+from hypercobalt.operator.node_facts import COPIED_LABELS, HYPERVISOR_LABEL
+from hypercobalt.runtime import (
+    Controller,
+    Manager,
+    Metrics,
+    generation_changed,
+    mapped,
+    primary,
+)
+from hypercobalt.runtime.client.watch import key_of
+
+WORKERS: Final = 8
+"""Passes of one controller at once: they wait for the API server, which has 16 connections."""
+
+REPORTER: Final = "kvm.cloud.sap/hypervisor-operator"
+"""Who the Events are from."""
+
+_LEASE: Final = "4c28796a"
+_LEASE_DOMAIN: Final = ".cloud.sap"
+
+_REQUIREMENT: Final = re.compile(r"\s*!?\s*([A-Za-z0-9][A-Za-z0-9_./-]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a site says.
+
+    Args:
+        agent_namespaces: where the agents' pods live; at least one.
+        label_selector: restricts Nodes and Hypervisors to a shard; "" takes all.
+    """
+
+    agent_namespaces: tuple[str, ...]
+    label_selector: str = ""
+
+
+def lease_name(label_selector: str) -> str:
+    """The lease of the shard: shards elect their leaders independently."""
+    if not label_selector:
+        return f"{_LEASE}{_LEASE_DOMAIN}"
+    whole = f"{_LEASE}{_LEASE_DOMAIN}{label_selector}"
+    return f"{hashlib.sha256(whole.encode()).hexdigest()}{_LEASE_DOMAIN}"
+
+
+def copied_labels(label_selector: str) -> tuple[str, ...]:
+    """Keys of the labels that a Hypervisor has from its Node: those that choose it belong to them.
+
+    Args:
+        label_selector: as Kubernetes reads one: `a=b,c!=d,e in (f,g),!h`.
+    """
+    requirements = re.split(r",(?![^(]*\))", label_selector)
+    keys = [found[1] for part in requirements if (found := _REQUIREMENT.match(part))]
+    return tuple(dict.fromkeys((*COPIED_LABELS, *keys)))
+
+
+def add_controllers(manager: Manager, options: Options, metrics: Metrics) -> None:
+    """Add every controller and what it watches."""
+    chosen = ",".join(part for part in (HYPERVISOR_LABEL, options.label_selector) if part)
+    nodes = manager.informer(Node, labels=chosen)
+    informer = manager.informer(Hypervisor, labels=options.label_selector)
+    hypervisors = Hypervisors(informer)
+    kube, clock = manager.kube, manager.clock
+    pods = AgentPods(manager.kube, options.agent_namespaces, metrics)
+    manager.add_service("agent-pods", pods.run)
+    manager.add(
+        Controller(
+            hypervisor.NAME,
+            hypervisor.HypervisorReconciler(
+                kube,
+                nodes.cache,
+                hypervisors,
+                pods,
+                copied=copied_labels(options.label_selector),
+                clock=clock,
+                events=manager.recorder(REPORTER),
+            ),
+            watches=(primary(nodes), mapped(informer, lambda obj: (key_of(obj),)), pods.watch),
+            concurrency=WORKERS,
+        )
+    )
+    manager.add(
+        Controller(
+            ready.NAME,
+            ready.ReadyReconciler(kube, hypervisors, clock=clock),
+            watches=(primary(informer, when=ready.worth_a_pass),),
+            concurrency=WORKERS,
+        )
+    )
+    manager.add(
+        Controller(
+            taint.NAME,
+            taint.TaintReconciler(kube, hypervisors, clock=clock),
+            watches=(primary(informer, when=generation_changed),),
+            concurrency=WORKERS,
+        )
+    )

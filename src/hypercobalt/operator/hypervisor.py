@@ -1,0 +1,235 @@
+"""Node to Hypervisor: makes one for every Node with the label, and keeps what comes from the Node.
+
+The status is written before the spec, so that a spec which is refused holds up nothing. Its part of
+the status: internal address, `Terminating`, `AgentPodsEvicted`, and the health of the Node. A
+condition that no longer applies becomes False rather than being taken away, because whoever wrote
+it before us still owns it too.
+
+Source: openstack-hypervisor-operator, internal/controller/hypervisor_controller.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from hypercobalt.api.conditions import (
+    Condition,
+    ConditionStatus,
+    get_condition,
+    is_true,
+    set_condition,
+)
+from hypercobalt.api.core import Node
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor_status import (
+    AgentPodsReason,
+    HypervisorConditionType,
+    HypervisorStatus,
+    SyncReason,
+    TerminatingReason,
+)
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.agent_pods import OVERDUE, AgentPods, Report, still_running
+from hypercobalt.operator.from_node import first, follow
+from hypercobalt.operator.hypervisors import Hypervisors
+from hypercobalt.operator.node_conditions import accepts, health
+from hypercobalt.operator.node_facts import internal_ip, is_offboarding, is_terminating
+from hypercobalt.runtime import (
+    AlreadyExistsError,
+    Cache,
+    Clock,
+    Kube,
+    Recorder,
+    Result,
+)
+
+log = get_logger(__name__)
+
+NAME: Final = "hypervisor"
+
+_Type = HypervisorConditionType
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one pass should do to a Hypervisor that is there.
+
+    Args:
+        status: all that is this controller's in the status.
+        wanted: with labels, annotations and spec as the Node wants them.
+        requeue_after: look again then; None waits for a change.
+    """
+
+    status: HypervisorStatus
+    wanted: Hypervisor
+    requeue_after: timedelta | None = None
+
+
+def agents_must_leave(hypervisor: Hypervisor, node: Node) -> bool:
+    """Whether the time has come for the agents' pods to leave: the host is empty, for good."""
+    evicting = get_condition(hypervisor.conditions, _Type.EVICTING)
+    return (
+        hypervisor.spec.maintenance == Maintenance.TERMINATION
+        and has_been_evicted(evicting)
+        and is_offboarding(node)
+    )
+
+
+def has_been_evicted(evicting: Condition | None) -> bool:
+    """Whether the condition `Evicting` says that nothing is left; a failed eviction does not."""
+    return (
+        evicting is not None
+        and evicting.status == ConditionStatus.FALSE
+        and evicting.reason != SyncReason.FAILED
+    )
+
+
+def decide(
+    node: Node,
+    hypervisor: Hypervisor,
+    pods: Report | None,
+    copied: Collection[str],
+    now: datetime,
+) -> Plan:
+    """Decide what a Hypervisor should be.
+
+    Args:
+        node: as read.
+        hypervisor: as read.
+        pods: the agents' pods on the Node, if the time has come for them to leave.
+        copied: keys of the labels to copy from the Node.
+        now: the only clock that this function sees.
+    """
+    conditions = hypervisor.conditions
+    requeue_after: timedelta | None = None
+    found = health(node)
+    verdicts: list[tuple[str, str, str, str]] = [
+        (_Type.NODE_HEALTHY, found.status, found.reason, found.message),
+        (_Type.ACCEPTS_NEW_INSTANCES, *accepts(found)),
+    ]
+    if is_terminating(node):
+        text = "The Node is being taken away"
+        verdicts.append((_Type.TERMINATING, "True", TerminatingReason.TERMINATING, text))
+    elif get_condition(conditions, _Type.TERMINATING):
+        text = "The Node stays"
+        verdicts.append((_Type.TERMINATING, "False", TerminatingReason.NOT_TERMINATING, text))
+    if pods is not None and not pods.unread:
+        verdicts.append((_Type.AGENT_PODS_EVICTED, *_evicted(still_running(pods.pods))))
+    elif pods is not None:
+        requeue_after = OVERDUE
+        if pods.overdue:
+            verdicts.append((_Type.AGENT_PODS_EVICTED, *_unread(pods.unread)))
+    elif is_true(conditions, _Type.AGENT_PODS_EVICTED):
+        text = "The host is not being offboarded"
+        verdicts.append((_Type.AGENT_PODS_EVICTED, "False", AgentPodsReason.NOT_OFFBOARDING, text))
+    status = HypervisorStatus(
+        internalIp=internal_ip(node, hypervisor.status.internalIp),
+        conditions=_own(conditions, verdicts, now),
+    )
+    return Plan(status, follow(hypervisor, node, copied), requeue_after)
+
+
+def _evicted(left: tuple[str, ...]) -> tuple[str, str, str]:
+    if left:
+        text = f"{len(left)} agent pods still run: {', '.join(left)}"
+        return "False", AgentPodsReason.AGENT_PODS_RUNNING, text
+    return "True", AgentPodsReason.NO_AGENT_PODS, "No agent pod is left on the Node"
+
+
+def _unread(namespaces: tuple[str, ...]) -> tuple[str, str, str]:
+    text = f"Waiting to read the pods in {', '.join(namespaces)}; may the operator list them?"
+    return "Unknown", AgentPodsReason.NOT_READ, text
+
+
+def _own(
+    stored: tuple[Condition, ...], verdicts: list[tuple[str, str, str, str]], now: datetime
+) -> tuple[Condition, ...]:
+    """This controller's conditions: those just decided, and those that stay as they are."""
+    mine = {_Type.TERMINATING, _Type.AGENT_PODS_EVICTED}
+    conditions = tuple(condition for condition in stored if condition.type in mine)
+    for type_, status, reason, message in verdicts:
+        old = get_condition(stored, type_)
+        if old is not None and get_condition(conditions, type_) is None:
+            conditions = (*conditions, old)
+        conditions = set_condition(conditions, type_, status, reason, message, now=now)
+    return conditions
+
+
+class HypervisorReconciler:
+    """The shell around `decide`.
+
+    Args:
+        kube: writes as this controller.
+        nodes: those that are hypervisors.
+        hypervisors: what the controllers share.
+        pods: the agents' pods.
+        copied: keys of the labels to copy from a Node.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        nodes: Cache[Node],
+        hypervisors: Hypervisors,
+        pods: AgentPods,
+        *,
+        copied: Collection[str],
+        clock: Clock,
+        events: Recorder,
+    ) -> None:
+        self._kube, self._clock, self._events = kube.as_manager(NAME), clock, events
+        self._nodes, self._hypervisors, self._pods = nodes, hypervisors, pods
+        self._copied = tuple(copied)
+
+    async def reconcile(self, name: str, /) -> Result:
+        node = self._nodes.get(name)
+        if node is None:
+            self._pods.release(name)
+            return Result()
+        hypervisor = self._hypervisors.get(name) or await self._create(node)
+        if hypervisor.metadata.deletionTimestamp is not None:
+            return Result()
+        report = self._agent_pods(hypervisor, node)
+        plan = decide(node, hypervisor, report, self._copied, self._clock.now())
+        self._tell(hypervisor, plan)
+        written = await self._hypervisors.apply_status(self._kube, hypervisor, plan.status)
+        if plan.wanted != hypervisor:
+            log.info("updating_hypervisor", hypervisor=name)
+            wanted = follow(written, node, self._copied)
+            self._hypervisors.wrote(await self._kube.patch(written, wanted))
+        return Result(plan.requeue_after)
+
+    async def _create(self, node: Node) -> Hypervisor:
+        wanted = first(node, self._copied)
+        log.info("creating_hypervisor", hypervisor=node.metadata.name)
+        try:
+            made = await self._kube.create(wanted)
+        except AlreadyExistsError:
+            # One that the label selector does not choose: it gets the Node's labels below.
+            known = await self._kube.get(Hypervisor, node.metadata.name)
+            if known is None:
+                raise
+            return known
+        self._hypervisors.wrote(made)
+        return made
+
+    def _agent_pods(self, hypervisor: Hypervisor, node: Node) -> Report | None:
+        if agents_must_leave(hypervisor, node):
+            return self._pods.follow(node.metadata.name)
+        self._pods.release(node.metadata.name)
+        return None
+
+    def _tell(self, hypervisor: Hypervisor, plan: Plan) -> None:
+        """Record an Event when the health of the Node has changed."""
+        before = get_condition(hypervisor.conditions, _Type.NODE_HEALTHY)
+        now = get_condition(plan.status.conditions, _Type.NODE_HEALTHY)
+        if now is None or (before and (before.status, before.reason) == (now.status, now.reason)):
+            return
+        text = f"Node{now.reason}"
+        if now.status != ConditionStatus.TRUE:
+            self._events.record(hypervisor, "Warning", text, now.message, action="ObservingNode")
+        elif before is not None:
+            self._events.record(hypervisor, "Normal", text, now.message, action="ObservingNode")

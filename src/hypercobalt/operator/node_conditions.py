@@ -1,0 +1,83 @@
+"""What the conditions of a Node mean for its hypervisor. Pure.
+
+`NodeHealthy` says how the Node is; `AcceptsNewInstances` says whether new instances may be placed
+there, which is what a scheduler or a person acts on. Both only show: acting on a lost host needs
+fencing and is done elsewhere.
+
+Source: the concept's table of Node conditions: Ready False or Unknown, pressure on disk and memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from hypercobalt.api.conditions import ConditionStatus
+from hypercobalt.api.core import Node, NodeCondition
+from hypercobalt.api.hypervisor_status import AcceptsReason, NodeHealthyReason
+
+_PRESSURES: Final = {
+    "DiskPressure": NodeHealthyReason.DISK_PRESSURE,
+    "MemoryPressure": NodeHealthyReason.MEMORY_PRESSURE,
+}
+_REASONABLE: Final = 300  # characters of a kubelet's message
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a Node is.
+
+    Args:
+        status: True, False, or Unknown when nobody hears from the Node.
+        reason: the gravest of what is wrong.
+        message: all that is wrong, for a person.
+    """
+
+    status: ConditionStatus
+    reason: NodeHealthyReason
+    message: str
+
+
+def health(node: Node) -> Health:
+    """Judge a Node by its conditions; what it does not report counts as in order.
+
+    A Node without a Ready condition has not been heard of yet.
+    """
+    by_type = {condition.type: condition for condition in node.status.conditions}
+    ready = by_type.get("Ready")
+    pressures = [c for type_ in _PRESSURES if (c := by_type.get(type_)) and c.status == "True"]
+    if ready is None:
+        text = "No kubelet has reported for the Node yet"
+        return Health(ConditionStatus.UNKNOWN, NodeHealthyReason.NOT_REPORTED, text)
+    if ready.status == "True" and not pressures:
+        return Health(ConditionStatus.TRUE, NodeHealthyReason.HEALTHY, "The Node is in order")
+    if ready.status == "True":
+        worst = _PRESSURES[pressures[0].type]
+        return Health(ConditionStatus.FALSE, worst, _list(pressures))
+    wrong = _list([ready, *pressures])
+    if ready.status == "False":
+        return Health(ConditionStatus.FALSE, NodeHealthyReason.NOT_READY, wrong)
+    return Health(ConditionStatus.UNKNOWN, NodeHealthyReason.UNREACHABLE, wrong)
+
+
+def accepts(found: Health) -> tuple[ConditionStatus, AcceptsReason, str]:
+    """Whether new instances may be placed on a Node of that health.
+
+    Only a Node that is known to be in order takes new ones.
+    """
+    if found.status == ConditionStatus.TRUE:
+        return ConditionStatus.TRUE, AcceptsReason.NODE_HEALTHY, "The Node is in order"
+    text = f"No new instances: {found.message}"
+    return ConditionStatus.FALSE, AcceptsReason.NODE_UNHEALTHY, text
+
+
+def _list(conditions: Iterable[NodeCondition]) -> str:
+    return "; ".join(_words(condition) for condition in conditions)
+
+
+def _words(condition: NodeCondition) -> str:
+    """`Ready is Unknown (NodeStatusUnknown: Kubelet stopped posting node status.)`."""
+    why = ": ".join(part for part in (condition.reason, condition.message) if part)
+    said = f"{condition.type} is {condition.status}"
+    return f"{said} ({why[:_REASONABLE]})" if why else said

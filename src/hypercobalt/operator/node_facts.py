@@ -1,0 +1,101 @@
+"""What a Node says about the hypervisor that runs on it. Pure.
+
+Source: openstack-hypervisor-operator, internal/controller/hypervisor_controller.go and consts.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from hypercobalt.api.core import Node, Taint
+from hypercobalt.api.meta import OwnerReference
+
+HYPERVISOR_LABEL: Final = "nova.openstack.cloud.sap/virt-driver"
+"""A Node that has it, with whatever value, is a hypervisor."""
+
+LIFECYCLE_LABEL: Final = "cobaltcore.cloud.sap/node-hypervisor-lifecycle"
+"""A Node that has it is onboarded and offboarded; the value `skip-tests` leaves out the test."""
+
+SKIP_TESTS: Final = "skip-tests"
+AGGREGATES_ANNOTATION: Final = "nova.openstack.cloud.sap/aggregates"
+TRAITS_ANNOTATION: Final = "nova.openstack.cloud.sap/custom-traits"
+HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+OFFBOARDING_TAINT: Final = Taint(key="kvm.cloud.sap/offboarding", effect="NoExecute")
+
+COPIED_LABELS: Final = (
+    HOSTNAME_LABEL,
+    "kubernetes.metal.cloud.sap/bb",
+    "kubernetes.metal.cloud.sap/cluster",
+    "kubernetes.metal.cloud.sap/name",
+    "kubernetes.metal.cloud.sap/type",
+    "worker.garden.sapcloud.io/group",
+    "worker.gardener.cloud/pool",
+    "topology.kubernetes.io/region",
+    ZONE_LABEL,
+)
+"""Labels that a Hypervisor has from its Node, besides those of the operator's label selector."""
+
+
+def is_terminating(node: Node) -> bool:
+    """Whether the Node is on its way out: Gardener says so, or it is being deleted."""
+    if node.metadata.deletionTimestamp is not None:
+        return True
+    return any(c.type == "Terminating" and c.status == "True" for c in node.status.conditions)
+
+
+def is_offboarding(node: Node) -> bool:
+    """Whether the Node drives away what does not tolerate its offboarding."""
+    wanted = (OFFBOARDING_TAINT.key, OFFBOARDING_TAINT.effect)
+    return any((taint.key, taint.effect) == wanted for taint in node.spec.taints)
+
+
+def internal_ip(node: Node, stored: str | None) -> str | None:
+    """The one address to show: the stored one while the Node has it, else the first it lists.
+
+    A dual-stack Node has two; whichever was taken stays.
+    """
+    found = [a.address for a in node.status.addresses if a.type == "InternalIP" and a.address]
+    return stored if stored in found else next(iter(found), None)
+
+
+def aggregates(node: Node) -> tuple[str, ...] | None:
+    """The Nova aggregates that the Node asks for and its zone, each once; None if it asks none."""
+    named = _listed(node, AGGREGATES_ANNOTATION)
+    if named is None:
+        return None
+    zone = node.metadata.labels.get(ZONE_LABEL, "")
+    return _unique((*named, zone))
+
+
+def custom_traits(node: Node) -> tuple[str, ...] | None:
+    """The Placement traits that the Node asks for, each once; None if it asks for none."""
+    named = _listed(node, TRAITS_ANNOTATION)
+    return None if named is None else _unique(named)
+
+
+def owner_reference(node: Node, *, controller: bool) -> OwnerReference:
+    """A reference that has an object deleted with the Node.
+
+    Args:
+        node: as read.
+        controller: whether the Node, that is we in its name, is the one who manages the object.
+    """
+    return OwnerReference(
+        apiVersion="v1",
+        kind="Node",
+        name=node.metadata.name,
+        uid=node.metadata.uid,
+        controller=True if controller else None,
+        blockOwnerDeletion=True,
+    )
+
+
+def _listed(node: Node, annotation: str) -> list[str] | None:
+    text = node.metadata.annotations.get(annotation)
+    return None if text is None else [part.strip() for part in text.split(",")]
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in names if name))

@@ -1,0 +1,207 @@
+"""The operator's controllers on a real API server: the embedded one, or a kube-apiserver.
+
+`OPERATOR_TEST_API=real` runs the same tests on etcd and kube-apiserver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pytest
+import pytest_asyncio
+from tests.conformance.prepare import install_definitions, own_definitions
+from tests.conformance.real import real_server
+from tests.integration.apiserver.conftest import certificates, fresh
+
+from hypercobalt.api.core import Namespace, Node, NodeAddress, NodeCondition, NodeStatus
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import Object, ObjectMeta
+from hypercobalt.apiserver.server import serve
+from hypercobalt.operator.assembly import Options, add_controllers
+from hypercobalt.operator.node_facts import HOSTNAME_LABEL, HYPERVISOR_LABEL, ZONE_LABEL
+from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
+
+__all__ = ["certificates"]
+
+T = TypeVar("T", bound=Object)
+
+REAL = os.environ.get("OPERATOR_TEST_API") == "real"
+AGENTS = ("agents", "more-agents")
+DEADLINE = 20.0
+CERT_MANAGER = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "certificates.cert-manager.io"},
+    "spec": {
+        "group": "cert-manager.io",
+        "names": {"kind": "Certificate", "plural": "certificates"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def kubeconfig(
+    tmp_path_factory: pytest.TempPathFactory, certificates: Path
+) -> AsyncIterator[Path]:
+    """Of one server for the whole session."""
+    directory = tmp_path_factory.mktemp("api")
+    if REAL:
+        with real_server(directory) as real:
+            await asyncio.to_thread(install_definitions, real, [*own_definitions(), CERT_MANAGER])
+            yield real.kubeconfig
+        return
+    options = fresh(directory, certificates)
+    manifests = (*options.manifests, msgspec.json.encode(CERT_MANAGER))
+    async with serve(replace(options, manifests=manifests)) as server:
+        yield server.kubeconfig
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def kube(kubeconfig: Path) -> AsyncIterator[Kube]:
+    """A person's client; leaves nothing behind."""
+    async with Kube(load_connection(kubeconfig), field_manager="person") as made:
+        for name in (*AGENTS, "monsoon3", "kube-system"):
+            if await made.get(Namespace, name) is None:
+                await made.create(Namespace(metadata=ObjectMeta(name=name)))
+        yield made
+        for node in (await made.list(Node)).items:
+            await made.delete(Node, node.metadata.name)
+        for old in (await made.list(Hypervisor)).items:
+            await made.delete(Hypervisor, old.metadata.name)
+
+
+@pytest.fixture
+def name() -> str:
+    """A Node's name that no other test uses."""
+    return f"kvm-{uuid.uuid4().hex[:8]}"
+
+
+@dataclass
+class Operator:
+    """A running operator, and what it has asked the server."""
+
+    metrics: Metrics
+    manager: Manager
+
+    def requests(self, method: str, code: str | None = None) -> int:
+        """Requests of a method that were answered, with that code or with any."""
+        found = 0.0
+        for family in self.metrics.requests.collect():
+            for sample in family.samples:
+                labels = sample.labels
+                counts = sample.name.endswith("_total") and labels["method"] == method
+                if counts and code in (None, labels["code"]):
+                    found += sample.value
+        return int(found)
+
+    @property
+    def writes(self) -> int:
+        """Changes of objects asked for, conflicts included; Events are not."""
+        return self.requests("PATCH") + self.requests("POST") + self.requests("DELETE")
+
+
+@asynccontextmanager
+async def operator(kubeconfig: Path, **options: object) -> AsyncIterator[Operator]:
+    """Run every controller until the block is left."""
+    metrics = Metrics()
+    asked = Options(**{"agent_namespaces": AGENTS, **options})  # type: ignore[arg-type]
+    async with Kube(load_connection(kubeconfig), metrics=metrics) as client:
+        manager = Manager(client, metrics=metrics)
+        add_controllers(manager, asked, metrics)
+        running = asyncio.create_task(manager.run())
+        try:
+            yield Operator(metrics, manager)
+        finally:
+            manager.stop()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait_for(running, DEADLINE)
+
+
+def ready(status: str = "True", **pressures: str) -> tuple[NodeCondition, ...]:
+    found = {"Ready": status, **pressures}
+    return tuple(NodeCondition(type=type_, status=value) for type_, value in found.items())
+
+
+async def add_node(
+    kube: Kube,
+    name: str,
+    *,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    addresses: tuple[str, ...] = ("192.0.2.1",),
+    conditions: tuple[NodeCondition, ...] | None = None,
+) -> Node:
+    """A Node with the label of hypervisors, as a kubelet would report it."""
+    always = {HYPERVISOR_LABEL: "libvirt", HOSTNAME_LABEL: name, ZONE_LABEL: "zone-a"}
+    meta = ObjectMeta(name=name, labels={**always, **(labels or {})}, annotations=annotations or {})
+    await kube.create(Node(metadata=meta))
+    status = NodeStatus(
+        addresses=tuple(NodeAddress(type="InternalIP", address=a) for a in addresses),
+        conditions=ready() if conditions is None else conditions,
+    )
+    return await set_node_status(kube, name, status)
+
+
+async def set_node_status(kube: Kube, name: str, status: NodeStatus) -> Node:
+    found = await kube.modify(
+        Node, name, lambda node: msgspec.structs.replace(node, status=status), subresource="status"
+    )
+    assert found is not None
+    return found
+
+
+async def until(
+    kube: Kube,
+    type_: type[T],
+    name: str,
+    good: Callable[[T], bool],
+    *,
+    namespace: str | None = None,
+    doing: Callable[[], Awaitable[object]] | None = None,
+) -> T:
+    """Follow an object until it is as wanted."""
+    last: T | None = None
+    try:
+        async with (
+            asyncio.timeout(DEADLINE),
+            kube.watch(type_, namespace, fields=f"metadata.name={name}") as events,
+        ):
+            if doing is not None:
+                await doing()
+            async for event in events:
+                last = event.object or last
+                if event.object is not None and good(event.object):
+                    return event.object
+    except TimeoutError:
+        raise AssertionError(f"not in {DEADLINE} s; last: {last}") from None
+    raise AssertionError(f"the watch ended; last: {last}")
+
+
+def reason(hypervisor: Hypervisor, type_: str) -> str:
+    """`status/reason` of a condition, empty if there is none."""
+    found = next((c for c in hypervisor.conditions if c.type == type_), None)
+    return f"{found.status}/{found.reason}" if found else ""

@@ -1,0 +1,196 @@
+"""Node to Hypervisor, on a real API server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.integration.operator.conftest import (
+    AGENTS,
+    Operator,
+    add_node,
+    operator,
+    ready,
+    reason,
+    set_node_status,
+    until,
+)
+from tests.integration.runtime.scripted import eventually
+
+from hypercobalt.api.conditions import set_condition
+from hypercobalt.api.core import Node, NodeAddress, NodeCondition, NodeStatus
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.workloads import Container, Pod, PodSpec
+from hypercobalt.operator.from_node import RECORD
+from hypercobalt.operator.node_facts import (
+    AGGREGATES_ANNOTATION,
+    LIFECYCLE_LABEL,
+    OFFBOARDING_TAINT,
+)
+from hypercobalt.runtime import Kube
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+GROUP = "worker.garden.sapcloud.io/group"
+
+
+def settled(hypervisor: Hypervisor) -> bool:
+    """Whether every controller that works on a fresh Hypervisor has said its part."""
+    types = {condition.type for condition in hypervisor.conditions}
+    return {"Ready", "Tainted", "NodeHealthy"} <= types
+
+
+async def test_new_node_becomes_a_hypervisor_with_few_writes(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with operator(kubeconfig) as running:
+        await add_node(kube, name)
+        made = await until(
+            kube, Hypervisor, name, lambda hv: settled(hv) and bool(hv.status.internalIp)
+        )
+        assert running.requests("PATCH", "409") == 0
+    assert made.metadata.labels["topology.kubernetes.io/zone"] == "zone-a"
+    assert made.metadata.ownerReferences[0].kind == "Node"
+    assert (made.spec.lifecycleEnabled, made.spec.evacuateOnReboot) == (False, False)
+    assert made.spec.maintenance is None
+    assert made.status.internalIp == "192.0.2.1"
+    assert reason(made, "Ready") == "False/Onboarding"
+    assert reason(made, "Tainted") == "False/NoKubectl"
+    assert reason(made, "NodeHealthy") == "True/Healthy"
+
+
+async def test_restarted_operator_has_nothing_to_write(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with operator(kubeconfig):
+        await add_node(kube, name)
+        before = await until(
+            kube, Hypervisor, name, lambda hv: settled(hv) and bool(hv.status.internalIp)
+        )
+    async with operator(kubeconfig) as again:
+        await passes(again, "hypervisor")
+        await passes(again, "ready")
+        await passes(again, "HypervisorTaint")
+        assert again.writes == 0
+    after = await kube.get(Hypervisor, name)
+    assert after is not None
+    assert after.metadata.resourceVersion == before.metadata.resourceVersion
+
+
+async def passes(running: Operator, controller: str) -> None:
+    """Wait until a controller has made a pass."""
+    total = running.metrics.reconcile_total.labels(controller, "success")
+    await eventually(lambda: total._value.get() > 0)
+
+
+async def test_label_that_the_node_loses_is_withdrawn_and_others_stay(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with operator(kubeconfig):
+        await add_node(kube, name, labels={GROUP: "blue", LIFECYCLE_LABEL: "skip-tests"})
+        made = await until(kube, Hypervisor, name, lambda hv: GROUP in hv.metadata.labels)
+        assert (made.spec.lifecycleEnabled, made.spec.skipTests) == (True, True)
+        await kube.merge_patch(Hypervisor, name, {"metadata": {"labels": {"mine": "yes"}}})
+        await kube.merge_patch(
+            Node, name, {"metadata": {"labels": {GROUP: None, LIFECYCLE_LABEL: None}}}
+        )
+        gone = await until(kube, Hypervisor, name, lambda hv: GROUP not in hv.metadata.labels)
+    assert gone.metadata.labels["mine"] == "yes"
+    assert (gone.spec.lifecycleEnabled, gone.spec.skipTests) == (False, False)
+    assert GROUP not in gone.metadata.annotations[RECORD]
+
+
+async def test_frozen_spec_does_not_hold_up_the_status(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with operator(kubeconfig):
+        await add_node(kube, name)
+        await until(kube, Hypervisor, name, lambda hv: bool(hv.status.internalIp))
+        await kube.merge_patch(Hypervisor, name, {"spec": {"maintenance": "termination"}})
+        await kube.merge_patch(
+            Node, name, {"metadata": {"annotations": {AGGREGATES_ANNOTATION: "other"}}}
+        )
+        await set_node_status(
+            kube,
+            name,
+            NodeStatus(
+                addresses=(NodeAddress(type="InternalIP", address="192.0.2.9"),),
+                conditions=(*ready(), NodeCondition(type="Terminating", status="True")),
+            ),
+        )
+        found = await until(
+            kube, Hypervisor, name, lambda hv: reason(hv, "Terminating") == "True/Terminating"
+        )
+        assert found.status.internalIp == "192.0.2.9"
+        assert found.spec.aggregates == ()
+        await set_node_status(kube, name, NodeStatus(conditions=ready()))
+        found = await until(
+            kube, Hypervisor, name, lambda hv: reason(hv, "Terminating").startswith("False")
+        )
+
+
+async def test_deleted_hypervisor_comes_back(kube: Kube, kubeconfig: Path, name: str) -> None:
+    async with operator(kubeconfig):
+        await add_node(kube, name)
+        first = await until(kube, Hypervisor, name, settled)
+        await kube.delete(Hypervisor, name)
+        again = await until(kube, Hypervisor, name, settled)
+    assert again.metadata.uid != first.metadata.uid
+
+
+async def test_node_that_falls_silent_is_shown(kube: Kube, kubeconfig: Path, name: str) -> None:
+    async with operator(kubeconfig):
+        await add_node(kube, name)
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "NodeHealthy") == "True/Healthy")
+        await set_node_status(kube, name, NodeStatus(conditions=ready("Unknown")))
+        lost = await until(
+            kube, Hypervisor, name, lambda hv: reason(hv, "NodeHealthy") == "Unknown/Unreachable"
+        )
+    assert reason(lost, "AcceptsNewInstances") == "False/NodeUnhealthy"
+
+
+async def test_agents_leaving_is_seen_at_once(kube: Kube, kubeconfig: Path, name: str) -> None:
+    agent = Pod(
+        metadata=ObjectMeta(name=f"agent-{name}", namespace=AGENTS[1]),
+        spec=PodSpec(nodeName=name, containers=(Container(name="agent", image="agent"),)),
+    )
+    async with operator(kubeconfig) as running:
+        await add_node(kube, name)
+        await kube.create(agent)
+        hypervisor = await until(kube, Hypervisor, name, settled)
+        await kube.merge_patch(Hypervisor, name, {"spec": {"maintenance": "termination"}})
+        empty = set_condition(
+            (), "Evicting", "False", "Succeeded", "Evicted", now=datetime.now(UTC)
+        )
+        only = replace(hypervisor.status, internalIp=None, conditions=empty)
+        mine = Hypervisor(metadata=ObjectMeta(name=name), status=only)
+        await kube.apply(mine, subresource="status")
+        await kube.modify(Node, name, tainted)
+        held = await until(
+            kube,
+            Hypervisor,
+            name,
+            lambda hv: reason(hv, "AgentPodsEvicted") == "False/AgentPodsRunning",
+        )
+        message = next(c.message for c in held.conditions if c.type == "AgentPodsEvicted")
+        assert f"{AGENTS[1]}/agent-{name}" in message
+        await kube.delete(Pod, agent.metadata.name, AGENTS[1])
+        if pod := await kube.get(Pod, agent.metadata.name, AGENTS[1]):  # no kubelet ends it
+            assert pod.metadata.deletionTimestamp
+            await delete_now(kube, agent)
+        await until(
+            kube, Hypervisor, name, lambda hv: reason(hv, "AgentPodsEvicted") == "True/NoAgentPods"
+        )
+        assert running.requests("PATCH", "409") == 0
+
+
+def tainted(node: Node) -> Node:
+    taints = (*node.spec.taints, OFFBOARDING_TAINT)
+    return replace(node, spec=replace(node.spec, taints=taints))
+
+
+async def delete_now(kube: Kube, pod: Pod) -> None:
+    await kube.delete(Pod, pod.metadata.name, pod.metadata.namespace, grace=timedelta(0))

@@ -1,0 +1,33 @@
+"""Shards and their leases."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from hypercobalt.operator.assembly import copied_labels, lease_name
+from hypercobalt.operator.node_facts import COPIED_LABELS
+
+
+def test_lease_of_everything_has_the_known_name() -> None:
+    assert lease_name("") == "4c28796a.cloud.sap"
+
+
+def test_lease_of_a_shard_is_its_own() -> None:
+    whole = b"4c28796a.cloud.sapzone=a"
+    assert lease_name("zone=a") == f"{hashlib.sha256(whole).hexdigest()}.cloud.sap"
+
+
+@pytest.mark.parametrize(
+    ("selector", "keys"),
+    [
+        ("", ()),
+        ("a=b", ("a",)),
+        ("a==b, c!=d", ("a", "c")),
+        ("x.y/e in (f,g),!h,i notin (j)", ("x.y/e", "h", "i")),
+        ("topology.kubernetes.io/zone=a", ()),
+    ],
+)
+def test_labels_that_choose_a_shard_are_copied_too(selector: str, keys: tuple[str, ...]) -> None:
+    assert copied_labels(selector) == (*COPIED_LABELS, *keys)

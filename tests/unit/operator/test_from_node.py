@@ -1,0 +1,129 @@
+"""What a Hypervisor has from its Node."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.operator.samples import hypervisor, node, reports
+
+from hypercobalt.api.hypervisor import HypervisorSpec
+from hypercobalt.operator.from_node import RECORD, first, follow
+from hypercobalt.operator.node_facts import (
+    AGGREGATES_ANNOTATION,
+    COPIED_LABELS,
+    HOSTNAME_LABEL,
+    LIFECYCLE_LABEL,
+    TRAITS_ANNOTATION,
+    ZONE_LABEL,
+    internal_ip,
+)
+
+GROUP = "worker.garden.sapcloud.io/group"
+
+
+def test_first_hypervisor_is_out_of_the_lifecycle_and_owned_by_its_node() -> None:
+    made = first(node(), COPIED_LABELS)
+    assert made.metadata.labels == {HOSTNAME_LABEL: "kvm-a", ZONE_LABEL: "zone-a"}
+    assert made.metadata.annotations == {RECORD: f"{HOSTNAME_LABEL},{ZONE_LABEL}"}
+    (owner,) = made.metadata.ownerReferences
+    assert (owner.kind, owner.uid, owner.controller) == ("Node", "node-uid", None)
+    spec = made.spec
+    assert (spec.lifecycleEnabled, spec.skipTests, spec.maintenance) == (False, False, None)
+    assert (spec.aggregates, spec.customTraits) == ((), ())
+    assert (spec.highAvailability, spec.installCertificate) == (True, True)
+    assert (spec.evacuateOnReboot, spec.reboot) == (False, False)
+
+
+def test_hypervisor_of_a_terminating_node_starts_in_termination() -> None:
+    assert first(node(deleted=True), ()).spec.maintenance == "termination"
+    assert first(node(reports("Terminating")), ()).spec.maintenance == "termination"
+    assert first(node(reports("Terminating", "False")), ()).spec.maintenance is None
+
+
+def test_maintenance_of_a_known_hypervisor_is_left_to_others() -> None:
+    known = first(node(), COPIED_LABELS)
+    assert follow(known, node(deleted=True), COPIED_LABELS) == known
+
+
+def test_what_follows_the_node_already_is_left_as_it_is() -> None:
+    of = node(labels={LIFECYCLE_LABEL: "true"}, annotations={AGGREGATES_ANNOTATION: "a"})
+    made = first(of, COPIED_LABELS)
+    assert follow(made, of, COPIED_LABELS) == made
+
+
+@pytest.mark.parametrize(
+    ("value", "skips"), [("true", False), ("", False), ("false", False), ("skip-tests", True)]
+)
+def test_lifecycle_is_on_with_the_label_whatever_its_value(value: str, skips: bool) -> None:
+    spec = first(node(labels={LIFECYCLE_LABEL: value}), ()).spec
+    assert (spec.lifecycleEnabled, spec.skipTests) == (True, skips)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "wanted"),
+    [
+        pytest.param(None, ("by-hand",), id="not asked for, left to people"),
+        pytest.param("", ("zone-a",), id="asked for with nothing"),
+        pytest.param(" one , ,two,", ("one", "two", "zone-a"), id="blanks do not count"),
+        pytest.param("zone-a,one", ("zone-a", "one"), id="zone named already is not added twice"),
+        pytest.param("one,one", ("one", "zone-a"), id="named twice is there once"),
+    ],
+)
+def test_aggregates(annotation: str | None, wanted: tuple[str, ...]) -> None:
+    asked = {} if annotation is None else {AGGREGATES_ANNOTATION: annotation}
+    known = hypervisor(spec=HypervisorSpec(aggregates=("by-hand",)))
+    assert follow(known, node(annotations=asked), ()).spec.aggregates == wanted
+
+
+def test_aggregates_of_a_node_without_a_zone_have_no_empty_name() -> None:
+    of = node(annotations={AGGREGATES_ANNOTATION: ""}, labels={ZONE_LABEL: ""})
+    assert follow(hypervisor(), of, ()).spec.aggregates == ()
+
+
+def test_traits_get_nothing_added() -> None:
+    of = node(annotations={TRAITS_ANNOTATION: "CUSTOM_A, CUSTOM_B"})
+    assert follow(hypervisor(), of, ()).spec.customTraits == ("CUSTOM_A", "CUSTOM_B")
+
+
+def test_label_that_the_node_lost_is_withdrawn_only_if_it_came_from_it() -> None:
+    with_group = first(node(labels={GROUP: "blue"}), COPIED_LABELS)
+    assert GROUP not in follow(with_group, node(), COPIED_LABELS).metadata.labels
+    by_hand = hypervisor(labels={GROUP: "blue"})
+    assert follow(by_hand, node(), COPIED_LABELS).metadata.labels[GROUP] == "blue"
+
+
+def test_lifecycle_that_the_node_lost_is_withdrawn_only_if_it_came_from_it() -> None:
+    on = first(node(labels={LIFECYCLE_LABEL: "skip-tests"}), ())
+    spec = follow(on, node(), ()).spec
+    assert (spec.lifecycleEnabled, spec.skipTests) == (False, False)
+    by_hand = hypervisor(spec=HypervisorSpec(lifecycleEnabled=True))
+    assert follow(by_hand, node(), ()).spec.lifecycleEnabled
+
+
+def test_frozen_spec_stays_and_labels_follow() -> None:
+    made = first(node(labels={LIFECYCLE_LABEL: "true"}), COPIED_LABELS)
+    frozen = replace(made, spec=replace(made.spec, maintenance="termination"))
+    changed = node(labels={GROUP: "blue"}, annotations={AGGREGATES_ANNOTATION: "other"})
+    found = follow(frozen, changed, COPIED_LABELS)
+    assert found.spec == frozen.spec
+    assert found.metadata.labels[GROUP] == "blue"
+    # Once it thaws, it is still known that the lifecycle came from the Node.
+    thawed = replace(found, spec=replace(found.spec, maintenance="ha"))
+    assert not follow(thawed, changed, COPIED_LABELS).spec.lifecycleEnabled
+
+
+@pytest.mark.parametrize(
+    ("addresses", "stored", "shown"),
+    [
+        ((), None, None),
+        (("192.0.2.1",), None, "192.0.2.1"),
+        (("192.0.2.1", "2001:db8::1"), None, "192.0.2.1"),
+        pytest.param(
+            ("192.0.2.1", "2001:db8::1"), "2001:db8::1", "2001:db8::1", id="dual stack stays"
+        ),
+        (("192.0.2.2",), "192.0.2.1", "192.0.2.2"),
+        ((), "192.0.2.1", None),
+    ],
+)
+def test_internal_ip(addresses: tuple[str, ...], stored: str | None, shown: str | None) -> None:
+    assert internal_ip(node(addresses=addresses), stored) == shown

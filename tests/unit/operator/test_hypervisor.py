@@ -1,0 +1,139 @@
+"""The status that the hypervisor controller decides."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.unit.operator.samples import NOW, condition, hypervisor, node, reports
+
+from hypercobalt.api.conditions import Condition, get_condition
+from hypercobalt.api.core import Node
+from hypercobalt.api.hypervisor import HypervisorSpec
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.workloads import Pod, PodSpec, PodStatus, Toleration
+from hypercobalt.operator.agent_pods import OVERDUE, Report, still_running
+from hypercobalt.operator.hypervisor import agents_must_leave, decide
+from hypercobalt.operator.node_facts import OFFBOARDING_TAINT
+
+LATER = NOW + timedelta(minutes=5)
+FOR_GOOD = Toleration(operator="Exists")
+
+
+def pod(*tolerations: Toleration, phase: str = "Running", deleted: bool = False) -> Pod:
+    when = NOW if deleted else None
+    return Pod(
+        metadata=ObjectMeta(name="agent-1", namespace="agents", deletionTimestamp=when),
+        spec=PodSpec(nodeName="kvm-a", tolerations=tolerations),
+        status=PodStatus(phase=phase),
+    )
+
+
+def decided(of: Node, *stored: Condition, pods: Report | None = None) -> tuple[Condition, ...]:
+    return decide(of, hypervisor(*stored), pods, (), LATER).status.conditions
+
+
+def summary(conditions: tuple[Condition, ...], type_: str) -> str:
+    found = get_condition(conditions, type_)
+    return f"{found.status}/{found.reason}" if found else ""
+
+
+@pytest.mark.parametrize(
+    ("of", "stored", "shown"),
+    [
+        pytest.param(node(), (), "", id="never said, not needed"),
+        pytest.param(node(reports("Terminating")), (), "True/Terminating", id="gardener says so"),
+        pytest.param(node(deleted=True), (), "True/Terminating", id="being deleted"),
+        pytest.param(node(reports("Terminating", "False")), (), "", id="false is not terminating"),
+        pytest.param(
+            node(),
+            (condition("Terminating", "True", "Terminating"),),
+            "False/NotTerminating",
+            id="no longer true, so cleared",
+        ),
+    ],
+)
+def test_terminating(of: Node, stored: tuple[Condition, ...], shown: str) -> None:
+    assert summary(decided(of, *stored), "Terminating") == shown
+
+
+def test_conditions_of_others_are_not_ours_to_write() -> None:
+    types = {c.type for c in decided(node(), condition("Ready", "True"))}
+    assert types == {"NodeHealthy", "AcceptsNewInstances"}
+
+
+def test_what_holds_already_is_decided_the_same_at_any_time() -> None:
+    once = decided(node(reports("Ready")))
+    again = decide(node(reports("Ready")), hypervisor(*once), None, (), LATER + timedelta(days=1))
+    assert again.status.conditions == once
+
+
+@pytest.mark.parametrize(
+    ("pods", "shown"),
+    [
+        pytest.param(Report(), "True/NoAgentPods", id="none left"),
+        pytest.param(Report((pod(),)), "False/AgentPodsRunning", id="one left"),
+        pytest.param(Report((), ("agents",)), "", id="not read yet, nothing to say"),
+        pytest.param(Report((), ("agents",), overdue=True), "Unknown/NotRead", id="cannot be read"),
+    ],
+)
+def test_agent_pods(pods: Report, shown: str) -> None:
+    plan = decide(node(), hypervisor(), pods, (), NOW)
+    assert summary(plan.status.conditions, "AgentPodsEvicted") == shown
+    assert plan.requeue_after == (OVERDUE if pods.unread else None)
+
+
+def test_agent_pods_of_an_earlier_offboarding_count_no_longer() -> None:
+    left = condition("AgentPodsEvicted", "True", "NoAgentPods")
+    assert summary(decided(node(), left), "AgentPodsEvicted") == "False/NotOffboarding"
+
+
+@pytest.mark.parametrize(
+    ("of", "counts"),
+    [
+        pytest.param(pod(), True, id="running"),
+        pytest.param(pod(deleted=True), True, id="being deleted, held by a finalizer"),
+        pytest.param(pod(phase="Succeeded"), False, id="succeeded"),
+        pytest.param(pod(phase="Failed"), False, id="failed"),
+        pytest.param(pod(FOR_GOOD), False, id="tolerates everything"),
+        pytest.param(pod(Toleration(operator="Exists", tolerationSeconds=60)), True, id="a while"),
+        pytest.param(pod(Toleration(operator="Exists", effect="NoSchedule")), True, id="effect"),
+        pytest.param(
+            pod(Toleration(key="kvm.cloud.sap/offboarding", operator="Exists")), False, id="key"
+        ),
+        pytest.param(pod(Toleration(key="kvm.cloud.sap/offboarding")), False, id="no value"),
+        pytest.param(
+            pod(Toleration(key="kvm.cloud.sap/offboarding", value="x")), True, id="other value"
+        ),
+        pytest.param(pod(Toleration(key="other", operator="Exists")), True, id="other key"),
+    ],
+)
+def test_which_pods_have_yet_to_leave(of: Pod, counts: bool) -> None:
+    assert still_running((of,)) == (("agents/agent-1",) if counts else ())
+
+
+@pytest.mark.parametrize(
+    ("maintenance", "evicting", "tainted", "leave"),
+    [
+        ("termination", condition("Evicting", "False", "Succeeded"), True, True),
+        ("manual", condition("Evicting", "False", "Succeeded"), True, False),
+        ("termination", condition("Evicting", "True", "Running"), True, False),
+        ("termination", None, True, False),
+        ("termination", condition("Evicting", "False", "Succeeded"), False, False),
+        pytest.param(
+            "termination",
+            condition("Evicting", "False", "Failed"),
+            True,
+            False,
+            id="failed eviction never lets termination proceed",
+        ),
+    ],
+)
+def test_when_agents_must_leave(
+    maintenance: str, evicting: Condition | None, tainted: bool, leave: bool
+) -> None:
+    of = hypervisor(
+        *((evicting,) if evicting else ()), spec=HypervisorSpec(maintenance=maintenance)
+    )
+    where = node(taints=(OFFBOARDING_TAINT,) if tainted else ())
+    assert agents_must_leave(of, where) is leave

@@ -1,0 +1,58 @@
+"""What a Node's conditions mean for its hypervisor."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.operator.samples import node, reports
+
+from hypercobalt.api.core import NodeCondition
+from hypercobalt.operator.node_conditions import accepts, health
+
+CALM = (reports("DiskPressure", "False"), reports("MemoryPressure", "False"))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "status", "reason", "takes"),
+    [
+        pytest.param((reports("Ready"), *CALM), "True", "Healthy", "True", id="in order"),
+        pytest.param((), "Unknown", "NotReported", "False", id="never heard of"),
+        pytest.param((reports("Ready", "False"),), "False", "NotReady", "False", id="not ready"),
+        pytest.param(
+            (reports("Ready", "Unknown"),), "Unknown", "Unreachable", "False", id="silent"
+        ),
+        pytest.param(
+            (reports("Ready"), reports("DiskPressure")), "False", "DiskPressure", "False", id="disk"
+        ),
+        pytest.param(
+            (reports("Ready"), reports("MemoryPressure")),
+            "False",
+            "MemoryPressure",
+            "False",
+            id="memory",
+        ),
+        pytest.param(
+            (reports("DiskPressure"), reports("Ready", "Unknown")),
+            "Unknown",
+            "Unreachable",
+            "False",
+            id="silence is graver than pressure",
+        ),
+        pytest.param((reports("Ready"), reports("PIDPressure")), "True", "Healthy", "True", id="-"),
+    ],
+)
+def test_health(
+    conditions: tuple[NodeCondition, ...], status: str, reason: str, takes: str
+) -> None:
+    found = health(node(*conditions))
+    assert (found.status, found.reason) == (status, reason)
+    assert accepts(found)[0] == takes
+
+
+def test_message_names_everything_that_is_wrong() -> None:
+    found = health(node(reports("Ready", "False"), reports("DiskPressure")))
+    assert found.message == ("Ready is False (Why: because); DiskPressure is True (Why: because)")
+
+
+def test_long_message_of_a_kubelet_is_cut() -> None:
+    long = NodeCondition(type="Ready", status="False", reason="Why", message="x" * 100_000)
+    assert len(health(node(long)).message) < 400
