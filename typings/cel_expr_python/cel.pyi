@@ -14,6 +14,7 @@ class Type:
     STRING: ClassVar[Type]
     TIMESTAMP: ClassVar[Type]
     def __init__(self, signature: str) -> None: ...
+    def name(self) -> str: ...
     @staticmethod
     def List(element_type: Type) -> Type: ...  # noqa: N802
     @staticmethod

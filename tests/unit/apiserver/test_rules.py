@@ -124,6 +124,19 @@ def test_all_rules_of_a_schema_count_together() -> None:
     assert "cost total for entire OpenAPIv3 schema exceeds budget" in found(50)
 
 
+def test_an_object_with_too_many_fields_for_the_checker_is_refused_by_name() -> None:
+    raw: Object = {"type": "object", "properties": {f"f{number}": TEXT for number in range(9_000)}}
+    (found,) = faults("self.f1 == 'a'", raw)
+    assert "at: Forbidden: an object has too many fields" in found
+
+
+def test_many_maps_are_checked_in_little_time() -> None:
+    maps = {f"f{n}": {"type": "object", "additionalProperties": TEXT} for n in range(4_000)}
+    start = time.process_time()
+    assert faults("has(self.f1)", {"type": "object", "properties": maps}) == []
+    assert time.process_time() - start < 3
+
+
 def holds(expression: str, value: Any) -> bool:  # noqa: ANN401  # any JSON
     node = compile_schema({"type": "object", "properties": {"v": {}}})
     return compile_rule(Rule(expression), node).failure({"v": value}, None, has_old=False) is None

@@ -6,6 +6,7 @@ OpenAPISchema).
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -41,9 +42,16 @@ def check_rules(root: Node, place: str) -> Iterator[Cause]:
     """
     if not root.has_rules():
         return
-    from hypercobalt.apiserver.schema.checker import Checker  # noqa: PLC0415  # a start needs none
+    from hypercobalt.apiserver.schema.checker import (  # noqa: PLC0415  # a start needs none
+        Checker,
+        SchemaError,
+    )
 
-    checker, costs = Checker(root), _Costs()
+    try:
+        checker, costs = Checker(root), _Costs()
+    except SchemaError as error:
+        yield FieldErrors.forbidden(place, str(error))
+        return
     for node, where, times in _ruled(root, place, 1):
         for index, rule in enumerate(node.rules):
             at = f"{where}.x-kubernetes-validations[{index}]"
@@ -130,7 +138,7 @@ def _check_form(rule: Rule, node: Node, place: str) -> Iterator[Cause]:
 def _compile(rule: Rule, place: str, checker: Checker, node: Node) -> bytes | Cause:
     """What the rule compiles to, or why it does not."""
     try:
-        return check_rule(rule, checker.environments(node)).serialize()
+        return check_rule(rule, functools.partial(checker.environment, node)).serialize()
     except MessageError as error:
         return FieldErrors.invalid(f"{place}.messageExpression", _shown(rule), str(error))
     except RuleError as error:

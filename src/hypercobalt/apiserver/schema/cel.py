@@ -13,9 +13,9 @@ from __future__ import annotations
 import base64
 import functools
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Protocol
 
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
@@ -111,25 +111,35 @@ def compile_rule(rule: Rule, node: Node) -> CompiledRule:
     return CompiledRule(rule, transition, node, converted, with_old, without, message)
 
 
-def check_rule(rule: Rule, environments: Sequence[cel.Env]) -> cel.Expression:
+class Environment(Protocol):
+    """Gives the environment in which a rule is checked."""
+
+    def __call__(self, *, loose: bool = False) -> cel.Env:
+        """With exact types, or with numbers of any type."""
+        ...
+
+
+def check_rule(rule: Rule, environment_of: Environment) -> cel.Expression:
     """Compile a rule with the types of its schema.
 
     Args:
         rule: to compile.
-        environments: with exact types; with numbers of any type, for rules that compare integers
-            with other numbers, which this engine's checker takes for an error.
+        environment_of: the loose one is for rules that compare integers with other numbers,
+            which this engine's checker takes for an error.
 
     Raises:
         RuleError: it is too long, does not parse, does not fit the schema or is no condition.
         MessageError: the same of its messageExpression, which must be text.
     """
     old = _OPTIONAL if rule.optional_old_self else "oldSelf"
+    environment = environment_of()
     try:
-        checked, environment = _compile(environments[0], rule.rule, old), environments[0]
+        checked = _compile(environment, rule.rule, old)
     except RuleError as error:
         if _MIXED_NUMBERS.sub("", str(error)):
             raise
-        checked, environment = _compile(environments[1], rule.rule, old), environments[1]
+        environment = environment_of(loose=True)
+        checked = _compile(environment, rule.rule, old)
     if checked.return_type() != cel.Type.BOOL:
         raise RuleError("cel expression must evaluate to a bool")
     if rule.message_expression:

@@ -24,6 +24,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from hypercobalt.apiserver.schema.identifiers import escape
 from hypercobalt.apiserver.schema.library import declarations
 from hypercobalt.apiserver.schema.node import Node
+from hypercobalt.errors import HypercobaltError
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _KNOWN = (duration_pb2, struct_pb2, timestamp_pb2)
@@ -59,20 +60,29 @@ _META = Node(type="object", fields={name: Node(type="string") for name in ("name
 _ENVELOPE = {"apiVersion": Node(type="string"), "kind": Node(type="string"), "metadata": _META}
 
 
+class SchemaError(HypercobaltError):
+    """The values of a schema have no types for the checker."""
+
+
 class Checker:
-    """The environments of the rules of one schema."""
+    """The environments of the rules of one schema.
+
+    Raises:
+        SchemaError: an object of the schema is too large.
+    """
 
     def __init__(self, root: Node) -> None:
         self._exact, self._loose = _Types(root, _SCALARS), _Types(root, _LOOSE)
 
-    def environments(self, node: Node) -> tuple[cel.Env, cel.Env]:
-        """Where rules of `node` are checked: with exact types, and with numbers of any type."""
-        return self._exact.environment(node), self._loose.environment(node)
+    def environment(self, node: Node, *, loose: bool = False) -> cel.Env:
+        """Where rules of `node` are checked: with exact types, or with numbers of any type."""
+        return (self._loose if loose else self._exact).environment(node)
 
 
 class _Types:
     def __init__(self, root: Node, scalars: dict[str, _Field.Type.ValueType]) -> None:
         self._scalars = scalars
+        self._environments: dict[str, cel.Env] = {}  # by the name of the type; each takes 2 ms
         self._names: dict[int, str] = {}  # message types by the id of their node
         self._nodes: list[Node] = []  # keeps those ids taken
         self._file = FileDescriptorProto(name="schema.proto", package="schema", syntax="proto2")
@@ -87,10 +97,19 @@ class _Types:
             for name in (name for name, home in _OPAQUE.items() if home == package):
                 file.message_type.add(name=name)
             self._pool.AddSerializedFile(file.SerializeToString())
-        self._pool.AddSerializedFile(self._file.SerializeToString())
+        try:
+            self._pool.AddSerializedFile(self._file.SerializeToString())
+        except TypeError as error:  # about 8,000 fields are the most
+            raise SchemaError("an object has too many fields for rules to be checked") from error
 
     def environment(self, node: Node) -> cel.Env:
         of, types = self._cel_type(node), _types()
+        known = self._environments.get(of.name())
+        if known is None:
+            known = self._environments[of.name()] = self._new(of, types)
+        return known
+
+    def _new(self, of: cel.Type, types: dict[str, list[cel.Type]]) -> cel.Env:
         return cel.NewEnv(
             descriptor_pool=self._pool,
             variables={"self": of, "oldSelf": of},
@@ -117,13 +136,14 @@ class _Types:
         numbers = (n for n in itertools.count(1) if n not in _RESERVED_NUMBERS)
         named = [(n, below) for name, below in fields.items() for n in {name, escape(name)}]
         named.sort(key=lambda pair: pair[1].values is not None)  # maps need names no field has
+        taken = {name for name, _ in named}
         for name, below in named:
             if not _IDENTIFIER.fullmatch(name):
                 continue
             if below.type == "array" and below.items is not None and not below.int_or_string:
                 self._add(message, name, next(numbers), self._named(below.items), repeated=True)
             elif below.type == "object" and below.values is not None and not below.int_or_string:
-                self._add_map(message, name, next(numbers), below.values)
+                self._add_map(message, name, next(numbers), below.values, taken)
             else:
                 self._add(message, name, next(numbers), self._named(below))
 
@@ -139,16 +159,18 @@ class _Types:
         else:
             field.type = self._scalars[of]
 
-    def _add_map(self, message: DescriptorProto, name: str, number: int, values: Node) -> None:
+    def _add_map(
+        self, message: DescriptorProto, name: str, number: int, values: Node, taken: set[str]
+    ) -> None:
         """A map is a list of entries; protobuf wants their type inside, under a derived name."""
         of = self._named(values)
         if not of:
             return
         derived = "".join(f"{part[:1].upper()}{part[1:]}" for part in name.split("_")) + "Entry"
-        taken = {*(field.name for field in message.field), *(n.name for n in message.nested_type)}
         if derived in taken:
             self._add(message, name, number, _MAP)
             return
+        taken.add(derived)
         entry = message.nested_type.add(name=derived)
         entry.options.map_entry = True
         self._add(entry, "key", 1, "string")
