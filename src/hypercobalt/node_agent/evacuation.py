@@ -139,6 +139,7 @@ class Evacuation:
                 self._news = asyncio.Event()
 
     async def _guard(self) -> None:
+        complaint = ""
         while True:
             # Once let go, a shutdown that is under way cannot be delayed again.
             await self._until(lambda: self._is_wanted() and not self._preparing)
@@ -148,18 +149,25 @@ class Evacuation:
                     log.warning("shutdown_limit_is_short", seconds=limit.total_seconds())
                 async with self._shutdown.delay(who=WHO, why=WHY):
                     log.info("holding_back_shutdowns")
-                    await self._hold()
+                    await self._hold(limit)
                 log.info("letting_shutdowns_pass", preparing=self._preparing)
+                complaint = ""
             except HostError as error:
-                log.warning("cannot_hold_back_shutdowns", error=str(error))
+                if str(error) != complaint:  # a host without logind must not fill its log
+                    complaint = str(error)
+                    log.warning("cannot_hold_back_shutdowns", error=complaint)
                 await asyncio.sleep(_RETRY_HOLD.total_seconds())
 
-    async def _hold(self) -> None:
+    async def _hold(self, limit: timedelta) -> None:
         """Gives back when shutdowns may pass."""
         while self._is_wanted():
             await self._until(lambda: self._preparing or not self._is_wanted())
             if self._preparing:
-                await self._evacuate(await self._shutdown.limit())
+                with suppress(
+                    HostError
+                ):  # somebody may have changed it since; else it is as it was
+                    limit = await self._shutdown.limit()
+                await self._evacuate(limit)
                 if self._preparing:
                     return
 

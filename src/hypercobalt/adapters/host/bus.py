@@ -24,6 +24,9 @@ from dbus_fast.message import Message
 from dbus_fast.signature import Variant
 
 from hypercobalt.adapters.host.port import HostError
+from hypercobalt.logs import get_logger
+
+log = get_logger(__name__)
 
 CALL_DEADLINE: Final = timedelta(seconds=10)
 _BUS, _BUS_PATH = "org.freedesktop.DBus", "/org/freedesktop/DBus"
@@ -41,6 +44,29 @@ class RefusedError(HostError):
     def __init__(self, message: str, name: str) -> None:
         super().__init__(message)
         self.name = name
+
+
+class Retry:
+    """The waits between attempts to reach a service, and what is logged about them.
+
+    Each wait is twice the last, up to `cap`. An error is logged when it is another than before: a
+    host without the service must not fill its log.
+    """
+
+    def __init__(self, event: str, first: timedelta, cap: timedelta) -> None:
+        self._event, self._first, self._cap = event, first, cap
+        self._next, self._logged = first, ""
+
+    def succeeded(self) -> None:
+        self._next, self._logged = self._first, ""
+
+    async def after(self, error: HostError) -> None:
+        """Wait before the next attempt."""
+        if str(error) != self._logged:
+            self._logged = str(error)
+            log.warning(self._event, error=self._logged)
+        wait, self._next = self._next, min(self._next * 2, self._cap)
+        await asyncio.sleep(wait.total_seconds())
 
 
 class Service:

@@ -18,13 +18,14 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.adapters.host.bus import Service, reach
+from hypercobalt.adapters.host.bus import Retry, Service, reach
 from hypercobalt.adapters.host.port import HostError
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
 
-RETRY: Final = timedelta(milliseconds=500)
+FIRST_RETRY: Final = timedelta(milliseconds=500)
+LAST_RETRY: Final = timedelta(seconds=10)
 MAX_LIMIT: Final = timedelta(days=1)  # logind's "infinity" is beyond what timedelta holds
 _NAME, _PATH = "org.freedesktop.login1", "/org/freedesktop/login1"
 _MANAGER = "org.freedesktop.login1.Manager"
@@ -64,31 +65,33 @@ class LogindShutdown:
 
     async def preparations(self) -> AsyncGenerator[bool]:
         told = False
+        retry = Retry("reconnecting_to_logind", FIRST_RETRY, LAST_RETRY)
         while True:
             try:
                 async with reach(_NAME, self._address) as logind:
                     await logind.listen(f"{_MANAGER}.PrepareForShutdown", path=_PATH)
                     while True:
                         preparing = await logind.get(_PATH, _MANAGER, "PreparingForShutdown")
+                        retry.succeeded()
                         if bool(preparing) != told:
                             told = bool(preparing)
                             yield told
                         await logind.changed()
             except HostError as error:
-                log.warning("reconnecting_to_logind", error=str(error))
-            await asyncio.sleep(RETRY.total_seconds())
+                await retry.after(error)
 
     async def _keep(self, inhibitor: _Inhibitor) -> None:
         """Take the inhibitor from each new logind; the old one is held until then."""
+        retry = Retry("renewing_shutdown_inhibitor", FIRST_RETRY, LAST_RETRY)
         while True:
             try:
                 async with reach(_NAME, self._address, descriptors=True) as logind:
                     await logind.attach()
                     await inhibitor.take(logind)
+                    retry.succeeded()
                     await logind.changed()
             except HostError as error:
-                log.warning("renewing_shutdown_inhibitor", error=str(error))
-            await asyncio.sleep(RETRY.total_seconds())
+                await retry.after(error)
 
 
 class _Inhibitor:

@@ -24,7 +24,7 @@ from hypercobalt.logs import get_logger
 log = get_logger(__name__)
 
 RESYNC: Final = timedelta(minutes=5)
-RETRY: Final = timedelta(seconds=5)
+FIRST_RETRY: Final = timedelta(seconds=5)
 OS_RELEASE: Final = ("etc/os-release", "usr/lib/os-release")  # the first that can be read counts
 _MAX_FILE, _MAX_VALUE = 64 << 10, 4096  # bytes, characters
 _NAME, _PATH = "org.freedesktop.hostname1", "/org/freedesktop/hostname1"
@@ -58,31 +58,36 @@ class HostSystem:
     async def watch(self) -> AsyncGenerator[OperatingSystem]:
         told: OperatingSystem | None = None
         hardware: Facts | None = None
+        wait, complaint = FIRST_RETRY, ""
         while True:
             with follow(self._files, self._root) as changed:
                 release = parse_os_release(self._read_release())
-                hardware = hardware or await self._describe()
+                if hardware is None:
+                    try:
+                        hardware = await self._describe()
+                    except HostError as error:
+                        if str(error) != complaint:
+                            complaint = str(error)
+                            log.warning("hardware_unknown", error=complaint)
                 found = assemble(release, hardware or {}, read_file(self._command_line))
                 if found != told:
                     told = found
                     yield found
-                await changed(RESYNC if hardware else RETRY)
+                await changed(wait if hardware is None else RESYNC)
+                wait = min(wait * 2, RESYNC)
 
     def _read_release(self) -> str:
         texts = (read_file(resolve(file, self._root)) for file in self._files)
         return next(filter(None, texts), "")
 
-    async def _describe(self) -> Facts | None:
-        """What hostnamed says of the machine; None while it cannot be asked.
+    async def _describe(self) -> Facts:
+        """What hostnamed says of the machine, by the names of its JSON, which its properties share.
 
-        The names are those of its JSON, which its properties have too.
+        Raises:
+            HostError: it cannot be asked.
         """
-        try:
-            async with reach(_NAME, self._address) as hostnamed:
-                return await _ask(hostnamed)
-        except HostError as error:
-            log.warning("hardware_unknown", error=str(error))
-            return None
+        async with reach(_NAME, self._address) as hostnamed:
+            return await _ask(hostnamed)
 
 
 async def _ask(hostnamed: Service) -> Facts:

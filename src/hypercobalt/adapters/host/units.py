@@ -16,13 +16,14 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.adapters.host.bus import RefusedError, Service, reach
+from hypercobalt.adapters.host.bus import RefusedError, Retry, Service, reach
 from hypercobalt.adapters.host.model import UnitState, check_unit_name
 from hypercobalt.adapters.host.port import JOB_DEADLINE, HostError
 
 GRACE: Final = timedelta(seconds=2)  # systemd executes itself anew, the bus restarts, within this
 RESYNC: Final = timedelta(minutes=5)
-RETRY: Final = timedelta(milliseconds=250)
+FIRST_RETRY: Final = timedelta(milliseconds=250)
+LAST_RETRY: Final = timedelta(seconds=1)
 _NAME, _PATH = "org.freedesktop.systemd1", "/org/freedesktop/systemd1"
 _MANAGER = "org.freedesktop.systemd1.Manager"
 _ROW = "a(ssssssouso)"
@@ -47,6 +48,7 @@ class SystemdUnits:
         clock = asyncio.get_running_loop().time
         grace = self._grace.total_seconds()
         told: tuple[UnitState, ...] | HostError | None = None
+        retry = Retry("reconnecting_to_systemd", FIRST_RETRY, LAST_RETRY)
         away_since = clock() - grace
         while True:
             try:
@@ -55,6 +57,7 @@ class SystemdUnits:
                     await watched.begin()
                     while True:
                         states = await watched.read()
+                        retry.succeeded()
                         if states != told:
                             told = states
                             yield states
@@ -65,7 +68,7 @@ class SystemdUnits:
                 if not isinstance(told, HostError) and clock() - away_since >= grace:
                     told = error
                     yield error
-            await asyncio.sleep(RETRY.total_seconds())
+                await retry.after(error)
 
     async def state(self, name: str) -> UnitState:
         check_unit_name(name)

@@ -290,7 +290,9 @@ async def test_an_inhibitor_is_held_until_it_is_left(bus: Bus, join: Join) -> No
 async def test_an_inhibitor_is_taken_from_a_new_logind_before_the_old_is_let_go(
     bus: Bus, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hypercobalt.adapters.host.shutdown.RETRY", timedelta(milliseconds=10))
+    monkeypatch.setattr(
+        "hypercobalt.adapters.host.shutdown.FIRST_RETRY", timedelta(milliseconds=10)
+    )
     old = await join_logind(join)
     async with LogindShutdown(bus.address).delay(who="us", why="because"):
         await old.peer.called("Inhibit", 2)
@@ -404,3 +406,17 @@ async def test_a_description_that_makes_no_sense_leaves_the_rest(
     found = await described(bus, tmp_path)
 
     assert (found.pretty_version, found.hardware_model) == ("An OS", "")
+
+
+async def test_a_host_without_logind_is_complained_about_once(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("hypercobalt.adapters.host.shutdown.FIRST_RETRY", timedelta(milliseconds=1))
+    async with aclosing(LogindShutdown(bus.address).preparations()) as preparations:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):  # some eight attempts
+                await anext(preparations)
+
+    assert [record.getMessage().split()[0] for record in caplog.records] == [
+        "reconnecting_to_logind"
+    ]

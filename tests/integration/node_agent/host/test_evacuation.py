@@ -270,3 +270,19 @@ async def test_delay_is_taken_once_logind_is_there(
     shutdown.come_back()
 
     await held(shutdown)
+
+
+async def test_a_logind_that_does_not_say_its_limit_any_more_is_no_reason_to_let_go(
+    kube: Kube, site: Site
+) -> None:
+    await create_hypervisor(kube)
+    shutdown = FakeShutdown(AMPLE)
+    site.put_instances(active=1)
+    guard(site, shutdown)
+    await held(shutdown)
+
+    shutdown.leave()
+    shutdown.prepare()
+
+    await created(kube)
+    await is_not_released(shutdown)
