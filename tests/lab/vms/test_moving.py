@@ -11,7 +11,7 @@ import pytest
 
 from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.site import Lab
+from hypercobalt.lab.site import Lab, Wish, down
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request, Storage
 from tests.lab.conftest import TakeFleet
@@ -94,9 +94,9 @@ async def test_a_vm_moves_with_its_disk(
     assert on_disk == [False, disk == "local"]
 
 
-async def test_a_cancelled_move_leaves_the_vm_where_it_was(fleet: TakeFleet) -> None:
+async def test_a_cancelled_move_leaves_the_vm_where_it_was(fleet: TakeFleet, switched: Lab) -> None:
     vms = await fleet(2)
-    await vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-1"))
+    await vms.add(Request(name="a", host="kvm-1", disk="local"), Request(name="b", host="kvm-1"))
     await vms.tell("a", "dirty 20")
 
     move = asyncio.create_task(vms.move("a", "kvm-2", mib_per_second=1))
@@ -113,6 +113,7 @@ async def test_a_cancelled_move_leaves_the_vm_where_it_was(fleet: TakeFleet) -> 
         return len((await vms.inventory()).vms) == 2
 
     await until(is_on_one_host)
+    assert not (switched.layout.root("kvm-2") / LOCAL.lstrip("/") / "vms" / "a.img").exists()
     assert (await vms.inventory()).find("a").host == "kvm-1"
     since = len(vms.log("a").read_text())
     await vms.tell("a", "ping 10.78.0.11 10 0.2")
@@ -130,3 +131,19 @@ async def test_a_vm_does_not_move_to_where_it_is_or_to_a_host_that_is_off(fleet:
         await vms.move("a", "kvm-2")
     with pytest.raises(LabError, match="kvm-2 says nothing: off"):
         await vms.move("c", "kvm-1")
+
+
+async def test_vms_live_without_ovn(able_machine: None, tmp_path: Path) -> None:
+    lab = await Lab.make(tmp_path / "lab")
+    try:
+        await lab.up(Wish(hosts=2, control_plane=False, ovn=False))
+        vms = Fleet(lab)
+
+        (vm,) = await vms.add(Request(name="a", kind="boot", host="kvm-1"))
+        await vms.move("a", "kvm-2")
+        assert (vm.title, (await vms.inventory()).find("a").host) == ("boot idle", "kvm-2")
+        await vms.remove("a")
+
+        assert (await vms.inventory()).vms == ()
+    finally:
+        await down(tmp_path / "lab")

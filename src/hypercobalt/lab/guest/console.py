@@ -46,7 +46,7 @@ async def tell(socket: Path, command: str, *, within: timedelta = _ANSWER) -> st
     )
     try:
         async with asyncio.timeout(within.total_seconds()):
-            reader, writer = await asyncio.open_unix_connection(socket)
+            reader, writer = await _connect(socket)
             try:
                 writer.write(b"\n" + command.encode() + b"\n")  # the first ends a half-typed line
                 found = await _read_until(reader, answer)
@@ -60,6 +60,15 @@ async def tell(socket: Path, command: str, *, within: timedelta = _ANSWER) -> st
     if found[1] != b"ok":
         raise LabError(f"console {socket}: the guest refused {command!r}: {text}")
     return text
+
+
+async def _connect(socket: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    # The path of a socket has at most 107 bytes; a directory that is open has a short one.
+    folder = os.open(socket.parent, os.O_PATH)
+    try:
+        return await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{socket.name}")
+    finally:
+        os.close(folder)
 
 
 async def follow(log: Path) -> AsyncIterator[str]:

@@ -7,10 +7,9 @@ that each can be found and removed whatever became of the others.
 from __future__ import annotations
 
 import asyncio
-import os
 import uuid
-from collections.abc import Coroutine, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -24,26 +23,17 @@ from hypercobalt.lab.guest.probe import Accelerators
 from hypercobalt.lab.host import GUESTS, SHARED, Host, Power
 from hypercobalt.lab.site import Lab
 from hypercobalt.lab.vms.domain import Disk, Domain, Kernel, Port
-from hypercobalt.lab.vms.request import Placement, Request, Seen, parse_list, place
+from hypercobalt.lab.vms.request import Placement, Request, Seen, place
 from hypercobalt.lab.vms.switch import Address, Switch
+from hypercobalt.lab.vms.virsh import listed, migrate, remove, virsh
 
 T = TypeVar("T")
 
 UP = timedelta(seconds=60)  # two or three seconds on an idle machine, also under TCG
 STOP = timedelta(seconds=30)
-MOVE = timedelta(minutes=30)
 _POLL_SECONDS = 0.05
 _MIB = 1024 * 1024
 _CONSOLES = "/var/lib/hypercobalt/consoles"
-_URI = "qemu:///system"
-# Files go when the domain is gone for sure.
-_CLEAR = """
-virsh -q destroy "$0" 2>/dev/null
-virsh -q undefine "$0" --managed-save 2>/dev/null
-names=$(virsh -q list --all --name) || exit
-! printf %s "$names" | grep -qxF -e "$0" || exit
-rm -f "$@"
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +83,7 @@ class Fleet:
     async def inventory(self) -> Inventory:
         """What every host's libvirt lists."""
         hosts = self._lab.hosts
-        answers = await asyncio.gather(*(_listed(host) for host in hosts))
+        answers = await asyncio.gather(*(listed(host) for host in hosts))
         vms = [vm for answer in answers if not isinstance(answer, str) for vm in answer]
         pairs = zip(hosts, answers, strict=True)
         silent = {host.name: answer for host, answer in pairs if isinstance(answer, str)}
@@ -171,7 +161,7 @@ class Fleet:
         host = self.host(placement.host)
         try:
             domain = await self._prepared(placement, host, guests)
-            await _virsh(host, "define", "/dev/stdin", stdin=domain.xml())
+            await virsh(host, "define", "/dev/stdin", stdin=domain.xml())
             await self._start(host, placement.name)
         except BaseException:
             await asyncio.shield(self._clear(host, placement.name))
@@ -182,7 +172,8 @@ class Fleet:
         request, name = placement.request, placement.name
         linux = request.kind == "linux"
         port = self._port_id(name)
-        address = await self._switch.attach(name, port) if request.network else None
+        has_network = request.network and self._lab.running.ovn
+        address = await self._switch.attach(name, port) if has_network else None
         kernel = _kernel(name, address, guests.image) if linux else None
         disks: tuple[Disk, ...] = ()
         if request.disk or not linux:
@@ -224,8 +215,9 @@ class Fleet:
 
     async def _clear(self, host: Host, name: str) -> None:
         files = (_disk_path(name, host_only=True), _disk_path(name, host_only=False))
-        await host.run("sh", "-c", _CLEAR, name, *files, f"{_CONSOLES}/{name}.sock")
-        await self._switch.detach(self._port_id(name))
+        await remove(host, name, *files, f"{_CONSOLES}/{name}.sock")
+        if self._lab.running.ovn:
+            await self._switch.detach(self._port_id(name))
         log = self.log(name)
         for file in (log, *log.parent.glob(f"{log.name}.*")):
             file.unlink(missing_ok=True)
@@ -245,7 +237,7 @@ class Fleet:
         await host.run("mkdir", "-p", _CONSOLES, f"{SHARED}/consoles")
         log = self.log(name)
         offset = log.stat().st_size if log.exists() else 0
-        await _virsh(host, "start", name)
+        await virsh(host, "start", name)
         try:
             async with asyncio.timeout(UP.total_seconds()):
                 while not console.FIRST_LINE.search(_since(log, offset)):
@@ -262,10 +254,10 @@ class Fleet:
             LabError: no host has it, or it is still on after half a minute.
         """
         host = self.host((await self.inventory()).find(name).host)
-        await _virsh(host, "shutdown", name)
+        await virsh(host, "shutdown", name)
         try:
             async with asyncio.timeout(STOP.total_seconds()):
-                while (await _virsh(host, "domstate", name)).strip() != "shut off":
+                while (await virsh(host, "domstate", name)).strip() != "shut off":
                     await _moment()
         except TimeoutError:
             raise LabError(
@@ -285,8 +277,8 @@ class Fleet:
             LabError: no host has it, or the guest refuses or does not answer.
         """
         host = self.host((await self.inventory()).find(name).host)
-        with _short(host.disk.root / _CONSOLES[1:]) as folder:
-            return await console.tell(folder / f"{name}.sock", command, within=within)
+        socket = host.disk.root / _CONSOLES[1:] / f"{name}.sock"
+        return await console.tell(socket, command, within=within)
 
     # -- move ----------------------------------------------------------------------------------
 
@@ -308,41 +300,39 @@ class Fleet:
             raise LabError(f"VM {name!r} is on {target} already")
         if destination.power is not Power.RUNNING:
             raise LabError(f"host {target} is {destination.power}; a VM cannot go there")
-        await destination.run("mkdir", "-p", _CONSOLES)
-        port, local = self._port_id(name), _disk_path(name, host_only=True)
         flags = ["--live", "--p2p", "--persistent", "--undefinesource"]
         if mib_per_second:
             flags += ["--bandwidth", str(mib_per_second)]
-        copies = local in await _virsh(source, "domblklist", name)
+        local = _disk_path(name, host_only=True)
+        copies = local in await virsh(source, "domblklist", name)
         if copies:
-            size = (await source.run("stat", "--format=%s", local)).strip()
-            await _allocate(destination, local, size)
             flags.append("--copy-storage-all")
-        has_port = await self._switch.has(port)
-        if has_port:
-            await self._switch.bind(port, source.name, destination.name)
+        await destination.run("mkdir", "-p", _CONSOLES)
+        async with self._port_on_both(self._port_id(name), source, destination):
+            if copies:
+                size = (await source.run("stat", "--format=%s", local)).strip()
+                await _allocate(destination, local, size)
+            try:
+                await migrate(source, name, target, flags)
+            finally:
+                if copies:
+                    await asyncio.shield(_drop_copy(name, source, destination))
+
+    @asynccontextmanager
+    async def _port_on_both(
+        self, port: uuid.UUID, source: Host, destination: Host
+    ) -> AsyncGenerator[None]:
+        """Let both hosts have a VM's port; afterwards the one that the VM is on."""
+        if not (self._lab.running.ovn and await self._switch.has(port)):
+            yield
+            return
+        await self._switch.bind(port, source.name, destination.name)
         try:
-            await self._migrate(source, name, f"qemu+tcp://{target}/system", flags)
+            yield
         except BaseException:
-            await asyncio.shield(self._settle(port if has_port else None, source))
+            await asyncio.shield(self._switch.bind(port, source.name))
             raise
-        await self._settle(port if has_port else None, destination)
-        if copies:
-            await source.run("rm", "-f", local)
-
-    async def _migrate(self, source: Host, name: str, uri: str, flags: Sequence[str]) -> None:
-        try:
-            await _virsh(source, "migrate", *flags, name, uri, within=MOVE)
-        except asyncio.CancelledError:
-            # libvirt goes on without the client that asked for it.
-            await asyncio.shield(
-                source.run("sh", "-c", 'virsh -q domjobabort "$1" || :', "sh", name)
-            )
-            raise
-
-    async def _settle(self, port: uuid.UUID | None, host: Host) -> None:
-        if port:
-            await self._switch.bind(port, host.name)
+        await self._switch.bind(port, destination.name)
 
     def _port_id(self, name: str) -> uuid.UUID:
         return uuid.uuid5(self.id_of(name), "port")
@@ -351,21 +341,6 @@ class Fleet:
 async def _guests() -> Guests:
     built = await image.ready()
     return Guests(built, await probe.accelerators(built))
-
-
-async def _listed(host: Host) -> tuple[Seen, ...] | str:
-    if host.power is not Power.RUNNING:
-        return str(host.power)
-    try:
-        return parse_list(host.name, await _virsh(host, "list", "--all", "--title"))
-    except LabError as exc:
-        return str(exc)
-
-
-async def _virsh(
-    host: Host, *arguments: str, stdin: str | None = None, within: timedelta = timedelta(seconds=30)
-) -> str:
-    return await host.run("virsh", "-q", "-c", _URI, *arguments, stdin=stdin, within=within)
 
 
 def _kernel(name: str, address: Address | None, built: Image) -> Kernel:
@@ -392,21 +367,18 @@ async def _allocate(host: Host, path: str, size_bytes: str, content: bytes = b""
     await host.run("sh", "-c", script, "sh", path, size_bytes, stdin=content)
 
 
-@contextmanager
-def _short(folder: Path) -> Generator[Path]:
-    """A short name of a directory: the path of a socket has at most 107 bytes."""
-    try:
-        fd = os.open(folder, os.O_PATH)
-    except OSError as exc:
-        raise LabError(f"{folder}: {exc.strerror}; has a VM ever run there?") from exc
-    try:
-        yield Path(f"/proc/self/fd/{fd}")
-    finally:
-        os.close(fd)
-
-
 async def _moment() -> None:
     await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _drop_copy(name: str, *hosts: Host) -> None:
+    """Delete a VM's local disk where it does not run; nowhere, unless it runs on just one host."""
+    runs = [
+        name in (await virsh(host, "list", "--name", "--state-running")).split() for host in hosts
+    ]
+    for host, keeps in zip(hosts, runs, strict=True):
+        if sum(runs) == 1 and not keeps:
+            await host.run("rm", "-f", _disk_path(name, host_only=True))
 
 
 def _since(log: Path, offset: int) -> bytes:

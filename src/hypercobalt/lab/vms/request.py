@@ -31,7 +31,7 @@ class Request:
         host: where it starts; the one with the fewest VMs when not given.
         memory_mib: as the kind needs when not given.
         disk: where a disk of `disk_mib` lies. A boot sector has one in any case.
-        network: whether it gets a port of the switch.
+        network: whether it gets a port of the switch, in a lab with OVN.
         extra: appended to the libvirt document.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -26,7 +27,10 @@ async def guest(socket: Path, script: Script) -> AsyncIterator[None]:
         finally:
             writer.close()
 
-    async with await asyncio.start_unix_server(serve, socket):
+    short = Path(tempfile.mkdtemp()) / "s"
+    async with await asyncio.start_unix_server(serve, short):
+        short.rename(socket)
+        short.parent.rmdir()
         yield
 
 
@@ -56,6 +60,13 @@ async def test_an_answer_is_found_among_what_a_guest_says(
 ) -> None:
     async with guest(tmp_path / "s", says(said)):
         assert await console.tell(tmp_path / "s", "dirty 20") == answer
+
+
+async def test_the_path_of_a_socket_may_be_long(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 40)
+    folder.mkdir()
+    async with guest(folder / "s", says(b"guest n1: ok dirty 20\n")):
+        assert await console.tell(folder / "s", "dirty 20") == "20"
 
 
 async def test_a_refusal_says_why(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""The libvirt of a host, by its own command line in that host."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+from hypercobalt.lab.commands import DEADLINE
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.host import Host, Power
+from hypercobalt.lab.vms.request import Seen, parse_list
+
+_URI = "qemu:///system"
+_MOVE = timedelta(minutes=30)
+# Files go when the domain is gone for sure.
+_REMOVE = """
+virsh -q destroy "$0" 2>/dev/null
+virsh -q undefine "$0" --managed-save 2>/dev/null
+names=$(virsh -q list --all --name) || exit
+! printf %s "$names" | grep -qxF -e "$0" || exit
+rm -f "$@"
+"""
+
+
+async def virsh(
+    host: Host, *arguments: str, stdin: str | None = None, within: timedelta = DEADLINE
+) -> str:
+    """What a command of virsh prints.
+
+    Raises:
+        LabError: the host is off, or libvirt refuses.
+    """
+    return await host.run("virsh", "-q", "-c", _URI, *arguments, stdin=stdin, within=within)
+
+
+async def listed(host: Host) -> tuple[Seen, ...] | str:
+    """The VMs of a host; a text says why it cannot tell."""
+    if host.power is not Power.RUNNING:
+        return str(host.power)
+    try:
+        return parse_list(host.name, await virsh(host, "list", "--all", "--title"))
+    except LabError as exc:
+        return str(exc)
+
+
+async def remove(host: Host, name: str, *files: str) -> None:
+    """Cut a VM's power, forget it, and delete its files; none may be there.
+
+    Raises:
+        LabError: the host is off, or libvirt keeps the VM.
+    """
+    await host.run("sh", "-c", _REMOVE, name, *files)
+
+
+async def migrate(source: Host, name: str, target: str, flags: Sequence[str]) -> None:
+    """Migrate a VM, and wait for the end; when we are cancelled, so is the migration.
+
+    Raises:
+        LabError: libvirt gives up; the VM runs on where it was.
+    """
+    try:
+        await virsh(source, "migrate", *flags, name, f"qemu+tcp://{target}/system", within=_MOVE)
+    except asyncio.CancelledError:
+        # libvirt goes on without the client that asked for it.
+        abort = source.run("sh", "-c", 'virsh -q domjobabort "$0" || :', name)
+        await asyncio.shield(abort)
+        raise
