@@ -22,6 +22,7 @@ from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.lab.host import Power
 from hypercobalt.lab.overview import Row, rows
 from hypercobalt.lab.preflight import Verdict
 from hypercobalt.lab.site import Lab, Progress, Report
@@ -41,6 +42,7 @@ _COLOURS = {
 }
 _REFRESH_SECONDS = 1.0  # ages and power; what the API says is shown when it comes
 _SYNC_SECONDS = 5.0
+_REPORT_SECONDS = 20.0  # an agent needs two to start
 
 
 def say(text: str) -> None:
@@ -136,13 +138,21 @@ def _moving_report(bars: Bars) -> Report:
     return report
 
 
-async def show_table(lab: Lab, *, once: bool = False) -> None:
+async def show_table(lab: Lab, *, once: bool = False, console: Console | None = None) -> None:
     """Show the hosts: once, or on a terminal until Ctrl-C.
+
+    Without a terminal it waits, for a bounded time, until the agents of all hosts have reported.
+
+    Args:
+        lab: whose hosts.
+        once: show them as they are now.
+        console: where; None is stdout.
 
     Raises:
         HypercobaltError: the API cannot be reached for another reason than being down.
     """
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDE)
+    if console is None:
+        console = Console() if sys.stdout.isatty() else Console(width=_WIDE)
     if not lab.control.is_running:
         console.print(_table(_rows(lab, ()), console.width))
         say("The API server does not run; `cobalt lab up` starts it.")
@@ -155,12 +165,25 @@ async def show_table(lab: Lab, *, once: bool = False) -> None:
                 await informer.wait_synced()
         try:
             if once or not console.is_terminal:
+                if not once:
+                    await _until_reported(lab, informer)
                 console.print(_table(_rows(lab, informer.cache), console.width))
             else:
                 with contextlib.suppress(asyncio.CancelledError):  # Ctrl-C
                     await _live(console, lab, informer)
         finally:
             following.cancel()
+
+
+async def _until_reported(lab: Lab, informer: Informer[Hypervisor]) -> None:
+    changed = asyncio.Event()
+    informer.add_handler(_Wake(changed))
+    running = {host.name for host in lab.hosts if host.power is Power.RUNNING}
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_REPORT_SECONDS):
+            while not running <= {hv.metadata.name for hv in informer.cache if hv.conditions}:
+                await changed.wait()
+                changed.clear()
 
 
 async def _live(console: Console, lab: Lab, informer: Informer[Hypervisor]) -> None:
