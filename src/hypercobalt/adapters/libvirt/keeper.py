@@ -57,7 +57,7 @@ class Pace:
         longest_wait_remote: for one elsewhere, each wait then spread over its upper half.
     """
 
-    heartbeat: float = 0.45
+    heartbeat: float = 0.4
     patience: float = 0.4
     patience_to_connect: float = 3.0
     longest_attempt: float = 60.0
