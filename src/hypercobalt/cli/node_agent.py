@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import socket
 import sys
-from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Never
 
 from cyclopts import Parameter
 
-from hypercobalt import logs
 from hypercobalt.errors import ConfigurationError, HypercobaltError
-from hypercobalt.node_agent import agent
 from hypercobalt.node_agent.settings import (
     MigrationNames,
     Retention,
     Settings,
+    encode_settings,
     settings,
 )
-from hypercobalt.runtime import Connection, load_connection
 
 _UNITS = {"h": 3600, "d": 86400}
 _DAYS = re.compile(r"([0-9]{1,6})([hd])", re.ASCII)
@@ -78,7 +74,6 @@ def node_agent(
     health_probe_bind_address
         HOST:PORT of /healthz and /readyz; :PORT for all addresses, 0 for none.
     """
-    logs.configure()
     try:
         told = settings(
             os.environ,
@@ -87,6 +82,7 @@ def node_agent(
             libvirt_uri=libvirt_uri,
             namespace=namespace,
             units=None if units is None else [unit for unit in units.split(",") if unit],
+            kubeconfig=kubeconfig,
             pki_path=pki_path,
             host_root=host_root,
             names=migration_names,
@@ -94,25 +90,20 @@ def node_agent(
             metrics=metrics_bind_address,
             health=health_probe_bind_address,
         )
-        asyncio.run(_run(told, load_connection(kubeconfig)))
     except HypercobaltError as error:
         print(f"cobalt node-agent: {error}", file=sys.stderr)
-        return 1
-    return 0
+        return 2
+    return _become(told)
 
 
-async def _run(told: Settings, connection: Connection) -> None:
-    async with AsyncExitStack() as stack:
-        # Imported here: the one needs libvirt's library, the other is for trying things out.
-        if told.emulate:
-            from hypercobalt.node_agent.emulated import emulated_host  # noqa: PLC0415
+def _become(told: Settings) -> Never:
+    """Be the agent, without what read the command line.
 
-            host = emulated_host()
-        else:
-            from hypercobalt.node_agent.real import real_host  # noqa: PLC0415
-
-            host = await stack.enter_async_context(real_host(told))
-        await agent.run(told, connection, host)
+    Few threads share glibc's memory arenas: one for each would keep some MiB that nobody uses.
+    """
+    env = {"MALLOC_ARENA_MAX": "1", **os.environ}
+    program = [sys.executable, "-m", "hypercobalt.node_agent", encode_settings(told)]
+    os.execve(sys.executable, program, env)  # noqa: S606 - our own interpreter and module
 
 
 def _age(text: str) -> timedelta:

@@ -136,7 +136,7 @@ class Outgoing:
                 return ending
         return Ending(
             MigrationType.FAILED,
-            error="the migration ended without success; the instance still runs at its origin",
+            error="the migration failed or was cancelled; the instance still runs at its origin",
         )
 
     async def _gone(self) -> Ending:

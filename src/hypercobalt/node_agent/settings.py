@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlsplit
 
+import msgspec
+
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.runtime import Address
 
@@ -52,6 +54,7 @@ class Settings:
         libvirt_uri: of the daemon.
         namespace: of Migrations, Secret and Certificate.
         units: systemd units with a condition each.
+        kubeconfig: file; None looks where kubectl and pods do.
         pki: directory for certificates; None installs none.
         issuer: cert-manager Issuer; "" asks for no Certificate.
         addresses: of the host, for its Certificate.
@@ -66,6 +69,7 @@ class Settings:
     libvirt_uri: str = DEFAULT_URI
     namespace: str = DEFAULT_NAMESPACE
     units: tuple[str, ...] = DEFAULT_UNITS
+    kubeconfig: Path | None = None
     pki: Path | None = None
     issuer: str = ""
     addresses: tuple[str, ...] = ()
@@ -85,6 +89,7 @@ def settings(
     libvirt_uri: str | None = None,
     namespace: str | None = None,
     units: Sequence[str] | None = None,
+    kubeconfig: Path | None = None,
     pki_path: Path | None = None,
     host_root: Path = Path("/"),
     names: MigrationNames = MigrationNames.START,
@@ -101,6 +106,7 @@ def settings(
         libvirt_uri: as in `Settings`.
         namespace: as in `Settings`.
         units: as in `Settings`.
+        kubeconfig: as in `Settings`.
         pki_path: `Settings.pki`.
         host_root: as in `Settings`.
         names: as in `Settings`.
@@ -119,6 +125,7 @@ def settings(
         libvirt_uri=libvirt_uri or uri_from(env),
         namespace=namespace or env.get("NAMESPACE") or DEFAULT_NAMESPACE,
         units=DEFAULT_UNITS if units is None else tuple(units),
+        kubeconfig=kubeconfig,
         pki=pki,
         issuer=env.get("ISSUER_NAME", ""),
         addresses=tuple(filter(None, [env.get("HOST_IP_ADDRESS", "")])),
@@ -129,6 +136,23 @@ def settings(
         health=address("--health-probe-bind-address", health),
         emulate=bool(env.get("EMULATE")),
     )
+
+
+def encode_settings(told: Settings) -> str:
+    """Write settings as the argument of the agent's process; they hold no secret."""
+    return msgspec.json.encode(told, enc_hook=str).decode()
+
+
+def decode_settings(text: str) -> Settings:
+    """Read what `encode_settings` wrote.
+
+    Raises:
+        ConfigurationError: it did not.
+    """
+    try:
+        return msgspec.json.decode(text, type=Settings, dec_hook=lambda _type, value: Path(value))
+    except msgspec.DecodeError as exc:
+        raise ConfigurationError(f"settings {text[:64]!r}: {exc}") from exc
 
 
 def uri_from(env: Mapping[str, str]) -> str:

@@ -1,0 +1,96 @@
+"""`cobalt node-agent` as a process, on a host that is made up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from tests.integration.node_agent.conftest import NODE, create, until
+
+from hypercobalt.apiserver.server import Server
+from hypercobalt.runtime import Kube
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SECONDS = 20.0
+
+
+@contextlib.asynccontextmanager
+async def agent(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    command = str(Path(sys.executable).with_name("cobalt"))
+    process = await asyncio.create_subprocess_exec(
+        command,
+        "node-agent",
+        *arguments,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "EMULATE": "1"},
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def lines_until(process: asyncio.subprocess.Process, event: str) -> list[dict[str, object]]:
+    assert process.stderr is not None
+    found: list[dict[str, object]] = []
+    async with asyncio.timeout(SECONDS):
+        while not found or found[-1]["event"] != event:
+            line = await process.stderr.readline()
+            assert line, f"ended after {found}"
+            found.append(json.loads(line))
+    return found
+
+
+async def test_from_start_to_stop(server: Server, kube: Kube) -> None:
+    await create(kube)
+    arguments = ("--kubeconfig", str(server.kubeconfig), "--node", NODE)
+    free = "127.0.0.1:0"
+    pages = ("--health-probe-bind-address", free, "--metrics-bind-address", free)
+    async with agent(*arguments, *pages) as process:
+        (*_, serving) = await lines_until(process, "serving_endpoints")
+        stored = await until(kube, lambda h: h.status.numInstances == 2)
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{serving['port']}") as client:
+            ready = await client.get("/readyz")
+            metrics = (await client.get("/metrics")).text
+        process.terminate()
+        code = await asyncio.wait_for(process.wait(), SECONDS)
+
+    assert [instance.active for instance in stored.status.instances] == [True, False]
+    assert ready.status_code == 200, ready.text
+    assert "libvirt_up 1.0" in metrics
+    assert "rest_client_requests_total" in metrics
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--migration-retention", "soon"], "--migration-retention 'soon'"),
+        (["--migration-count", "-1"], "--migration-count -1"),
+        (["--metrics-bind-address", "here"], "--metrics-bind-address 'here'"),
+        (["--kubeconfig", "/no/such/file"], "--kubeconfig"),
+        (["--units", "no unit"], "no unit"),
+    ],
+)
+async def test_what_cannot_be_used_is_named(
+    server: Server, arguments: list[str], text: str
+) -> None:
+    given = ["--kubeconfig", str(server.kubeconfig), "--health-probe-bind-address", "127.0.0.1:0"]
+    if "--metrics-bind-address" not in arguments:
+        given += ["--metrics-bind-address", "0"]
+    async with agent(*given, *arguments) as process:
+        _, errors = await asyncio.wait_for(process.communicate(), SECONDS)
+
+    assert process.returncode in {1, 2}
+    assert text in errors.decode()
+    assert "Traceback" not in errors.decode()
