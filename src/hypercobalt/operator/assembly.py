@@ -8,25 +8,32 @@ Source: openstack-hypervisor-operator, cmd/main.go.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from dataclasses import dataclass
 from typing import Final
 
+from hypercobalt.api.certificate import Certificate
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator import hypervisor, ready, taint
+from hypercobalt.operator import certificates, hypervisor, ready, taint
 from hypercobalt.operator.agent_pods import AgentPods
-from hypercobalt.operator.hypervisors import Hypervisors
+from hypercobalt.operator.certificates import Issuing
+from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_facts import COPIED_LABELS, HYPERVISOR_LABEL
 from hypercobalt.runtime import (
     Controller,
+    Informer,
     Manager,
     Metrics,
     generation_changed,
     mapped,
+    owned,
     primary,
+    tasks,
 )
+from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.client.watch import key_of
 
 WORKERS: Final = 8
@@ -47,10 +54,12 @@ class Options:
 
     Args:
         agent_namespaces: where the agents' pods live; at least one.
+        issuing: where the hosts' certificates come from.
         label_selector: restricts Nodes and Hypervisors to a shard; "" takes all.
     """
 
     agent_namespaces: tuple[str, ...]
+    issuing: Issuing
     label_selector: str = ""
 
 
@@ -78,7 +87,7 @@ def add_controllers(manager: Manager, options: Options, metrics: Metrics) -> Non
     chosen = ",".join(part for part in (HYPERVISOR_LABEL, options.label_selector) if part)
     nodes = manager.informer(Node, labels=chosen)
     informer = manager.informer(Hypervisor, labels=options.label_selector)
-    hypervisors = Hypervisors(informer)
+    hypervisors = Newest(informer)
     kube, clock = manager.kube, manager.clock
     pods = AgentPods(manager.kube, options.agent_namespaces, metrics)
     manager.add_service("agent-pods", pods.run)
@@ -111,6 +120,29 @@ def add_controllers(manager: Manager, options: Options, metrics: Metrics) -> Non
             taint.NAME,
             taint.TaintReconciler(kube, hypervisors, clock=clock),
             watches=(primary(informer, when=generation_changed),),
+            concurrency=WORKERS,
+        )
+    )
+    _add_certificates(manager, options.issuing, nodes, metrics)
+
+
+def _add_certificates(
+    manager: Manager, issuing: Issuing, nodes: Informer[Node], metrics: Metrics
+) -> None:
+    """Add the controller of certificates; a cluster without cert-manager holds up this one only."""
+    selection = Selection(Certificate, issuing.namespace)
+    informer = Informer(manager.kube, selection, metrics=metrics)
+
+    async def follow(stop: asyncio.Event) -> None:
+        await tasks.first(informer.run(), stop.wait())
+
+    manager.add_service("certificates", follow)
+    newest = Newest(informer)
+    manager.add(
+        Controller(
+            certificates.NAME,
+            certificates.CertificateReconciler(manager.kube, nodes.cache, newest, issuing),
+            watches=(primary(nodes), owned(informer, Node)),
             concurrency=WORKERS,
         )
     )

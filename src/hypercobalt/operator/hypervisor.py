@@ -34,7 +34,8 @@ from hypercobalt.api.hypervisor_status import (
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.agent_pods import OVERDUE, AgentPods, Report, still_running
 from hypercobalt.operator.from_node import first, follow
-from hypercobalt.operator.hypervisors import Hypervisors
+from hypercobalt.operator.hypervisors import apply_status
+from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_conditions import accepts, health
 from hypercobalt.operator.node_facts import internal_ip, is_offboarding, is_terminating
 from hypercobalt.runtime import (
@@ -173,7 +174,7 @@ class HypervisorReconciler:
         self,
         kube: Kube,
         nodes: Cache[Node],
-        hypervisors: Hypervisors,
+        hypervisors: Newest[Hypervisor],
         pods: AgentPods,
         *,
         copied: Collection[str],
@@ -195,7 +196,7 @@ class HypervisorReconciler:
         report = self._agent_pods(hypervisor, node)
         plan = decide(node, hypervisor, report, self._copied, self._clock.now())
         self._tell(hypervisor, plan)
-        written = await self._hypervisors.apply_status(self._kube, hypervisor, plan.status)
+        written = await apply_status(self._kube, self._hypervisors, hypervisor, plan.status)
         if plan.wanted != hypervisor:
             log.info("updating_hypervisor", hypervisor=name)
             wanted = follow(written, node, self._copied)
@@ -213,8 +214,7 @@ class HypervisorReconciler:
             if known is None:
                 raise
             return known
-        self._hypervisors.wrote(made)
-        return made
+        return self._hypervisors.wrote(made)
 
     def _agent_pods(self, hypervisor: Hypervisor, node: Node) -> Report | None:
         if agents_must_leave(hypervisor, node):

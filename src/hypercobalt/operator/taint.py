@@ -18,7 +18,8 @@ from hypercobalt.api.hypervisor_status import (
     HypervisorStatus,
     TaintedReason,
 )
-from hypercobalt.operator.hypervisors import Hypervisors
+from hypercobalt.operator.hypervisors import apply_status
+from hypercobalt.operator.newest import Newest
 from hypercobalt.runtime import Clock, Kube, Result
 
 NAME: Final = "HypervisorTaint"
@@ -63,7 +64,7 @@ def is_judged(hypervisor: Hypervisor) -> bool:
 class TaintReconciler:
     """The shell around `decide`."""
 
-    def __init__(self, kube: Kube, hypervisors: Hypervisors, *, clock: Clock) -> None:
+    def __init__(self, kube: Kube, hypervisors: Newest[Hypervisor], *, clock: Clock) -> None:
         self._kube, self._hypervisors, self._clock = kube.as_manager(NAME), hypervisors, clock
 
     async def reconcile(self, name: str, /) -> Result:
@@ -74,5 +75,5 @@ class TaintReconciler:
         if hypervisor is None or hypervisor.metadata.deletionTimestamp is not None:
             return Result()
         part = decide(hypervisor, self._clock.now())
-        await self._hypervisors.apply_status(self._kube, hypervisor, part)
+        await apply_status(self._kube, self._hypervisors, hypervisor, part)
         return Result()

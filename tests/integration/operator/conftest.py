@@ -27,6 +27,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.apiserver.server import serve
 from hypercobalt.operator.assembly import Options, add_controllers
+from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.node_facts import HOSTNAME_LABEL, HYPERVISOR_LABEL, ZONE_LABEL
 from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
 
@@ -36,6 +37,7 @@ T = TypeVar("T", bound=Object)
 
 REAL = os.environ.get("OPERATOR_TEST_API") == "real"
 AGENTS = ("agents", "more-agents")
+DEFAULTS = Options(AGENTS, Issuing("monsoon3", "nova-hypervisor-agents-ca-issuer"))
 DEADLINE = 20.0
 CERT_MANAGER = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -128,7 +130,7 @@ class Operator:
 async def operator(kubeconfig: Path, **options: object) -> AsyncIterator[Operator]:
     """Run every controller until the block is left."""
     metrics = Metrics()
-    asked = Options(**{"agent_namespaces": AGENTS, **options})  # type: ignore[arg-type]
+    asked = replace(DEFAULTS, **options)  # type: ignore[arg-type]
     async with Kube(load_connection(kubeconfig), metrics=metrics) as client:
         manager = Manager(client, metrics=metrics)
         add_controllers(manager, asked, metrics)

@@ -1,62 +1,11 @@
-"""The newest known state, between a write and the watch that tells of it."""
+"""A controller's part of the status."""
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-from tests.unit.operator.samples import condition, hypervisor
+from tests.unit.operator.samples import condition
 
-from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
-from hypercobalt.operator.hypervisors import Hypervisors, holds
-from hypercobalt.runtime import Connection, Informer, Kube, ListResult, Metrics
-from hypercobalt.runtime.client.requests import Selection
-
-
-def at(version: int, uid: str = "a") -> Hypervisor:
-    plain = hypervisor()
-    meta = replace(plain.metadata, resourceVersion=str(version), uid=uid)
-    return replace(plain, metadata=meta)
-
-
-async def loaded(*versions: Hypervisor) -> tuple[Informer[Hypervisor], Hypervisors]:
-    kube = Kube(Connection("http://127.0.0.1:1"))
-    informer = Informer(kube, Selection(Hypervisor), metrics=Metrics())
-    found = Hypervisors(informer)
-    informer.load(ListResult(list(versions), "1"))
-    return informer, found
-
-
-def version(found: Hypervisor | None) -> str:
-    return found.metadata.resourceVersion if found else ""
-
-
-async def test_what_was_written_is_seen_before_the_watch_tells_of_it() -> None:
-    informer, hypervisors = await loaded(at(5))
-    hypervisors.wrote(at(7))
-    assert version(hypervisors.get("kvm-a")) == "7"
-    informer.load(ListResult([at(6)], "6"))
-    assert version(hypervisors.get("kvm-a")) == "7"
-    informer.load(ListResult([at(8)], "8"))
-    assert version(hypervisors.get("kvm-a")) == "8"
-
-
-async def test_what_was_created_is_there_before_the_watch_tells_of_it() -> None:
-    _, hypervisors = await loaded()
-    hypervisors.wrote(at(7))
-    assert version(hypervisors.get("kvm-a")) == "7"
-
-
-async def test_deleted_object_is_gone_whatever_was_written() -> None:
-    informer, hypervisors = await loaded(at(5))
-    hypervisors.wrote(at(7))
-    informer.load(ListResult([], "9"))
-    assert hypervisors.get("kvm-a") is None
-
-
-async def test_late_answer_does_not_hide_what_is_newer() -> None:
-    _, hypervisors = await loaded(at(9))
-    hypervisors.wrote(at(7))
-    assert version(hypervisors.get("kvm-a")) == "9"
+from hypercobalt.operator.hypervisors import holds
 
 
 def test_a_part_that_the_status_has_is_not_written() -> None:

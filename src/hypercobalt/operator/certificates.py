@@ -1,0 +1,120 @@
+"""A certificate for libvirt on every hypervisor: a cert-manager Certificate for each Node.
+
+It is applied only when it is not as it should be, so an idle operator writes nothing. One that a
+node agent made for itself is left to that agent: two writers would fight.
+
+Source: openstack-hypervisor-operator, internal/controller/node_certificate_controller.go.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.api.certificate import (
+    Certificate,
+    CertificatePrivateKey,
+    CertificateSpec,
+    IssuerReference,
+    X509Subject,
+)
+from hypercobalt.api.core import Node
+from hypercobalt.api.duration import format_duration
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.node_facts import owner_reference
+from hypercobalt.operator.wanted import is_as_wanted
+from hypercobalt.runtime import Cache, Kube, Result
+
+log = get_logger(__name__)
+
+NAME: Final = "certificate"
+
+DURATION: Final = timedelta(days=47)
+RENEW_BEFORE: Final = timedelta(days=37)
+USAGES: Final = ("server auth", "client auth", "digital signature", "key encipherment")
+"""What a leaf certificate may be used for; signing others is not among it."""
+
+_DNS_TYPES: Final = frozenset({"Hostname", "InternalDNS", "ExternalDNS"})
+_IP_TYPES: Final = frozenset({"InternalIP", "ExternalIP"})
+_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+_AGENT: Final = "hypercobalt-node-agent"
+
+
+@dataclass(frozen=True, slots=True)
+class Issuing:
+    """Where certificates come from.
+
+    Args:
+        namespace: of the Certificates, their Secrets and the Issuer.
+        issuer: name of the cert-manager Issuer.
+    """
+
+    namespace: str
+    issuer: str
+
+
+def decide(node: Node, issuing: Issuing) -> Certificate:
+    """The Certificate that a Node should have."""
+    name = node.metadata.name
+    addresses = [address for address in node.status.addresses if address.address]
+    names = {name, *(a.address for a in addresses if a.type in _DNS_TYPES)}
+    found = {a.address for a in addresses if a.type in _IP_TYPES and _is_ip(a.address)}
+    return Certificate(
+        metadata=ObjectMeta(
+            name=f"libvirt-{name}",
+            namespace=issuing.namespace,
+            ownerReferences=(owner_reference(node, controller=True),),
+        ),
+        spec=CertificateSpec(
+            secretName=f"tls-libvirt-{name}",
+            issuerRef=IssuerReference(name=issuing.issuer, kind="Issuer", group="cert-manager.io"),
+            commonName=name,
+            subject=X509Subject(organizations=("nova",)),
+            dnsNames=tuple(sorted(names)),
+            ipAddresses=tuple(sorted(found)),
+            duration=format_duration(DURATION),
+            renewBefore=format_duration(RENEW_BEFORE),
+            privateKey=CertificatePrivateKey(algorithm="RSA", encoding="PKCS1", size=4096),
+            usages=USAGES,
+        ),
+    )
+
+
+def is_the_agents(certificate: Certificate) -> bool:
+    """Whether the node agent made it, and keeps it."""
+    return certificate.metadata.labels.get(_MANAGED_BY) == _AGENT
+
+
+def _is_ip(text: str) -> bool:
+    """Whether cert-manager would take it; one bad address must not cost the certificate."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+class CertificateReconciler:
+    """The shell around `decide`."""
+
+    def __init__(
+        self, kube: Kube, nodes: Cache[Node], certificates: Newest[Certificate], issuing: Issuing
+    ) -> None:
+        self._kube, self._issuing = kube.as_manager(NAME), issuing
+        self._nodes, self._certificates = nodes, certificates
+
+    async def reconcile(self, name: str, /) -> Result:
+        node = self._nodes.get(name)
+        if node is None or node.metadata.deletionTimestamp is not None:
+            return Result()
+        wanted = decide(node, self._issuing)
+        stored = self._certificates.get(wanted.metadata.name, self._issuing.namespace)
+        if stored is not None and (is_the_agents(stored) or is_as_wanted(stored, wanted)):
+            return Result()
+        log.info("applying_certificate", certificate=wanted.metadata.name, node=name)
+        self._certificates.wrote(await self._kube.apply(wanted, force=True))
+        return Result()

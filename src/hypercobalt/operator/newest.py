@@ -1,0 +1,62 @@
+"""The newest known state of the objects of an informer: the cache, but for what was just written.
+
+The answer to a write is known before the watch tells of it. Until the cache has caught up, what was
+written is what everybody sees: nobody decides on a state that this process knows to be old, so
+nothing is written twice.
+
+Source: Kubernetes API concepts, resource versions (of one kind they compare as numbers).
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from hypercobalt.api.meta import Object
+from hypercobalt.runtime import Informer, join_key, key_of
+
+T = TypeVar("T", bound=Object)
+
+
+class Newest(Generic[T]):
+    """One for a kind and process, shared by the controllers."""
+
+    def __init__(self, informer: Informer[T]) -> None:
+        self._cache = informer.cache
+        self._written: dict[str, T] = {}
+        informer.add_handler(self)
+
+    def get(self, name: str, namespace: str = "") -> T | None:
+        """The newest known state, None if there is no such object."""
+        key = join_key(namespace, name)
+        return self._written.get(key) or self._cache.by_key(key)
+
+    def wrote(self, obj: T) -> T:
+        """Take in what the server answered to a write, and give it back."""
+        key = key_of(obj)
+        known = self._written.get(key) or self._cache.by_key(key)
+        if known is None or _version(obj) > _version(known):
+            self._written[key] = obj
+        return obj
+
+    def missing(self, obj: T) -> None:
+        """Take in that the server has no such object."""
+        self._written.pop(key_of(obj), None)
+
+    def on_add(self, obj: T) -> None:
+        self._seen(obj)
+
+    def on_update(self, old: T, new: T) -> None:
+        self._seen(new)
+
+    def on_delete(self, obj: T) -> None:
+        self._written.pop(key_of(obj), None)
+
+    def _seen(self, obj: T) -> None:
+        written = self._written.get(key_of(obj))
+        if written is not None and _version(obj) >= _version(written):
+            del self._written[key_of(obj)]
+
+
+def _version(obj: Object) -> int:
+    version = obj.metadata.resourceVersion
+    return int(version) if version.isascii() and version.isdigit() else 0
