@@ -17,7 +17,8 @@ from typing import Final
 from hypercobalt.api.certificate import Certificate
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator import certificates, hypervisor, ready, taint
+from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
+from hypercobalt.operator import certificates, gardener, hypervisor, ready, taint
 from hypercobalt.operator.agent_pods import AgentPods
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.newest import Newest
@@ -28,13 +29,11 @@ from hypercobalt.runtime import (
     Manager,
     Metrics,
     generation_changed,
-    mapped,
     owned,
     primary,
     tasks,
 )
 from hypercobalt.runtime.client.requests import Selection
-from hypercobalt.runtime.client.watch import key_of
 
 WORKERS: Final = 8
 """Passes of one controller at once: they wait for the API server, which has 16 connections."""
@@ -55,11 +54,13 @@ class Options:
     Args:
         agent_namespaces: where the agents' pods live; at least one.
         issuing: where the hosts' certificates come from.
+        signal_image: of the pod that holds a Node for Gardener.
         label_selector: restricts Nodes and Hypervisors to a shard; "" takes all.
     """
 
     agent_namespaces: tuple[str, ...]
     issuing: Issuing
+    signal_image: str = gardener.IMAGE
     label_selector: str = ""
 
 
@@ -103,7 +104,7 @@ def add_controllers(manager: Manager, options: Options, metrics: Metrics) -> Non
                 clock=clock,
                 events=manager.recorder(REPORTER),
             ),
-            watches=(primary(nodes), mapped(informer, lambda obj: (key_of(obj),)), pods.watch),
+            watches=(primary(nodes), primary(informer), pods.watch),
             concurrency=WORKERS,
         )
     )
@@ -120,6 +121,28 @@ def add_controllers(manager: Manager, options: Options, metrics: Metrics) -> Non
             taint.NAME,
             taint.TaintReconciler(kube, hypervisors, clock=clock),
             watches=(primary(informer, when=generation_changed),),
+            concurrency=WORKERS,
+        )
+    )
+    budgets = manager.informer(PodDisruptionBudget, gardener.NAMESPACE, labels=gardener.LABEL)
+    deployments = manager.informer(Deployment, gardener.NAMESPACE, labels=gardener.LABEL)
+    manager.add(
+        Controller(
+            gardener.NAME,
+            gardener.GardenerReconciler(
+                kube,
+                nodes.cache,
+                hypervisors,
+                Newest(budgets),
+                Newest(deployments),
+                image=options.signal_image,
+            ),
+            watches=(
+                primary(nodes),
+                primary(informer, when=gardener.worth_a_pass),
+                owned(budgets, Node, when=generation_changed),
+                owned(deployments, Node, when=generation_changed),
+            ),
             concurrency=WORKERS,
         )
     )

@@ -21,7 +21,9 @@ import pytest_asyncio
 from tests.conformance.prepare import install_definitions, own_definitions
 from tests.conformance.real import real_server
 from tests.integration.apiserver.conftest import certificates, fresh
+from tests.integration.runtime.scripted import eventually
 
+from hypercobalt.api.certificate import Certificate
 from hypercobalt.api.core import Namespace, Node, NodeAddress, NodeCondition, NodeStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import Object, ObjectMeta
@@ -207,3 +209,22 @@ def reason(hypervisor: Hypervisor, type_: str) -> str:
     """`status/reason` of a condition, empty if there is none."""
     found = next((c for c in hypervisor.conditions if c.type == type_), None)
     return f"{found.status}/{found.reason}" if found else ""
+
+
+async def passes(running: Operator, controller: str) -> None:
+    """Wait until a controller has made a pass."""
+    total = running.metrics.reconcile_total.labels(controller, "success")
+    await eventually(lambda: total._value.get() > 0)
+
+
+def settled(hypervisor: Hypervisor) -> bool:
+    """Whether every controller that works on a fresh Hypervisor has said its part."""
+    types = {condition.type for condition in hypervisor.conditions}
+    return {"Ready", "Tainted", "NodeHealthy"} <= types
+
+
+async def until_settled(kube: Kube, name: str) -> Hypervisor:
+    """Wait until a Node has all that it gets at first."""
+    certificate = f"libvirt-{name}"
+    await until(kube, Certificate, certificate, lambda _: True, namespace="monsoon3")
+    return await until(kube, Hypervisor, name, settled)

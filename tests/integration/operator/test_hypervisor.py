@@ -9,15 +9,16 @@ import pytest
 from msgspec.structs import replace
 from tests.integration.operator.conftest import (
     AGENTS,
-    Operator,
     add_node,
     operator,
+    passes,
     ready,
     reason,
     set_node_status,
+    settled,
     until,
+    until_settled,
 )
-from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.core import Node, NodeAddress, NodeCondition, NodeStatus
@@ -37,20 +38,12 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 GROUP = "worker.garden.sapcloud.io/group"
 
 
-def settled(hypervisor: Hypervisor) -> bool:
-    """Whether every controller that works on a fresh Hypervisor has said its part."""
-    types = {condition.type for condition in hypervisor.conditions}
-    return {"Ready", "Tainted", "NodeHealthy"} <= types
-
-
 async def test_new_node_becomes_a_hypervisor_with_few_writes(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     async with operator(kubeconfig) as running:
         await add_node(kube, name)
-        made = await until(
-            kube, Hypervisor, name, lambda hv: settled(hv) and bool(hv.status.internalIp)
-        )
+        made = await until_settled(kube, name)
         assert running.requests("PATCH", "409") == 0
     assert made.metadata.labels["topology.kubernetes.io/zone"] == "zone-a"
     assert made.metadata.ownerReferences[0].kind == "Node"
@@ -67,9 +60,7 @@ async def test_restarted_operator_has_nothing_to_write(
 ) -> None:
     async with operator(kubeconfig):
         await add_node(kube, name)
-        before = await until(
-            kube, Hypervisor, name, lambda hv: settled(hv) and bool(hv.status.internalIp)
-        )
+        before = await until_settled(kube, name)
     async with operator(kubeconfig) as again:
         await passes(again, "hypervisor")
         await passes(again, "ready")
@@ -78,12 +69,6 @@ async def test_restarted_operator_has_nothing_to_write(
     after = await kube.get(Hypervisor, name)
     assert after is not None
     assert after.metadata.resourceVersion == before.metadata.resourceVersion
-
-
-async def passes(running: Operator, controller: str) -> None:
-    """Wait until a controller has made a pass."""
-    total = running.metrics.reconcile_total.labels(controller, "success")
-    await eventually(lambda: total._value.get() > 0)
 
 
 async def test_label_that_the_node_loses_is_withdrawn_and_others_stay(

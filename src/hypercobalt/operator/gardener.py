@@ -1,0 +1,226 @@
+"""Tells Gardener's machine controller when a Node may go: a pod that must not be evicted.
+
+A Deployment with one pod on the Node, and a disruption budget that keeps it, hold a drain until the
+host has been offboarded; both are scaled to nothing then. The pod becomes ready when onboarding is
+over. Before that, an emptied host in termination gets the taint that drives the agents away.
+
+Source: openstack-hypervisor-operator, internal/controller/gardener_node_lifecycle_controller.go;
+machine-controller-manager, drain of a machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from hypercobalt.api.conditions import ConditionStatus, get_condition, is_true
+from hypercobalt.api.core import Node
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor_status import HypervisorConditionType
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.workloads import (
+    Container,
+    Deployment,
+    DeploymentSpec,
+    DeploymentStrategy,
+    ExecAction,
+    LabelSelector,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodSpec,
+    PodTemplateSpec,
+    Probe,
+    RollingUpdateDeployment,
+    Toleration,
+)
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.hypervisor import has_been_evicted
+from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.node_facts import (
+    HOSTNAME_LABEL,
+    OFFBOARDING_TAINT,
+    is_offboarding,
+    is_terminating,
+    owner_reference,
+)
+from hypercobalt.operator.wanted import is_as_wanted
+from hypercobalt.runtime import Cache, Kube, Result
+
+log = get_logger(__name__)
+
+NAME: Final = "maintenance"
+NAMESPACE: Final = "kube-system"
+LABEL: Final = "cobaltcore-maintenance-controller"
+CRITICAL_LABEL: Final = "node.gardener.cloud/critical-component"
+IMAGE: Final = "busybox:1.37.0"
+
+_Type = HypervisorConditionType
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one pass should do.
+
+    Args:
+        taint: drive the agents away first, and look again when the Node has changed.
+        budget: to apply; None together with `taint` only.
+        deployment: to apply.
+    """
+
+    taint: bool = False
+    budget: PodDisruptionBudget | None = None
+    deployment: Deployment | None = None
+
+
+def decide(node: Node, hypervisor: Hypervisor, image: str) -> Plan:
+    """Decide what Gardener should see.
+
+    Args:
+        node: as read.
+        hypervisor: of the same name.
+        image: of the pod; it must have `sleep`, `/bin/true` and `/bin/false`.
+    """
+    if not hypervisor.spec.lifecycleEnabled:
+        return Plan()
+    conditions = hypervisor.conditions
+    leaving = hypervisor.spec.maintenance == Maintenance.TERMINATION
+    emptied = has_been_evicted(get_condition(conditions, _Type.EVICTING))
+    if leaving and emptied and not is_offboarding(node):
+        return Plan(taint=True)
+    kept = 0 if may_go(node, hypervisor) else 1
+    onboarded = _is_false(hypervisor, _Type.ONBOARDING)
+    return Plan(
+        budget=_budget(node, kept), deployment=_deployment(node, kept, image, ready=onboarded)
+    )
+
+
+def may_go(node: Node, hypervisor: Hypervisor) -> bool:
+    """Whether the host has been offboarded, and nobody would recover its instances any more.
+
+    A host that was in service and whose Node terminates waits until high availability is off.
+    """
+    if not is_true(hypervisor.conditions, _Type.OFFBOARDED):
+        return False
+    served = _is_false(hypervisor, _Type.ONBOARDING)
+    ha = get_condition(hypervisor.conditions, _Type.HA_ENABLED)
+    guarded = ha is not None and ha.status != ConditionStatus.FALSE
+    return not (served and is_terminating(node) and guarded)
+
+
+def object_name(node: Node) -> str:
+    """Name of the Deployment and of the budget."""
+    return f"maint-{node.metadata.name}"
+
+
+def _is_false(hypervisor: Hypervisor, type_: str) -> bool:
+    found = get_condition(hypervisor.conditions, type_)
+    return found is not None and found.status == ConditionStatus.FALSE
+
+
+def _metadata(node: Node) -> ObjectMeta:
+    return ObjectMeta(
+        name=object_name(node),
+        namespace=NAMESPACE,
+        labels=_labels(node),
+        ownerReferences=(owner_reference(node, controller=True),),
+    )
+
+
+def _labels(node: Node) -> dict[str, str]:
+    return {LABEL: object_name(node)}
+
+
+def _budget(node: Node, kept: int) -> PodDisruptionBudget:
+    selector = LabelSelector(matchLabels=_labels(node))
+    spec = PodDisruptionBudgetSpec(minAvailable=kept, selector=selector)
+    return PodDisruptionBudget(metadata=_metadata(node), spec=spec)
+
+
+def _deployment(node: Node, replicas: int, image: str, *, ready: bool) -> Deployment:
+    probe = Probe(
+        exec=ExecAction(command=("/bin/true" if ready else "/bin/false",)),
+        periodSeconds=1,
+        failureThreshold=1,
+    )
+    pod = PodSpec(
+        hostNetwork=True,
+        nodeSelector={HOSTNAME_LABEL: node.metadata.labels.get(HOSTNAME_LABEL, node.metadata.name)},
+        terminationGracePeriodSeconds=1,
+        tolerations=tuple(
+            Toleration(effect=effect, operator="Exists") for effect in ("NoExecute", "NoSchedule")
+        ),
+        containers=(
+            Container(name="sleep", image=image, command=("sleep", "inf"), startupProbe=probe),
+        ),
+    )
+    return Deployment(
+        metadata=_metadata(node),
+        spec=DeploymentSpec(
+            replicas=replicas,
+            selector=LabelSelector(matchLabels=_labels(node)),
+            strategy=DeploymentStrategy(
+                type="RollingUpdate",
+                rollingUpdate=RollingUpdateDeployment(maxUnavailable=0, maxSurge=1),
+            ),
+            template=PodTemplateSpec(
+                metadata=ObjectMeta(labels={**_labels(node), CRITICAL_LABEL: "true"}), spec=pod
+            ),
+        ),
+    )
+
+
+def worth_a_pass(old: Hypervisor | None, new: Hypervisor | None) -> bool:
+    """A predicate: what the rules above look at may have changed."""
+    if old is None or new is None:
+        return new is not None
+    return _inputs(old) != _inputs(new)
+
+
+def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
+    asked = (_Type.EVICTING, _Type.OFFBOARDED, _Type.ONBOARDING, _Type.HA_ENABLED)
+    found = (get_condition(hypervisor.conditions, type_) for type_ in asked)
+    spec = hypervisor.spec
+    return spec.lifecycleEnabled, spec.maintenance, *found
+
+
+class GardenerReconciler:
+    """The shell around `decide`."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        nodes: Cache[Node],
+        hypervisors: Newest[Hypervisor],
+        budgets: Newest[PodDisruptionBudget],
+        deployments: Newest[Deployment],
+        *,
+        image: str,
+    ) -> None:
+        self._kube, self._image = kube.as_manager(NAME), image
+        self._nodes, self._hypervisors = nodes, hypervisors
+        self._budgets, self._deployments = budgets, deployments
+
+    async def reconcile(self, name: str, /) -> Result:
+        node, hypervisor = self._nodes.get(name), self._hypervisors.get(name)
+        if node is None or hypervisor is None:
+            return Result()
+        plan = decide(node, hypervisor, self._image)
+        if plan.taint:
+            log.info("tainting_node", node=name, taint=OFFBOARDING_TAINT.key)
+            await self._kube.patch(node, _tainted(node))
+        if plan.budget is not None:
+            stored = self._budgets.get(plan.budget.metadata.name, NAMESPACE)
+            if stored is None or not is_as_wanted(stored, plan.budget):
+                self._budgets.wrote(await self._kube.apply(plan.budget, force=True))
+        if plan.deployment is not None:
+            known = self._deployments.get(plan.deployment.metadata.name, NAMESPACE)
+            if known is None or not is_as_wanted(known, plan.deployment):
+                self._deployments.wrote(await self._kube.apply(plan.deployment, force=True))
+        return Result()
+
+
+def _tainted(node: Node) -> Node:
+    taints = (*node.spec.taints, OFFBOARDING_TAINT)
+    return replace(node, spec=replace(node.spec, taints=taints))
