@@ -16,9 +16,9 @@ from typing import TypeVar
 
 import pytest
 
-from hypercobalt.lab import machine, packages, preflight
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
+from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.site import Lab, Wish, down, share
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.runtime import Kube
@@ -43,8 +43,8 @@ def run(work: Coroutine[object, object, T]) -> T:
 def able_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A machine that can boot hosts; in CI what is missing is installed, or the tests fail."""
     in_ci = os.environ.get("CI") == "true"
-    facts = run(machine.observe(tmp_path_factory.getbasetemp()))
-    verdict = preflight.decide(facts, hosts=3, guests=2)
+    observed = run(facts.observe(tmp_path_factory.getbasetemp()))
+    verdict = preflight.decide(observed, hosts=3, guests=2)
     if verdict.can_boot and verdict.install and in_ci:
         run(packages.install(verdict.install))
     elif verdict.install or not verdict.can_boot:

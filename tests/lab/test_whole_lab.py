@@ -12,10 +12,11 @@ import pytest
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.lab import cgroups, mounts, network, processes
+from hypercobalt.lab import cgroups, mounts, processes
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import SHARED, Power
+from hypercobalt.lab.network import bridge
 from hypercobalt.lab.site import Lab, Wish, down
 from hypercobalt.lab.state import Layout, State
 from tests.lab.conftest import run
@@ -131,11 +132,8 @@ async def test_a_second_up_finds_everything_and_restarts_what_died(data: Path) -
     }
 
 
-@pytest.mark.parametrize("step", ["shared directory", "OVN databases", "host kvm-1", "API server"])
-async def test_an_up_that_is_killed_half_way_leaves_nothing_after_down(
-    data: Path, step: str
-) -> None:
-    # The process kills itself in the moment the step begins: no cleaning up of its own.
+async def killed_up(data: Path, step: str) -> State:
+    """An `up` that kills itself in the moment a step begins: it cleans nothing up."""
     script = (
         "import asyncio, os, sys; from pathlib import Path;"
         "from hypercobalt.lab.site import Lab, Wish\n"
@@ -150,9 +148,36 @@ async def test_an_up_that_is_killed_half_way_leaves_nothing_after_down(
     assert await up.wait() == -signal.SIGKILL
     state = found(data)
     assert traces(state, data) != []
+    return state
 
+
+STEPS = pytest.mark.parametrize(
+    "step", ["shared directory", "OVN databases", "host kvm-1", "API server", "OVN on kvm-2"]
+)
+
+
+@STEPS
+async def test_an_up_that_is_killed_half_way_leaves_nothing_after_down(
+    data: Path, step: str
+) -> None:
+    state = await killed_up(data, step)
     assert await down(data)
     assert traces(state, data) == []
+
+
+@STEPS
+async def test_an_up_that_is_killed_half_way_is_finished_by_the_next(data: Path, step: str) -> None:
+    state = await killed_up(data, step)
+    lab = await Lab.make(data)
+    await lab.up(Wish(hosts=2))
+    assert lab.state == state
+    for host in lab.hosts:
+        await host.check_services()
+    async with lab.control.client() as kube:
+        nodes = (await kube.list(Node)).items
+    assert [node.metadata.name for node in nodes] == ["kvm-1", "kvm-2"]
+    chassis = await lab.central.sbctl("--bare", "--columns=name", "list", "Chassis")
+    assert sorted(chassis.split()) == ["kvm-1", "kvm-2"]
 
 
 async def test_two_labs_run_side_by_side(data: Path, tmp_path: Path) -> None:
@@ -166,7 +191,7 @@ async def test_two_labs_run_side_by_side(data: Path, tmp_path: Path) -> None:
 
         assert traces(pair[1].state, other) == []
         assert pair[0].host("kvm-1").power is Power.RUNNING
-        assert network.is_ours(pair[0].state)
+        assert bridge.is_ours(pair[0].state)
     finally:
         await down(other)
 

@@ -12,10 +12,10 @@ from cyclopts import App, Parameter
 
 from hypercobalt.cli import lab_screen as screen
 from hypercobalt.cli.lab_hosts import HERE, Data, run
-from hypercobalt.lab import machine, packages, preflight
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.preflight import Verdict
+from hypercobalt.lab.machine import facts, packages, preflight
+from hypercobalt.lab.machine.preflight import Verdict
 from hypercobalt.lab.site import Lab, Wish
 from hypercobalt.lab.site import down as take_down
 from hypercobalt.lab.state import Layout
@@ -64,7 +64,7 @@ async def _up(data: Path, hosts: int, vms: int, port: int, *, yes: bool) -> int:
         raise LabError(f"--hosts is {hosts}; a lab has at least one host")
     if vms < 0:
         raise LabError(f"--vms is {vms}; it is 0 or more")
-    verdict = preflight.decide(await machine.observe(data), hosts=hosts, guests=vms)
+    verdict = preflight.decide(await facts.observe(data), hosts=hosts, guests=vms)
     screen.show_notes(verdict)
     if verdict.shortages and not verdict.lacks:
         raise LabError("; ".join(f"{lack.what}: {lack.remedy}" for lack in verdict.shortages))

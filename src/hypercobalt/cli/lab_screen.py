@@ -23,8 +23,8 @@ from rich.table import Table
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.lab.host import Power
+from hypercobalt.lab.machine.preflight import Verdict
 from hypercobalt.lab.overview import Row, rows
-from hypercobalt.lab.preflight import Verdict
 from hypercobalt.lab.site import Lab, Progress, Report
 from hypercobalt.runtime import Informer, Metrics
 from hypercobalt.runtime.client.requests import Selection

@@ -24,10 +24,10 @@ from hypercobalt.lab.commands import DEADLINE, PATH, execute
 from hypercobalt.lab.disk import Disk, Identity
 from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.guest import image
-from hypercobalt.lab.network import port_of
+from hypercobalt.lab.network.bridge import port_of
+from hypercobalt.lab.network.wire import Wire
 from hypercobalt.lab.notify import NotifySocket
 from hypercobalt.lab.state import HostRecord, Layout, State
-from hypercobalt.lab.wire import Wire
 
 BOOT = timedelta(seconds=90)  # seconds on an idle machine
 SHUTDOWN = timedelta(seconds=60)  # inhibitors may delay it, each unit has 8 s to stop

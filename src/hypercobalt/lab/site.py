@@ -16,12 +16,13 @@ from pathlib import Path
 import msgspec
 
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.lab import agents, mounts, network, ovn, processes
+from hypercobalt.lab import agents, mounts, ovn, processes
 from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import run
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Place, Power, needed_binds
+from hypercobalt.lab.network import bridge
 from hypercobalt.lab.state import HostRecord, Layout, State
 
 
@@ -95,7 +96,7 @@ class Lab:
         layout.data.mkdir(parents=True, exist_ok=True)
         layout.log.mkdir(exist_ok=True)
         state = records.load(layout)
-        if state is None or not await network.make_bridge(state):
+        if state is None or not await bridge.make_bridge(state):
             state = await _take_network(layout, state, api_port)
         return cls(layout, state, report)
 
@@ -297,12 +298,12 @@ class Ready:
 
 async def _take_network(layout: Layout, state: State | None, api_port: int) -> State:
     """A lab on a free network; the bridge's name decides between labs that start at once."""
-    for number in await network.observe_free_numbers():
+    for number in await bridge.observe_free_numbers():
         fresh = records.new(number, api_port=api_port)
         if state is not None:
             fresh = msgspec.structs.replace(state, number=number)
         records.save(layout, fresh)
-        if await network.make_bridge(fresh):
+        if await bridge.make_bridge(fresh):
             return fresh
     raise LabError("no network is free: 10.77.0.0/24 to 10.77.255.0/24 are all routed elsewhere")
 
@@ -348,7 +349,7 @@ async def down(data: Path, report: Report = _silent) -> bool:
     for host in lab.hosts:
         await lab.step(f"host {host.name}", host.remove())
     await mounts.release(layout.data)
-    await network.remove(state)
+    await bridge.remove(state)
     for name in records.OWNED:
         shutil.rmtree(layout.data / name, ignore_errors=True)
     layout.state.unlink()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hypercobalt.lab.preflight import MIB, PACKAGES, Machine, Verdict, decide
+from hypercobalt.lab.machine.preflight import MIB, PACKAGES, Machine, Verdict, decide
 
 ABLE = Machine(
     root=True,

@@ -107,7 +107,7 @@ class Wire:
     async def _relay(self, ends: tuple[str, str], *badness: str) -> None:
         with NotifySocket(f"{self.lab_id}/{self._role}") as socket:
             await processes.spawn(
-                (sys.executable, "-m", "hypercobalt.lab.relay", *ends, *badness),
+                (sys.executable, "-m", "hypercobalt.lab.network.relay", *ends, *badness),
                 lab_id=self.lab_id,
                 role=self._role,
                 log=self.log,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.network import free_numbers, port_of
+from hypercobalt.lab.network.bridge import free_numbers, port_of
 
 
 @pytest.mark.parametrize(

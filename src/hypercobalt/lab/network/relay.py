@@ -1,6 +1,6 @@
 """A bad cable: a process that carries frames between two interfaces, late and not all of them.
 
-    python -m hypercobalt.lab.relay INTERFACE INTERFACE DELAY_MS LOSS_PERCENT
+    python -m hypercobalt.lab.network.relay INTERFACE INTERFACE DELAY_MS LOSS_PERCENT
 
 It stands in for the kernel's netem, which many kernels lack. Frames keep what the kernel knows
 about them (checksums still to be made, segments still to be cut) in the header that goes with each.

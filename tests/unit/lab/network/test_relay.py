@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.lab.relay import Cable
+from hypercobalt.lab.network.relay import Cable
 
 
 def cable(delay: float = 0.0, loss: float = 0.0) -> Cable:

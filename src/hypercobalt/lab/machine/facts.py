@@ -15,7 +15,7 @@ from pathlib import Path
 from hypercobalt.lab import cgroups, mounts
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.errors import CommandError
-from hypercobalt.lab.preflight import PACKAGES, Machine
+from hypercobalt.lab.machine.preflight import PACKAGES, Machine
 
 _CAPABILITIES = 1 << 12 | 1 << 21  # NET_ADMIN, SYS_ADMIN
 _TRIAL = timedelta(seconds=10)
