@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import msgspec
@@ -100,6 +101,17 @@ async def test_equal_packages_give_equal_images(able_machine: None, tmp_path: Pa
     assert first.key == second.key
     assert first.initrd.read_bytes() == second.initrd.read_bytes()
     assert first.kernel.read_bytes() == second.kernel.read_bytes()
+
+
+async def test_vms_made_at_once_get_names_and_addresses_of_their_own(fleet: TakeFleet) -> None:
+    first, second = await fleet(1), await fleet(1)
+    request = Request(kind="boot")
+
+    await asyncio.gather(first.add(request, request), second.add(request, request))
+
+    vms = (await first.inventory()).vms
+    assert [vm.name for vm in vms] == ["vm-1", "vm-2", "vm-3", "vm-4"]
+    assert len({vm.title for vm in vms}) == 4
 
 
 async def test_libvirt_finds_nothing_odd_in_our_documents(fleet: TakeFleet) -> None:

@@ -7,24 +7,25 @@ that each can be found and removed whatever became of the others.
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import uuid
 from collections.abc import AsyncGenerator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
-from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest import bootsector, console, image, probe
-from hypercobalt.lab.guest.image import Image
-from hypercobalt.lab.guest.probe import Accelerators
-from hypercobalt.lab.host import GUESTS, SHARED, Host, Power
+from hypercobalt.lab.host import SHARED, Host, Power
 from hypercobalt.lab.site import Lab
-from hypercobalt.lab.vms.domain import Disk, Domain, Kernel, Port
+from hypercobalt.lab.vms import blueprint
+from hypercobalt.lab.vms.blueprint import CONSOLES, Guests, Identity, disk_path
+from hypercobalt.lab.vms.domain import Domain
 from hypercobalt.lab.vms.request import Placement, Request, Seen, place
-from hypercobalt.lab.vms.switch import Address, Switch
+from hypercobalt.lab.vms.switch import Switch
 from hypercobalt.lab.vms.virsh import listed, migrate, remove, virsh
 
 T = TypeVar("T")
@@ -33,7 +34,6 @@ UP = timedelta(seconds=60)  # two or three seconds on an idle machine, also unde
 STOP = timedelta(seconds=30)
 _POLL_SECONDS = 0.05
 _MIB = 1024 * 1024
-_CONSOLES = "/var/lib/hypercobalt/consoles"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,6 @@ class Inventory:
             names = ", ".join(sorted({vm.name for vm in self.vms})) or "none"
             raise LabError(f"VM {name!r} is on no host; there are: {names}{silent}")
         return next((vm for vm in found if vm.state == "running"), found[0])
-
-
-@dataclass(frozen=True, slots=True)
-class Guests:
-    """What VMs are made from."""
-
-    image: Image
-    accelerators: Accelerators
 
 
 class Fleet:
@@ -125,17 +117,39 @@ class Fleet:
         """
         if not requests:
             return ()
-        inventory, guests = await asyncio.gather(self.inventory(), self.guests())
-        running = {host.name for host in self._lab.hosts} - inventory.silent.keys()
-        there = {
+        guests = await self.guests()
+        async with self._alone():
+            placements = place(requests, await self._running())
+            defined = await asyncio.gather(
+                *(self._define(one, guests) for one in placements), return_exceptions=True
+            )
+        made = [one for one in defined if isinstance(one, Seen)]
+        await self._each((f"VM {one.name} on {one.host}", self._boot(one)) for one in made)
+        for one in defined:
+            if isinstance(one, BaseException):
+                raise one
+        return tuple(made)
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncGenerator[None]:
+        """Be the only one who gives names and addresses, among all commands on this lab."""
+        folder = self._lab.layout.data / "vms"
+        folder.mkdir(exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY)
+        try:
+            await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    async def _running(self) -> dict[str, list[str]]:
+        """The names of the VMs on each host that runs."""
+        inventory = await self.inventory()
+        return {
             host.name: [vm.name for vm in inventory.vms if vm.host == host.name]
             for host in self._lab.hosts
-            if host.name in running
+            if host.name not in inventory.silent
         }
-        placements = place(requests, there)
-        return await self._each(
-            (f"VM {one.name} on {one.host}", self._make(one, guests)) for one in placements
-        )
 
     async def revive(self) -> None:
         """Start every VM that is off, side by side.
@@ -157,49 +171,37 @@ class Fleet:
         await asyncio.gather(*reports, return_exceptions=True)
         return tuple(task.result() for _, task in tasks)
 
-    async def _make(self, placement: Placement, guests: Guests) -> Seen:
+    async def _define(self, placement: Placement, guests: Guests) -> Seen:
         host = self.host(placement.host)
         try:
             domain = await self._prepared(placement, host, guests)
             await virsh(host, "define", "/dev/stdin", stdin=domain.xml())
-            await self._start(host, placement.name)
         except BaseException:
             await asyncio.shield(self._clear(host, placement.name))
             raise
         return Seen(placement.name, host.name, "running", domain.title)
 
+    async def _boot(self, vm: Seen) -> None:
+        host = self.host(vm.host)
+        try:
+            await self._start(host, vm.name)
+        except BaseException:
+            await asyncio.shield(self._clear(host, vm.name))
+            raise
+
     async def _prepared(self, placement: Placement, host: Host, guests: Guests) -> Domain:
         request, name = placement.request, placement.name
-        linux = request.kind == "linux"
-        port = self._port_id(name)
-        has_network = request.network and self._lab.running.ovn
-        address = await self._switch.attach(name, port) if has_network else None
-        kernel = _kernel(name, address, guests.image) if linux else None
-        disks: tuple[Disk, ...] = ()
-        if request.disk or not linux:
-            path = _disk_path(name, host_only=request.disk == "local")
-            await _write_disk(host, path, request)
-            cache: Literal["none", "writeback"] = "writeback" if request.disk == "local" else "none"
-            disks = (Disk(path, request.error_policy, cache),)
-        what = "linux" if linux else f"boot {request.program}"
-        accelerators = guests.accelerators
-        return Domain(
-            name=name,
-            uuid=self.id_of(name),
-            type=accelerators.linux if linux else accelerators.boot,
-            title=f"{what} {address.ip}" if address else what,
-            console=f"{_CONSOLES}/{name}.sock",
-            log=f"{SHARED}/consoles/{name}.log",
-            memory_mib=request.memory,
-            vcpus=request.vcpus,
-            boots=kernel,
-            disks=disks,
-            port=Port(port, address.mac) if address else None,
-            watchdog=request.watchdog,
-            on_crash=request.on_crash,
-            tuning=request.tuning,
-            extra=request.extra,
-        )
+        identity = Identity(self.id_of(name), self._port_id(name))
+        address = None
+        if request.network and self._lab.running.ovn:
+            address = await self._switch.attach(name, identity.port)
+        domain = blueprint.domain(placement, identity, address, guests)
+        content = b""
+        if request.kind == "boot":
+            content = bootsector.image(request.program, memory_mib=request.memory)
+        for disk in domain.disks:
+            await _allocate(host, disk.path, str(request.disk_mib * _MIB), content)
+        return domain
 
     async def remove(self, name: str) -> None:
         """Cut a VM's power and throw it away with its disk, console and port.
@@ -214,8 +216,8 @@ class Fleet:
                 await self._clear(self.host(vm.host), name)
 
     async def _clear(self, host: Host, name: str) -> None:
-        files = (_disk_path(name, host_only=True), _disk_path(name, host_only=False))
-        await remove(host, name, *files, f"{_CONSOLES}/{name}.sock")
+        files = (disk_path(name, host_only=True), disk_path(name, host_only=False))
+        await remove(host, name, *files, f"{CONSOLES}/{name}.sock")
         if self._lab.running.ovn:
             await self._switch.detach(self._port_id(name))
         log = self.log(name)
@@ -234,7 +236,7 @@ class Fleet:
         await self._start(self.host(vm.host), name)
 
     async def _start(self, host: Host, name: str) -> None:
-        await host.run("mkdir", "-p", _CONSOLES, f"{SHARED}/consoles")
+        await host.run("mkdir", "-p", CONSOLES, f"{SHARED}/consoles")
         log = self.log(name)
         offset = log.stat().st_size if log.exists() else 0
         await virsh(host, "start", name)
@@ -277,7 +279,7 @@ class Fleet:
             LabError: no host has it, or the guest refuses or does not answer.
         """
         host = self.host((await self.inventory()).find(name).host)
-        socket = host.disk.root / _CONSOLES[1:] / f"{name}.sock"
+        socket = host.disk.root / CONSOLES[1:] / f"{name}.sock"
         return await console.tell(socket, command, within=within)
 
     # -- move ----------------------------------------------------------------------------------
@@ -303,11 +305,11 @@ class Fleet:
         flags = ["--live", "--p2p", "--persistent", "--undefinesource"]
         if mib_per_second:
             flags += ["--bandwidth", str(mib_per_second)]
-        local = _disk_path(name, host_only=True)
+        local = disk_path(name, host_only=True)
         copies = local in await virsh(source, "domblklist", name)
         if copies:
             flags.append("--copy-storage-all")
-        await destination.run("mkdir", "-p", _CONSOLES)
+        await destination.run("mkdir", "-p", CONSOLES)
         async with self._port_on_both(self._port_id(name), source, destination):
             if copies:
                 size = (await source.run("stat", "--format=%s", local)).strip()
@@ -343,25 +345,6 @@ async def _guests() -> Guests:
     return Guests(built, await probe.accelerators(built))
 
 
-def _kernel(name: str, address: Address | None, built: Image) -> Kernel:
-    words = [image.COMMAND_LINE, f"guest.name={name}"]
-    if address:
-        words.append(f"guest.address={address.with_prefix}")
-    folder = f"{GUESTS}/{built.key}"
-    return Kernel(f"{folder}/{built.kernel.name}", f"{folder}/{built.initrd.name}", " ".join(words))
-
-
-def _disk_path(name: str, *, host_only: bool) -> str:
-    return f"{LOCAL if host_only else SHARED}/vms/{name}.img"
-
-
-async def _write_disk(host: Host, path: str, request: Request) -> None:
-    content = b""
-    if request.kind == "boot":
-        content = bootsector.image(request.program, memory_mib=request.memory)
-    await _allocate(host, path, str(request.disk_mib * _MIB), content)
-
-
 async def _allocate(host: Host, path: str, size_bytes: str, content: bytes = b"") -> None:
     script = 'mkdir -p "${1%/*}" && cat >"$1" && truncate -s "$2" "$1"'
     await host.run("sh", "-c", script, "sh", path, size_bytes, stdin=content)
@@ -378,7 +361,7 @@ async def _drop_copy(name: str, *hosts: Host) -> None:
     ]
     for host, keeps in zip(hosts, runs, strict=True):
         if sum(runs) == 1 and not keeps:
-            await host.run("rm", "-f", _disk_path(name, host_only=True))
+            await host.run("rm", "-f", disk_path(name, host_only=True))
 
 
 def _since(log: Path, offset: int) -> bytes:

@@ -1,0 +1,87 @@
+"""From a placed request to what libvirt is told: pure."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from hypercobalt.lab.disk import LOCAL
+from hypercobalt.lab.guest.image import COMMAND_LINE, Image
+from hypercobalt.lab.guest.probe import Accelerators
+from hypercobalt.lab.host import GUESTS, SHARED
+from hypercobalt.lab.vms.domain import Disk, Domain, Kernel, Port
+from hypercobalt.lab.vms.request import Placement, Request
+from hypercobalt.lab.vms.switch import Address
+
+CONSOLES: Final = "/var/lib/hypercobalt/consoles"
+"""In a host: the sockets of its VMs' serial ports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guests:
+    """What VMs are made from."""
+
+    image: Image
+    accelerators: Accelerators
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A VM's ids: of its domain and of its port."""
+
+    vm: uuid.UUID
+    port: uuid.UUID
+
+
+def domain(
+    placement: Placement, identity: Identity, address: Address | None, guests: Guests
+) -> Domain:
+    """The domain of a VM; its disks are to be made where it says.
+
+    Args:
+        placement: what was asked for, and where it goes.
+        identity: its ids.
+        address: on the switch; None is no network.
+        guests: what it is made from.
+    """
+    request, name = placement.request, placement.name
+    linux = request.kind == "linux"
+    what = "linux" if linux else f"boot {request.program}"
+    return Domain(
+        name=name,
+        uuid=identity.vm,
+        type=guests.accelerators.linux if linux else guests.accelerators.boot,
+        title=f"{what} {address.ip}" if address else what,
+        console=f"{CONSOLES}/{name}.sock",
+        log=f"{SHARED}/consoles/{name}.log",
+        memory_mib=request.memory,
+        vcpus=request.vcpus,
+        boots=_kernel(name, address, guests.image) if linux else None,
+        disks=_disks(name, request),
+        port=Port(identity.port, address.mac) if address else None,
+        watchdog=request.watchdog,
+        on_crash=request.on_crash,
+        tuning=request.tuning,
+        extra=request.extra,
+    )
+
+
+def disk_path(name: str, *, host_only: bool) -> str:
+    """Where a VM's disk lies, in the host."""
+    return f"{LOCAL if host_only else SHARED}/vms/{name}.img"
+
+
+def _disks(name: str, request: Request) -> tuple[Disk, ...]:
+    if request.kind == "linux" and not request.disk:
+        return ()
+    path = disk_path(name, host_only=request.disk == "local")
+    return (Disk(path, request.error_policy, "writeback" if request.disk == "local" else "none"),)
+
+
+def _kernel(name: str, address: Address | None, image: Image) -> Kernel:
+    words = [COMMAND_LINE, f"guest.name={name}"]
+    if address:
+        words.append(f"guest.address={address.with_prefix}")
+    folder = f"{GUESTS}/{image.key}"
+    return Kernel(f"{folder}/{image.kernel.name}", f"{folder}/{image.initrd.name}", " ".join(words))

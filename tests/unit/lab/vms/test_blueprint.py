@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import ipaddress
+import uuid
+from pathlib import Path
+
+import pytest
+
+from hypercobalt.lab.guest.image import Image
+from hypercobalt.lab.guest.probe import Accelerators
+from hypercobalt.lab.vms import blueprint
+from hypercobalt.lab.vms.blueprint import Guests, Identity
+from hypercobalt.lab.vms.domain import Disk, Domain, Port
+from hypercobalt.lab.vms.request import Placement, Request
+from hypercobalt.lab.vms.switch import Address
+
+IDS = Identity(uuid.UUID(int=1), uuid.UUID(int=2))
+GUESTS = Guests(
+    Image("k1", Path("/cache/k1/vmlinux"), Path("/cache/k1/initrd.gz")),
+    Accelerators("qemu", "kvm", "so it was found"),
+)
+ADDRESS = Address(ipaddress.IPv4Address("10.78.0.10"))
+
+
+def domain(request: Request, address: Address | None = ADDRESS) -> Domain:
+    return blueprint.domain(Placement(request, "a", "kvm-1"), IDS, address, GUESTS)
+
+
+def test_a_linux_guest_knows_its_name_and_its_address() -> None:
+    made = domain(Request())
+
+    assert made.type == "qemu"
+    assert made.title == "linux 10.78.0.10"
+    assert made.disks == ()
+    assert made.port == Port(IDS.port, ADDRESS.mac)
+    assert made.boots
+    assert made.boots.kernel == "/var/lib/hypercobalt/guests/k1/vmlinux"
+    assert made.boots.command_line.endswith(" guest.name=a guest.address=10.78.0.10/24")
+
+
+def test_a_boot_sector_has_a_disk_and_no_kernel() -> None:
+    made = domain(Request(kind="boot", program="panic"), None)
+
+    assert made.type == "kvm"
+    assert made.title == "boot panic"
+    assert made.boots is None
+    assert made.port is None
+    assert made.disks == (Disk("/var/lib/hypercobalt/shared/vms/a.img"),)
+
+
+@pytest.mark.parametrize(
+    ("request_", "disk"),
+    [
+        pytest.param(
+            Request(disk="shared", error_policy="report"),
+            Disk("/var/lib/hypercobalt/shared/vms/a.img", "report", "none"),
+            id="shared-without-the-hosts-cache",
+        ),
+        pytest.param(
+            Request(disk="local"),
+            Disk("/var/lib/hypercobalt/local/vms/a.img", "stop", "writeback"),
+            id="local",
+        ),
+    ],
+)
+def test_a_disk_lies_where_it_was_asked_for(request_: Request, disk: Disk) -> None:
+    assert domain(request_).disks == (disk,)
