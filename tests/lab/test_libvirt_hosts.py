@@ -48,13 +48,13 @@ async def test_a_frozen_host_is_noticed_within_a_second_and_so_is_its_return(
 async def test_libvirtd_comes_back_by_its_unit(hosts: TakeHosts, how: signal.Signals) -> None:
     (host,) = await hosts(1)
     async with connect(uri_of(host)) as subject, listening(subject) as listener:
-        lost = monotonic()
         if how is signal.SIGKILL:
             await host.run("systemctl", "kill", "-s", "KILL", "libvirtd.service")
         else:
             await host.run("systemctl", "restart", "libvirtd.service")
+        lost = monotonic()
         await disconnected(listener)
-        assert monotonic() - lost < 2
+        assert monotonic() - lost < 0.95
         await listener.connected()
 
         assert await subject.domains() == ()
@@ -65,10 +65,10 @@ async def test_a_host_whose_power_was_cut_is_connected_to_when_it_is_up_again(
 ) -> None:
     (host,) = await hosts(1)
     async with connect(uri_of(host)) as subject, listening(subject) as listener:
-        cut = monotonic()
         await host.crash()
+        cut = monotonic()
         await disconnected(listener)
-        assert monotonic() - cut < 2
+        assert monotonic() - cut < 0.95
         await hosts(1)
         await listener.connected()
 
