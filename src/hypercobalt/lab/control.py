@@ -17,14 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from hypercobalt.api.core import (
-    Namespace,
-    Node,
-    NodeAddress,
-    NodeCondition,
-    NodeStatus,
-    NodeSystemInfo,
-)
+from hypercobalt.api.core import Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta, OwnerReference
@@ -33,7 +26,6 @@ from hypercobalt.lab import processes
 from hypercobalt.lab.disk import Identity
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.state import Layout, State
-from hypercobalt.node_agent.settings import DEFAULT_NAMESPACE
 from hypercobalt.runtime import AlreadyExistsError, Kube, load_connection
 
 ROLE: Final = "apiserver"
@@ -227,9 +219,6 @@ class ControlPlane:
             HypercobaltError: the server refuses.
         """
         async with self.client() as kube:
-            # The node agents' Migrations go there; a cluster's administrator makes it elsewhere.
-            space = Namespace(metadata=ObjectMeta(name=DEFAULT_NAMESPACE))
-            await kube.apply(space, force=True)
             wanted = node(identity, index, datetime.now(UTC))
             found = await kube.apply(Node(metadata=wanted.metadata), force=True)
             await kube.apply(
