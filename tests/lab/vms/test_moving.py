@@ -14,7 +14,7 @@ from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.site import Lab, Wish, down
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request, Storage
-from tests.lab.conftest import TakeFleet
+from tests.lab.conftest import SWITCHED, TakeFleet
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -54,6 +54,22 @@ async def test_vms_on_two_hosts_reach_each_other(fleet: TakeFleet) -> None:
         await vms.tell(vm.name, f"ping {other.title.split()[1]} 10 0.2")
         _, received = await pings(vms, vm.name, 0)
         assert received >= 8  # the first may wait for OVN to learn where the other is
+
+
+async def test_the_network_comes_back_after_its_hosts_did(fleet: TakeFleet, switched: Lab) -> None:
+    vms = await fleet(2)
+    await vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
+
+    await vms.host("kvm-1").run("systemctl", "restart", "openvswitch-switch.service")
+    await vms.tell("a", "ping 10.78.0.11 30 0.2")
+    assert (await pings(vms, "a", 0))[1] >= 15
+
+    since = len(vms.log("a").read_text())
+    await vms.host("kvm-2").crash()
+    await switched.up_host(vms.host("kvm-2"), SWITCHED)
+    await vms.revive()
+    await vms.tell("a", "ping 10.78.0.11 30 0.2")
+    assert (await pings(vms, "a", since))[1] >= 15
 
 
 async def test_the_network_of_a_vm_moves_with_it(fleet: TakeFleet) -> None:
