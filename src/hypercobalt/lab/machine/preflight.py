@@ -48,7 +48,7 @@ class Machine:
         debian: whether packages are Debian's or Ubuntu's.
         packages: installed ones, of those that we want.
         overlay: why an overlay over `/` cannot be mounted; empty when it can.
-        network: why bridges and veth pairs cannot be made; empty when they can.
+        network: why bridges, veth pairs and macvlans cannot be made; empty when they can.
         cgroups: whether control groups can be made.
         fuse: whether `/dev/fuse` is there.
         kvm: whether `/dev/kvm` is there.
@@ -139,8 +139,8 @@ def _kernel(machine: Machine, missing: tuple[str, ...]) -> Iterable[Lack]:
         )
     if machine.root and machine.network and "iproute2" not in missing:
         yield Lack(
-            f"no bridge can be made: {machine.network}",
-            "a kernel with bridge and veth devices, and the right to make network devices",
+            f"no network of hosts can be made: {machine.network}",
+            "a kernel with bridge, veth and macvlan devices, and the right to make network devices",
         )
     if machine.root and not machine.cgroups:
         yield Lack(

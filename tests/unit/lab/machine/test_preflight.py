@@ -44,8 +44,8 @@ def test_a_machine_with_everything_boots_hosts_as_it_is() -> None:
         ),
         pytest.param(
             replace(ABLE, network="RTNETLINK answers: Not supported"),
-            "no bridge can be made: RTNETLINK",
-            "bridge and veth",
+            "no network of hosts can be made: RTNETLINK",
+            "bridge, veth and macvlan",
             id="no bridge",
         ),
         pytest.param(
