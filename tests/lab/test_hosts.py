@@ -201,7 +201,7 @@ async def test_a_slow_cable_adds_its_delay_each_way_until_it_is_restored(hosts: 
     async def round_trip_ms() -> float:
         ping = ("busybox", "ping", "-c", "3", "-A", "-W", "2", first.name)
         summary = (await second.run(*ping)).splitlines()[-1]
-        return float(summary.split("=")[1].split("/")[1])
+        return float(summary.split("=")[1].split("/")[0])  # the least: others may be busy
 
     await first.wire.worsen(delay=timedelta(milliseconds=40))
     assert 80 <= await round_trip_ms() < 120

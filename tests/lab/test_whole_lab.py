@@ -180,6 +180,20 @@ async def test_an_up_that_is_killed_half_way_is_finished_by_the_next(data: Path,
     assert sorted(chassis.split()) == ["kvm-1", "kvm-2"]
 
 
+async def test_a_host_can_take_the_place_of_a_removed_one(data: Path) -> None:
+    lab = await Lab.make(data)
+    await lab.up(Wish(hosts=1, control_plane=False))
+    address = lab.host("kvm-1").address
+    await lab.remove_host("kvm-1")
+
+    added = await lab.add_host("other")
+
+    assert added.address == address
+    assert (await lab.central.sbctl("--bare", "--columns=name", "list", "Chassis")).split() == [
+        "other"
+    ]
+
+
 async def test_two_labs_run_side_by_side(data: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     try:

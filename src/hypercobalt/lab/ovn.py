@@ -114,6 +114,14 @@ class Central:
         """
         await self.sbctl("wait-until", "Chassis", name)
 
+    async def forget(self, name: str) -> None:
+        """Remove what a host's controller has registered: the next host may get its address.
+
+        Raises:
+            CommandError: the database does not answer.
+        """
+        await self.sbctl("--if-exists", "chassis-del", name)
+
 
 async def join(host: Host, southbound: str) -> None:
     """Make the integration bridge of a host and connect its controller; safe to repeat.

@@ -268,6 +268,8 @@ class Lab:
         """
         host = self.host(name)
         await host.remove()
+        if self.running.ovn:
+            await self.central.forget(name)
         if self.control.is_running:
             await self.control.unregister(name)
         self._record(self.state.without_host(name))
