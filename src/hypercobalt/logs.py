@@ -95,16 +95,20 @@ def get_logger(name: str) -> Logger:
     return Logger(name)
 
 
-def configure(*, level: int = logging.INFO, stream: TextIO | None = None) -> None:
+def configure(
+    *, level: int = logging.INFO, stream: TextIO | None = None, text: bool | None = None
+) -> None:
     """Set up logging for the process; called once, by a command's start.
 
     Args:
         level: lowest level written, as in `logging`.
-        stream: where to write; None is stderr. A terminal gets text, anything else JSON lines.
+        stream: where to write; None is stderr.
+        text: whether to write text rather than JSON lines; None: a terminal gets text.
     """
     out = stream or sys.stderr
     handler = logging.StreamHandler(out)
-    handler.setFormatter(_TerminalFormatter() if out.isatty() else _JsonFormatter())
+    as_text = out.isatty() if text is None else text
+    handler.setFormatter(_TerminalFormatter() if as_text else _JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for library in _TALKATIVE:
         logging.getLogger(library).setLevel(max(level, logging.WARNING))

@@ -16,12 +16,11 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.runtime import Address
+from hypercobalt.runtime import Address, parse_address
 
 DEFAULT_URI: Final = "qemu:///system"
 DEFAULT_NAMESPACE: Final = "monsoon3"
 DEFAULT_UNITS: Final = ("libvirtd.service", "openvswitch-switch.service")
-_MAX_PORT: Final = 65535
 
 
 class MigrationNames(StrEnum):
@@ -132,8 +131,8 @@ def settings(
         host_root=host_root,
         names=names,
         retention=retention or Retention(),
-        metrics=address("--metrics-bind-address", metrics),
-        health=address("--health-probe-bind-address", health),
+        metrics=parse_address("--metrics-bind-address", metrics),
+        health=parse_address("--health-probe-bind-address", health),
         emulate=bool(env.get("EMULATE")),
     )
 
@@ -163,17 +162,3 @@ def uri_from(env: Mapping[str, str]) -> str:
         return uri
     driver = parts.scheme.partition("+")[0]
     return f"{driver}+unix://{parts.path}?socket={quote(socket)}"
-
-
-def address(flag: str, text: str) -> Address | None:
-    """Read `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (all addresses); `0` is none.
-
-    Raises:
-        ConfigurationError: the text is no such thing.
-    """
-    if text == "0":
-        return None
-    host, colon, port = text.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT:
-        raise ConfigurationError(f"{flag} {text!r}: must look like :8081, 127.0.0.1:8081 or 0")
-    return Address(host.strip("[]"), int(port))

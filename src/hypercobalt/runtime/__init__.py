@@ -35,7 +35,7 @@ from hypercobalt.runtime.controller import (
     owned,
     primary,
 )
-from hypercobalt.runtime.endpoints import Address
+from hypercobalt.runtime.endpoints import Address, parse_address
 from hypercobalt.runtime.events import Recorder
 from hypercobalt.runtime.informer import Handler, Informer
 from hypercobalt.runtime.leader import Election, LeadershipLostError, Timing, process_identity
@@ -90,6 +90,7 @@ __all__ = [
     "load_connection",
     "mapped",
     "owned",
+    "parse_address",
     "primary",
     "process_identity",
     "split_key",

@@ -9,6 +9,7 @@ Source: Kubernetes API health endpoints (`/healthz`, `/readyz`, `?verbose` text 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,10 +23,19 @@ log = get_logger(__name__)
 
 Check = Callable[[], str | None]  # what is wrong, None if nothing is
 Refresh = Callable[[], Coroutine[None, None, None]]  # brings metrics up to date for a scrape
+_MAX_PORT = 65535
 _MAX_HEAD_BYTES = 16 * 1024
 _SECONDS = 5.0  # for a request to arrive and for its answer to leave
 _TEXT = "text/plain; charset=utf-8"
-_PHRASES = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 500: "Internal Server Error"}
+_OK = 200
+_PHRASES = {
+    _OK: "OK",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    500: "Internal Server Error",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,33 @@ class Address:
 
     host: str = "127.0.0.1"
     port: int = 8080
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What stands before a page.
+
+    Args:
+        tls: of the listener.
+        admits: the HTTP status for whoever shows this token on this path; 200 lets them in.
+    """
+
+    tls: ssl.SSLContext
+    admits: Callable[[str, str], Coroutine[None, None, int]]
+
+
+def parse_address(flag: str, text: str) -> Address | None:
+    """Read `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (all addresses); `0` is none.
+
+    Raises:
+        ConfigurationError: the text is no such thing; the message names the flag.
+    """
+    if text == "0":
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT:
+        raise ConfigurationError(f"{flag} {text!r}: must look like :8081, 127.0.0.1:8081 or 0")
+    return Address(host.strip("[]"), int(port))
 
 
 class Endpoints:
@@ -45,6 +82,7 @@ class Endpoints:
             no such page.
         ready: named checks of `/readyz`; None serves no such page.
         refreshes: awaited before each scrape; bounded in time by themselves.
+        guard: lets in who may read; None lets in everybody, without TLS.
     """
 
     def __init__(
@@ -55,7 +93,9 @@ class Endpoints:
         healthy: Mapping[str, Check] | None,
         ready: Mapping[str, Check] | None,
         refreshes: Sequence[Refresh] = (),
+        guard: Guard | None = None,
     ) -> None:
+        self._guard = guard
         self._address, self._registry, self._refreshes = address, registry, refreshes
         self._healthy, self._ready = healthy, ready
         self._server: asyncio.Server | None = None
@@ -69,7 +109,11 @@ class Endpoints:
         host, port = self._address.host, self._address.port
         try:
             self._server = await asyncio.start_server(
-                self._serve, host or None, port, limit=_MAX_HEAD_BYTES
+                self._serve,
+                host or None,
+                port,
+                limit=_MAX_HEAD_BYTES,
+                ssl=self._guard.tls if self._guard else None,
             )
         except OSError as exc:
             raise ConfigurationError(f"cannot listen on {host}:{port}: {exc.strerror}") from exc
@@ -97,7 +141,14 @@ class Endpoints:
     async def _answer(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
-        code, kind, body = await self._page(method, path)
+        code = (
+            await self._guard.admits(_token(head), path.decode(errors="replace"))
+            if self._guard
+            else _OK
+        )
+        kind, body = _TEXT, _PHRASES.get(code, "").encode() + b"\n"
+        if code == _OK:
+            code, kind, body = await self._page(method, path)
         lines = (
             f"HTTP/1.1 {code} {_PHRASES[code]}",
             f"Content-Type: {kind}",
@@ -119,6 +170,16 @@ class Endpoints:
         if checks is None:
             return 404, _TEXT, b"there are /healthz, /readyz and /metrics\n"
         return _report(checks)
+
+
+def _token(head: bytes) -> str:
+    """The bearer token of a request, empty if it has none."""
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        scheme, _, token = value.strip().partition(b" ")
+        if name.strip().lower() == b"authorization" and scheme.lower() == b"bearer":
+            return token.strip().decode("ascii", errors="replace")
+    return ""
 
 
 def _report(checks: Mapping[str, Check]) -> tuple[int, str, bytes]:

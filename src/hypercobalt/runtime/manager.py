@@ -25,7 +25,7 @@ from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.clock import Clock, SystemClock
 from hypercobalt.runtime.controller import Controller
-from hypercobalt.runtime.endpoints import Address, Check, Endpoints, Refresh
+from hypercobalt.runtime.endpoints import Address, Check, Endpoints, Guard, Refresh
 from hypercobalt.runtime.events import Recorder
 from hypercobalt.runtime.informer import Informer
 from hypercobalt.runtime.leader import Election, LeaderElector, end_process, process_identity
@@ -48,6 +48,7 @@ class Manager:
         election: the lease to lead under; None runs every controller at once.
         address: of the health and readiness pages; None serves none.
         metrics_address: of the metrics page; None serves none.
+        metrics_guard: who may read that page; None lets everybody, without TLS.
         stop_deadline: for controllers to finish; less than the pod's or unit's own deadline.
         abort: ends the process; see `LeaderElector`.
 
@@ -67,6 +68,7 @@ class Manager:
         election: Election | None = None,
         address: Address | None = None,
         metrics_address: Address | Literal["same"] | None = "same",
+        metrics_guard: Guard | None = None,
         stop_deadline: timedelta = timedelta(seconds=20),
         abort: Callable[[], None] = end_process,
     ) -> None:
@@ -83,6 +85,7 @@ class Manager:
         self.metrics_address: Address | None = None
         self._listen, self._stop_deadline = address, stop_deadline
         self._listen_metrics = address if metrics_address == "same" else metrics_address
+        self._metrics_guard = metrics_guard
         self._refreshes: list[Refresh] = []
         self._informers: dict[Selection[Object], Informer[Object]] = {}
         self._controllers: list[Controller] = []
@@ -218,22 +221,25 @@ class Manager:
     @asynccontextmanager
     async def _endpoints(self) -> AsyncGenerator[None]:
         health, metrics = self._listen, self._listen_metrics
+        together = metrics == health and self._metrics_guard is None
         async with AsyncExitStack() as stack:
             if health is not None:
-                self.address = await self._serve(stack, health, health=True)
-                if metrics == health:
-                    self.metrics_address = self.address
-            if metrics is not None and metrics != health:
-                self.metrics_address = await self._serve(stack, metrics, health=False)
+                self.address = await self._serve(stack, health, health=True, metrics=together)
+                self.metrics_address = self.address if together else None
+            if metrics is not None and not together:
+                self.metrics_address = await self._serve(stack, metrics, health=False, metrics=True)
             yield
 
-    async def _serve(self, stack: AsyncExitStack, listen: Address, *, health: bool) -> Address:
+    async def _serve(
+        self, stack: AsyncExitStack, listen: Address, *, health: bool, metrics: bool
+    ) -> Address:
         pages = Endpoints(
             listen,
-            registry=self._metrics.registry if listen == self._listen_metrics else None,
+            registry=self._metrics.registry if metrics else None,
             healthy=self._healthy if health else None,
             ready=self._ready if health else None,
             refreshes=self._refreshes,
+            guard=None if health else self._metrics_guard,
         )
         address = await pages.start()
         stack.push_async_callback(pages.stop)

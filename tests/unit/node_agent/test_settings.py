@@ -11,7 +11,6 @@ from hypercobalt.node_agent.settings import (
     MigrationNames,
     Retention,
     Settings,
-    address,
     decode_settings,
     encode_settings,
     settings,
@@ -68,25 +67,6 @@ def test_flags_go_first_and_nothing_is_needed() -> None:
 )
 def test_uri_and_socket_together(uri: str, socket: str, expected: str) -> None:
     assert uri_from({"LIBVIRT_DEFAULT_URI": uri, "LIBVIRT_SOCKET": socket}) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("0", None),
-        (":8081", Address("", 8081)),
-        ("127.0.0.1:0", Address("127.0.0.1", 0)),
-        ("[::1]:9177", Address("::1", 9177)),
-    ],
-)
-def test_addresses(text: str, expected: Address | None) -> None:
-    assert address("--flag", text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "8081", "host:", ":port", ":70000", ":-1", ":\uff18"])
-def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="--flag"):
-        address("--flag", text)
 
 
 def test_settings_survive_the_way_to_the_agents_process() -> None:

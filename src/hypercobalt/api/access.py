@@ -1,0 +1,70 @@
+"""Questions to the API server about who somebody is and what they may do; nothing is stored.
+
+Source: k8s.io/api, authentication/v1 and authorization/v1 types.go.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hypercobalt.api.meta import Object, ResourceInfo, Struct
+
+
+class UserInfo(Struct, frozen=True):
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+
+
+class TokenReviewSpec(Struct, frozen=True):
+    """The token is a secret: `repr` does not show it."""
+
+    token: str = ""
+
+    def __repr__(self) -> str:
+        return "TokenReviewSpec(token=***)"
+
+
+class TokenReviewStatus(Struct, frozen=True):
+    authenticated: bool = False
+    user: UserInfo = UserInfo()
+    error: str = ""
+
+
+class TokenReview(Object, frozen=True):
+    """Whose token is this?"""
+
+    resource: ClassVar[ResourceInfo] = ResourceInfo(
+        "authentication.k8s.io", "v1", "TokenReview", "tokenreviews", "Cluster"
+    )
+
+    spec: TokenReviewSpec = TokenReviewSpec()
+    status: TokenReviewStatus = TokenReviewStatus()
+
+
+class NonResourceAttributes(Struct, frozen=True):
+    path: str = ""
+    verb: str = ""
+
+
+class SubjectAccessReviewSpec(Struct, frozen=True):
+    user: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    nonResourceAttributes: NonResourceAttributes | None = None
+
+
+class SubjectAccessReviewStatus(Struct, frozen=True):
+    allowed: bool = False
+    reason: str = ""
+
+
+class SubjectAccessReview(Object, frozen=True):
+    """May they do this?"""
+
+    resource: ClassVar[ResourceInfo] = ResourceInfo(
+        "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", "Cluster"
+    )
+
+    spec: SubjectAccessReviewSpec = SubjectAccessReviewSpec()
+    status: SubjectAccessReviewStatus = SubjectAccessReviewStatus()
