@@ -21,6 +21,11 @@ app.command(
     help="Serve the Kubernetes API with hypercobalt's types, for one machine.",
 )
 app.command(
+    "hypercobalt.cli.operator:operator",
+    name="operator",
+    help="Make Hypervisors out of Nodes, and keep what belongs to them.",
+)
+app.command(
     "hypercobalt.cli.node_agent:node_agent",
     name="node-agent",
     help="Watch one hypervisor host and report it to Kubernetes.",

@@ -18,6 +18,7 @@ from hypercobalt.api.certificate import Certificate
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
+from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator import certificates, gardener, hypervisor, ready, taint
 from hypercobalt.operator.agent_pods import AgentPods
 from hypercobalt.operator.certificates import Issuing
@@ -44,7 +45,11 @@ REPORTER: Final = "kvm.cloud.sap/hypervisor-operator"
 _LEASE: Final = "4c28796a"
 _LEASE_DOMAIN: Final = ".cloud.sap"
 
-_REQUIREMENT: Final = re.compile(r"\s*!?\s*([A-Za-z0-9][A-Za-z0-9_./-]*)")
+_REQUIREMENT: Final = re.compile(
+    r"\s*!?\s*([A-Za-z0-9][A-Za-z0-9_./-]*)\s*"
+    r"((==|=|!=)\s*[A-Za-z0-9_.-]*\s*|\s(in|notin)\s*\([A-Za-z0-9_.,\s-]*\)\s*)?",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +82,19 @@ def copied_labels(label_selector: str) -> tuple[str, ...]:
 
     Args:
         label_selector: as Kubernetes reads one: `a=b,c!=d,e in (f,g),!h`.
+
+    Raises:
+        ConfigurationError: it is none.
     """
-    requirements = re.split(r",(?![^(]*\))", label_selector)
-    keys = [found[1] for part in requirements if (found := _REQUIREMENT.match(part))]
+    keys: list[str] = []
+    for part in re.split(r",(?![^(]*\))", label_selector) if label_selector else ():
+        found = _REQUIREMENT.fullmatch(part)
+        if found is None:
+            raise ConfigurationError(
+                f"--label-selector {label_selector!r}: {part!r} must look like zone=a, zone!=a, "
+                "zone in (a,b), zone or !zone"
+            )
+        keys.append(found[1])
     return tuple(dict.fromkeys((*COPIED_LABELS, *keys)))
 
 

@@ -6,6 +6,7 @@ import hashlib
 
 import pytest
 
+from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator.assembly import copied_labels, lease_name
 from hypercobalt.operator.node_facts import COPIED_LABELS
 
@@ -31,3 +32,9 @@ def test_lease_of_a_shard_is_its_own() -> None:
 )
 def test_labels_that_choose_a_shard_are_copied_too(selector: str, keys: tuple[str, ...]) -> None:
     assert copied_labels(selector) == (*COPIED_LABELS, *keys)
+
+
+@pytest.mark.parametrize("selector", ["a=b=c", "=b", "a in b", "a,,b", "a;b", "a in (b", "a&b"])
+def test_what_is_no_selector_is_refused(selector: str) -> None:
+    with pytest.raises(ConfigurationError, match="--label-selector"):
+        copied_labels(selector)

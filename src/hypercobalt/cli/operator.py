@@ -1,0 +1,186 @@
+"""`cobalt operator`: the Hypervisor Operator of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+import sys
+from importlib.metadata import version as package_version
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from cyclopts import Parameter
+
+from hypercobalt import logs
+from hypercobalt.errors import ConfigurationError, HypercobaltError
+from hypercobalt.operator.assembly import Options, add_controllers, lease_name
+from hypercobalt.operator.certificates import Issuing
+from hypercobalt.operator.gardener import IMAGE
+from hypercobalt.runtime import (
+    Election,
+    Kube,
+    Manager,
+    Metrics,
+    load_connection,
+    parse_address,
+    process_identity,
+)
+from hypercobalt.runtime.guard import guard
+
+COMPONENT: Final = "hypercobalt-operator"
+
+_LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+    "panic": logging.CRITICAL,
+}
+_Ignored = Annotated[str | None, Parameter(show=False)]
+
+
+def operator(
+    *,
+    kubeconfig: Path | None = None,
+    agent_namespaces: Annotated[str, Parameter(env_var="AGENT_NAMESPACES")] = "",
+    label_selector: Annotated[str, Parameter(env_var="LABEL_SELECTOR")] = "",
+    certificate_namespace: Annotated[str, Parameter(env_var="CERTIFICATE_NAMESPACE")] = "monsoon3",
+    certificate_issuer_name: Annotated[
+        str, Parameter(env_var="CERTIFICATE_ISSUER_NAME")
+    ] = "nova-hypervisor-agents-ca-issuer",
+    signal_image: str = IMAGE,
+    leader_elect: bool = False,
+    metrics_bind_address: str = "0",
+    metrics_secure: bool = True,
+    health_probe_bind_address: str = ":8081",
+    zap_log_level: str = "info",
+    zap_encoder: Literal["json", "console"] | None = None,
+    zap_devel: Annotated[bool, Parameter(show=False)] = True,
+    zap_stacktrace_level: _Ignored = None,
+    zap_time_encoding: _Ignored = None,
+    enable_http2: Annotated[bool, Parameter(show=False)] = False,
+    version: bool = False,
+) -> int:
+    """Make Hypervisors out of Nodes, and keep what belongs to them.
+
+    Runs until SIGTERM or SIGINT. The flags are those of the existing operator. --zap-devel,
+    --zap-stacktrace-level, --zap-time-encoding and --enable-http2 are taken and change nothing:
+    lines always have a full time, errors that are bugs always a traceback, pages always HTTP/1.1.
+
+    Parameters
+    ----------
+    kubeconfig
+        As kubectl's; else $KUBECONFIG, the pod's service account, ~/.kube/config.
+    agent_namespaces
+        Where the pods of the agents live, with commas; required.
+    label_selector
+        Only Nodes and Hypervisors with these labels: one shard of a large cluster.
+    certificate_namespace
+        Of the hosts' Certificates and their Issuer.
+    certificate_issuer_name
+        Name of the cert-manager Issuer there.
+    signal_image
+        Of the pod that holds a Node for Gardener; with sleep, /bin/true and /bin/false.
+    leader_elect
+        Of several processes, only one works; the lease is in the own namespace.
+    metrics_bind_address
+        HOST:PORT of /metrics; :PORT for all addresses, 0 for none.
+    metrics_secure
+        Serve /metrics over TLS, to those whom the API server allows it.
+    health_probe_bind_address
+        HOST:PORT of /healthz and /readyz; :PORT for all addresses, 0 for none.
+    zap_log_level
+        debug, info, warn, error, panic, or a number: above 0 is debug.
+    zap_encoder
+        json or console; else console on a terminal and json elsewhere.
+    version
+        Print the version and leave.
+    """
+    if version:
+        print(_version())
+        return 0
+    try:
+        logs.configure(level=_level(zap_log_level), text=_as_text(zap_encoder))
+        options = Options(
+            agent_namespaces=_namespaces(agent_namespaces),
+            issuing=Issuing(
+                _given("--certificate-namespace", certificate_namespace),
+                _given("--certificate-issuer-name", certificate_issuer_name),
+            ),
+            signal_image=_given("--signal-image", signal_image),
+            label_selector=label_selector.strip(),
+        )
+        asyncio.run(
+            _run(
+                options,
+                kubeconfig,
+                leader_elect=leader_elect,
+                metrics_bind_address=metrics_bind_address,
+                metrics_secure=metrics_secure,
+                health_probe_bind_address=health_probe_bind_address,
+            )
+        )
+    except HypercobaltError as error:
+        print(f"cobalt operator: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _run(
+    options: Options,
+    kubeconfig: Path | None,
+    *,
+    leader_elect: bool,
+    metrics_bind_address: str,
+    metrics_secure: bool,
+    health_probe_bind_address: str,
+) -> None:
+    metrics, connection = Metrics(), load_connection(kubeconfig)
+    agent = f"{COMPONENT}/{package_version('hypercobalt')}"
+    async with Kube(connection, field_manager=agent, metrics=metrics) as kube:
+        lease = lease_name(options.label_selector)
+        election = Election(lease, kube.namespace, process_identity()) if leader_elect else None
+        address = parse_address("--metrics-bind-address", metrics_bind_address)
+        manager = Manager(
+            kube,
+            metrics=metrics,
+            election=election,
+            address=parse_address("--health-probe-bind-address", health_probe_bind_address),
+            metrics_address=address,
+            metrics_guard=guard(kube) if address and metrics_secure else None,
+        )
+        add_controllers(manager, options, metrics)
+        await manager.run()
+
+
+def _version() -> str:
+    system = f"{platform.system().lower()}/{platform.machine()}"
+    return f"{COMPONENT} {package_version('hypercobalt')} {system}"
+
+
+def _namespaces(text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not found:
+        raise ConfigurationError(
+            "--agent-namespaces is empty: name the namespaces of the agents, with commas"
+        )
+    return found
+
+
+def _given(flag: str, text: str) -> str:
+    if not text.strip():
+        raise ConfigurationError(f"{flag} must not be empty")
+    return text.strip()
+
+
+def _level(text: str) -> int:
+    if text.isascii() and text.isdigit():
+        return logging.DEBUG if int(text) > 0 else logging.INFO
+    if text.lower() not in _LEVELS:
+        raise ConfigurationError(f"--zap-log-level {text!r}: must be {', '.join(_LEVELS)} or 0-9")
+    return _LEVELS[text.lower()]
+
+
+def _as_text(encoder: Literal["json", "console"] | None) -> bool | None:
+    return None if encoder is None else encoder == "console"
