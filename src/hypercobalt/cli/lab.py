@@ -95,7 +95,10 @@ async def _up_all(made: Lab, hosts: int, vms: int) -> None:
     guests = asyncio.create_task(fleet.guests(), name="guest image")
     await asyncio.gather(made.up(Wish(hosts=hosts)), made.step("guest image", guests))
     await fleet.revive()
-    await fleet.add(*[Request()] * vms)
+    lack = (await guests).lack
+    if lack:
+        screen.say(f"note: {lack}; the VMs are boot sectors")
+    await fleet.add(*[Request(kind="boot" if lack else "linux")] * vms)
 
 
 async def _install(verdict: Verdict, *, yes: bool) -> bool:

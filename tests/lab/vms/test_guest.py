@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.guest import image, probe
+from hypercobalt.lab.guest import console, image, probe
 from hypercobalt.lab.site import Lab
 from hypercobalt.lab.vms.domain import Tuning, Watchdog
 from hypercobalt.lab.vms.request import Request
@@ -101,6 +101,35 @@ async def test_equal_packages_give_equal_images(able_machine: None, tmp_path: Pa
     assert first.key == second.key
     assert first.initrd.read_bytes() == second.initrd.read_bytes()
     assert first.kernel.read_bytes() == second.kernel.read_bytes()
+
+
+async def test_without_debians_kernel_there_are_boot_sectors(
+    fleet: TakeFleet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    vms = await fleet(1)
+    (tmp_path / "apt.conf").write_text(f'Dir::State::lists "{tmp_path}/lists";')
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    with pytest.raises(LabError, match=r"VM vm-1: guest: .*the kind boot needs none"):
+        await vms.add(Request())
+    (vm,) = await vms.add(Request(kind="boot"))
+
+    assert vm.title == "boot idle 10.78.0.10"
+
+
+async def test_a_deaf_guest_does_not_hear_its_power_button(fleet: TakeFleet) -> None:
+    vms = await fleet(1)
+    (vm,) = await vms.add(Request(name="a"))
+    await vms.tell("a", "deaf")
+
+    await vms.host(vm.host).run("virsh", "shutdown", "a")
+    async with asyncio.timeout(60):
+        async for text in console.follow(vms.log("a")):
+            if "alive 4" in text:
+                break
+
+    assert await vms.tell("a", "echo still there") == "still there"
 
 
 async def test_vms_made_at_once_get_names_and_addresses_of_their_own(fleet: TakeFleet) -> None:

@@ -52,8 +52,12 @@ class Accelerators(msgspec.Struct, frozen=True):
     why: str
 
 
-async def accelerators(guest: Image, cache: Path | None = None) -> Accelerators:
+async def accelerators(guest: Image | None, cache: Path | None = None) -> Accelerators:
     """What the probe finds, or found since the machine started.
+
+    Args:
+        guest: the Linux guest; None where it cannot be built.
+        cache: where the result is kept.
 
     Raises:
         LabError: QEMU is not installed.
@@ -67,13 +71,13 @@ async def accelerators(guest: Image, cache: Path | None = None) -> Accelerators:
     return found
 
 
-async def _machine(guest: Image) -> str:
+async def _machine(guest: Image | None) -> str:
     """Stands for all that the result depends on."""
     version = (await commands.run(QEMU, "--version")).splitlines()[0]
     boot_id = await asyncio.to_thread(_BOOT_ID.read_text)
     uname = os.uname()
     facts = (boot_id.strip(), uname.release, version, os.access(_KVM, os.W_OK))
-    return hashlib.sha256(repr((*facts, guest.key)).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr((*facts, guest and guest.key)).encode()).hexdigest()[:16]
 
 
 def _keep(path: Path, found: Accelerators) -> None:
@@ -82,7 +86,7 @@ def _keep(path: Path, found: Accelerators) -> None:
     new.replace(path)
 
 
-async def _probe(guest: Image) -> Accelerators:
+async def _probe(guest: Image | None) -> Accelerators:
     if not os.access(_KVM, os.R_OK | os.W_OK):
         return Accelerators("qemu", "qemu", f"{_KVM} is not there or not ours to use")
     with tempfile.TemporaryDirectory(prefix="hypercobalt-probe-") as directory:
@@ -93,6 +97,8 @@ async def _probe(guest: Image) -> Accelerators:
         boot = await _trouble(work / "boot", _BOOT_DEADLINE, *drive)
         if boot:  # what cannot halt a boot sector cannot run Linux either
             return Accelerators("qemu", "qemu", f"under KVM a boot sector {boot}")
+        if guest is None:
+            return Accelerators("qemu", "kvm", "under KVM a boot sector runs; there is no other")
         line = f"{image.COMMAND_LINE} guest.name=probe"
         linux = await _trouble(
             *(work / "linux", _LINUX_DEADLINE),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hypercobalt.lab.disk import LOCAL
+from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest.image import COMMAND_LINE, Image
 from hypercobalt.lab.guest.probe import Accelerators
 from hypercobalt.lab.host import GUESTS, SHARED
@@ -20,10 +21,17 @@ CONSOLES: Final = "/var/lib/hypercobalt/consoles"
 
 @dataclass(frozen=True, slots=True)
 class Guests:
-    """What VMs are made from."""
+    """What VMs are made from.
 
-    image: Image
+    Args:
+        image: the Linux guest; None where it cannot be built.
+        accelerators: how to run them.
+        lack: why there is no Linux guest.
+    """
+
+    image: Image | None
     accelerators: Accelerators
+    lack: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,9 @@ def domain(
         identity: its ids.
         address: on the switch; None is no network.
         guests: what it is made from.
+
+    Raises:
+        LabError: it is a Linux guest, and there is none on this machine.
     """
     request, name = placement.request, placement.name
     linux = request.kind == "linux"
@@ -57,7 +68,7 @@ def domain(
         log=f"{SHARED}/consoles/{name}.log",
         memory_mib=request.memory,
         vcpus=request.vcpus,
-        boots=_kernel(name, address, guests.image) if linux else None,
+        boots=_kernel(name, address, guests) if linux else None,
         disks=_disks(name, request),
         port=Port(identity.port, address.mac) if address else None,
         watchdog=request.watchdog,
@@ -79,7 +90,10 @@ def _disks(name: str, request: Request) -> tuple[Disk, ...]:
     return (Disk(path, request.error_policy, "writeback" if request.disk == "local" else "none"),)
 
 
-def _kernel(name: str, address: Address | None, image: Image) -> Kernel:
+def _kernel(name: str, address: Address | None, guests: Guests) -> Kernel:
+    image = guests.image
+    if image is None:
+        raise LabError(f"VM {name}: {guests.lack}; a VM of the kind boot needs none")
     words = [COMMAND_LINE, f"guest.name={name}"]
     if address:
         words.append(f"guest.address={address.with_prefix}")

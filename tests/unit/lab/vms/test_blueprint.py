@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest.image import Image
 from hypercobalt.lab.guest.probe import Accelerators
 from hypercobalt.lab.vms import blueprint
@@ -65,3 +66,10 @@ def test_a_boot_sector_has_a_disk_and_no_kernel() -> None:
 )
 def test_a_disk_lies_where_it_was_asked_for(request_: Request, disk: Disk) -> None:
     assert domain(request_).disks == (disk,)
+
+
+def test_without_an_image_there_is_no_linux_guest() -> None:
+    guests = Guests(None, GUESTS.accelerators, "apt knows no kernel")
+    placement = Placement(Request(), "a", "kvm-1")
+    with pytest.raises(LabError, match="VM a: apt knows no kernel; a VM of the kind boot"):
+        blueprint.domain(placement, IDS, ADDRESS, guests)
