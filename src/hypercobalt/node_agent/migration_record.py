@@ -62,6 +62,11 @@ class Record:
         """What the other host has written, as far as is known here."""
         return self._stored.status.destination if self._stored else None
 
+    def writes(self, migration: Migration) -> bool:
+        """Whether this is the object that is written here."""
+        stored = self._stored
+        return stored is not None and stored.metadata.uid == migration.metadata.uid
+
     def put(self, status: MigrationStatus, *, last: bool = False) -> None:
         """Have `status` written; nothing comes after the last one."""
         self.status, self._last = status, last

@@ -66,6 +66,7 @@ class Migrations:
         self._notices: asyncio.Queue[Notice] = asyncio.Queue()
         self._outgoing: dict[str, Outgoing] = {}
         self._incoming: dict[str, Incoming] = {}
+        self._ending: set[Record] = set()  # ended here, but not written yet
         self._tasks: asyncio.TaskGroup | None = None
         self._sweep = asyncio.Event()
 
@@ -170,11 +171,13 @@ class Migrations:
             ending = await outgoing.run()
             log.info("migration_ended", server=uuid, type=ending.type.value)
             del self._outgoing[uuid]  # the next one may begin while this one is still written
+            self._ending.add(record)
             await writing
             self._sweep.set()
         finally:
             if self._outgoing.get(uuid) is outgoing:
                 del self._outgoing[uuid]
+            self._ending.discard(record)
             writing.cancel()
             await asyncio.wait({writing})
 
@@ -207,7 +210,7 @@ class Migrations:
             return
         for left in await self._unfinished():
             server = _server(left)
-            if server:
+            if server and not any(record.writes(left) for record in self._ending):
                 self._begin(server, None, stored=left)
 
     @staticmethod
