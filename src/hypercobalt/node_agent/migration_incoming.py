@@ -54,7 +54,7 @@ class Incoming:
         self._uuid, self._libvirt = uuid, libvirt
         self._kube, self._settings, self._clock = kube, settings, clock
         self._grace = grace.total_seconds()
-        self._arrived, self._failed = asyncio.Event(), False
+        self._arrived, self._failed = asyncio.Event(), asyncio.Event()
         self._stats: JobStats | None = None
 
     def arrived(self) -> None:
@@ -62,8 +62,8 @@ class Incoming:
         self._arrived.set()
 
     def failed(self) -> None:
-        """It did not come to run here."""
-        self._failed = True
+        """It did not come to run here, or has stopped since."""
+        self._failed.set()
         self._arrived.set()
 
     def job_ended(self, stats: JobStats | None) -> None:
@@ -75,10 +75,11 @@ class Incoming:
         claiming = asyncio.create_task(self._claim())
         try:
             await self._arrived.wait()
-            if self._failed:
-                return
-            await asyncio.sleep(self._grace)  # the source's time: to make the object, to end it
-            if claiming.done():
+            # The source's time: to make the object, and to end it.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._grace):
+                    await self._failed.wait()
+            if claiming.done() and not self._failed.is_set():
                 await self._end(claiming.result())
         finally:
             claiming.cancel()

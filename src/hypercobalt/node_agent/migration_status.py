@@ -174,11 +174,18 @@ def to_claim(migrations: Iterable[Migration], host: str, now: datetime) -> Migra
         for migration in migrations
         if migration.status.started is not None
         and migration.status.origin != host
-        and migration.status.destination in {None, "", host}
+        and _may_be_for(migration, host)
         and migration.status.type not in {MigrationType.FAILED, MigrationType.CANCELLED}
         and (not is_finished(migration) or now - _since(migration, now) < _RECENT)
     ]
     return max(open_, key=_age_key, default=None)
+
+
+def _may_be_for(migration: Migration, host: str) -> bool:
+    """Nobody's yet, or one under way that was claimed here before a restart."""
+    if migration.status.destination == host:
+        return not is_finished(migration)
+    return not migration.status.destination
 
 
 def expired(

@@ -109,14 +109,14 @@ class Migrations:
     async def _lifecycle(self, uuid: str, type_: int, detail: int) -> None:
         outgoing = self._outgoing.get(uuid)
         if type_ == Lifecycle.STARTED:
-            self._receive(uuid)
+            self._receive(uuid)  # another arrival, even if one before is not yet let go
         elif type_ == Lifecycle.SUSPENDED and uuid not in self._incoming:
             # Proof enough for a driver that has no job statistics.
             await self._look(uuid, proven=True)
         elif type_ == Lifecycle.RESUMED and outgoing is not None:
             outgoing.nudge()
         elif type_ == Lifecycle.RESUMED:
-            self._receive(uuid).arrived()
+            (self._incoming.get(uuid) or self._receive(uuid)).arrived()
         elif type_ == Lifecycle.STOPPED:
             if outgoing is not None:
                 outgoing.stopped(migrated=detail == _STOPPED_MIGRATED)
@@ -182,8 +182,6 @@ class Migrations:
             await asyncio.wait({writing})
 
     def _receive(self, uuid: str) -> Incoming:
-        if uuid in self._incoming:
-            return self._incoming[uuid]
         incoming = Incoming(uuid, self._libvirt, self._kube, self._settings, clock=self._clock)
         self._incoming[uuid] = incoming
 
@@ -191,7 +189,8 @@ class Migrations:
             try:
                 await incoming.run()
             finally:
-                del self._incoming[uuid]
+                if self._incoming.get(uuid) is incoming:
+                    del self._incoming[uuid]
 
         self._spawn(follow(), f"incoming-{uuid}")
         return incoming

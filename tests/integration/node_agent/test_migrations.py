@@ -316,6 +316,25 @@ async def test_the_destination_ends_it_when_the_source_does_not(
     assert one.status.downtime == "21ms"
 
 
+async def test_a_server_that_goes_back_and_forth_has_a_destination_each_time(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.source, "kvm-a"), agent(server, move.target, "kvm-b"):
+        for number in (1, 2):
+            if UUID not in move.source.by_uuid:
+                move.source.start(UUID)
+            move.arrive()
+            move.begin(elapsed=number * 60_000)  # objects are named by the second of their start
+            await until(kube, lambda all_: "unbounded" in types(all_))
+            move.complete()
+            await until(kube, lambda all_: {one.status.destination for one in all_} == {"kvm-b"})
+            await until(kube, lambda all_: set(types(all_)) == {"completed"})
+            move.target.stop(UUID, detail=3)
+        found = await until(kube, lambda all_: len(all_) == 2)
+
+    assert [one.status.destination for one in found] == ["kvm-b", "kvm-b"]
+
+
 async def test_libvirt_away_for_a_moment_does_not_end_it(
     server: Server, kube: Kube, move: Move
 ) -> None:
@@ -335,14 +354,13 @@ async def test_finished_ones_are_removed_when_they_are_too_many(
     server: Server, kube: Kube, move: Move
 ) -> None:
     async with agent(server, move.source, "kvm-a"):
-        for _ in range(2):
+        for number in (1, 2):
             if UUID not in move.source.by_uuid:
                 move.source.start(UUID)
-            move.begin(elapsed=60_000)
+            move.begin(elapsed=number * 60_000)  # objects are named by the second of their start
             await until(kube, lambda all_: "unbounded" in types(all_))
             move.complete()
             await until(kube, lambda all_: set(types(all_)) == {"completed"})
-            await asyncio.sleep(1)  # objects are named by the second
         assert len((await kube.list(Migration, SPACE)).items) == 2
     async with agent(server, move.target, "kvm-b", retention=Retention(count=0)):
         await asyncio.sleep(0)

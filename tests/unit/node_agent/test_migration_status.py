@@ -247,6 +247,9 @@ LONG = timedelta(days=2)
         pytest.param([migration("m", type_="failed")], None, id="failed"),
         pytest.param([migration("m", destination="kvm-c")], None, id="another's"),
         pytest.param([migration("m", destination="kvm-b")], "m", id="ours already"),
+        pytest.param(
+            [migration("m", destination="kvm-b", type_="completed")], None, id="ours, but over"
+        ),
         pytest.param([migration("m", origin="kvm-b")], None, id="leaves us"),
         pytest.param(
             [replace(migration("m"), status=MigrationStatus(origin="kvm-a"))],

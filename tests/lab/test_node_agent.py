@@ -1,0 +1,317 @@
+"""The node agent on real hosts through faults: each ends in the right status, nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.migration import Migration
+from hypercobalt.lab import processes
+from hypercobalt.lab.agents import NAMESPACE, NODE_AGENT
+from hypercobalt.lab.control import ROLE
+from hypercobalt.lab.host import Host
+from hypercobalt.lab.site import Lab
+from hypercobalt.lab.vms.fleet import Fleet
+from hypercobalt.lab.vms.request import Request
+from hypercobalt.runtime import Kube
+from tests.lab.conftest import TakeHosts
+from tests.lab.test_host_concerns import SOCKETS, until
+
+pytestmark = pytest.mark.timeout(300)
+
+LONG = timedelta(minutes=3)
+DOMAIN = """<domain type='qemu'><name>{name}</name>{uuid}<memory unit='{unit}'>{memory}</memory>
+<vcpu>{vcpus}</vcpu>{extra}<os><type arch='x86_64'>hvm</type></os></domain>"""
+# In the host, on libvirt's own calls: a process for each domain would take minutes.
+MAKE = """
+import json, sys, libvirt
+told = json.load(sys.stdin)
+connection = libvirt.open("qemu:///system")
+for document in told["documents"]:
+    (connection.createXML if told["start"] else connection.defineXML)(document)
+"""
+
+
+def document(
+    name: str,
+    *,
+    memory: int = 16,
+    unit: str = "MiB",
+    vcpus: int = 1,
+    extra: str = "",
+    uuid: str = "",
+) -> str:
+    return DOMAIN.format(name=name, memory=memory, unit=unit, vcpus=vcpus, extra=extra, uuid=uuid)
+
+
+async def make(host: Host, *documents: str, start: bool) -> None:
+    told = json.dumps({"documents": documents, "start": start})
+    await host.run(sys.executable, "-c", MAKE, stdin=told, within=LONG)
+
+
+async def undefine(host: Host, *names: str) -> None:
+    text = "; ".join(f"undefine {name}" for name in names)
+    await host.run("virsh", "-q", text, within=LONG)
+
+
+def connection_is(status: str, *reasons: str) -> Callable[[Hypervisor], bool]:
+    def good(hypervisor: Hypervisor) -> bool:
+        found = get_condition(hypervisor.conditions, "LibVirtConnection")
+        return (
+            found is not None
+            and found.status == status
+            and (not reasons or found.reason in reasons)
+        )
+
+    return good
+
+
+def instances(count: int) -> Callable[[Hypervisor], bool]:
+    return lambda hypervisor: hypervisor.status.numInstances == count
+
+
+async def ready(api: Kube, host: Host) -> None:
+    connected = connection_is("True")
+    await until(api, host, lambda hv: connected(hv) and hv.status.numInstances == 0)
+
+
+async def kill_agent(host: Host) -> None:
+    await host.run("systemctl", "kill", "--signal=KILL", NODE_AGENT)
+
+
+async def test_odd_domains_break_nothing(nodes: TakeHosts, api: Kube) -> None:
+    (host,) = await nodes(1)
+    await ready(api, host)
+    numa = "<cpu><numa><cell id='0' cpus='0-1' memory='64' unit='MiB'/></numa></cpu>"
+    pinned = "<cputune><vcpupin vcpu='0' cpuset='0'/><vcpupin vcpu='1' cpuset='0'/></cputune>"
+    nodeset = "<numatune><memory mode='strict' nodeset='0'/></numatune>"
+    huge = f"<description>{'x' * 200_000}</description>"
+    odd = (
+        document("no-cputune", vcpus=2),
+        document("numa-without-pins", memory=64, vcpus=2, extra=numa),
+        document("pinned", memory=64, vcpus=2, extra=nodeset + pinned),
+        document("other-unit", memory=33_554_432, unit="b"),
+        document("huge", extra=huge),
+        document("ugly &lt;&amp;\u2713"),
+    )
+    await make(host, *odd, start=False)
+
+    stored = await until(api, host, instances(len(odd)))
+
+    status = stored.status
+    assert connection_is("True")(stored)
+    assert {instance.name for instance in status.instances} >= {"ugly <&\u2713", "huge"}
+    assert status.allocation["cpu"].value == 9
+    assert status.allocation["memory"].value == (16 + 64 + 64 + 32 + 16 + 16) * 2**20
+    (cell,) = status.cells
+    assert cell.allocation["memory"].value == 64 * 2**20
+    assert cell.allocation["cpu"].value == 2
+
+
+async def test_200_domains_are_all_there(nodes: TakeHosts, api: Kube) -> None:
+    (host,) = await nodes(1)
+    await ready(api, host)
+    await make(host, *(document(f"many-{n}") for n in range(200)), start=False)
+    stored = await until(api, host, instances(200))
+    assert len({instance.id for instance in stored.status.instances}) == 200
+
+    await undefine(host, "many-7")
+    await until(api, host, instances(199), deadline=2)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+async def test_libvirtd_restarts_under_guests_while_some_die(
+    nodes: TakeHosts, api: Kube, how: signal.Signals
+) -> None:
+    (host,) = await nodes(1)
+    await ready(api, host)
+    await make(host, *(document(f"guest-{n}") for n in range(10)), start=True)
+    await until(api, host, instances(10))
+    await host.run("systemctl", "stop", *SOCKETS)
+    await host.run("systemctl", "kill", f"--signal={how.name}", "libvirtd.service")
+    await host.run("systemctl", "stop", "libvirtd.service")
+
+    away = await until(api, host, connection_is("False"), deadline=1)
+    assert away.status.numInstances == 10  # the last that is known
+    await until(api, host, connection_is("False", "LibVirtServiceNotRunning"), deadline=1)
+    for name in ("guest-0", "guest-1", "guest-2"):
+        await host.run("pkill", "-KILL", "-f", f"guest={name},")
+    await host.run("systemctl", "start", *SOCKETS, "libvirtd.service")
+
+    await until(api, host, connection_is("True"), deadline=2)
+    back = await until(api, host, instances(7), deadline=5)
+    names = {instance.name for instance in back.status.instances}
+    assert names == {f"guest-{n}" for n in range(3, 10)}
+
+
+async def test_a_hung_libvirtd_is_said_and_so_is_its_return(nodes: TakeHosts, api: Kube) -> None:
+    (host,) = await nodes(1)
+    await ready(api, host)
+    await make(host, document("guest"), start=True)
+    await until(api, host, instances(1))
+    await host.run("systemctl", "kill", "--signal=STOP", "libvirtd.service")
+    try:
+        away = await until(api, host, connection_is("False"), deadline=3)
+    finally:
+        await host.run("systemctl", "kill", "--signal=CONT", "libvirtd.service")
+
+    assert away.status.numInstances == 1
+    await until(api, host, connection_is("True"), deadline=3)
+
+
+async def test_a_minute_without_the_api_loses_nothing(
+    nodes: TakeHosts, api: Kube, api_server: Lab
+) -> None:
+    (host,) = await nodes(1)
+    await ready(api, host)
+    before = await api.get(Hypervisor, host.name)
+    await processes.kill(api_server.state.id, lambda process: process.role == ROLE)
+    try:
+        await make(host, document("kept"), document("gone"), start=True)
+        await host.run("virsh", "-q", "destroy", "gone")
+        await asyncio.sleep(60)  # the time itself is what is tested
+    finally:
+        await api_server.control.start()
+
+    after = await until(api, host, instances(1), deadline=45)
+    assert [instance.name for instance in after.status.instances] == ["kept"]
+    assert before is not None
+    assert after.metadata.uid == before.metadata.uid
+    pid = await host.run("systemctl", "show", "--property=NRestarts", "--value", NODE_AGENT)
+    assert pid.strip() == "0"
+
+
+async def test_a_killed_agent_comes_back_to_the_truth(nodes: TakeHosts, api: Kube) -> None:
+    (host,) = await nodes(1)
+    await ready(api, host)
+    await make(host, document("one"), document("two"), start=True)
+    await until(api, host, instances(2))
+    await kill_agent(host)
+    await host.run("virsh", "-q", "destroy", "one")
+
+    stored = await until(api, host, instances(1), deadline=15)
+
+    assert [instance.name for instance in stored.status.instances] == ["two"]
+
+
+async def test_an_idle_agent_writes_nothing(nodes: TakeHosts, api: Kube) -> None:
+    (host,) = await nodes(1)
+    await ready(api, host)
+    await asyncio.sleep(2)
+    before = await api.get(Hypervisor, host.name)
+    await asyncio.sleep(20)
+    after = await api.get(Hypervisor, host.name)
+    assert before is not None
+    assert after is not None
+    assert after.metadata.resourceVersion == before.metadata.resourceVersion
+
+
+async def migrations(api: Kube) -> list[Migration]:
+    found = (await api.list(Migration, NAMESPACE)).items
+    return sorted(found, key=lambda one: one.metadata.name)
+
+
+async def one_migration(
+    api: Kube, good: Callable[[Migration], bool], known: set[str], seconds: float = 30
+) -> Migration:
+    """The one that was not known before, as soon as it is as wanted."""
+    last: list[Migration] = []
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                last = [one for one in await migrations(api) if one.metadata.name not in known]
+                if len(last) == 1 and good(last[0]):
+                    return last[0]
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(f"last: {last}") from None
+
+
+async def moving(nodes: TakeHosts, api: Kube, lab: Lab) -> tuple[Fleet, set[str]]:
+    for host in await nodes(2):
+        await ready(api, host)
+    fleet = Fleet(lab)
+    await fleet.add(Request(name="moved", host="kvm-1", network=False))
+    return fleet, {one.metadata.name for one in await migrations(api)}
+
+
+async def test_a_migration_shows_every_second_and_ends_completed(
+    nodes: TakeHosts, api: Kube, lab: Lab
+) -> None:
+    fleet, known = await moving(nodes, api, lab)
+    try:
+        begun = time.monotonic()
+        move = asyncio.create_task(fleet.move("moved", "kvm-2", mib_per_second=10))
+        first = await one_migration(api, lambda m: bool(m.status.timeElapsed), known, 10)
+        assert time.monotonic() - begun < 3
+        seen = {first.status.timeElapsed}
+        while not move.done():
+            now = await one_migration(api, lambda _: True, known)
+            seen.add(now.status.timeElapsed)
+            await asyncio.sleep(0.1)
+        took = time.monotonic() - begun
+        await move
+        done = await one_migration(
+            api, lambda m: m.status.type == "completed" and bool(m.status.destination), known
+        )
+    finally:
+        await fleet.remove("moved")
+
+    status = done.status
+    assert (status.origin, status.destination) == ("kvm-1", "kvm-2")
+    assert (status.operation, status.errMsg) == ("migration_out", None)
+    assert status.downtime is not None
+    assert len(seen) >= took - 2
+
+
+async def test_a_migration_that_is_called_off_has_failed(
+    nodes: TakeHosts, api: Kube, lab: Lab
+) -> None:
+    fleet, known = await moving(nodes, api, lab)
+    try:
+        move = asyncio.create_task(fleet.move("moved", "kvm-2", mib_per_second=2))
+        await one_migration(api, lambda m: m.status.type == "unbounded", known)
+        await fleet.host("kvm-1").run("virsh", "domjobabort", "moved")
+        ended = await one_migration(api, lambda m: m.status.type in {"failed", "cancelled"}, known)
+        await asyncio.wait({move})
+        assert move.exception() is not None
+    finally:
+        await fleet.remove("moved")
+    assert ended.status.errMsg
+
+
+async def test_an_agent_killed_in_a_migration_tells_its_end(
+    nodes: TakeHosts, api: Kube, lab: Lab
+) -> None:
+    fleet, known = await moving(nodes, api, lab)
+    try:
+        move = asyncio.create_task(fleet.move("moved", "kvm-2", mib_per_second=16))
+        await one_migration(api, lambda m: m.status.type == "unbounded", known)
+        await kill_agent(fleet.host("kvm-1"))
+        await move
+        done = await one_migration(api, lambda m: m.status.type == "completed", known, 60)
+    finally:
+        await fleet.remove("moved")
+    assert (done.status.origin, done.status.destination) == ("kvm-1", "kvm-2")
+
+
+async def test_pause_save_and_snapshot_are_no_migrations(
+    nodes: TakeHosts, api: Kube, lab: Lab
+) -> None:
+    fleet, known = await moving(nodes, api, lab)
+    try:
+        for step in ("suspend", "resume", "managedsave", "start", "destroy"):
+            await fleet.host("kvm-1").run("virsh", "-q", step, "moved", within=LONG)
+        await until(api, fleet.host("kvm-1"), lambda hv: not hv.status.instances[0].active)
+        assert {one.metadata.name for one in await migrations(api)} == known
+    finally:
+        await fleet.remove("moved")
