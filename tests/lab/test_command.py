@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pty
 import signal
 import sys
 from collections.abc import Iterator
@@ -144,3 +146,40 @@ async def test_an_up_that_is_interrupted_takes_its_lab_down(data: Path) -> None:
     assert process.returncode == 130, said
     assert traces(state, data) == []
     assert not data.exists()
+
+
+async def test_on_a_terminal_it_ends_on_the_live_table_and_ctrl_c_leaves_the_lab(
+    data: Path,
+) -> None:
+    screen, terminal = pty.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *(COBALT, "lab", "up", "--hosts", "1", "--vms", "0", "--data", str(data)),
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+        start_new_session=True,
+    )
+    os.close(terminal)
+    try:
+        shown = await asyncio.to_thread(_read_until, screen, b"NODE")
+        assert b"host kvm-1" in shown
+        await asyncio.to_thread(_read_until, screen, b"NODE")  # drawn again: it is live
+        process.send_signal(signal.SIGINT)
+        await asyncio.to_thread(_read_until, screen, None)
+        assert await process.wait() == 0
+    finally:
+        os.close(screen)
+    assert power(await cobalt("status", data=data)) == {"kvm-1": "running"}
+
+
+def _read_until(screen: int, text: bytes | None) -> bytes:
+    """What a terminal shows until a text, or to its end."""
+    shown = b""
+    while text is None or text not in shown:
+        try:
+            read = os.read(screen, 4096)
+        except OSError:  # how Linux says that nobody writes to a terminal any more
+            break
+        shown += read
+    return shown

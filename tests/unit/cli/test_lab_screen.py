@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hypercobalt.cli.lab_screen import columns, fitting
+from hypercobalt.cli.lab_screen import columns, confirm_packages, fitting
 
 WIDTHS = {"NODE": 5, "VERSION": 30, "HARDWARE": 10, "KERNEL": 10, "AGE": 3}
 
@@ -23,3 +23,19 @@ def test_a_narrow_terminal_shows_what_matters_most(width: int, left_out: set[str
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:
     assert columns([("A", "B"), ("long", "x")]) == "A      B\nlong   x"
+
+
+@pytest.mark.parametrize(
+    ("answer", "agreed"), [("", True), ("y", True), ("Yes", True), ("n", False), ("what", False)]
+)
+def test_packages_are_shown_and_asked_for_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: str, agreed: bool
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda _question: answer)
+    assert confirm_packages(["bindfs", "ovn-host"], ask=True) is agreed
+    assert "bindfs ovn-host" in capsys.readouterr().out
+
+
+def test_packages_are_shown_where_nobody_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert confirm_packages(["bindfs"], ask=False)
+    assert "bindfs" in capsys.readouterr().out
