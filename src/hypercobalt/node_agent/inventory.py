@@ -8,8 +8,9 @@ Attribution to the host's NUMA cells:
   cells goes to none;
 - memory that is not bound goes to a cell only when every vCPU is pinned into that one cell,
   because then the kernel allocates there;
-- whatever names a cell that the host does not have, or no cell at all, counts in the host's total
-  only. So the cells' sums may be less than the host's.
+- on a host of one cell everything belongs to it, whatever is named;
+- elsewhere, whatever names a cell that the host does not have, or no cell at all, counts in the
+  host's total only. So the cells' sums may be less than the host's.
 
 vCPUs are `<vcpu>`, pinned or not. Inactive domains count: they hold their place on the host.
 
@@ -60,6 +61,9 @@ def status_of(inventory: Inventory, overcommit: Mapping[str, float]) -> Hypervis
     """
     host, offers, domains = inventory.host, inventory.offers, inventory.domains
     capacity = _amounts(host.memory_bytes, host.cpu_count)
+    allocation = _amounts(
+        sum(domain.memory_bytes for domain in domains), sum(domain.vcpus for domain in domains)
+    )
     return HypervisorStatus(
         libVirtVersion=inventory.versions.libvirt,
         hypervisorVersion=inventory.versions.hypervisor,
@@ -75,12 +79,13 @@ def status_of(inventory: Inventory, overcommit: Mapping[str, float]) -> Hypervis
             supportedCpuModes=_texts(offers.cpu_modes),
             supportedFeatures=_texts(offers.features),
         ),
-        allocation=_amounts(
-            sum(domain.memory_bytes for domain in domains), sum(domain.vcpus for domain in domains)
-        ),
+        allocation=allocation,
         capacity=capacity,
         effectiveCapacity=_effective(capacity, overcommit),
-        cells=_cells(host, domains, overcommit),
+        cells=tuple(
+            _cell(cell, amounts, overcommit)
+            for cell, amounts in _by_cell(host, domains, allocation)
+        ),
     )
 
 
@@ -101,9 +106,11 @@ def _instances(domains: Iterable[Domain]) -> tuple[Instance, ...]:
     )
 
 
-def _cells(
-    host: HostCapabilities, domains: Iterable[Domain], overcommit: Mapping[str, float]
-) -> tuple[Cell, ...]:
+def _by_cell(
+    host: HostCapabilities, domains: Iterable[Domain], allocation: Amounts
+) -> Iterable[tuple[HostCell, Amounts]]:
+    if len(host.cells) == 1:
+        return [(host.cells[0], allocation)]
     memory = {cell.id: 0 for cell in host.cells}
     cpus = dict(memory)
     cell_of = {cpu: cell.id for cell in host.cells for cpu in cell.cpus}
@@ -114,10 +121,8 @@ def _cells(
                 cpus[home] += 1
         for cell, share in _memory_shares(domain, homes, memory):
             memory[cell] += share
-    return tuple(
-        _cell(cell, _amounts(memory[cell.id], cpus[cell.id]), overcommit)
-        for cell in sorted(host.cells, key=lambda cell: cell.id)
-    )
+    cells = sorted(host.cells, key=lambda cell: cell.id)
+    return [(cell, _amounts(memory[cell.id], cpus[cell.id])) for cell in cells]
 
 
 def _homes(domain: Domain, cell_of: Mapping[int, int]) -> list[int | None]:

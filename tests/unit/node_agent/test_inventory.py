@@ -86,7 +86,7 @@ def test_every_field_in_its_wire_form() -> None:
         "cells": [
             {
                 "cellID": 0,
-                "allocation": {"cpu": "0", "memory": "0"},
+                "allocation": {"cpu": "4", "memory": "24560Mi"},
                 "capacity": {"cpu": "8", "memory": "32Gi"},
                 "effectiveCapacity": {"cpu": "32", "memory": "48Gi"},
             }
@@ -169,6 +169,30 @@ def test_attribution_to_cells(fields: dict[str, Any], expected: dict[int, tuple[
     given = status(FOUR, domain(**fields))
 
     assert allocations(given) == [(n, *expected.get(n, ("0", "0"))) for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({"memory_bytes": GIB, "vcpus": 8}, ("1Gi", "8"), id="nothing bound or pinned"),
+        pytest.param(
+            {"memory_bytes": GIB, "vcpus": 2, "pins": {0: frozenset({5})}},
+            ("1Gi", "2"),
+            id="some pinned",
+        ),
+        pytest.param(
+            {"memory_bytes": GIB, "memory_nodes": (MemoryNode(GIB, frozenset({99})),)},
+            ("1Gi", "1"),
+            id="bound to a cell that the host does not have",
+        ),
+    ],
+)
+def test_on_a_host_of_one_cell_all_belongs_to_it(
+    fields: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    given = status(host(1, 32 * GIB, 8), domain(**fields), domain("other", vcpus=0))
+
+    assert allocations(given) == [(0, *expected)]
 
 
 def test_active_ones_come_first_each_by_name() -> None:
