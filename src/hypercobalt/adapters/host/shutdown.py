@@ -44,16 +44,16 @@ class LogindShutdown:
     @asynccontextmanager
     async def delay(self, *, who: str, why: str) -> AsyncGenerator[None]:
         inhibitor = _Inhibitor(who, why)
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        keeper = asyncio.create_task(self._keep(inhibitor, taken), name="shutdown inhibitor")
         try:
-            async with reach(_NAME, self._address, descriptors=True) as logind:
-                await inhibitor.take(logind)
-            keeper = asyncio.create_task(self._keep(inhibitor), name="shutdown inhibitor")
-            try:
-                yield
-            finally:
-                keeper.cancel()
-                await asyncio.wait([keeper])
+            await asyncio.wait([keeper, taken], return_when=asyncio.FIRST_COMPLETED)
+            if keeper.done():
+                keeper.result()  # why the first time failed
+            yield
         finally:
+            keeper.cancel()
+            await asyncio.wait([keeper])
             inhibitor.release()
 
     async def limit(self) -> timedelta:
@@ -80,17 +80,24 @@ class LogindShutdown:
             except HostError as error:
                 await retry.after(error)
 
-    async def _keep(self, inhibitor: _Inhibitor) -> None:
-        """Take the inhibitor from each new logind; the old one is held until then."""
+    async def _keep(self, inhibitor: _Inhibitor, taken: asyncio.Future[None]) -> None:
+        """Take the inhibitor, and again from each new logind; the old one is held until then.
+
+        `taken` is told of the first time; that alone is not tried again.
+        """
         retry = Retry("renewing_shutdown_inhibitor", FIRST_RETRY, LAST_RETRY)
         while True:
             try:
                 async with reach(_NAME, self._address, descriptors=True) as logind:
                     await logind.attach()
                     await inhibitor.take(logind)
+                    if not taken.done():
+                        taken.set_result(None)
                     retry.succeeded()
                     await logind.changed()
             except HostError as error:
+                if not taken.done():
+                    raise
                 await retry.after(error)
 
 
