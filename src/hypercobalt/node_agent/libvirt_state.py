@@ -124,6 +124,7 @@ class LibvirtState:
 
     def _take(self, notice: Notice) -> None:
         if isinstance(notice, Connected | Disconnected):
+            _log_change(self._link, notice)
             self._link = notice
             self._failures, self._problem = 0, ""
             self._say()
@@ -211,6 +212,17 @@ class LibvirtState:
             if verdict is not None and verdict.status == ConditionStatus.FALSE:
                 return verdict.message or f"{unit} does not run"
         return None
+
+
+def _log_change(before: Connected | Disconnected | None, now: Connected | Disconnected) -> None:
+    """Log a loss once, however many attempts to connect follow it, and the return once."""
+    match now:
+        case Connected() if not isinstance(before, Connected):
+            log.info("libvirt_connected", version=now.versions.libvirt)
+        case Disconnected() if not isinstance(before, Disconnected):
+            log.warning("libvirt_is_away", reason=now.reason)
+        case _:
+            return
 
 
 def _remarks(missing: Sequence[str], domains: Sequence[Domain]) -> str:

@@ -186,6 +186,24 @@ async def test_libvirt_away_and_back_is_said_within_a_second(server: Server, kub
     assert "connection reset" in told.message
 
 
+async def test_a_loss_of_libvirt_and_its_return_are_logged_once_each(
+    server: Server, kube: Kube, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "hypercobalt.node_agent.libvirt_state")
+    await create(kube)
+    async with running(server, ScriptedLibvirt()) as agent:
+        await until(kube, lambda h: connection(h)[0] == TRUE)
+        for reason in ("end of file", "connection refused", "connection refused by the other one"):
+            agent.libvirt.lose(reason)
+        await until(kube, lambda h: connection(h)[0] == FALSE)
+        agent.libvirt.come_back()
+        await until(kube, lambda h: connection(h)[0] == TRUE)
+
+    lines = [(record.levelname, record.getMessage().split()[0]) for record in caplog.records]
+    up, down = ("INFO", "libvirt_connected"), ("WARNING", "libvirt_is_away")
+    assert lines == [up, down, up]
+
+
 async def test_a_restart_while_libvirt_is_down_keeps_the_inventory(
     server: Server, kube: Kube
 ) -> None:
