@@ -85,7 +85,7 @@ async def _up(data: Path, hosts: int, vms: int, port: int, *, yes: bool) -> int:
             if is_new:  # nothing half-made stays
                 await asyncio.shield(take_down(data))
             raise
-    screen.show_ways_on(made, data)
+    screen.show_ways_on(made, data, vms=vms)
     await screen.show_table(made)
     return 0
 

@@ -30,8 +30,7 @@ async def _show(server: Server) -> None:
     rows = [("KIND", "SHORT NAME", "API VERSION", "SCOPE", "OBJECTS")]
     rows += [(k.kind, ",".join(k.short_names), k.api_version, k.scope, k.objects) for k in kinds]
     print(screen.columns(rows))
-    kubectl = screen.kubectl_command()
-    print(f"\nIn another terminal, try:\n  export KUBECONFIG={server.kubeconfig.resolve()}")
-    print(f"  {kubectl} apply -f examples/hypervisor.yaml")
-    print(f"  {kubectl} get hypervisors -o wide")
-    print(f"  {kubectl} explain hypervisor.spec\n\nCtrl-C stops it.", flush=True)
+    print(f"\nIn another terminal, try:\n{screen.preparation(server.kubeconfig)}")
+    print("  kubectl apply -f examples/hypervisor.yaml")
+    print("  kubectl get hypervisors -o wide")
+    print("  kubectl explain hypervisor.spec\n\nCtrl-C stops it.", flush=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 import sys
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -31,7 +32,6 @@ from hypercobalt.runtime.client.requests import Selection
 
 _COLUMNS = ("NODE", "POWER", "VERSION", "INSTANCES", "LIBVIRT", "OVS", "HARDWARE", "KERNEL", "AGE")
 _LEAST_FIRST = ("HARDWARE", "KERNEL", "VERSION")  # left out on a narrow terminal
-_WIDE = 200  # characters, where nobody says how many there are
 _COLOURS = {
     "running": "green",
     "Running": "green",
@@ -151,10 +151,9 @@ async def show_table(lab: Lab, *, once: bool = False, console: Console | None = 
     Raises:
         HypercobaltError: the API cannot be reached for another reason than being down.
     """
-    if console is None:
-        console = Console() if sys.stdout.isatty() else Console(width=_WIDE)
+    console = console or Console()
     if not lab.control.is_running:
-        console.print(_table(_rows(lab, ()), console.width))
+        _print_table(console, _rows(lab, ()))
         say("The API server does not run; `cobalt lab up` starts it.")
         return
     async with lab.control.client() as kube, asyncio.TaskGroup() as group:
@@ -167,7 +166,7 @@ async def show_table(lab: Lab, *, once: bool = False, console: Console | None = 
             if once or not console.is_terminal:
                 if not once:
                     await _until_reported(lab, informer)
-                console.print(_table(_rows(lab, informer.cache), console.width))
+                _print_table(console, _rows(lab, informer.cache))
             else:
                 with contextlib.suppress(asyncio.CancelledError):  # Ctrl-C
                     await _live(console, lab, informer)
@@ -219,6 +218,13 @@ def _rows(lab: Lab, hypervisors: Iterable[Hypervisor]) -> tuple[Row, ...]:
     return rows(power, hypervisors, datetime.now(UTC))
 
 
+def _print_table(console: Console, shown: Iterable[Row]) -> None:
+    if console.is_terminal:
+        console.print(_table(shown, console.width))
+    else:  # nobody says how wide it is, and a program may read it
+        say(columns([_COLUMNS, *(astuple(row) for row in shown)]))
+
+
 def _table(shown: Iterable[Row], width: int) -> Table:
     lines = [(*_COLUMNS,), *(astuple(row) for row in shown)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -251,18 +257,26 @@ def _coloured(cell: str) -> str:
     return f"[{colour}]{escape(cell)}[/]" if colour else escape(cell)
 
 
-def kubectl_command() -> str:
-    """The kubectl of this installation, or the one on the PATH."""
-    beside = Path(sys.executable).parent / "kubectl"
-    return str(beside) if beside.exists() else "kubectl"
+def preparation(kubeconfig: Path) -> str:
+    """Commands after which another terminal finds the programs, the API and this directory."""
+    programs = shlex.quote(str(Path(sys.executable).parent))
+    settings = f'KUBECONFIG={shlex.quote(str(kubeconfig.resolve()))} PATH={programs}:"$PATH"'
+    return f"  cd {shlex.quote(str(Path.cwd()))}\n  export {settings}"
 
 
-def show_ways_on(lab: Lab, data: Path) -> None:
-    """Three things to try, and how it ends."""
-    option = "" if data == Path(".lab") else f" --data {data}"
+def show_ways_on(lab: Lab, data: Path, *, vms: int) -> None:
+    """Three things to try, and how it ends.
+
+    Args:
+        lab: what was made.
+        data: its directory, as it was given.
+        vms: how many virtual machines there should be.
+    """
+    option = "" if data == Path(".lab") else f" --data {shlex.quote(str(data))}"
     host = lab.state.hosts[-1].name
-    say(f"\nTry, in another terminal:\n  export KUBECONFIG={lab.control.kubeconfig}")
-    say(f"  {kubectl_command()} get hypervisors -o wide --watch")
-    say(f"  cobalt lab vm move vm-1 {host} --slow 16{option}")
+    say(f"\nTry, in another terminal:\n{preparation(lab.control.kubeconfig)}")
+    say("  kubectl get hypervisors -o wide --watch")
+    can_move = vms > 0 and len(lab.state.hosts) > 1
+    say(f"  cobalt lab vm {f'move vm-1 {host} --slow 16' if can_move else 'add'}{option}")
     say(f"  cobalt lab host crash {host}{option}")
     say(f"\nThe lab keeps running; `cobalt lab down{option}` ends it.\n")

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from hypercobalt.cli.lab_screen import columns, confirm_packages, fitting
+from hypercobalt.cli.lab_screen import columns, confirm_packages, fitting, preparation
 
 WIDTHS = {"NODE": 5, "VERSION": 30, "HARDWARE": 10, "KERNEL": 10, "AGE": 3}
 
@@ -39,3 +43,22 @@ def test_packages_are_shown_and_asked_for_on_a_terminal(
 def test_packages_are_shown_where_nobody_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert confirm_packages(["bindfs"], ask=False)
     assert "bindfs" in capsys.readouterr().out
+
+
+def test_what_is_shown_to_paste_finds_the_lab_and_the_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "a person's files"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    ask = 'pwd; echo "$KUBECONFIG"; command -v cobalt'
+
+    shell = ("sh", "-c", f"{preparation(Path('.lab/kubeconfig'))}\n{ask}")
+    shown = subprocess.run(shell, cwd="/", capture_output=True, text=True, check=True)
+
+    programs = Path(sys.executable).parent
+    assert shown.stdout.splitlines() == [
+        str(here),
+        str(here / ".lab/kubeconfig"),
+        str(programs / "cobalt"),
+    ]
