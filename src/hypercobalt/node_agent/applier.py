@@ -33,6 +33,9 @@ FIELD_MANAGER: Final = "kvm-node-agent"
 _STUCK: Final = timedelta(seconds=1)
 """A write that takes longer is given up for a newer state; before, it is let finish."""
 
+_STUCK_AGAIN: Final = timedelta(milliseconds=200)
+"""The same while the API is in trouble: what comes first after an outage shall be the newest."""
+
 _RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=10))
 _DISPUTE: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(minutes=1), jitter=lambda s: s)
 
@@ -129,7 +132,8 @@ class Applier:
     async def _write(self, stored: Hypervisor, wanted: HypervisorStatus, parts: Parts) -> None:
         apply = asyncio.create_task(self._apply(wanted), name="apply-status")
         try:
-            done, _ = await asyncio.wait({apply}, timeout=_STUCK.total_seconds())
+            patience = _STUCK_AGAIN if self._failures else _STUCK
+            done, _ = await asyncio.wait({apply}, timeout=patience.total_seconds())
             if not done:
                 # The API is slow or away. Once there is news, this state need not be written.
                 newer = asyncio.create_task(self._board.changed(parts))
@@ -140,6 +144,7 @@ class Applier:
                 apply.cancel()
                 await asyncio.wait({apply})
         if apply.cancelled():
+            self._failures += 1
             return
         try:
             result = apply.result()
