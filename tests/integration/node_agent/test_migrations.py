@@ -274,6 +274,26 @@ async def test_an_agent_killed_on_the_way_goes_on_with_the_same_object(
     assert after.status.started == before.status.started
 
 
+@pytest.mark.parametrize("turns", [1, 3, 10, 30, 100])
+async def test_an_agent_stopped_at_any_point_leaves_one_object_with_the_truth(
+    server: Server, kube: Kube, move: Move, turns: int
+) -> None:
+    async with agent(server, move.target, "kvm-b"):
+        async with agent(server, move.source, "kvm-a"):
+            move.arrive()
+            move.begin()
+            for _ in range(turns):  # of the loop: somewhere between the event and the first status
+                await asyncio.sleep(0)
+        async with agent(server, move.source, "kvm-a"):
+            await until(kube, lambda all_: types(all_) == ["unbounded"])
+            move.complete()
+            (one,) = await until(
+                kube, lambda all_: types(all_) == ["completed"] and bool(all_[0].status.destination)
+            )
+
+    assert (one.status.origin, one.status.destination) == ("kvm-a", "kvm-b")
+
+
 async def test_an_end_that_the_killed_agent_missed_is_told_by_the_next_start(
     server: Server, kube: Kube, move: Move
 ) -> None:
