@@ -21,6 +21,7 @@ import pytest_asyncio
 from tests.conformance.prepare import install_definitions, own_definitions
 from tests.conformance.real import real_server
 from tests.integration.apiserver.conftest import certificates, fresh
+from tests.integration.operator.definitions import CERT_MANAGER
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.certificate import Certificate
@@ -41,30 +42,6 @@ REAL = os.environ.get("OPERATOR_TEST_API") == "real"
 AGENTS = ("agents", "more-agents")
 DEFAULTS = Options(AGENTS, Issuing("monsoon3", "nova-hypervisor-agents-ca-issuer"))
 DEADLINE = 20.0
-CERT_MANAGER = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "certificates.cert-manager.io"},
-    "spec": {
-        "group": "cert-manager.io",
-        "names": {"kind": "Certificate", "plural": "certificates"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": True,
-                    }
-                },
-            }
-        ],
-    },
-}
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -19,8 +19,10 @@ from tests.integration.operator.conftest import (
     until,
     until_settled,
 )
+from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.conditions import set_condition
+from hypercobalt.api.coordination import Event
 from hypercobalt.api.core import Node, NodeAddress, NodeCondition, NodeStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
@@ -134,7 +136,15 @@ async def test_node_that_falls_silent_is_shown(kube: Kube, kubeconfig: Path, nam
         lost = await until(
             kube, Hypervisor, name, lambda hv: reason(hv, "NodeHealthy") == "Unknown/Unreachable"
         )
-    assert reason(lost, "AcceptsNewInstances") == "False/NodeUnhealthy"
+        assert reason(lost, "AcceptsNewInstances") == "False/NodeUnhealthy"
+        await eventually(lambda: told(kube, name, "NodeUnreachable"))
+
+
+async def told(kube: Kube, name: str, why: str) -> bool:
+    """Whether there is an Event about the Hypervisor."""
+    events = (await kube.list(Event, "default")).items
+    about = [event for event in events if event.regarding and event.regarding.name == name]
+    return any((event.reason, event.type) == (why, "Warning") for event in about)
 
 
 async def test_agents_leaving_is_seen_at_once(kube: Kube, kubeconfig: Path, name: str) -> None:

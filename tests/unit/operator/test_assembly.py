@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator.assembly import copied_labels, lease_name
@@ -38,3 +40,12 @@ def test_labels_that_choose_a_shard_are_copied_too(selector: str, keys: tuple[st
 def test_what_is_no_selector_is_refused(selector: str) -> None:
     with pytest.raises(ConfigurationError, match="--label-selector"):
         copied_labels(selector)
+
+
+@given(st.text(alphabet="ab=!,() in.*/\u00e9", max_size=30))
+def test_whatever_is_given_is_read_or_refused(text: str) -> None:
+    try:
+        keys = copied_labels(text)
+    except ConfigurationError:
+        return
+    assert all(key and not set(key) & set("=!,() ") for key in keys)

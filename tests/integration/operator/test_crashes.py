@@ -1,0 +1,66 @@
+"""The operator dies before any of its writes, and the next one finishes the work."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import pytest
+from tests.integration.operator.conftest import (
+    DEFAULTS,
+    add_node,
+    operator,
+    reason,
+    until,
+    until_settled,
+)
+
+from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
+from hypercobalt.operator.assembly import add_controllers
+from hypercobalt.operator.node_facts import LIFECYCLE_LABEL
+from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+WRITES = 7  # that a Node with everything switched on costs
+
+
+class Dying:
+    """Lets so many writes through, and then ends the process's task."""
+
+    def __init__(self, writes: int) -> None:
+        self.left = writes
+        self.task: asyncio.Task[None] | None = None
+
+    def __call__(self) -> None:
+        if not self.left:
+            assert self.task is not None
+            self.task.cancel()
+        self.left = max(0, self.left - 1)
+
+
+async def run_until_death(kubeconfig: Path, writes: int) -> None:
+    metrics, dying = Metrics(), Dying(writes)
+    async with Kube(load_connection(kubeconfig), metrics=metrics) as client:
+        manager = Manager(client.guarded(dying), metrics=metrics)
+        add_controllers(manager, DEFAULTS, metrics)
+        dying.task = asyncio.create_task(manager.run())
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait_for(dying.task, 10)
+
+
+@pytest.mark.parametrize("writes", range(WRITES))
+async def test_work_is_finished_after_a_crash_before_any_write(
+    kube: Kube, kubeconfig: Path, name: str, writes: int
+) -> None:
+    await add_node(kube, name, labels={LIFECYCLE_LABEL: "true"})
+    await run_until_death(kubeconfig, writes)
+    async with operator(kubeconfig) as again:
+        made = await until_settled(kube, name)
+        for type_ in (Deployment, PodDisruptionBudget):
+            await until(kube, type_, f"maint-{name}", lambda _: True, namespace="kube-system")
+        assert again.writes <= WRITES - writes + 1  # the one under way may have been done
+    assert made.spec.lifecycleEnabled
+    assert reason(made, "Ready") == "False/Onboarding"
+    assert made.metadata.labels["topology.kubernetes.io/zone"] == "zone-a"
