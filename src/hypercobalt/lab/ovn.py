@@ -11,6 +11,7 @@ from typing import Final
 
 from hypercobalt.lab import processes
 from hypercobalt.lab.commands import run
+from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.state import Layout, State
 
@@ -112,7 +113,14 @@ class Central:
         Raises:
             LabError: it has not in time.
         """
-        await self.sbctl("wait-until", "Chassis", name)
+        try:
+            await self.sbctl("wait-until", "Chassis", name)
+        except CommandError as error:
+            raise LabError(
+                f"host {name} has not registered with OVN in {_WAIT_SECONDS} s; does it reach "
+                f"{self._address}:{SOUTHBOUND_PORT}? A packet filter or an `ip rule` of the machine "
+                f"may be in the way; see `cobalt lab exec {name} journalctl -u {CONTROLLER}`"
+            ) from error
 
     async def forget(self, name: str) -> None:
         """Remove what a host's controller has registered: the next host may get its address.
