@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -142,6 +144,16 @@ def test_a_new_set_keeps_the_authority(tmp_path: Path) -> None:
 def record(directory: Path, expires: timedelta, *hosts: str) -> None:
     data = Record(datetime.now(UTC) + expires, hosts)
     (directory / "record.json").write_bytes(msgspec.json.encode(data))
+
+
+def test_making_certificates_costs_the_server_no_memory(tmp_path: Path) -> None:
+    made = tmp_path / "pki"
+    program = (
+        "import sys; from pathlib import Path; from hypercobalt.apiserver.access import pki;"
+        "pki.prepare(Path(sys.argv[1]), '127.0.0.1'); sys.exit('cryptography' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program, made], check=True)
+    assert pki.prepare(made, "127.0.0.1").ca == (made / "ca.crt").read_bytes()
 
 
 @pytest.mark.parametrize(

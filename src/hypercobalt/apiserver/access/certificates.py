@@ -1,11 +1,12 @@
 """Make the certificate authority, the server's certificate and an administrator's.
 
-Keys are ECDSA P-256, which are made in no time.
+Keys are ECDSA P-256, which are made in no time. As a program: DIRECTORY HOST....
 """
 
 from __future__ import annotations
 
 import ipaddress
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -130,3 +131,10 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
+
+
+if __name__ == "__main__":
+    try:
+        make(Path(sys.argv[1]), sys.argv[2:])
+    except (OSError, TypeError, ValueError) as error:
+        sys.exit(str(error))

@@ -9,6 +9,9 @@ from __future__ import annotations
 import base64
 import os
 import socket
+import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -56,17 +59,33 @@ def prepare(directory: Path, address: str) -> Pki:
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not _is_current(directory, hosts):
-            # Needed once a year, and 10 MiB of a library: no other start loads it.
-            from hypercobalt.apiserver.access import certificates  # noqa: PLC0415
-
-            certificates.make(directory, hosts)
+            _make(directory, hosts)
         ca, admin = load(directory, "ca"), load(directory, "admin")
-    except (OSError, TypeError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigurationError(
             f"certificates in {directory} cannot be made: {error}; "
             "remove the folder to start with new ones"
         ) from error
     return Pki(directory, ca.certificate, admin)
+
+
+def _make(directory: Path, hosts: Sequence[str]) -> None:
+    """Have the certificates made by a process of its own: seldom, and 10 MiB of a library.
+
+    Raises:
+        OSError, ValueError: they could not be made.
+    """
+    module = "hypercobalt.apiserver.access.certificates"
+    done = subprocess.run(
+        [sys.executable, "-m", module, directory, *hosts],
+        capture_output=True,
+        text=True,
+        check=False,
+        process_group=0,  # Ctrl-C ends the server, which waits for this
+    )
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        raise ValueError(said[-1] if said else f"{module} ended with {done.returncode}")
 
 
 def server_names(address: str) -> tuple[str, ...]:
