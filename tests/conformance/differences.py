@@ -266,12 +266,6 @@ ACCEPTED: list[Accepted] = [
         path=r"metadata\.(deletion|generation|resourceVersion)|status\.conditions$"
         r"|subresources$|^\[1\]$",
     ),
-    Accepted(
-        "There is no OpenAPI v2: kubectl says so where it falls back to it.",
-        scenario="apply_on_the_client",
-        path=r"^\[2\]$",
-        real="no matches for kind",
-    ),
 ]
 
 

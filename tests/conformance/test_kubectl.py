@@ -259,8 +259,20 @@ async def test_what_there_is_and_who_may(api: Api) -> None:
         "auth can-i get --subresource=status hypervisors",
         "auth can-i create unheards",
         "auth whoami -o yaml",
+        "auth whoami -o yaml --as eve --as-group x --as-group y --as-uid 7",
+        "auth whoami -o yaml --as system:serviceaccount:space:robot",
     ):
         await kubectl(api, *arguments.split())
+
+
+@scenario
+async def test_a_kind_that_is_missing_is_named(api: Api) -> None:
+    unknown = [
+        {"apiVersion": "missing.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}},
+        {"apiVersion": "v2", "kind": "Pod", "metadata": {"name": "p"}},
+    ]
+    for arguments in ("apply", "apply --server-side", "create", "create --dry-run=client"):
+        await kubectl(api, *arguments.split(), "-f", "-", stdin=unknown)
 
 
 @scenario

@@ -17,6 +17,7 @@ from hypercobalt.apiserver.requests.request import SUBRESOURCE_VERBS, Request, R
 from hypercobalt.apiserver.status import JSON, JSONObject
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 
 class Discovery:
@@ -66,6 +67,8 @@ class Discovery:
                 return found
             case ["apis", group, version]:
                 return self._resource_list(group, version)
+            case ["openapi", "v2"]:
+                return _no_openapi_v2(request)
             case ["openapi", "v3", *rest]:
                 return self._openapi("/".join(rest))
             case _:
@@ -276,6 +279,28 @@ def _optional_names(resource: Resource) -> JSONObject:
 def _wants_aggregated(request: Request) -> bool:
     accept = request.headers.get("accept", "").replace(" ", "")
     return "as=APIGroupDiscoveryList" in accept and "v=v2" in accept.replace("v=v2beta1", "")
+
+
+def _no_openapi_v2(request: Request) -> Response:
+    """A document without kinds: what kubectl asks for when v3 does not know a kind.
+
+    With it, kubectl says which kind is missing; without, only that the server lacks something.
+    Source: the message Document of gnostic's openapiv2/OpenAPIv2.proto.
+    """
+    title, version = "described by OpenAPI v3 only", "v2"
+    if OPENAPI_V2_PROTOBUF in request.headers.get("accept", ""):
+        info = _protobuf_text(1, title) + _protobuf_text(2, version)
+        body = _protobuf_text(1, "2.0") + _protobuf_text(2, info.decode())
+        return Response(
+            200, body, OPENAPI_V2_PROTOBUF.replace("@", ".")
+        )
+    return _json({"swagger": "2.0", "info": {"title": title, "version": version}, "paths": {}})
+
+
+def _protobuf_text(number: int, text: str) -> bytes:
+    """A field of short text."""
+    data = text.encode()
+    return bytes((number << 3 | 2, len(data))) + data
 
 
 def _json(body: JSONObject) -> Response:
