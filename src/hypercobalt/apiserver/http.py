@@ -26,7 +26,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.access.authentication import Authenticator
+from hypercobalt.apiserver.access.authentication import Authenticator, acting_as
 from hypercobalt.apiserver.access.pki import Pki
 from hypercobalt.apiserver.pipeline import Api
 from hypercobalt.apiserver.rendering import error_response
@@ -180,9 +180,10 @@ class _App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
+        fields = [
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
+        ]
+        headers = dict(fields)
         request = Request(
             scope["method"],
             scope["path"],
@@ -191,6 +192,7 @@ class _App:
             self._user(scope, headers),
         )
         try:
+            request.user = acting_as(request.user, fields)
             request.body = await _read_body(receive)
             answer = await self._api.handle(request)
         except status.StatusError as error:

@@ -66,6 +66,18 @@ async def test_a_token_has_a_user_and_groups(shared: Client) -> None:
     }
 
 
+async def test_a_user_may_act_for_another(shared: Client) -> None:
+    acting = [("impersonate-user", "eve"), ("impersonate-group", "x"), ("impersonate-group", "y")]
+    answer = await shared.post(REVIEWS, json=REVIEW, headers=acting)
+    assert answer.json()["status"]["userInfo"] == {
+        "username": "eve",
+        "groups": ["x", "y", "system:authenticated"],
+    }
+    async with Client(str(shared.base_url), token="") as client:
+        answer = await client.post(REVIEWS, json=REVIEW, headers=acting)
+    assert answer.status_code == 401
+
+
 def client_context(directory: Path, user: str, groups: tuple[str, ...], ca: Pair) -> ssl.SSLContext:
     pair = make_client(ca, user, groups)
     certificate, key = directory / f"{user}.crt", directory / f"{user}.key"

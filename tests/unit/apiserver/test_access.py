@@ -15,9 +15,15 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hypercobalt.apiserver.access import certificates, pki
-from hypercobalt.apiserver.access.authentication import AUTHENTICATED, Authenticator, read_tokens
+from hypercobalt.apiserver.access.authentication import (
+    AUTHENTICATED,
+    Authenticator,
+    acting_as,
+    read_tokens,
+)
 from hypercobalt.apiserver.access.pki import Record
-from hypercobalt.apiserver.requests.request import User
+from hypercobalt.apiserver.requests.request import ANONYMOUS, User
+from hypercobalt.apiserver.status import StatusError
 from hypercobalt.errors import ConfigurationError
 
 
@@ -81,6 +87,51 @@ def test_certificates_name_their_bearer() -> None:
     assert authenticator.by_certificate({"subject": ((("organizationName", "a"),),)}) is None
     assert authenticator.by_certificate({}) is None
     assert authenticator.by_certificate(None) is None
+
+
+# -- acting for others ------------------------------------------------------------------------
+
+ADMIN = User("admin", "1", ("system:masters", AUTHENTICATED))
+ACCOUNT = "system:serviceaccount:space:robot"
+ACCOUNT_GROUPS = ("system:serviceaccounts", "system:serviceaccounts:space")
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        pytest.param([], ADMIN, id="nobody-else"),
+        pytest.param([("user", "")], ADMIN, id="no-name"),
+        pytest.param([("user", "bob")], User("bob", groups=(AUTHENTICATED,)), id="a-user"),
+        pytest.param(
+            [("user", "bob"), ("group", "a"), ("group", "b"), ("uid", "7")],
+            User("bob", "7", ("a", "b", AUTHENTICATED)),
+            id="groups-and-uid",
+        ),
+        pytest.param(
+            [("user", ACCOUNT)], User(ACCOUNT, "", (*ACCOUNT_GROUPS, AUTHENTICATED)), id="account"
+        ),
+        pytest.param(
+            [("user", ACCOUNT), ("group", "a")],
+            User(ACCOUNT, "", ("a", AUTHENTICATED)),
+            id="account-in-other-groups",
+        ),
+        pytest.param([("user", "system:node:a")], User("system:node:a", "", (AUTHENTICATED,))),
+        pytest.param([("user", "system:anonymous")], ANONYMOUS, id="anonymous"),
+    ],
+)
+def test_impersonation(headers: list[tuple[str, str]], expected: User) -> None:
+    sent = [(f"impersonate-{name}", value) for name, value in headers]
+    assert acting_as(ADMIN, [("accept", "*/*"), *sent]) == expected
+    assert acting_as(ANONYMOUS, sent) == ANONYMOUS
+
+
+@pytest.mark.parametrize(
+    ("header", "code"), [("group", 400), ("uid", 400), ("extra-scopes", 501), ("extra-", 501)]
+)
+def test_impersonation_that_is_refused(header: str, code: int) -> None:
+    with pytest.raises(StatusError) as caught:
+        acting_as(ADMIN, [(f"impersonate-{header}", "a")])
+    assert caught.value.code == code
 
 
 # -- files -------------------------------------------------------------------------------------

@@ -1,21 +1,24 @@
-"""Who sends a request: static bearer tokens and client certificates.
+"""Who sends a request: static bearer tokens, client certificates, and whom they act for.
 
-Source: kube-apiserver's --token-auth-file (CSV: token,user,uid,"group1,group2") and its X.509
-authenticator (common name = user, organizations = groups).
+Source: kube-apiserver's --token-auth-file (CSV: token,user,uid,"group1,group2"), its X.509
+authenticator (common name = user, organizations = groups) and its impersonation filter.
 """
 
 from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hypercobalt.apiserver.requests.request import User
+from hypercobalt.apiserver import status
+from hypercobalt.apiserver.requests.request import ANONYMOUS, User
 from hypercobalt.errors import ConfigurationError
 
 AUTHENTICATED = "system:authenticated"
+SERVICE_ACCOUNT = ("system", "serviceaccount")
+IMPERSONATE = "impersonate-"  # what the headers of somebody who acts for another begin with
 TOKEN_COLUMNS = 3  # token, user, uid; groups are optional
 
 
@@ -41,6 +44,42 @@ class Authenticator:
         name = next((value for kind, value in subject if kind == "commonName"), "")
         groups = tuple(value for kind, value in subject if kind == "organizationName")
         return User(str(name), groups=(*groups, AUTHENTICATED)) if name else None
+
+
+def acting_as(user: User, headers: Iterable[tuple[str, str]]) -> User:
+    """Who a request counts as: `user`, or whom its headers name (`kubectl --as`).
+
+    Everybody who is somebody may do everything, so may act for everybody.
+
+    Args:
+        user: who was authenticated.
+        headers: all of the request, names in lower case.
+
+    Raises:
+        StatusError: 400 for groups or a UID of nobody; 501 for extra fields.
+    """
+    sent = [(name, value) for name, value in headers if name.startswith(IMPERSONATE)]
+    if not sent or user == ANONYMOUS:
+        return user
+    if any(name.startswith(f"{IMPERSONATE}extra-") for name, _ in sent):
+        raise status.unsupported("impersonation with extra fields")
+    name, uid = (dict(reversed(sent)).get(f"{IMPERSONATE}{part}", "") for part in ("user", "uid"))
+    groups = tuple(value for header, value in sent if header == f"{IMPERSONATE}group")
+    if not name:
+        if groups or uid:
+            raise status.bad_request("Impersonate-Group and Impersonate-Uid need Impersonate-User")
+        return user
+    if name == ANONYMOUS.name:
+        return ANONYMOUS
+    return User(name, uid, tuple(dict.fromkeys((*(groups or _implied(name)), AUTHENTICATED))))
+
+
+def _implied(name: str) -> tuple[str, ...]:
+    """The groups that a service account is always in."""
+    *kind, namespace, _ = ("", "", *name.split(":"))
+    if tuple(kind[2:]) != SERVICE_ACCOUNT:
+        return ()
+    return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
 
 
 def _digest(token: str) -> bytes:
