@@ -118,8 +118,8 @@ class Central:
         except CommandError as error:
             raise LabError(
                 f"host {name} has not registered with OVN in {_WAIT_SECONDS} s; does it reach "
-                f"{self._address}:{SOUTHBOUND_PORT}? A packet filter or an `ip rule` of the machine "
-                f"may be in the way; see `cobalt lab exec {name} journalctl -u {CONTROLLER}`"
+                f"{self._address}:{SOUTHBOUND_PORT}? A packet filter or an `ip rule` here may be "
+                f" in the way; see `cobalt lab exec {name} journalctl -u {CONTROLLER}`"
             ) from error
 
     async def forget(self, name: str) -> None:
