@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,12 +37,14 @@ def traces(state: State, data: Path) -> list[str]:
     links = [link for link in links if link == state.bridge or f"{state.prefix}-" in link]
     groups = [str(g) for h in cgroups.here() for g in h.glob(f"{state.prefix}-*")]
     nspawn = [str(left) for left in Path("/run/systemd/nspawn").glob(f"*/{state.prefix}-*")]
+    rules = subprocess.run(("ip", "rule"), capture_output=True, text=True, check=True).stdout
     files = [str(file) for file in data.iterdir() if file.name != "lock"] if data.exists() else []
     return [
         *(f"process {process.role}" for process in processes.find(state.id)),
         *(f"mount {point}" for point in mounts.under(data)),
         *(f"interface {link}" for link in links),
         *(f"group {group}" for group in groups),
+        *(rule for rule in rules.splitlines() if str(state.network) in rule),
         *nspawn,
         *files,
     ]
@@ -72,6 +75,20 @@ async def test_up_makes_all_of_it_and_down_leaves_nothing(data: Path) -> None:
     assert await down(data)
     assert traces(lab.state, data) == []
     assert not await down(data)
+
+
+async def test_only_root_reaches_the_libvirt_of_a_host(data: Path) -> None:
+    lab = await Lab.make(data)
+    await lab.up(Wish(hosts=1, ovn=False, control_plane=False))
+    connect = ("bash", "-c", f"exec 3<>/dev/tcp/{lab.host('kvm-1').address}/16509")
+
+    def reach(user: int) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(connect, user=user, capture_output=True, text=True, check=False)
+
+    assert (await asyncio.to_thread(reach, 0)).returncode == 0
+    refused = await asyncio.to_thread(reach, 65534)
+    assert refused.returncode
+    assert "Permission denied" in refused.stderr
 
 
 async def test_a_lab_lies_wherever_a_person_wants_it(tmp_path: Path) -> None:

@@ -1,6 +1,10 @@
 """The management network: one bridge of the machine, and one veth pair a host.
 
-Source: ip-link(8), systemd-nspawn(1) (`--network-bridge` names the machine's end `vb-MACHINE`).
+Only root reaches the hosts from the machine, and nobody through it: their libvirtd asks for no
+password and would run anything as root.
+
+Source: ip-link(8), ip-rule(8), systemd-nspawn(1) (`--network-bridge` names the machine's
+end `vb-MACHINE`).
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from hypercobalt.lab.state import State, subnet
 
 NUMBERS = range(256)  # of the subnets 10.77.N.0/24
 _SYS = Path("/sys/class/net")
+_FIRST_RULE = 7700  # and the lab's number: before the rules that lead to the routes
 
 
 class _Route(msgspec.Struct):
@@ -73,9 +78,20 @@ async def make_bridge(state: State) -> bool:
             if (_SYS / state.bridge).exists():
                 return False
             raise CommandError(argv, done.code, done.stderr)
+    for rule in _rules(state):
+        done = await execute(("ip", "rule", "add", *rule))
+        if done.code and "File exists" not in done.stderr:
+            raise CommandError(("ip", "rule", "add", *rule), done.code, done.stderr)
     await run("ip", "address", "replace", f"{state.address}/24", "dev", state.bridge)
     await run("ip", "link", "set", state.bridge, "up")
     return True
+
+
+def _rules(state: State) -> tuple[tuple[str, ...], ...]:
+    place = ("pref", str(_FIRST_RULE + state.number), "to", str(state.network))
+    users = ("uidrange", "1-4294967294")
+    strangers = ("not", "iif", "lo")  # codespell:ignore iif
+    return (*place, *users, "prohibit"), (*strangers, *place, "prohibit")
 
 
 def is_ours(state: State) -> bool:
@@ -93,10 +109,18 @@ async def remove(state: State) -> None:
         CommandError: the machine refuses.
     """
     if not is_ours(state):
+        if not (_SYS / state.bridge).exists():
+            await _open(state)
         return
     for port in sorted(port.name for port in (_SYS / state.bridge / "brif").iterdir()):
         await execute(("ip", "link", "delete", port))  # it may have gone with its host meanwhile
+    await _open(state)
     await run("ip", "link", "delete", state.bridge)
+
+
+async def _open(state: State) -> None:
+    for rule in _rules(state):
+        await execute(("ip", "rule", "delete", *rule))  # it may never have been made
 
 
 def port_of(machine: str) -> str:
