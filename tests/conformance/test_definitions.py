@@ -455,6 +455,9 @@ async def test_definition_with_scale(api: Api) -> None:
     await api.post(things, {**thing, "spec": {"replicas": 2}})
     await api.get(f"/apis/{group}/v1")
     await api.get(f"{things}/one/scale")
+    for form in ("Table", "PartialObjectMetadata"):
+        shown = f"application/json;as={form};v=v1;g=meta.k8s.io"
+        await api.get(f"{things}/one/scale", accept=shown)
     await api.patch(f"{things}/one/scale", {"spec": {"replicas": 4}})
     await api.get(f"{things}/one")
     await api.patch(f"{things}/one/status", {"status": {"replicas": 3, "selector": "a=b"}})

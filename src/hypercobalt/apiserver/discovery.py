@@ -291,9 +291,7 @@ def _no_openapi_v2(request: Request) -> Response:
     if OPENAPI_V2_PROTOBUF in request.headers.get("accept", ""):
         info = _protobuf_text(1, title) + _protobuf_text(2, version)
         body = _protobuf_text(1, "2.0") + _protobuf_text(2, info.decode())
-        return Response(
-            200, body, OPENAPI_V2_PROTOBUF.replace("@", ".")
-        )
+        return Response(200, body, OPENAPI_V2_PROTOBUF.replace("@", "."))
     return _json({"swagger": "2.0", "info": {"title": title, "version": version}, "paths": {}})
 
 

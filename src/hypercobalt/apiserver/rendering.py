@@ -80,6 +80,7 @@ class Renderer:
         form = accepted(call.request)
         self.media, self.shown_as = form.media, form.shown_as
         self._scale = call.resource.scale if call.subresource == "scale" else None
+        self._printer = tables.SCALE_PRINTER if self._scale else call.resource.printer
         self._include = call.request.text("includeObject") or "Metadata"
         if self.shown_as == "Table" and self._include not in ("None", "Metadata", "Object"):
             shown = f"includeObject: Invalid value: {status.quote(self._include)}"
@@ -107,12 +108,12 @@ class Renderer:
             return self.resource.conformed(data)
         obj = self._decode(data)
         if self._scale is not None:
-            return self.encode(self._scale.view(obj))
+            obj = self._scale.view(obj)
         match self.shown_as:
             case "Table":
                 version = text_at(obj, "metadata", "resourceVersion")
                 meta: JSONObject = {"resourceVersion": version} if version else {}
-                table = self.resource.printer.table([self._row(data, obj)], meta)
+                table = self._printer.table([self._row(data, obj)], meta)
                 if not self._columns:
                     table["columnDefinitions"] = None
                 return self.encode(table)
@@ -145,7 +146,7 @@ class Renderer:
         names = self.resource.names
         if self.shown_as == "Table":
             rows: list[JSON] = [self._row(s.data, self._decode(s.data)) for s in found]
-            return self.response(self.resource.printer.table(rows, meta))
+            return self.response(self._printer.table(rows, meta))
         if self.shown_as == "PartialObjectMetadata":
             kind = "UnstructuredList" if self.resource.custom else names.list_kind
             raise self._other_shape("a list", kind)
@@ -180,7 +181,7 @@ class Renderer:
         # The printer knows the stored form; the row's object is in the requested version.
         stored = msgspec.json.decode(data) if self.resource.group == "events.k8s.io" else obj
         shown = {"None": None, "Object": obj, "Metadata": tables.partial_metadata(obj)}
-        row = self.resource.printer.entry(stored, self._now)
+        row = self._printer.entry(stored, self._now)
         return {**row, "object": shown[self._include]}
 
     def _other_shape(self, what: str, kind: str) -> StatusError:
