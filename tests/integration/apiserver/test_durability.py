@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -107,6 +108,14 @@ async def test_a_foreign_file_is_refused_and_left_as_it_is(tmp_path: Path) -> No
     with pytest.raises(StoreError, match="left as it is"):
         await Store.open(tmp_path)
     assert file.read_bytes().startswith(b"not a database")
+
+
+async def test_a_file_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    await (await Store.open(tmp_path)).close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "cobalt.db")) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreError, match=r"newer cobalt \(format 99, .*left as it is"):
+        await Store.open(tmp_path)
 
 
 @pytest.fixture

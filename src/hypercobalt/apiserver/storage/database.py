@@ -204,6 +204,11 @@ def _prepare(db: sqlite3.Connection, path: Path, *, fresh: bool) -> None:
         db.executescript(f"BEGIN; {SCHEMA} COMMIT;")
     (owner,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
+    if owner == APPLICATION_ID and version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path} was written by a newer cobalt (format {version}, this one reads "
+            f"{SCHEMA_VERSION}); it was left as it is. Use that version, or another --data"
+        )
     if owner != APPLICATION_ID or version != SCHEMA_VERSION:
         raise StoreError(
             f"{path} is not a database of this server (application id {owner:#x}, version "
