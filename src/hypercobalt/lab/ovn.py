@@ -119,7 +119,7 @@ class Central:
             raise LabError(
                 f"host {name} has not registered with OVN in {_WAIT_SECONDS} s; does it reach "
                 f"{self._address}:{SOUTHBOUND_PORT}? A packet filter or an `ip rule` here may be "
-                f" in the way; see `cobalt lab exec {name} journalctl -u {CONTROLLER}`"
+                f"in the way; see `cobalt lab exec {name} journalctl -u {CONTROLLER}`"
             ) from error
 
     async def forget(self, name: str) -> None:
