@@ -51,15 +51,19 @@ class Exporter(Collector):
     def __init__(self, libvirt: Libvirt) -> None:
         self._libvirt = libvirt
         self._stats: tuple[DomainStats, ...] | None = None
+        self._complaint = ""
 
     async def refresh(self) -> None:
         """Ask libvirt for the counters; when it does not answer, the page says that it is down."""
         try:
             async with asyncio.timeout(DEADLINE.total_seconds()):
                 self._stats = await self._libvirt.stats()
+            self._complaint = ""
         except (LibvirtError, TimeoutError) as error:
-            log.warning("no_libvirt_counters", error=str(error) or "no answer in time")
             self._stats = None
+            if (complaint := str(error) or "no answer in time") != self._complaint:
+                self._complaint = complaint  # scrapes go on all night
+                log.warning("no_libvirt_counters", error=complaint)
 
     def describe(self) -> list[Metric]:
         """Nothing: registering must not ask libvirt."""

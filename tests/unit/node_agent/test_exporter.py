@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -84,3 +85,18 @@ def test_libvirt_away_is_a_page_that_says_so() -> None:
     libvirt.counters = (BUSY,)
 
     assert page(Exporter(libvirt)) == {"libvirt_up": {(): 0}}
+
+
+def test_scrapes_while_libvirt_is_away_log_it_once(caplog: pytest.LogCaptureFixture) -> None:
+    libvirt = ScriptedLibvirt(connected=False)
+    exporter = Exporter(libvirt)
+
+    page(exporter)
+    page(exporter)
+    assert len(caplog.records) == 1
+
+    libvirt.come_back()
+    page(exporter)
+    libvirt.lose("connection refused")
+    page(exporter)
+    assert len(caplog.records) == 2
