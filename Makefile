@@ -4,10 +4,10 @@ SHELL := bash
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup lab test check lint types contract unit integration test-lab conformance bench generate lock clean
+.PHONY: help setup lab test check lint types contract unit integration test-lab test-openstack conformance bench generate lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## make .venv from the locked requirements
 	@scripts/setup
@@ -40,6 +40,9 @@ integration: setup
 
 test-lab: setup ## run the tests on real hosts: systemd, libvirtd, QEMU, Open vSwitch
 	$(PYTEST) tests/lab
+
+test-openstack: setup ## run the tests on a real OpenStack: Keystone, Placement, Glance, Nova, Neutron
+	$(PYTEST) tests/openstack
 
 conformance: setup ## compare the embedded API server with a real kube-apiserver
 	scripts/conformance

@@ -1,0 +1,52 @@
+"""What a test knows of the cloud that it runs against: where it is, who asks, what is in it.
+
+The tests of this ring hold for the real OpenStack; whatever stands in for it elsewhere must give
+the same `Cloud` and pass the same tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from tests.openstack.client import Account
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Things that are there before the first test.
+
+    Args:
+        flavor: 192 MiB, one vCPU, a disk of 1 GiB.
+        large_flavor: 1 GiB, one vCPU, a disk of 1 GiB.
+        empty: an image without an operating system.
+        guest: an image with one, that writes a line a second to its console.
+        network: where everybody may have ports.
+    """
+
+    flavor: str
+    large_flavor: str
+    empty: str
+    guest: str
+    network: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """A cloud.
+
+    Args:
+        admin: may do everything.
+        tester: an account of a project, without further rights.
+        names: of what is in it.
+        hosts: names of at least two hypervisors.
+        crash: cuts the power of a host.
+        restore: boots a host that is off, and waits until its compute service is heard of again.
+    """
+
+    admin: Account
+    tester: Account
+    names: Names
+    hosts: tuple[str, ...]
+    crash: Callable[[str], Awaitable[None]]
+    restore: Callable[[str], Awaitable[None]]

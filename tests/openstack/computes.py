@@ -1,0 +1,51 @@
+"""Compute services and resource providers, as tests read and change them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.openstack.client import Json, Session
+from tests.openstack.servers import PLACEMENT, VERSION
+
+DISABLED: Final = "COMPUTE_STATUS_DISABLED"
+
+
+async def service(cloud: Session, host: str) -> Json:
+    """The compute service of a host."""
+    path = f"/os-services?binary=nova-compute&host={host}"
+    (found,) = (await cloud("compute", "GET", path, version=VERSION)).ok()["services"]
+    return found
+
+
+async def set_service(cloud: Session, host: str, **changes: object) -> Json:
+    """Change a host's compute service, and give it as it is then."""
+    found = await service(cloud, host)
+    answer = await cloud(
+        *("compute", "PUT", f"/os-services/{found['id']}", changes), version=VERSION
+    )
+    return answer.ok()["service"]
+
+
+async def hypervisors(cloud: Session, query: str = "") -> Json:
+    """All hypervisors with details, by name."""
+    answer = await cloud("compute", "GET", f"/os-hypervisors/detail{query}", version=VERSION)
+    return {one["hypervisor_hostname"]: one for one in answer.ok()["hypervisors"]}
+
+
+async def provider_id(cloud: Session, host: str) -> str:
+    """The resource provider of a host."""
+    path = f"/resource_providers?name={host}"
+    answer = await cloud("placement", "GET", path, version=PLACEMENT)
+    (found,) = answer.ok()["resource_providers"]
+    return str(found["uuid"])
+
+
+async def traits(cloud: Session, provider: str) -> Json:
+    """Names of the traits of a resource provider."""
+    return (await trait_document(cloud, provider))["traits"]
+
+
+async def trait_document(cloud: Session, provider: str) -> Json:
+    """The traits of a resource provider, with its generation."""
+    path = f"/resource_providers/{provider}/traits"
+    return (await cloud("placement", "GET", path, version=PLACEMENT)).ok()

@@ -1,0 +1,121 @@
+"""A real OpenStack for the tests of this ring: started for the first of them, gone after the last.
+
+`--openstack DATA` uses one that `python -m tests.openstack.env up DATA` has started, and leaves it.
+Where none can be started the tests are skipped and say why; with CI=true they fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from hypercobalt.lab.machine import facts, packages, preflight
+from hypercobalt.lab.site import Progress
+from tests.openstack.client import Session
+from tests.openstack.cloud import Cloud
+from tests.openstack.computes import DISABLED, provider_id, set_service, traits
+from tests.openstack.env import infra
+from tests.openstack.env.reaper import reaped
+from tests.openstack.env.site import HOSTS, OpenStack, up
+from tests.openstack.servers import Servers, until
+
+T = TypeVar("T")
+_MEMORY_MIB = 3 * 1024
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--openstack", type=Path, help="data directory of an environment that runs")
+
+
+def run(work: Coroutine[object, object, T]) -> T:
+    """Run a coroutine to its end beside the loop of the tests."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
+
+
+@pytest.fixture(scope="session")
+def able_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A machine that can; in CI what is missing is installed, or the tests fail."""
+    in_ci = os.environ.get("CI") == "true"
+    observed = run(facts.observe(tmp_path_factory.getbasetemp()))
+    verdict = preflight.decide(observed, hosts=len(HOSTS), guests=2)
+    why = [lack.what for lack in (*verdict.lacks, *verdict.shortages)]
+    if observed.memory_bytes < _MEMORY_MIB * preflight.MIB:
+        why.append(f"{observed.memory_bytes // preflight.MIB} MiB of memory, not {_MEMORY_MIB}")
+    missing = (*verdict.install, *infra.missing_packages())
+    if missing and in_ci and not why:
+        run(packages.install(missing))
+    elif missing:
+        why.append(f"packages are missing: {' '.join(missing)}")
+    if why and in_ci:
+        pytest.fail(f"no OpenStack can be started here: {'; '.join(why)}")
+    elif why:
+        pytest.skip(f"no OpenStack can be started here: {'; '.join(why)}")
+
+
+@pytest.fixture(scope="session")
+def openstack(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OpenStack]:
+    """The environment, for tests that do something to its hosts."""
+    running: Path | None = request.config.getoption("--openstack")
+    if running is not None:
+        yield run(OpenStack.find(running))
+        return
+    request.getfixturevalue("able_machine")
+    data = tmp_path_factory.mktemp("openstack")
+    begun = time.monotonic()
+
+    def report(step: str, progress: Progress) -> None:
+        sys.stderr.write(f"{time.monotonic() - begun:6.1f} s  {step}: {progress}\n")
+
+    with reaped(data):
+        yield run(up(data, report))
+
+
+@pytest.fixture(scope="session")
+def cloud(openstack: OpenStack) -> Cloud:
+    """What the tests of the API's behaviour know of it: nothing that only ours has."""
+    return openstack.cloud
+
+
+@pytest.fixture
+async def admin(cloud: Cloud) -> AsyncIterator[Session]:
+    """An administrator's session."""
+    async with Session(cloud.admin) as session:
+        yield session
+
+
+@pytest.fixture
+async def tester(cloud: Cloud) -> AsyncIterator[Session]:
+    """The session of somebody with a project and no other right."""
+    async with Session(cloud.tester) as session:
+        yield session
+
+
+@pytest.fixture
+async def servers(cloud: Cloud, admin: Session) -> AsyncIterator[Servers]:
+    """Servers of the administrator; those that a test made are gone after it."""
+    made = Servers(admin, cloud.names)
+    yield made
+    await made.remove_all()
+
+
+@pytest.fixture
+async def disabled(cloud: Cloud, admin: Session) -> AsyncIterator[str]:
+    """A host whose compute service takes no new servers; it does again after the test."""
+    host = cloud.hosts[-1]
+    await set_service(admin, host, status="disabled", disabled_reason="test")
+    provider = await provider_id(admin, host)
+    await until(lambda: traits(admin, provider), lambda found: DISABLED in found)
+    yield host
+    await set_service(admin, host, status="enabled")
+    await until(lambda: traits(admin, provider), lambda found: DISABLED not in found)

@@ -1,0 +1,31 @@
+"""The environment by hand: `python -m tests.openstack.env up|down DATA`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from hypercobalt.lab.site import Progress
+from tests.openstack.env.site import down, up
+
+
+def main(order: str, data: Path) -> None:
+    """Do what the command line says."""
+    begun = time.monotonic()
+
+    def report(step: str, progress: Progress) -> None:
+        sys.stderr.write(f"{time.monotonic() - begun:5.1f} s  {step}: {progress}\n")
+
+    if order == "up":
+        made = asyncio.run(up(data, report))
+        sys.stdout.write(f"OS_CLIENT_CONFIG_FILE={made.clouds_yaml} OS_CLOUD=admin\n")
+    elif order == "down":
+        asyncio.run(down(data))
+    else:
+        raise SystemExit(f"{order!r}: up or down")
+    report(order, Progress.DONE)
+
+
+main(sys.argv[1], Path(sys.argv[2]).absolute())

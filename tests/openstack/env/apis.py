@@ -1,0 +1,118 @@
+"""The OpenStack services that run on the machine."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hypercobalt.lab import processes
+from hypercobalt.lab.errors import LabError
+from tests.openstack.env import infra
+from tests.openstack.env.place import GLANCE, KEYSTONE, NEUTRON, NOVA, PLACEMENT, Place, Service
+
+_SERVE = Path(__file__).with_name("serve.py")
+
+
+async def start_keystone(place: Place) -> None:
+    """Start Keystone and wait until it listens.
+
+    Raises:
+        LabError: it does not.
+    """
+    await _serve(place, KEYSTONE, {"OS_KEYSTONE_CONFIG_DIR": str(place.etc)})
+
+
+async def start_placement(place: Place) -> None:
+    """Start Placement and wait until it listens.
+
+    Raises:
+        LabError: it does not.
+    """
+    await _serve(place, PLACEMENT, {"OS_PLACEMENT_CONFIG_DIR": str(place.etc)})
+
+
+async def start_glance(place: Place) -> None:
+    """Start Glance and wait until it listens.
+
+    Raises:
+        LabError: it does not.
+    """
+    for folder in ("images", "staging", "tasks"):
+        (place.state("glance") / folder).mkdir(parents=True, exist_ok=True)
+    await _serve(place, GLANCE, {"OS_GLANCE_CONFIG_DIR": str(place.etc)})
+
+
+async def start_nova(place: Place) -> None:
+    """Start Nova's conductor, scheduler and API, and wait until that listens.
+
+    Raises:
+        LabError: it does not.
+    """
+    (place.state("nova") / "lock").mkdir(parents=True, exist_ok=True)
+    configuration = ("--config-file", str(place.etc / "nova.conf"))
+    for name in ("nova-conductor", "nova-scheduler"):
+        await _start(place, name, (place.program(name), *configuration))
+    # The paste file must be the first.
+    files = {
+        "OS_NOVA_CONFIG_DIR": str(place.etc),
+        "OS_NOVA_CONFIG_FILES": "api-paste.ini;nova.conf",
+    }
+    await _serve(place, NOVA, files)
+
+
+async def start_neutron(place: Place) -> None:
+    """Start Neutron's API and the workers of ML2/OVN, and wait until the API listens.
+
+    Raises:
+        LabError: it does not.
+    """
+    state = place.state("neutron")
+    (state / "lock").mkdir(parents=True, exist_ok=True)
+    temporary = state / "tmp"  # holds the API's start time, by a process id of long ago
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    settings = {
+        "OS_NEUTRON_CONFIG_DIR": str(place.etc),
+        "OS_NEUTRON_CONFIG_FILES": "neutron.conf",
+        "ASGI_WORKERS": "1",  # or no event of OVN ever reaches Nova
+        "TMPDIR": str(temporary),
+    }
+    configuration = ("--config-file", str(place.etc / "neutron.conf"))
+    for name in ("neutron-periodic-workers", "neutron-ovn-maintenance-worker"):
+        await _start(place, name, (place.program(name), *configuration), settings)
+    await _serve(place, NEUTRON, settings)
+
+
+async def _serve(place: Place, service: Service, settings: Mapping[str, str]) -> None:
+    name = f"{service.name}-api"
+    argv = (place.python, _SERVE, service.application, place.address, service.port)
+    await _start(place, name, tuple(map(str, argv)), settings)
+    log = place.log / f"{name}.log"
+    role = f"openstack/{name}"
+    await infra.answers(place.lab_id, role, place.address, service.port, log)
+
+
+async def _start(
+    place: Place, name: str, argv: Sequence[str], settings: Mapping[str, str] | None = None
+) -> None:
+    await processes.spawn(
+        argv,
+        lab_id=place.lab_id,
+        role=f"openstack/{name}",
+        log=place.log / f"{name}.log",
+        env={**place.environment, **(settings or {})},
+    )
+
+
+async def check(place: Place) -> None:
+    """Make sure that everything that was started still runs.
+
+    Raises:
+        LabError: something has ended; the message has the end of its log.
+    """
+    running = {process.role for process in await asyncio.to_thread(processes.find, place.lab_id)}
+    for name in ("nova-conductor", "nova-scheduler"):
+        if f"openstack/{name}" not in running:
+            raise LabError(f"{name} ended: {processes.tail(place.log / f'{name}.log')}")

@@ -1,0 +1,72 @@
+"""What an OpenStack has from its first day: the services' account, a catalogue, a test project."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from tests.openstack.client import Account, Json, Session
+from tests.openstack.env.config import ACCOUNT
+from tests.openstack.env.place import KEYSTONE, PASSWORD, REGION, SERVICES, Place, Service
+
+TEST_PROJECT: Final = "test"
+TEST_USER: Final = "test"
+
+
+def administrator(place: Place) -> Account:
+    return Account(place.url(KEYSTONE), "admin", PASSWORD, "admin", REGION)
+
+
+def tester(place: Place) -> Account:
+    """Somebody with a project and no other right."""
+    return Account(place.url(KEYSTONE), TEST_USER, PASSWORD, TEST_PROJECT, REGION)
+
+
+async def write(place: Place) -> None:
+    """Make accounts and catalogue; nothing of Nova may have been started before.
+
+    Raises:
+        AssertionError: Keystone refuses.
+    """
+    async with Session(administrator(place)) as keystone:
+        found = (await keystone("identity", "GET", "/roles")).ok()["roles"]
+        roles = {role["name"]: role["id"] for role in found}
+        async with asyncio.TaskGroup() as group:
+            group.create_task(
+                _account(keystone, ACCOUNT, "service", [roles["admin"], roles["service"]])
+            )
+            group.create_task(_account(keystone, TEST_USER, TEST_PROJECT, [roles["member"]]))
+            for service in SERVICES:
+                group.create_task(_service(keystone, service, place.url(service)))
+
+
+async def _account(keystone: Session, user: str, project: str, roles: list[str]) -> None:
+    in_project = await _make(keystone, "projects", name=project, domain_id="default")
+    made = await _make(
+        *(keystone, "users"),
+        name=user,
+        password=PASSWORD,
+        domain_id="default",
+        default_project_id=in_project,
+    )
+    for role in roles:
+        path = f"/projects/{in_project}/users/{made}/roles/{role}"
+        (await keystone("identity", "PUT", path)).ok()
+
+
+async def _service(keystone: Session, service: Service, url: str) -> None:
+    made = await _make(keystone, "services", name=service.name, type=service.kind)
+    for interface in ("public", "internal"):
+        await _make(
+            *(keystone, "endpoints"),
+            service_id=made,
+            interface=interface,
+            region_id=REGION,
+            url=url,
+        )
+
+
+async def _make(keystone: Session, kind: str, **values: str) -> str:
+    one = kind.removesuffix("s")
+    answer: Json = (await keystone("identity", "POST", f"/{kind}", {one: values})).ok()
+    return str(answer[one]["id"])

@@ -1,0 +1,264 @@
+"""The configuration of every service, as text: pure.
+
+A value that is there for a reason has it beside it; the others say where things are.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+from hypercobalt.lab.disk import LOCAL
+from hypercobalt.lab.host import SHARED
+from hypercobalt.lab.ovn import NORTHBOUND_PORT, SOUTHBOUND_PORT
+from tests.openstack.env.place import GLANCE, KEYSTONE, PASSWORD, REGION, Place
+
+Sections = Mapping[str, Mapping[str, object]]
+
+RABBIT_PORT: Final = 5672
+ACCOUNT: Final = "openstack"  # of all services, in Keystone and RabbitMQ
+SHARED_INSTANCES, LOCAL_INSTANCES = f"{SHARED}/instances", f"{LOCAL}/instances"
+_PRIVILEGED: Final = (
+    "nova_sys_admin",
+    "vif_plug_ovs_privileged",
+    "vif_plug_linux_bridge_privileged",
+    "privsep_osbrick",
+)
+
+
+def text(*parts: Sections) -> str:
+    """An ini file; sections of one name are joined."""
+    joined: dict[str, dict[str, object]] = {}
+    for part in parts:
+        for name, values in part.items():
+            joined.setdefault(name, {}).update(values)
+    return "\n".join(
+        f"[{name}]\n" + "".join(f"{key} = {_value(value)}\n" for key, value in values.items())
+        for name, values in joined.items()
+    )
+
+
+def _value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def files(place: Place) -> dict[str, str]:
+    """Every file of the services on the machine, by name."""
+    return {
+        "keystone.conf": text(_keystone(place)),
+        "placement.conf": text(_placement(place)),
+        "glance-api.conf": text(_glance(place)),
+        "nova.conf": text(_nova(place), _nova_controller(place)),
+        "neutron.conf": text(_neutron(place)),
+    }
+
+
+def _database(place: Place, name: str, connections: int = 5) -> dict[str, object]:
+    return {"connection": database_url(place, name), "max_pool_size": connections}
+
+
+def database_url(place: Place, name: str) -> str:
+    return f"mysql+pymysql://root@localhost/{name}?unix_socket={place.socket}&charset=utf8"
+
+
+def transport_url(place: Place) -> str:
+    return f"rabbit://{ACCOUNT}:{PASSWORD}@{place.address}:{RABBIT_PORT}/"
+
+
+def _account(place: Place) -> dict[str, object]:
+    return {
+        "auth_url": place.url(KEYSTONE),
+        "auth_type": "password",
+        "project_domain_id": "default",
+        "user_domain_id": "default",
+        "project_name": "service",
+        "username": ACCOUNT,
+        "password": PASSWORD,
+        "region_name": REGION,
+    }
+
+
+def _tokens(place: Place) -> dict[str, object]:
+    """How an API checks the tokens of its callers."""
+    return _account(place) | {
+        "www_authenticate_uri": place.url(KEYSTONE),
+        "service_token_roles": "service",
+        "service_token_roles_required": True,
+    }
+
+
+def _keystone(place: Place) -> Sections:
+    fernet = place.keys / "fernet"
+    return {
+        "DEFAULT": {"log_file": place.log / "keystone.log", "max_token_size": 255},
+        "database": _database(place, "keystone"),
+        "token": {"provider": "fernet", "expiration": 86400},
+        "fernet_tokens": {"key_repository": fernet},
+        "receipt": {"key_repository": fernet},
+        "credential": {"key_repository": place.keys / "credential"},
+        "identity": {"password_hash_rounds": 4},  # the least: the passwords are no secret
+    }
+
+
+def _placement(place: Place) -> Sections:
+    return {
+        "DEFAULT": {"log_file": place.log / "placement.log"},
+        "api": {"auth_strategy": "keystone"},
+        "placement_database": _database(place, "placement"),
+        "keystone_authtoken": _tokens(place),
+    }
+
+
+def _glance(place: Place) -> Sections:
+    state = place.state("glance")
+    return {
+        "DEFAULT": {
+            "log_file": place.log / "glance.log",
+            "enabled_backends": "files:file",
+            "enabled_import_methods": "[]",
+            "worker_self_reference_url": place.url(GLANCE),
+            "node_staging_uri": f"file://{state}/staging",
+        },
+        "glance_store": {"default_backend": "files"},
+        "files": {"filesystem_store_datadir": state / "images"},
+        "os_glance_staging_store": {"filesystem_store_datadir": state / "staging"},
+        "os_glance_tasks_store": {"filesystem_store_datadir": state / "tasks"},
+        "database": _database(place, "glance"),
+        "paste_deploy": {"flavor": "keystone"},
+        "image_format": {
+            "disk_formats": "raw,qcow2,aki,ari,ami",  # kernels and their initial file systems
+            "require_image_format_match": False,  # or a kernel would be refused
+        },
+        "keystone_authtoken": _tokens(place),
+    }
+
+
+def _nova(place: Place) -> Sections:
+    """What controllers and computes share."""
+    return {
+        "DEFAULT": {
+            "transport_url": transport_url(place),
+            # A dead host is found in seconds, not in a minute.
+            "report_interval": 2,
+            "service_down_time": 10,
+            "rpc_response_timeout": 30,
+            # With the defaults a stop takes a minute and more.
+            "graceful_shutdown_timeout": 5,
+            "manager_shutdown_timeout": 4,
+        },
+        "oslo_messaging_notifications": {"driver": "noop"},
+        "keystone_authtoken": _tokens(place),
+        "service_user": _account(place) | {"send_service_user_token": True},
+        "placement": _account(place),
+        "glance": _account(place),
+        "neutron": _account(place),
+        "cinder": _account(place),
+        "quota": {"driver": "nova.quota.NoopQuotaDriver"},
+    }
+
+
+def _nova_controller(place: Place) -> Sections:
+    state = place.state("nova")
+    return {
+        "DEFAULT": {"host": "controller", "my_ip": place.address, "state_path": state},
+        "database": _database(place, "nova_cell1", 10),
+        "api_database": _database(place, "nova_api", 10),
+        "conductor": {"workers": 1},
+        # A new compute is of no use before the scheduler has found it.
+        "scheduler": {"workers": 1, "discover_hosts_in_cells_interval": 2},
+        "oslo_concurrency": {"lock_path": state / "lock"},
+        "wsgi": {"api_paste_config": place.etc / "api-paste.ini"},
+    }
+
+
+def compute(place: Place, name: str, address: str, *, shared: bool) -> str:
+    """nova.conf of a compute.
+
+    Args:
+        place: of the environment.
+        name: of the host, in its own and in Nova's eyes.
+        address: of the host on the lab's network.
+        shared: whether its guests' disks are where the other hosts see them.
+    """
+    helper = f"{place.program('privsep-helper')} --config-file /etc/nova/nova.conf"
+    return text(
+        _nova(place),
+        {
+            "DEFAULT": {
+                "host": name,
+                "my_ip": address,
+                "compute_driver": "libvirt.LibvirtDriver",
+                "state_path": "/var/lib/nova",
+                "instances_path": SHARED_INSTANCES if shared else LOCAL_INSTANCES,
+                "resume_guests_state_on_host_boot": False,
+                "vif_plugging_timeout": 30,
+                "reserved_host_memory_mb": 0,
+                # Every compute has the whole machine in its eyes.
+                "initial_cpu_allocation_ratio": 16.0,
+                "initial_ram_allocation_ratio": 4.0,
+                "initial_disk_allocation_ratio": 4.0,
+                "update_resources_interval": 15,
+                "sync_power_state_interval": 15,
+            },
+            "libvirt": {
+                "virt_type": "qemu",  # Linux boots in two seconds; not every nested KVM boots it
+                "cpu_mode": "none",
+                "images_type": "qcow2",
+                "live_migration_uri": "qemu+tcp://%s/system",
+                "live_migration_inbound_addr": address,
+                "live_migration_permit_auto_converge": True,
+            },
+            "os_vif_ovs": {"ovsdb_connection": "unix:/var/run/openvswitch/db.sock"},
+            "workarounds": {
+                # libvirt's model of a virtual machine's CPU is one that its own compare refuses.
+                "skip_cpu_compare_on_dest": True,
+                # A block migration of a guest with a kernel image fails at the target otherwise.
+                "disable_deep_image_inspection": True,
+            },
+            "vnc": {"enabled": False},
+            "spice": {"enabled": False},
+            "oslo_concurrency": {"lock_path": "/run/nova-lock"},
+            **{context: {"helper_command": helper} for context in _PRIVILEGED},
+        },
+    )
+
+
+def compute_id(name: str) -> str:
+    """Nova's identity of a compute node; one that changes keeps nova-compute from starting."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+def _neutron(place: Place) -> Sections:
+    return {
+        "DEFAULT": {
+            "core_plugin": "ml2",
+            "service_plugins": "ovn-router",
+            "transport_url": transport_url(place),
+            "state_path": place.state("neutron"),
+            "log_file": place.log / "neutron.log",
+            "api_paste_config": place.etc / "neutron-api-paste.ini",
+            "notify_nova_on_port_status_changes": True,
+            "notify_nova_on_port_data_changes": True,
+            "rpc_workers": 0,
+            "api_workers": 1,
+        },
+        "database": _database(place, "neutron"),
+        "keystone_authtoken": _tokens(place),
+        "nova": _account(place),
+        "oslo_concurrency": {"lock_path": place.state("neutron") / "lock"},
+        "ml2": {
+            "type_drivers": "geneve,flat,vlan,local",
+            "tenant_network_types": "geneve",
+            "mechanism_drivers": "ovn",
+            "extension_drivers": "port_security",
+            "overlay_ip_version": 4,
+        },
+        "ml2_type_geneve": {"vni_ranges": "1:65536", "max_header_size": 38},
+        "securitygroup": {"enable_security_group": True},
+        "ovn": {
+            "ovn_nb_connection": f"tcp:{place.address}:{NORTHBOUND_PORT}",
+            "ovn_sb_connection": f"tcp:{place.address}:{SOUTHBOUND_PORT}",
+            "ovn_metadata_enabled": False,
+        },
+    }

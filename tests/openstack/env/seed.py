@@ -1,0 +1,75 @@
+"""What tests find in the cloud: flavors, images, a network; by name, in `Names`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from hypercobalt.lab.commands import run
+from hypercobalt.lab.guest import image as guest
+from tests.openstack.client import Json, Session
+from tests.openstack.cloud import Names
+from tests.openstack.env.catalogue import administrator
+from tests.openstack.env.place import Place
+
+NAMES: Final = Names(
+    flavor="tiny", large_flavor="large", empty="empty", guest="guest", network="net"
+)
+_CIDR = "192.168.50.0/24"
+
+
+async def write(place: Place) -> None:
+    """Make it all, at once; Nova, Glance and Neutron listen.
+
+    Raises:
+        LabError: there is no guest image, and none can be made.
+        AssertionError: a service refuses.
+    """
+    async with Session(administrator(place)) as cloud, asyncio.TaskGroup() as group:
+        # 160 MiB is the least that the guest boots with.
+        group.create_task(_flavor(cloud, NAMES.flavor, ram=192, disk=1))
+        group.create_task(_flavor(cloud, NAMES.large_flavor, ram=1024, disk=1))
+        group.create_task(_images(cloud, place))
+        group.create_task(_network(cloud))
+
+
+async def _flavor(cloud: Session, name: str, *, ram: int, disk: int) -> None:
+    flavor = {"name": name, "ram": ram, "vcpus": 1, "disk": disk}
+    (await cloud("compute", "POST", "/flavors", {"flavor": flavor})).ok()
+
+
+async def _images(cloud: Session, place: Place) -> None:
+    disk = place.folder / "empty.qcow2"
+    await run("qemu-img", "create", "-q", "-f", "qcow2", str(disk), "10M")
+    linux = await guest.ready()
+    await _image(cloud, NAMES.empty, disk, "qcow2")
+    kernel = await _image(cloud, "kernel", linux.kernel, "aki")
+    initrd = await _image(cloud, "initrd", linux.initrd, "ari")
+    await _image(
+        *(cloud, NAMES.guest, disk, "qcow2"),
+        kernel_id=kernel,
+        ramdisk_id=initrd,
+        os_command_line=guest.COMMAND_LINE,
+    )
+
+
+async def _image(cloud: Session, name: str, file: Path, form: str, **properties: str) -> str:
+    container = form if form in {"aki", "ari"} else "bare"
+    meta = {"name": name, "disk_format": form, "container_format": container, **properties}
+    made: Json = (await cloud("image", "POST", "/v2/images", meta | {"visibility": "public"})).ok()
+    (
+        await cloud(
+            *("image", "PUT", f"/v2/images/{made['id']}/file"),
+            headers={"Content-Type": "application/octet-stream"},
+            content=await asyncio.to_thread(file.read_bytes),
+        )
+    ).ok()
+    return str(made["id"])
+
+
+async def _network(cloud: Session) -> None:
+    wanted = {"name": NAMES.network, "shared": True}
+    made = (await cloud("network", "POST", "/v2.0/networks", {"network": wanted})).ok()["network"]
+    subnet = {"network_id": made["id"], "ip_version": 4, "cidr": _CIDR, "gateway_ip": None}
+    (await cloud("network", "POST", "/v2.0/subnets", {"subnet": subnet})).ok()

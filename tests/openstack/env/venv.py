@@ -1,0 +1,80 @@
+"""OpenStack's own programs: a virtual environment of locked packages, kept outside the checkout.
+
+It is named by all that goes in: the lock and the Python that runs it. A marker is written last, so
+an environment without one is what a crash left, and is made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from hypercobalt.lab.commands import run
+
+LOCK = Path(__file__).parents[3] / "requirements" / "openstack.txt"
+_INSTALL = timedelta(minutes=20)  # 180 packages over a slow line, one of them compiled
+
+
+def cache_directory() -> Path:
+    """Where it is kept: `$XDG_CACHE_HOME/hypercobalt/openstack`, by default under `~/.cache`."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "hypercobalt" / "openstack"
+
+
+def key() -> str:
+    """Stands for the packages and the interpreter; equal keys, equal environments."""
+    return digest(LOCK.read_bytes(), sys.version.encode(), sys.base_prefix.encode())
+
+
+def digest(*parts: bytes) -> str:
+    """A short name for some content."""
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(len(part).to_bytes(8) + part)
+    return whole.hexdigest()[:16]
+
+
+async def ready() -> Path:
+    """The environment of today's lock, made if the cache does not have it.
+
+    Raises:
+        CommandError: a package cannot be had, does not match its hash, or does not build.
+    """
+    folder = cache_directory() / key()
+    marker = folder / "complete"
+    if marker.exists():
+        return folder
+    with alone(folder):
+        if not marker.exists():  # another run may have made it meanwhile
+            await _install(folder)
+            marker.touch()
+    return folder
+
+
+async def _install(folder: Path) -> None:
+    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    uv = str(Path(sys.executable).with_name("uv"))
+    await run(uv, "venv", "--quiet", "--python", sys.executable, str(folder))
+    await run(
+        *(uv, "pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode"),
+        str(LOCK),
+        env=os.environ | {"VIRTUAL_ENV": str(folder)},
+        within=_INSTALL,
+    )
+
+
+@contextmanager
+def alone(folder: Path) -> Generator[None]:
+    """Be the only one that fills a directory of the cache; waits for another that does."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
