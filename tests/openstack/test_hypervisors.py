@@ -1,0 +1,160 @@
+"""Hypervisors and the resource providers that stand for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.openstack.client import Session
+from tests.openstack.cloud import Cloud
+from tests.openstack.computes import hypervisors, provider_id, trait_document, traits
+from tests.openstack.servers import PLACEMENT, VERSION, Servers, until
+
+_KEYS = {
+    "host_ip",
+    "hypervisor_hostname",
+    "hypervisor_type",
+    "hypervisor_version",
+    "id",
+    "servers",
+    "service",
+    "state",
+    "status",
+    "uptime",
+}
+
+
+async def test_since_2_88_a_hypervisor_has_no_sizes(
+    cloud: Cloud, admin: Session, servers: Servers
+) -> None:
+    server = await servers.boot(host=cloud.hosts[0])
+
+    found = await hypervisors(admin, "?with_servers=true")
+
+    assert set(found) == set(cloud.hosts)
+    here = found[cloud.hosts[0]]
+    assert set(here) == _KEYS
+    assert (here["state"], here["status"]) == ("up", "enabled")
+    assert here["service"]["host"] == cloud.hosts[0]
+    assert server in [one["uuid"] for one in here["servers"]]
+    assert found[cloud.hosts[1]]["servers"] == []
+
+
+async def test_before_2_88_it_has(cloud: Cloud, admin: Session) -> None:
+    answer = await admin("compute", "GET", "/os-hypervisors/detail", version="2.87")
+
+    for one in answer.ok()["hypervisors"]:
+        assert one["memory_mb"] > 0
+        assert one["vcpus"] > 0
+
+
+async def test_servers_are_found_by_host_in_one_call(
+    cloud: Cloud, admin: Session, servers: Servers
+) -> None:
+    server = await servers.boot(host=cloud.hosts[1])
+
+    path = f"/servers/detail?all_tenants=1&host={cloud.hosts[1]}"
+    answer = await admin("compute", "GET", path, version=VERSION)
+
+    assert [one["id"] for one in answer.ok()["servers"]] == [server]
+
+
+async def test_a_provider_has_the_name_and_id_of_its_hypervisor(
+    cloud: Cloud, admin: Session
+) -> None:
+    for name, found in (await hypervisors(admin)).items():
+        assert await provider_id(admin, name) == found["id"]
+
+
+async def test_sizes_and_what_is_used_are_in_placement(
+    cloud: Cloud, admin: Session, servers: Servers
+) -> None:
+    provider = await provider_id(admin, cloud.hosts[0])
+
+    async def used() -> dict[str, int]:
+        path = f"/resource_providers/{provider}/usages"
+        found: dict[str, int] = (await admin("placement", "GET", path, version=PLACEMENT)).ok()[
+            "usages"
+        ]
+        return found
+
+    path = f"/resource_providers/{provider}/inventories"
+    inventories = (await admin("placement", "GET", path, version=PLACEMENT)).ok()["inventories"]
+    assert {"VCPU", "MEMORY_MB", "DISK_GB"} <= set(inventories)
+    assert {"total", "reserved", "allocation_ratio"} <= set(inventories["VCPU"])
+    before = await used()
+    await servers.boot(host=cloud.hosts[0])
+    after = await used()
+    assert (after["VCPU"], after["MEMORY_MB"]) == (before["VCPU"] + 1, before["MEMORY_MB"] + 192)
+
+
+async def test_a_custom_trait_stays(cloud: Cloud, admin: Session) -> None:
+    provider = await provider_id(admin, cloud.hosts[0])
+    assert (await admin("placement", "PUT", "/traits/CUSTOM_TEST", version=PLACEMENT)).code in {
+        201,
+        204,
+    }
+
+    async def write(change: str, *, wanted: bool) -> int:
+        seen = await trait_document(admin, provider)
+        names = {*seen["traits"], change} if wanted else {*seen["traits"]} - {change}
+        body = seen | {"traits": sorted(names)}
+        path = f"/resource_providers/{provider}/traits"
+        return (await admin("placement", "PUT", path, body, version=PLACEMENT)).code
+
+    # nova-compute writes to the provider too: 409 means read again.
+    await until(lambda: write("CUSTOM_TEST", wanted=True), lambda code: code == 200)
+    assert "CUSTOM_TEST" in await traits(admin, provider)
+    await until(lambda: write("CUSTOM_TEST", wanted=False), lambda code: code == 200)
+    assert "CUSTOM_TEST" not in await traits(admin, provider)
+    assert (await admin("placement", "DELETE", "/traits/CUSTOM_TEST", version=PLACEMENT)).code in {
+        204
+    }
+
+
+async def test_an_old_generation_of_a_provider_is_a_conflict(cloud: Cloud, admin: Session) -> None:
+    provider = await provider_id(admin, cloud.hosts[0])
+    seen = await trait_document(admin, provider)
+    stale = seen | {"resource_provider_generation": seen["resource_provider_generation"] - 1}
+
+    path = f"/resource_providers/{provider}/traits"
+    answer = await admin("placement", "PUT", path, stale, version=PLACEMENT)
+
+    assert answer.code == 409
+    assert answer.body["errors"][0]["code"] == "placement.concurrent_update"
+
+
+@pytest.mark.parametrize("name", ["CUSTOM_lower", "OWN", "CUSTOM_WITH-HYPHEN"])
+async def test_a_trait_of_a_wrong_name_is_refused(admin: Session, name: str) -> None:
+    assert (await admin("placement", "PUT", f"/traits/{name}", version=PLACEMENT)).code == 400
+
+
+async def test_a_trait_that_nobody_made_cannot_be_put(cloud: Cloud, admin: Session) -> None:
+    provider = await provider_id(admin, cloud.hosts[0])
+    path = f"/resource_providers/{provider}/traits"
+
+    async def put() -> int:
+        seen = await trait_document(admin, provider)
+        body = seen | {"traits": [*seen["traits"], "CUSTOM_NOBODY_MADE"]}
+        return (await admin("placement", "PUT", path, body, version=PLACEMENT)).code
+
+    assert await until(put, lambda code: code != 409) == 400
+
+
+async def test_unknown_things_are_not_found(cloud: Cloud, admin: Session) -> None:
+    nobody = "00000000-0000-0000-0000-000000000000"
+    for kind in ("servers", "os-services", "os-hypervisors", "os-aggregates"):
+        answer = await admin("compute", "GET", f"/{kind}/{nobody}", version=VERSION)
+        assert answer.code in {400, 404}, kind
+    answer = await admin("placement", "GET", "/resource_providers?name=nobody", version=PLACEMENT)
+    assert answer.ok()["resource_providers"] == []
+
+
+async def test_a_microversion_that_is_too_new_is_refused_with_the_range(admin: Session) -> None:
+    root = (await admin("compute", "GET", "/", version="")).ok()["version"]
+    assert (root["id"], root["status"]) == ("v2.1", "CURRENT")
+    newest = tuple(map(int, root["version"].split(".")))
+    assert newest >= (2, 96)
+
+    answer = await admin("compute", "GET", "/servers", version="2.9999")
+
+    assert answer.code == 406
