@@ -15,6 +15,7 @@ from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.lab import cgroups, mounts, processes
 from hypercobalt.lab import state as records
+from hypercobalt.lab.commands import execute
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import SHARED, Power
 from hypercobalt.lab.network import bridge
@@ -89,6 +90,19 @@ async def test_only_root_reaches_the_libvirt_of_a_host(data: Path) -> None:
     refused = await asyncio.to_thread(reach, 65534)
     assert refused.returncode
     assert "Permission denied" in refused.stderr
+
+
+async def test_a_lab_changes_no_way_to_anywhere_else(data: Path) -> None:
+    elsewhere = ("ip", "route", "get", "198.51.100.7")  # looks it up, sends nothing
+
+    async def way() -> str:
+        done = await execute(elsewhere)
+        return f"{done.code} {done.stdout} {done.stderr}"
+
+    before = await way()
+    lab = await Lab.make(data)
+    await lab.up(Wish(hosts=1, ovn=False, control_plane=False))
+    assert await way() == before
 
 
 async def test_a_lab_lies_wherever_a_person_wants_it(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from hypercobalt.lab.state import State, subnet
 
 NUMBERS = range(256)  # of the subnets 10.77.N.0/24
 _SYS = Path("/sys/class/net")
-_FIRST_RULE = 7700  # and the lab's number: before the rules that lead to the routes
+_FIRST_RULE = 7700  # and twice the lab's number: before the rules that lead to the routes
 
 
 class _Route(msgspec.Struct):
@@ -88,10 +88,12 @@ async def make_bridge(state: State) -> bool:
 
 
 def _rules(state: State) -> tuple[tuple[str, ...], ...]:
-    place = ("pref", str(_FIRST_RULE + state.number), "to", str(state.network))
-    users = ("uidrange", "1-4294967294")
-    strangers = ("not", "iif", "lo")  # codespell:ignore iif
-    return (*place, *users, "prohibit"), (*strangers, *place, "prohibit")
+    # What leads to this network alone, and first what root sends from this machine. A rule with
+    # `not` would do it in one, for all other destinations too: nothing would leave the machine.
+    first = _FIRST_RULE + 2 * state.number
+    root = ("iif", "lo", "uidrange", "0-0", "lookup", "main")  # codespell:ignore iif
+    to = ("to", str(state.network))
+    return ("pref", str(first), *to, *root), ("pref", str(first + 1), *to, "prohibit")
 
 
 def is_ours(state: State) -> bool:
