@@ -225,6 +225,10 @@ async def test_events_have_two_faces(api: Api) -> None:
     await api.get(f"{api.at('events')}?fieldSelector=reason=Tested,type=Warning")
     await api.get(f"{api.at('events')}?fieldSelector=involvedObject.name=p,type=Normal")
     await api.post(modern, named("bad", regarding=about, reason="Tested"))
+    older = {"deprecatedCount": 1, "deprecatedSource": {"component": "me"}}
+    times = ("deprecatedFirstTimestamp", "deprecatedLastTimestamp")
+    older |= dict.fromkeys(times, "2020-01-01T00:00:00Z")
+    await api.post(modern, {**new, **named("bad"), **older})
     elsewhere = {**about, "namespace": "elsewhere"}
     await api.post(api.at("events"), named("bad", involvedObject=elsewhere))
     series = {"series": {"count": 2, "lastObservedTime": EVENT_SERIES}}

@@ -59,8 +59,8 @@ class EventSeries(Struct, frozen=True):
 class Event(Object, frozen=True):
     """An Event as `events.k8s.io/v1` has it: the one to write.
 
-    The deprecated fields are those that core/v1 readers such as `kubectl get events` show; the
-    server maps both versions onto one stored object.
+    The server maps both versions onto one stored object. The deprecated fields are the core
+    version's; a new Event of this version is refused with any of them.
     """
 
     resource: ClassVar[ResourceInfo] = ResourceInfo(

@@ -20,7 +20,7 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from hypercobalt.api.codec import to_builtins
-from hypercobalt.api.coordination import Event, EventSeries, EventSource, ObjectReference
+from hypercobalt.api.coordination import Event, EventSeries, ObjectReference
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.api.times import micro_time
 from hypercobalt.errors import HypercobaltError, TransientError
@@ -229,10 +229,6 @@ class Recorder:
             regarding=regarding,
             note=note.encode()[:_MAX_NOTE_BYTES].decode(errors="ignore"),
             type=type_,
-            deprecatedSource=EventSource(component=self._controller),
-            deprecatedFirstTimestamp=now.replace(microsecond=0),
-            deprecatedLastTimestamp=now.replace(microsecond=0),
-            deprecatedCount=1,
         )
 
 
@@ -240,12 +236,8 @@ def _counted(event: Event, seen: datetime, count: int) -> Event:
     """The event as it is written when it has happened `count` times, `seen` the last time."""
     if count == 1:
         return event
-    return replace(
-        event,
-        series=EventSeries(count=count, lastObservedTime=micro_time(seen)),
-        deprecatedCount=count,
-        deprecatedLastTimestamp=seen.replace(microsecond=0),
-    )
+    series = EventSeries(count=count, lastObservedTime=micro_time(seen))
+    return replace(event, series=series)
 
 
 def _meta(old: ObjectMeta, regarding: ObjectReference | None) -> ObjectMeta:

@@ -432,6 +432,14 @@ def _check_service(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
     return causes
 
 
+_DEPRECATED = {  # of an events.k8s.io/v1 Event, which may not have them, and of the core one
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+    "deprecatedSource": "source",
+}
+
+
 def _check_event(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     causes: list[Cause] = []
     namespace = object_at(obj, "metadata").get("namespace", "")
@@ -447,6 +455,9 @@ def _check_event(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
         if obj.get("type") not in ("Normal", "Warning"):
             text = f"has invalid value: {obj.get('type', '')}"
             causes.append(FieldErrors.invalid("type", "", text))
+        for new_name, name in _DEPRECATED.items():
+            if obj.get(new_name) or obj.get(name):
+                causes.append(FieldErrors.invalid(name, "", "needs to be unset"))
     if obj.get("eventTime"):
         controller = "reportingController" if modern else "reportingComponent"
         needed = (controller, "reportingInstance", "action", "reason")
