@@ -38,6 +38,12 @@ log = get_logger(__name__)
 RESYNC: Final = timedelta(minutes=5)
 """A safety net for what has no event: memory that the host gained, a driver without some event."""
 
+AFTERMATH: Final = (timedelta(milliseconds=500), timedelta(seconds=3))
+"""When to look again after a stop: libvirt tells that a domain has stopped before it forgets it.
+
+A domain that migrated away with its definition goes without any further event.
+"""
+
 _RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=10))
 _DAEMONS: Final = ("libvirtd", "virtqemud", "virtchd")
 _CONDITION: Final = HypervisorConditionType.LIBVIRT_CONNECTION
@@ -79,6 +85,10 @@ def due_after(notice: Notice) -> Due:
             return Due.DOMAINS
         case _:
             return Due.NOTHING
+
+
+def _is_stop(event: DomainEvent) -> bool:
+    return event.kind is EventKind.LIFECYCLE and event.type == Lifecycle.STOPPED
 
 
 class LibvirtState:
@@ -128,11 +138,18 @@ class LibvirtState:
             self._link = notice
             self._failures, self._problem = 0, ""
             self._say()
-        self._due |= due_after(notice)
-        if self._due:
-            self._wake.set()
+        self._mark(due_after(notice))
+        if isinstance(notice, DomainEvent) and _is_stop(notice):
+            for delay in AFTERMATH:
+                seconds = delay.total_seconds()
+                asyncio.get_running_loop().call_later(seconds, self._mark, Due.DOMAINS)
         for listener in self._listeners:
             listener(notice)
+
+    def _mark(self, due: Due) -> None:
+        self._due |= due
+        if self._due:
+            self._wake.set()
 
     async def _read_when_due(self) -> None:
         while True:

@@ -64,6 +64,22 @@ async def test_the_last_domain_leaves_no_trace(server: Server, kube: Kube) -> No
         await until(kube, lambda h: h.status.numInstances == 0 and not h.status.instances)
 
 
+async def test_a_domain_that_is_forgotten_after_its_stop_goes_without_an_event(
+    server: Server, kube: Kube
+) -> None:
+    await create(kube)
+    async with running(server, ScriptedLibvirt()) as agent:
+        agent.libvirt.start("u1", "vm1")
+        await until(kube, lambda h: names(h) == ["vm1"])
+        stopped = with_fields(agent.libvirt.by_uuid["u1"], active=False)
+        agent.libvirt.by_uuid["u1"] = stopped  # as libvirt lists one that has just migrated away
+        agent.libvirt.lifecycle("u1", Lifecycle.STOPPED, 3)
+        await until(kube, lambda h: [i.active for i in h.status.instances] == [False])
+        del agent.libvirt.by_uuid["u1"]
+
+        await until(kube, lambda h: h.status.numInstances == 0)
+
+
 async def test_fields_that_another_agent_wrote_pass_to_us(server: Server, kube: Kube) -> None:
     await create(kube)
     stale = {"instances": [{"id": "u9", "name": "gone", "active": True}], "numInstances": 1}
