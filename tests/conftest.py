@@ -1,8 +1,47 @@
-"""What every ring of tests needs."""
+"""What every test has."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import io
+import logging
 import signal
+from collections.abc import Iterator
+
+import pytest
+
+from hypercobalt import logs
 
 # A shell makes its background jobs ignore Ctrl-C, and what the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def spare_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture(autouse=True)
+def no_stray_loop(request: pytest.FixtureRequest, spare_loop: asyncio.AbstractEventLoop) -> None:
+    """Have a current loop in tests that are not async.
+
+    looptime asks for it there too, and Python 3.11 then makes one that nobody closes: a warning,
+    and so an error, in whichever test the garbage is collected.
+    """
+    if not inspect.iscoroutinefunction(request.function):
+        asyncio.set_event_loop(spare_loop)
+
+
+@pytest.fixture
+def written_logs() -> Iterator[io.StringIO]:
+    """What a service would write to its log from here on."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    logs.configure(stream=stream)
+    yield stream
+    root.handlers[:] = handlers
+    root.setLevel(level)

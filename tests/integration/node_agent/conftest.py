@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
-import warnings
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +14,7 @@ import pytest_asyncio
 from tests.integration.apiserver.conftest import certificates, fresh
 from tests.integration.node_agent.fakes import ScriptedLibvirt
 from tests.integration.runtime.scripted import eventually
+from tests.sockets import left_to_the_collector
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
@@ -74,31 +73,24 @@ async def running(
     connection = load_connection(server.kubeconfig)
     metrics = Metrics()
     limits = limits or Limits(attempt=timedelta(seconds=2))
-    async with Kube(connection, metrics=metrics, limits=limits) as kube:
-        board = Board(SystemClock())
-        selection = Selection(Hypervisor, None, "", f"metadata.name={node}")
-        informer = Informer(kube, selection, metrics=metrics)
-        writes: list[HypervisorStatus] = []
-        own = (*OWN_CONDITIONS, *UNITS)
-        applier = Applier(kube, node, board, informer, own=own, on_written=writes.append)
-        state = LibvirtState(libvirt, board, units=UNITS)
-        tasks = [asyncio.create_task(run()) for run in (informer.run, applier.run, state.run)]
-        try:
-            yield Agent(libvirt, board, applier, writes)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            for task in tasks:
-                assert task.cancelled(), task
-    collect_sockets()
-
-
-def collect_sockets() -> None:
-    """Close what the HTTP library leaves to the collector when cancelled in a TLS handshake."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    with left_to_the_collector():
+        async with Kube(connection, metrics=metrics, limits=limits) as kube:
+            board = Board(SystemClock())
+            selection = Selection(Hypervisor, None, "", f"metadata.name={node}")
+            informer = Informer(kube, selection, metrics=metrics)
+            writes: list[HypervisorStatus] = []
+            own = (*OWN_CONDITIONS, *UNITS)
+            applier = Applier(kube, node, board, informer, own=own, on_written=writes.append)
+            state = LibvirtState(libvirt, board, units=UNITS)
+            tasks = [asyncio.create_task(run()) for run in (informer.run, applier.run, state.run)]
+            try:
+                yield Agent(libvirt, board, applier, writes)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                for task in tasks:
+                    assert task.cancelled(), task
 
 
 async def create(kube: Kube, name: str = NODE, **fields: object) -> Hypervisor:

@@ -10,9 +10,10 @@ from datetime import timedelta
 
 import pytest
 import pytest_asyncio
-from tests.integration.node_agent.conftest import DEADLINE, collect_sockets
+from tests.integration.node_agent.conftest import DEADLINE
 from tests.integration.node_agent.fakes import ScriptedLibvirt
 from tests.integration.runtime.scripted import eventually
+from tests.sockets import left_to_the_collector
 
 from hypercobalt.adapters.libvirt.model import EventKind, JobStats, JobType, JobValue, Lifecycle
 from hypercobalt.api.core import Namespace
@@ -45,23 +46,23 @@ async def agent(
 ) -> AsyncIterator[None]:
     """The migrations of one host."""
     told = replace(Settings(node, node, namespace=SPACE), **settings)  # type: ignore[arg-type]
-    async with Kube(load_connection(server.kubeconfig)) as kube:
-        migrations = Migrations(kube, libvirt, told, clock=SystemClock())
+    with left_to_the_collector():
+        async with Kube(load_connection(server.kubeconfig)) as kube:
+            migrations = Migrations(kube, libvirt, told, clock=SystemClock())
 
-        async def read() -> None:
-            async for notice in libvirt.notices():
-                migrations.on_notice(notice)
+            async def read() -> None:
+                async for notice in libvirt.notices():
+                    migrations.on_notice(notice)
 
-        tasks = [asyncio.create_task(migrations.run()), asyncio.create_task(read())]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            for task in tasks:
-                assert task.cancelled(), task
-    collect_sockets()
+            tasks = [asyncio.create_task(migrations.run()), asyncio.create_task(read())]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                for task in tasks:
+                    assert task.cancelled(), task
 
 
 @dataclass
