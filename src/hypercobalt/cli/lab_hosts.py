@@ -15,6 +15,7 @@ from hypercobalt import logs
 from hypercobalt.cli import lab_screen as screen
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import state as records
+from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.site import Lab
 from hypercobalt.lab.state import Layout
@@ -141,5 +142,12 @@ def delay(
 ) -> int:
     """Make a host's cable slow, and lossy if wanted."""
     said = f"host {name}: {milliseconds:g} ms and {loss:g} % loss each way"
-    late = timedelta(milliseconds=milliseconds)
-    return _on(data, name, lambda host: host.wire.worsen(delay=late, loss_percent=loss), said)
+
+    def worsen(host: Host) -> Awaitable[None]:
+        try:
+            late = timedelta(milliseconds=milliseconds)
+        except (ValueError, OverflowError) as exc:
+            raise LabError(f"a cable's delay is 0 to 10000 ms, not {milliseconds:g} ms") from exc
+        return host.wire.worsen(delay=late, loss_percent=loss)
+
+    return _on(data, name, worsen, said)

@@ -1,7 +1,7 @@
 """Reads `virsh domcapabilities` and flattens it to the lists of the Hypervisor's status.
 
-Only what is supported is listed, in the document's order; the values of an `<enum>` follow the
-thing that they belong to.
+Only what is supported is listed, in the document's order and once; the values of an `<enum>`
+follow the thing that they belong to.
 
 Source: libvirt's formatdomaincaps.html; Hypervisor `status.domainCapabilities`.
 """
@@ -26,21 +26,21 @@ def parse(document: str | bytes) -> DomainCapabilities:
     return DomainCapabilities(
         arch=root.text_of("arch") or "unknown",
         hypervisor_type=root.text_of("domain") or "unknown",
-        devices=tuple(_supported(root.all("devices"))),
+        devices=_supported(root.all("devices")),
         cpu_modes=tuple(
             flat
             for mode in root.all("cpu/mode")
             if mode.get("name")
             for flat in _flatten(f"mode/{mode.get('name')}", mode)
         ),
-        features=tuple(_supported(root.all("features"))),
+        features=_supported(root.all("features")),
     )
 
 
-def _supported(groups: Iterator[Element]) -> Iterator[str]:
-    for group in groups:
-        for item in group.children:
-            yield from _flatten(item.tag, item)
+def _supported(groups: Iterator[Element]) -> tuple[str, ...]:
+    items = (item for group in groups for item in group.children)
+    # Two enums of a disk, its bus and its model, may have one value.
+    return tuple(dict.fromkeys(flat for item in items for flat in _flatten(item.tag, item)))
 
 
 def _flatten(name: str, item: Element) -> Iterator[str]:

@@ -152,7 +152,7 @@ class Fleet:
         }
 
     async def revive(self) -> None:
-        """Start every VM that is off, side by side.
+        """Start every VM of the lab's own that is off, side by side; not a person's domains.
 
         Raises:
             LabError: one does not come up; the others do.
@@ -161,7 +161,7 @@ class Fleet:
         await self._each(
             (f"VM {vm.name} on {vm.host}", self._start(self.host(vm.host), vm.name))
             for vm in vms
-            if vm.state == "shut off"
+            if vm.state == "shut off" and vm.title
         )
 
     async def _each(self, steps: Iterable[tuple[str, Coroutine[None, None, T]]]) -> tuple[T, ...]:

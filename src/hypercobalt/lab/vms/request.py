@@ -115,7 +115,7 @@ class Seen:
 
     Args:
         state: as virsh says it: `running`, `shut off`, …
-        title: what the lab wrote: its kind and its address.
+        title: what the lab wrote: its kind and its address; empty for a domain of other making.
     """
 
     name: str
