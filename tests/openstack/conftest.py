@@ -35,6 +35,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--openstack", type=Path, help="data directory of an environment that runs")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each test five minutes of its own: the first one waits for the whole of OpenStack."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.timeout(300, func_only=True))
+
+
 def run(work: Coroutine[object, object, T]) -> T:
     """Run a coroutine to its end beside the loop of the tests."""
     with ThreadPoolExecutor(1) as thread:

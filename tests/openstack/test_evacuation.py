@@ -11,8 +11,6 @@ from tests.openstack.cloud import Cloud
 from tests.openstack.computes import service, set_service
 from tests.openstack.servers import VERSION, Servers, until
 
-pytestmark = pytest.mark.timeout(300)  # a host boots again
-
 
 @pytest.fixture
 async def doomed(cloud: Cloud, admin: Session) -> AsyncIterator[str]:
