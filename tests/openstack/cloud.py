@@ -41,7 +41,7 @@ class Cloud:
         names: of what is in it.
         hosts: names of at least two hypervisors.
         crash: cuts the power of a host.
-        restore: boots a host that is off, and waits until its compute service is heard of again.
+        restore: boots a host that is off; Nova hears of its compute service a little later.
     """
 
     admin: Account

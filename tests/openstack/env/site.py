@@ -105,14 +105,12 @@ class OpenStack:
         return next(host for host in self.hosts if host.name == name)
 
     async def restore(self, name: str) -> None:
-        """Boot a host that is off, from its disk, and wait until its compute service is alive.
+        """Boot a host that is off, from its disk; nova-compute starts with it.
 
         Raises:
             LabError: it does not come up.
         """
-        host = self.host(name)
-        await host.start(self._lab.addresses)
-        await self._wait_for_compute(host)
+        await self.host(name).start(self._lab.addresses)
 
     # -- up ----------------------------------------------------------------------------------------
 
