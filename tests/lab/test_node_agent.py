@@ -80,8 +80,13 @@ def instances(count: int) -> Callable[[Hypervisor], bool]:
 
 
 async def ready(api: Kube, host: Host) -> None:
+    """Wait for the agent's first status of an empty host; its own words tell why there is none."""
     connected = connection_is("True")
-    await until(api, host, lambda hv: connected(hv) and hv.status.numInstances == 0)
+    try:
+        await until(api, host, lambda hv: connected(hv) and hv.status.numInstances == 0)
+    except AssertionError as error:
+        said = await host.run("journalctl", "--no-pager", "--lines=40", f"--unit={NODE_AGENT}")
+        raise AssertionError(f"{error}\n{said}") from None
 
 
 async def kill_agent(host: Host) -> None:
