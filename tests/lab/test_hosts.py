@@ -138,7 +138,7 @@ async def test_a_frozen_host_does_nothing_until_it_is_thawed(hosts: TakeHosts) -
     ticking = asyncio.create_task(first.run(*ticker))
     await until(lambda: first.run("cat", "/run/tick"))
 
-    first.freeze()
+    await first.freeze()
     assert first.power == "frozen"
     tick = Path(f"/proc/{first.leader_pid}/root/run/tick")
     seen = tick.read_text()
@@ -148,7 +148,7 @@ async def test_a_frozen_host_does_nothing_until_it_is_thawed(hosts: TakeHosts) -
         )
     assert tick.read_text() == seen
 
-    first.thaw()
+    await first.thaw()
     assert first.power == "running"
     await second.run("virsh", "-c", f"qemu+tcp://{first.name}/system", "list")
     assert await first.run("cat", "/run/tick") != seen

@@ -34,12 +34,12 @@ async def test_a_frozen_host_is_noticed_within_a_second_and_so_is_its_return(
     (host,) = await hosts(1)
     async with connect(uri_of(host)) as subject, listening(subject) as listener:
         frozen = monotonic()
-        host.freeze()
+        await host.freeze()
         await disconnected(listener)
         assert monotonic() - frozen < 0.95
 
         thawed = monotonic()
-        host.thaw()
+        await host.thaw()
         await listener.connected()
         assert monotonic() - thawed < 0.95
 

@@ -121,7 +121,7 @@ async def test_a_lab_lies_wherever_a_person_wants_it(tmp_path: Path) -> None:
 async def test_a_second_up_leaves_a_frozen_host_as_it_is(data: Path) -> None:
     lab = await Lab.make(data)
     await lab.up(Wish(hosts=1, ovn=False, control_plane=False))
-    lab.host("kvm-1").freeze()
+    await lab.host("kvm-1").freeze()
     await lab.up(Wish(hosts=1, ovn=False, control_plane=False))
     assert lab.host("kvm-1").power is Power.FROZEN
 

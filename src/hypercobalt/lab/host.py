@@ -31,6 +31,7 @@ from hypercobalt.lab.state import HostRecord, Layout, State
 
 BOOT = timedelta(seconds=90)  # seconds on an idle machine
 SHUTDOWN = timedelta(seconds=60)  # inhibitors may delay it, each unit has 8 s to stop
+_STOPPING = timedelta(seconds=5)  # milliseconds, unless a disk does not answer
 SHARED = "/var/lib/hypercobalt/shared"
 """In a host: the directory that all hosts share, for VM disks."""
 GUESTS = "/var/lib/hypercobalt/guests"
@@ -93,11 +94,8 @@ class Host:
         leader = self.leader_pid
         if leader is None:
             return Power.OFF
-        try:
-            stat = Path(f"/proc/{leader}/stat").read_text(encoding="utf-8")
-        except OSError:
-            return Power.OFF
-        return Power.FROZEN if stat.rpartition(")")[2].split()[0] == "T" else Power.RUNNING
+        state = _state(leader)
+        return Power.FROZEN if state == "T" else Power.RUNNING if state else Power.OFF
 
     def pids(self) -> Iterator[int]:
         """Every process of the host, as the machine numbers them."""
@@ -292,23 +290,23 @@ class Host:
             disk = self.disk.root.stat()
             (_NSPAWN_RUN / "locks" / f"inode-{disk.st_dev}:{disk.st_ino}").unlink()
 
-    def freeze(self) -> None:
+    async def freeze(self) -> None:
         """Stop every process where it is, guests included; it looks dead from outside.
 
         Raises:
-            LabError: the host is off.
+            LabError: the host is off, or a process does not stop.
         """
-        self._signal_all(signal.SIGSTOP)
+        await self._signal_all(signal.SIGSTOP, "TZX")
 
-    def thaw(self) -> None:
+    async def thaw(self) -> None:
         """Let a frozen host go on, as if no time had passed.
 
         Raises:
-            LabError: the host is off.
+            LabError: the host is off, or a process does not go on.
         """
-        self._signal_all(signal.SIGCONT)
+        await self._signal_all(signal.SIGCONT, "RSDIZX")
 
-    def _signal_all(self, number: signal.Signals) -> None:
+    async def _signal_all(self, number: signal.Signals, wanted: str) -> None:
         if self.leader_pid is None:
             raise LabError(f"host {self.name} is off")
         done: set[int] = set()
@@ -317,6 +315,16 @@ class Host:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, number)
             done |= fresh
+        left = done
+        try:
+            async with asyncio.timeout(_STOPPING.total_seconds()):
+                # A process does it when it leaves the kernel, and only its parent is told.
+                while left := {  # noqa: ASYNC110
+                    pid for pid in left if (_state(pid) or "X") not in wanted
+                }:
+                    await asyncio.sleep(0.001)
+        except TimeoutError:
+            raise LabError(f"host {self.name}: {number.name} does not reach {left}") from None
 
     async def remove(self) -> None:
         """Cut the power and throw the host away.
@@ -348,6 +356,15 @@ def _namespace(pid: int) -> int | None:
         return Path(f"/proc/{pid}/ns/pid").stat().st_ino
     except OSError:
         return None
+
+
+def _state(pid: int) -> str | None:
+    """The kernel's letter for what a process does (proc(5)); None when it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return stat.rpartition(")")[2].split()[0]
 
 
 def _pss_bytes(pid: int) -> int:

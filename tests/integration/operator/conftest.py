@@ -195,9 +195,12 @@ async def passes(running: Operator, controller: str) -> None:
 
 
 def settled(hypervisor: Hypervisor) -> bool:
-    """Whether every controller that works on a fresh Hypervisor has said its part."""
+    """Whether every controller that works on a fresh Hypervisor has said its part.
+
+    The address is the last that a new Node gets: it is made first, and then gets its status.
+    """
     types = {condition.type for condition in hypervisor.conditions}
-    return {"Ready", "Tainted", "NodeHealthy"} <= types
+    return {"Ready", "Tainted", "NodeHealthy"} <= types and hypervisor.status.internalIp is not None
 
 
 async def until_settled(kube: Kube, name: str) -> Hypervisor:
