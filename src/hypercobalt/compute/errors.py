@@ -1,0 +1,30 @@
+"""What can go wrong in a call to a compute service. Absence is None or an empty answer."""
+
+from __future__ import annotations
+
+from hypercobalt.errors import TerminalError, TransientError
+
+
+class UnreachableError(TransientError):
+    """The service did not answer, or answered that it cannot now: time-outs, 5xx, 429, bad answers.
+
+    Nothing is known of what the call did; look at the world before calling again.
+    """
+
+
+class ConflictError(TransientError):
+    """Something has changed since it was read (409): read again, then decide again."""
+
+
+class RefusedError(TerminalError):
+    """The service understood and will not (400, 403, 404 of something the call needs).
+
+    Args:
+        message: what was asked, and the service's own words.
+        reason: CamelCase reason for the condition that reports it.
+        code: status code of HTTP; 0 where there is none.
+    """
+
+    def __init__(self, message: str, *, reason: str = "Refused", code: int = 0) -> None:
+        super().__init__(message, reason=reason)
+        self.code = code

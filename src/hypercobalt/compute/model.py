@@ -1,0 +1,240 @@
+"""What a compute service tells of hosts, virtual machines and their moves.
+
+Words are Nova's: server and migration states as its API writes them. Sizes: memory in MiB, disk in
+GiB, as in a flavor.
+
+Source: OpenStack Compute API reference, microversion 2.95.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class ServerStatus(StrEnum):
+    """Those values of a server's `status` that need care; any other is passed on as it is."""
+
+    ACTIVE = "ACTIVE"
+    BUILD = "BUILD"
+    ERROR = "ERROR"
+    MIGRATING = "MIGRATING"
+    PAUSED = "PAUSED"
+    REBOOT = "REBOOT"
+    RESCUE = "RESCUE"
+    RESIZE = "RESIZE"
+    SHELVED_OFFLOADED = "SHELVED_OFFLOADED"
+    SHUTOFF = "SHUTOFF"
+    SUSPENDED = "SUSPENDED"
+    VERIFY_RESIZE = "VERIFY_RESIZE"
+
+
+class MoveKind(StrEnum):
+    """How a server goes to another host: `migration_type` of Nova's migration records."""
+
+    LIVE = "live-migration"
+    COLD = "migration"
+    RESIZE = "resize"
+    EVACUATION = "evacuation"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a server takes, or a host has.
+
+    Args:
+        vcpus: virtual CPUs.
+        memory_mib: memory.
+        disk_gib: disk on the host itself.
+    """
+
+    vcpus: float
+    memory_mib: int
+    disk_gib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One virtual machine.
+
+    Args:
+        id: UUID.
+        name: for people.
+        host: compute host that it is on; "" when it is on none.
+        status: see `ServerStatus`.
+        task_state: what is being done to it (`deleting`, `migrating` …); "" for nothing.
+        running: its power state is running.
+        size: by its flavor.
+        local_disk: part of its disks lies on the host itself, not on storage that hosts share.
+        locked: its owner's actions are refused; an administrator's are not.
+        fault: why it is in ERROR, in the service's words.
+        hindrance: why it cannot be moved at all (a pinned device, a vTPM …); "" when nothing is
+            known to be in the way.
+        group: its server group's policy and the group's other members, None without one.
+        metadata: of its owner.
+    """
+
+    id: str
+    name: str
+    host: str
+    status: str
+    task_state: str = ""
+    running: bool = False
+    size: Size = Size(0, 0)
+    local_disk: bool = False
+    locked: bool = False
+    fault: str = ""
+    hindrance: str = ""
+    group: ServerGroup | None = None
+    metadata: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class ServerGroup:
+    """Servers that should be together on a host, or apart.
+
+    Args:
+        policy: `affinity`, `anti-affinity`, `soft-affinity`, `soft-anti-affinity`.
+        members: UUIDs.
+    """
+
+    policy: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A record of a server's way from one host to another: a Nova migration, a libvirt job.
+
+    Args:
+        id: of the record, for `Moves.abort` and `Moves.force_complete`.
+        server: UUID.
+        kind: see `MoveKind`.
+        status: `queued`, `preparing`, `running`, `post-migrating`, `completed`, `error`, `failed`,
+            `cancelled`, `finished`, `confirmed`, `done` …
+        source: host that it leaves.
+        target: host that it goes to; "" while nobody has chosen one.
+        created: when it was asked for.
+        updated: when the record last changed.
+        total: bytes of memory to move, 0 when not known.
+        remaining: those of them still to be moved.
+        message: why it failed; "" when the service does not say.
+    """
+
+    id: str
+    server: str
+    kind: str
+    status: str
+    source: str
+    target: str
+    created: datetime
+    updated: datetime
+    total: int = 0
+    remaining: int = 0
+    message: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to it, well or not."""
+        return self.succeeded or self.status in {"error", "failed", "cancelled"}
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the server is where it should go; a cold move then waits to be confirmed."""
+        return self.status in {"completed", "finished", "confirmed", "done"}
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a host has left.
+
+    Args:
+        host: its name.
+        capacity: all that may be promised on it, overcommit included.
+        used: what has been promised.
+    """
+
+    host: str
+    capacity: Size
+    used: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host as the compute service knows it.
+
+    Args:
+        name: of the compute service's host; equal to the Hypervisor's, or its first label.
+        hypervisor_id: UUID of the hypervisor, which is that of its resource provider.
+        service_id: UUID of the compute service.
+        enabled: new servers may be placed on it.
+        disabled_reason: why not; "" when enabled or nobody said.
+        up: its service reports.
+        forced_down: somebody declared it down.
+        servers: UUIDs of what is on it.
+    """
+
+    name: str
+    hypervisor_id: str
+    service_id: str
+    enabled: bool
+    disabled_reason: str = ""
+    up: bool = True
+    forced_down: bool = False
+    servers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostAggregate:
+    """A host aggregate.
+
+    Args:
+        id: number, for calls.
+        uuid: for people and other systems.
+        name: unique by convention only.
+        hosts: names of its members.
+        metadata: with `availability_zone` where it is one.
+    """
+
+    id: int
+    uuid: str
+    name: str
+    hosts: tuple[str, ...]
+    metadata: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderTraits:
+    """The traits of a resource provider.
+
+    Args:
+        names: sorted.
+        generation: what `Traits.put` must know to change them.
+    """
+
+    names: tuple[str, ...]
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class TestServer:
+    """What onboarding has booted on a new host.
+
+    Args:
+        id: UUID.
+        name: whole.
+        status: see `ServerStatus`.
+        launched: when it first ran, None before.
+        created: when it was asked for.
+        fault: why it is in ERROR.
+    """
+
+    id: str
+    name: str
+    status: str
+    created: datetime
+    launched: datetime | None = None
+    fault: str = ""
+
+    __test__ = False  # no test of pytest's, in spite of its name

@@ -1,0 +1,180 @@
+"""What the operator asks of a compute service.
+
+Every call has a deadline, and raises `UnreachableError` when nothing is known of its outcome,
+`RefusedError` when the service will not, `ConflictError` when what was read is old. What is not
+there is None or an empty answer. Reads that several passes ask for at the same time are one call.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from hypercobalt.compute.model import (
+    Host,
+    HostAggregate,
+    Move,
+    ProviderTraits,
+    Room,
+    Server,
+    TestServer,
+)
+
+
+class Hosts(Protocol):
+    """Which hosts there are, and whether new servers are placed on them."""
+
+    async def get(self, name: str, *, fresh: bool = False) -> Host | None:
+        """The host of exactly this name, or of its first label where the service uses that.
+
+        Args:
+            name: of the Hypervisor; `node1` never finds `node10`.
+            fresh: do not take an answer that other passes asked for some seconds ago.
+        """
+        ...
+
+    async def enable(self, host: Host) -> None:
+        """Let new servers be placed on it, and take back `forced_down`."""
+        ...
+
+    async def disable(self, host: Host, reason: str) -> None:
+        """Let no new servers be placed on it."""
+        ...
+
+    async def remove(self, host: Host) -> None:
+        """Forget the host: its service, then its resource provider with empty allocations.
+
+        Raises:
+            RefusedError: something still has resources there; the message names it.
+        """
+        ...
+
+
+class Moves(Protocol):
+    """Servers on a host, and their way to another."""
+
+    async def servers(self, host: str) -> tuple[Server, ...]:
+        """Everything on the host, in one call; never an answer from before the call."""
+        ...
+
+    async def server(self, id: str) -> Server | None:
+        """One server, wherever it is; None when there is none any more."""
+        ...
+
+    async def moves(self, host: str) -> tuple[Move, ...]:
+        """Records of moves away from the host, newest first, in one call."""
+        ...
+
+    async def rooms(self, server: Server) -> tuple[Room, ...]:
+        """Hosts that could take the server as far as the service tells, with what they have left.
+
+        Its present host is not among them, nor are disabled ones.
+        """
+        ...
+
+    async def live_migrate(self, server: Server, target: str = "") -> None:
+        """Begin to move a running or paused server; "" lets the service choose the target.
+
+        Local disks are copied where the server has them.
+        """
+        ...
+
+    async def cold_migrate(self, server: Server, target: str = "") -> None:
+        """Begin to move a stopped server; "" lets the service choose."""
+        ...
+
+    async def confirm(self, server: Server) -> None:
+        """Say that a cold migration is good; the source forgets the server."""
+        ...
+
+    async def abort(self, move: Move) -> None:
+        """Stop a live migration; the server stays where it is. One that has ended is no error."""
+        ...
+
+    async def force_complete(self, move: Move) -> None:
+        """Help a live migration that does not converge: pause the server, or post-copy."""
+        ...
+
+
+class Aggregates(Protocol):
+    """Host aggregates."""
+
+    async def list(self, *, fresh: bool = False) -> tuple[HostAggregate, ...]:
+        """All of them."""
+        ...
+
+    async def add(self, aggregate: HostAggregate, host: str) -> None:
+        """Put the host in; one that is in already is no error."""
+        ...
+
+    async def remove(self, aggregate: HostAggregate, host: str) -> None:
+        """Take the host out; one that is not in is no error."""
+        ...
+
+
+class Traits(Protocol):
+    """Traits of hosts' resource providers."""
+
+    async def get(self, provider: str) -> ProviderTraits | None:
+        """Those of a provider, by its UUID; None when there is none."""
+        ...
+
+    async def put(self, provider: str, traits: ProviderTraits) -> ProviderTraits:
+        """Set all of them, and make the custom ones that do not exist yet.
+
+        Raises:
+            ConflictError: the generation is old.
+        """
+        ...
+
+
+class SmokeTests(Protocol):
+    """Servers booted on a new host to see that it works: in a project of their own."""
+
+    async def find(self, name: str) -> tuple[TestServer, ...]:
+        """Those of exactly this name."""
+        ...
+
+    async def create(self, name: str, host: str, zone: str) -> TestServer:
+        """Boot one on the host, as configured: flavor, image or volume, network."""
+        ...
+
+    async def console(self, server: TestServer, lines: int) -> str:
+        """The last lines of its serial console."""
+        ...
+
+    async def delete(self, server: TestServer) -> None:
+        """Delete it; one that is gone is no error."""
+        ...
+
+
+class ComputeService(Protocol):
+    """A compute service. What it does not have (traits without Placement …) is None."""
+
+    @property
+    def name(self) -> str:
+        """`nova`, `direct`: for messages."""
+        ...
+
+    @property
+    def hosts(self) -> Hosts: ...
+
+    @property
+    def moves(self) -> Moves: ...
+
+    @property
+    def aggregates(self) -> Aggregates | None: ...
+
+    @property
+    def traits(self) -> Traits | None: ...
+
+    @property
+    def smoke_tests(self) -> SmokeTests | None: ...
+
+    @property
+    def trouble(self) -> str:
+        """Why the service cannot be asked at present, in words; "" when it can."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections and threads."""
+        ...
