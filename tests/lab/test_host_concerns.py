@@ -21,9 +21,9 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab.errors import CommandError
 from hypercobalt.lab.host import Host, Power
-from hypercobalt.node_agent.board import Board
-from hypercobalt.node_agent.certificates import UPDATE_UNIT, Certificates, Settings
+from hypercobalt.node_agent.host.certificates import UPDATE_UNIT, Certificates, Settings
 from hypercobalt.node_agent.latest import Latest
+from hypercobalt.node_agent.status.board import Board
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
 from hypercobalt.runtime.client.requests import Selection
 from tests.lab.conftest import TakeHosts

@@ -22,8 +22,8 @@ from hypercobalt.lab import processes
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
 from hypercobalt.lab.site import Lab
-from hypercobalt.node_agent.board import Board, Verdict
-from hypercobalt.node_agent.unit_conditions import UnitConditions
+from hypercobalt.node_agent.host.units import UnitConditions
+from hypercobalt.node_agent.status.board import Board, Verdict
 from hypercobalt.runtime import Kube, SystemClock
 from tests.contracts.units import BAD, CONTRACTS, GOOD
 from tests.lab.conftest import TakeHosts

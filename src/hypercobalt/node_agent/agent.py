@@ -18,19 +18,20 @@ from hypercobalt.adapters.libvirt.port import Libvirt
 from hypercobalt.api.core import Secret
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent import certificates, operating_system
-from hypercobalt.node_agent.applier import FIELD_MANAGER, Applier
-from hypercobalt.node_agent.board import Board
-from hypercobalt.node_agent.certificates import Certificates
-from hypercobalt.node_agent.compose import OWN_CONDITIONS
-from hypercobalt.node_agent.evacuation import Evacuation
-from hypercobalt.node_agent.exporter import Exporter
+from hypercobalt.node_agent.host import certificates, operating_system
+from hypercobalt.node_agent.host.certificates import Certificates
+from hypercobalt.node_agent.host.evacuation import Evacuation
+from hypercobalt.node_agent.host.os_update import OsUpdate
+from hypercobalt.node_agent.host.units import UnitConditions
 from hypercobalt.node_agent.latest import Latest
-from hypercobalt.node_agent.libvirt_state import LibvirtState
-from hypercobalt.node_agent.migrations import Migrations
-from hypercobalt.node_agent.os_update import OsUpdate
+from hypercobalt.node_agent.libvirt.exporter import Exporter
+from hypercobalt.node_agent.libvirt.state import LibvirtState
+from hypercobalt.node_agent.migrations.follow import Migrations
 from hypercobalt.node_agent.settings import Settings
-from hypercobalt.node_agent.unit_conditions import UnitConditions, condition_type
+from hypercobalt.node_agent.status.applier import FIELD_MANAGER, Applier
+from hypercobalt.node_agent.status.board import Board
+from hypercobalt.node_agent.status.compose import OWN_CONDITIONS
+from hypercobalt.node_agent.status.text import condition_type
 from hypercobalt.runtime import Connection, Kube, Limits, Manager, Metrics
 from hypercobalt.runtime.manager import Service
 from hypercobalt.runtime.tasks import first

@@ -20,10 +20,10 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.server import Server, serve
-from hypercobalt.node_agent.applier import Applier
-from hypercobalt.node_agent.board import Board
-from hypercobalt.node_agent.compose import OWN_CONDITIONS
-from hypercobalt.node_agent.libvirt_state import LibvirtState
+from hypercobalt.node_agent.libvirt.state import LibvirtState
+from hypercobalt.node_agent.status.applier import Applier
+from hypercobalt.node_agent.status.board import Board
+from hypercobalt.node_agent.status.compose import OWN_CONDITIONS
 from hypercobalt.runtime import Informer, Kube, Limits, Metrics, SystemClock, load_connection
 from hypercobalt.runtime.client.requests import Selection
 

@@ -20,7 +20,7 @@ from hypercobalt.api.core import Namespace
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import Migration
 from hypercobalt.apiserver.server import Server
-from hypercobalt.node_agent.migrations import Migrations
+from hypercobalt.node_agent.migrations.follow import Migrations
 from hypercobalt.node_agent.settings import MigrationNames, Retention, Settings
 from hypercobalt.runtime import Kube, SystemClock, load_connection
 

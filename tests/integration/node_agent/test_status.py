@@ -205,7 +205,7 @@ async def test_libvirt_away_and_back_is_said_within_a_second(server: Server, kub
 async def test_a_loss_of_libvirt_and_its_return_are_logged_once_each(
     server: Server, kube: Kube, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "hypercobalt.node_agent.libvirt_state")
+    caplog.set_level("INFO", "hypercobalt.node_agent.libvirt.state")
     await create(kube)
     async with running(server, ScriptedLibvirt()) as agent:
         await until(kube, lambda h: connection(h)[0] == TRUE)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from threading import Lock
 from time import monotonic
 
-from hypercobalt.adapters.libvirt.domain import Definition
+from hypercobalt.adapters.libvirt.documents.domain import Definition
 
 # Below the agent's full pass every five minutes, so that each of them reads everything.
 _MAX_AGE = timedelta(minutes=4)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import libvirt
 
-from hypercobalt.adapters.libvirt import capabilities, domain, domcapabilities
 from hypercobalt.adapters.libvirt.definitions import Definitions
-from hypercobalt.adapters.libvirt.document import DocumentError
-from hypercobalt.adapters.libvirt.domain import Definition
+from hypercobalt.adapters.libvirt.documents import capabilities, domain, domcapabilities
+from hypercobalt.adapters.libvirt.documents.domain import Definition
+from hypercobalt.adapters.libvirt.documents.tree import DocumentError
 from hypercobalt.adapters.libvirt.model import (
     Domain,
     DomainCapabilities,

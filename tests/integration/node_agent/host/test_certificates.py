@@ -26,8 +26,8 @@ from hypercobalt.api.certificate import Certificate, CertificateSpec
 from hypercobalt.api.core import Namespace, Secret
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.node_agent.certificate_files import is_loaded, plan
-from hypercobalt.node_agent.certificates import (
+from hypercobalt.node_agent.host.certificate_files import is_loaded, plan
+from hypercobalt.node_agent.host.certificates import (
     LIBVIRT_UNIT,
     MANAGED_BY,
     UPDATE_UNIT,

@@ -15,7 +15,7 @@ from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.node_agent.evacuation import Evacuation
+from hypercobalt.node_agent.host.evacuation import Evacuation
 from hypercobalt.runtime import Backoff, Connection, Kube, Limits, SystemClock
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -219,7 +219,7 @@ async def test_shutdown_goes_on_when_the_api_is_away(
     kube: Kube, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "hypercobalt.node_agent.evacuation.API_PATIENCE", timedelta(milliseconds=300)
+        "hypercobalt.node_agent.host.evacuation.API_PATIENCE", timedelta(milliseconds=300)
     )
     await create_hypervisor(kube)
     shutdown = FakeShutdown(AMPLE)
@@ -257,7 +257,9 @@ async def test_shutdown_goes_on_when_the_eviction_is_refused(kube: Kube, site: S
 async def test_delay_is_taken_once_logind_is_there(
     kube: Kube, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hypercobalt.node_agent.evacuation._RETRY_HOLD", timedelta(seconds=0.02))
+    monkeypatch.setattr(
+        "hypercobalt.node_agent.host.evacuation._RETRY_HOLD", timedelta(seconds=0.02)
+    )
     await create_hypervisor(kube)
     shutdown = FakeShutdown(AMPLE)
     shutdown.leave()

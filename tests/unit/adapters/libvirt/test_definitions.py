@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypercobalt.adapters.libvirt.definitions import Definitions
-from hypercobalt.adapters.libvirt.domain import Definition
+from hypercobalt.adapters.libvirt.documents.domain import Definition
 
 SMALL, LARGE = Definition(memory_bytes=1), Definition(memory_bytes=2)
 

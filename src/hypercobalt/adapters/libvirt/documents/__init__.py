@@ -1,0 +1,1 @@
+"""Libvirt's XML documents, read without trust."""

@@ -1,0 +1,139 @@
+"""Reads domain XML: what a domain takes of the host, and on which cells and CPUs.
+
+A guest's own NUMA cells say nothing of the host's: `numatune` names the host cells (`nodeset`) and
+`cputune/vcpupin` the host CPUs (`cpuset`). A part that cannot be read leaves a safe value and a
+word in `problem`, so that one exotic document never hides the others.
+
+Source: libvirt's formatdomain.html.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from hypercobalt.adapters.libvirt.documents.scaled import members, memory_bytes, number
+from hypercobalt.adapters.libvirt.documents.tree import DocumentError, Element, read
+from hypercobalt.adapters.libvirt.model import MemoryNode
+
+_WANTED = frozenset({"memory", "vcpu", "cputune", "numatune", "cpu"})
+_MAX_VCPUS = 16 * 1024
+_MAX_PINNED = 1_000_000  # CPUs named by all pins of a domain together
+_MAX_CELL = 1023
+_NOWHERE: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a domain's document says, as `Domain` shows it.
+
+    Args:
+        memory_bytes: `<memory>`.
+        vcpus: `<vcpu>`; one without the element, as libvirt has it.
+        pins: vCPU number to host CPUs.
+        memory_nodes: see `Domain`.
+        problem: which parts could not be read, and why.
+    """
+
+    memory_bytes: int = 0
+    vcpus: int = 0
+    pins: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+    memory_nodes: tuple[MemoryNode, ...] = ()
+    problem: str | None = None
+
+
+def parse(document: str | bytes) -> Definition:
+    """Read one domain's document; never raises."""
+    try:
+        root = read(document, root="domain", wanted=_WANTED)
+    except DocumentError as exc:
+        return Definition(problem=f"the document cannot be read: {exc}")
+    reader = _Reader()
+    memory = reader.memory(root)
+    return Definition(
+        memory_bytes=memory,
+        vcpus=reader.vcpus(root),
+        pins=reader.pins(root),
+        memory_nodes=reader.memory_nodes(root, memory),
+        problem="; ".join(reader.problems[:3]) or None,
+    )
+
+
+class _Reader:
+    """Reads the parts, collecting what is wrong with them."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def memory(self, root: Element) -> int:
+        memory = root.first("memory")
+        if memory is None:
+            self.problems.append("<memory> is missing")
+            return 0
+        with self._noting("<memory>"):
+            return memory_bytes(memory.text, memory.get("unit"))
+        return 0
+
+    def vcpus(self, root: Element) -> int:
+        vcpu = root.first("vcpu")
+        if vcpu is None:
+            return 1
+        with self._noting("<vcpu>"):
+            return number(vcpu.text, _MAX_VCPUS)
+        return 0
+
+    def pins(self, root: Element) -> dict[int, frozenset[int]]:
+        pins: dict[int, frozenset[int]] = {}
+        pinned = 0
+        for pin in root.all("cputune/vcpupin"):
+            with self._noting("<vcpupin>"):
+                cpus = members(pin.get("cpuset"))
+                pinned += len(cpus)
+                if pinned <= _MAX_PINNED:
+                    pins[number(pin.get("vcpu"), _MAX_VCPUS)] = cpus
+        if pinned > _MAX_PINNED:
+            self.problems.append(f"<vcpupin>: the pins name more than {_MAX_PINNED} CPUs")
+        return pins
+
+    def memory_nodes(self, root: Element, memory: int) -> tuple[MemoryNode, ...]:
+        everywhere = self._nodeset(root.first("numatune/memory"))
+        bound = self._bound(root)
+        if not everywhere and not bound:
+            return ()
+        guest = self._guest_cells(root)
+        if not guest:
+            return (MemoryNode(memory, everywhere.union(*bound.values())),)
+        return tuple(MemoryNode(size, bound.get(cell, everywhere)) for cell, size in guest)
+
+    def _bound(self, root: Element) -> dict[int, frozenset[int]]:
+        """Guest cell to host cells, of those that have their own line."""
+        bound: dict[int, frozenset[int]] = {}
+        for node in root.all("numatune/memnode"):
+            with self._noting("<memnode>"):
+                if hosts := self._nodeset(node):
+                    bound[number(node.get("cellid"), _MAX_CELL)] = hosts
+        return bound
+
+    def _guest_cells(self, root: Element) -> list[tuple[int, int]]:
+        cells: list[tuple[int, int]] = []
+        for index, cell in enumerate(root.all("cpu/numa/cell")):
+            with self._noting("<cell>"):
+                size = memory_bytes(cell.get("memory"), cell.get("unit"))
+                cells.append((number(cell.get("id", str(index)), _MAX_CELL), size))
+        return cells
+
+    def _nodeset(self, element: Element | None) -> frozenset[int]:
+        """Host cells that the element binds to; none with placement='auto'."""
+        if element is None or not element.get("nodeset"):
+            return _NOWHERE
+        with self._noting(f"<{element.tag}>"):
+            return members(element.get("nodeset"))
+        return _NOWHERE
+
+    @contextmanager
+    def _noting(self, where: str) -> Generator[None]:
+        try:
+            yield
+        except ValueError as exc:
+            self.problems.append(f"{where}: {exc}")

@@ -1,0 +1,250 @@
+"""Holds back a shutdown of the host until its instances have been moved away.
+
+While instances run and `spec.evacuateOnReboot` is set, logind is told to delay a shutdown. When one
+begins, an Eviction named like the host is made, and the delay is given up once the Eviction has
+ended, no instance runs any more, or there is no time left. If the API cannot be reached, nobody can
+move instances, so the host does not wait for long either.
+
+Invariant: whatever happens, the delay ends within logind's limit.
+
+Source: kvm-node-agent, internal/evacuation, whose Eviction this is; systemd's "Inhibitor Locks".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from datetime import timedelta
+from enum import Enum, auto
+from typing import Final
+
+from hypercobalt.adapters.host.port import HostError, Shutdown
+from hypercobalt.api.conditions import ConditionStatus, get_condition
+from hypercobalt.api.eviction import Eviction, EvictionConditionType, EvictionSpec, Trigger
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta, OwnerReference
+from hypercobalt.errors import HypercobaltError, TerminalError
+from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.latest import Latest
+from hypercobalt.node_agent.status.board import Board, Parts
+from hypercobalt.runtime import AlreadyExistsError, Backoff, Change, Kube
+from hypercobalt.runtime.tasks import first
+
+log = get_logger(__name__)
+
+REASON: Final = "kvm-node-agent: emergency evacuation due to host reboot"
+WHO: Final = "hypercobalt node-agent"
+WHY: Final = "Instances are moved to other hosts first"
+MARGIN: Final = timedelta(milliseconds=500)
+"""How long before logind's limit the delay is given up, so that it ends in order."""
+
+API_PATIENCE: Final = timedelta(seconds=30)
+"""How long an API that cannot be reached holds back a shutdown, at most."""
+
+SHORT_LIMIT: Final = timedelta(minutes=1)
+"""A limit of logind below this will hardly do for moving anything; it is logged."""
+
+_RETRY: Final = Backoff(base=timedelta(milliseconds=100), cap=timedelta(seconds=2))
+_RETRY_HOLD: Final = timedelta(seconds=5)
+
+
+class Step(Enum):
+    """What to do about the Eviction next."""
+
+    CREATE = auto()
+    REPLACE = auto()
+    """It is left over from an earlier shutdown: delete it, then create one."""
+    WAIT = auto()
+    DONE = auto()
+
+
+def is_wanted(hypervisor: Hypervisor | None, parts: Parts) -> bool:
+    """Whether a shutdown has to be held back: instances run here, and they should be moved.
+
+    Until libvirt has been asked, what the status says of instances counts.
+    """
+    if hypervisor is None or hypervisor.spec.evacuateOnReboot is False:
+        return False
+    if parts.inventory is not None:
+        return any(domain.active for domain in parts.inventory.domains)
+    return any(instance.active for instance in hypervisor.status.instances)
+
+
+def decide(eviction: Eviction | None, ours: str | None) -> Step:
+    """Choose the next step of an evacuation.
+
+    Args:
+        eviction: the one with the host's name, None if there is none.
+        ours: uid of the one that was made for this shutdown; None: none was made yet.
+    """
+    if eviction is None:
+        return Step.CREATE
+    if not _has_ended(eviction):
+        # Also one that somebody else made, for maintenance perhaps: it does the same.
+        return Step.WAIT
+    if eviction.metadata.uid == ours or not _is_for_shutdown(eviction):
+        return Step.DONE
+    return Step.WAIT if eviction.metadata.deletionTimestamp else Step.REPLACE
+
+
+def make_eviction(hypervisor: Hypervisor) -> Eviction:
+    """The Eviction for a shutdown of the host."""
+    meta, info = hypervisor.metadata, Hypervisor.resource
+    owner = OwnerReference(
+        apiVersion=info.api_version, kind=info.kind, name=meta.name, uid=meta.uid
+    )
+    return Eviction(
+        metadata=ObjectMeta(name=meta.name, ownerReferences=(owner,)),
+        spec=EvictionSpec(hypervisor=meta.name, reason=REASON, trigger=Trigger.HOST_SHUTDOWN),
+    )
+
+
+def _has_ended(eviction: Eviction) -> bool:
+    evicting = get_condition(eviction.status.conditions, EvictionConditionType.EVICTING)
+    return evicting is not None and evicting.status == ConditionStatus.FALSE
+
+
+def _is_for_shutdown(eviction: Eviction) -> bool:
+    return eviction.spec.trigger == Trigger.HOST_SHUTDOWN or eviction.spec.reason == REASON
+
+
+class Evacuation:
+    """Delays shutdowns of the host and evacuates it before one.
+
+    Args:
+        hypervisor: the own one.
+        board: where it is seen whether instances run.
+    """
+
+    def __init__(
+        self, shutdown: Shutdown, kube: Kube, hypervisor: Latest[Hypervisor], board: Board
+    ) -> None:
+        self._shutdown, self._kube = shutdown, kube
+        self._hypervisor, self._board = hypervisor, board
+        self._preparing = False
+        self._news = asyncio.Event()
+
+    async def run(self) -> None:
+        """Guard the host until cancelled."""
+        await first(self._hear(), self._guard())
+
+    async def _hear(self) -> None:
+        """Note whether a shutdown is being prepared."""
+        async with aclosing(self._shutdown.preparations()) as preparations:
+            async for preparing in preparations:
+                log.info("shutdown_is_prepared" if preparing else "shutdown_was_called_off")
+                self._preparing = preparing
+                self._news.set()
+                self._news = asyncio.Event()
+
+    async def _guard(self) -> None:
+        complaint = ""
+        while True:
+            # Once let go, a shutdown that is under way cannot be delayed again.
+            await self._until(lambda: self._is_wanted() and not self._preparing)
+            try:
+                limit = await self._shutdown.limit()
+                if limit < SHORT_LIMIT:
+                    log.warning("shutdown_limit_is_short", seconds=limit.total_seconds())
+                async with self._shutdown.delay(who=WHO, why=WHY):
+                    log.info("holding_back_shutdowns")
+                    await self._hold(limit)
+                log.info("letting_shutdowns_pass", preparing=self._preparing)
+                complaint = ""
+            except HostError as error:
+                if str(error) != complaint:  # a host without logind must not fill its log
+                    complaint = str(error)
+                    log.warning("cannot_hold_back_shutdowns", error=complaint)
+                await asyncio.sleep(_RETRY_HOLD.total_seconds())
+
+    async def _hold(self, limit: timedelta) -> None:
+        """Gives back when shutdowns may pass."""
+        while self._is_wanted():
+            await self._until(lambda: self._preparing or not self._is_wanted())
+            if self._preparing:
+                with suppress(
+                    HostError
+                ):  # somebody may have changed it since; else it is as it was
+                    limit = await self._shutdown.limit()
+                await self._evacuate(limit)
+                if self._preparing:
+                    return
+
+    async def _evacuate(self, limit: timedelta) -> None:
+        """Gives back when there is nothing to wait for, or no time left to wait."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout((limit - MARGIN).total_seconds()):
+                done = self._until(lambda: not self._preparing or not self._is_wanted())
+                await first(done, self._evict())
+
+    async def _evict(self) -> None:
+        """Have the instances moved; gives back when that has ended, or cannot begin."""
+        clock = asyncio.get_running_loop().time
+        failing_since: float | None = None
+        failures, ours = 0, None
+        while True:
+            try:
+                ours, ended = await self._step(ours)
+                failing_since, failures = None, 0
+                if ended:
+                    return
+            except TerminalError as error:
+                log.warning("eviction_refused", error=str(error))
+                return
+            except HypercobaltError as error:
+                log.warning("eviction_not_followed", error=str(error))
+                failing_since = clock() if failing_since is None else failing_since
+                if clock() - failing_since > API_PATIENCE.total_seconds():
+                    return
+                await asyncio.sleep(_RETRY.wait(failures))
+                failures += 1
+
+    async def _step(self, ours: str | None) -> tuple[str | None, bool]:
+        """Do one step; gives the uid of the Eviction made for this shutdown, and whether it ended.
+
+        Raises:
+            HypercobaltError: the API refuses, or cannot be reached.
+        """
+        hypervisor = self._hypervisor.value
+        if hypervisor is None:
+            return ours, True
+        name = hypervisor.metadata.name
+        eviction = await self._kube.get(Eviction, name)
+        match decide(eviction, ours):
+            case Step.CREATE:
+                log.info("creating_eviction", eviction=name)
+                with suppress(AlreadyExistsError):
+                    ours = (await self._kube.create(make_eviction(hypervisor))).metadata.uid
+            case Step.REPLACE if eviction:
+                log.info("replacing_eviction", eviction=name)
+                await self._kube.delete(Eviction, name, uid=eviction.metadata.uid)
+            case Step.WAIT if eviction:
+                await self._wait(eviction, ours)
+            case _:
+                log.info("eviction_has_ended", eviction=name)
+                return ours, True
+        return ours, False
+
+    async def _wait(self, eviction: Eviction, ours: str | None) -> None:
+        """Wait until there is something else to do about the Eviction than to wait."""
+        meta = eviction.metadata
+        async with self._kube.watch(
+            Eviction, fields=f"metadata.name={meta.name}", resource_version=meta.resourceVersion
+        ) as events:
+            async for event in events:
+                if event.change is Change.BOOKMARK:
+                    continue
+                now = None if event.change is Change.DELETED else event.object
+                if decide(now, ours) is not Step.WAIT:
+                    return
+
+    def _is_wanted(self) -> bool:
+        return is_wanted(self._hypervisor.value, self._board.parts)
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            hypervisor, parts, news = self._hypervisor.value, self._board.parts, self._news
+            await first(
+                self._hypervisor.changed(hypervisor), self._board.changed(parts), news.wait()
+            )

@@ -1,0 +1,253 @@
+"""Keeps the board's inventory and `LibVirtConnection` equal to libvirt.
+
+The adapter's notices say what may have changed; what to read again follows from them. While one
+read is under way further events only mark what is out of date, so a storm of events costs a few
+reads and not one each. While libvirt is away the last inventory stays on the board.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from datetime import timedelta
+from enum import Flag, auto
+from typing import Final
+
+from hypercobalt.adapters.libvirt.model import (
+    Connected,
+    Disconnected,
+    Domain,
+    DomainEvent,
+    EventKind,
+    Lifecycle,
+    Lost,
+    Notice,
+)
+from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
+from hypercobalt.api.conditions import ConditionStatus
+from hypercobalt.api.hypervisor_status import HypervisorConditionType, LibvirtConnectionReason
+from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.status.board import Board, Inventory, Parts
+from hypercobalt.node_agent.status.text import condition_type
+from hypercobalt.runtime import Backoff
+
+log = get_logger(__name__)
+
+RESYNC: Final = timedelta(minutes=5)
+"""A safety net for what has no event: memory that the host gained, a driver without some event."""
+
+AFTERMATH: Final = (timedelta(milliseconds=500), timedelta(seconds=3))
+"""When to look again after a stop: libvirt tells that a domain has stopped before it forgets it.
+
+A domain that migrated away with its definition goes without any further event.
+"""
+
+_RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=10))
+_DAEMONS: Final = ("libvirtd", "virtqemud", "virtchd")
+_CONDITION: Final = HypervisorConditionType.LIBVIRT_CONNECTION
+_SHOWN_PROBLEMS: Final = 5
+_TEXT: Final = 200  # characters of one domain's problem
+
+
+class Due(Flag):
+    """What has to be read again."""
+
+    NOTHING = 0
+    DOMAINS = auto()
+    HOST = auto()
+    ALL = DOMAINS | HOST
+
+
+# What a domain does while its process stays (SUSPENDED, RESUMED, …) changes no field.
+_CHANGES_THE_LIST: Final = frozenset(
+    {
+        Lifecycle.DEFINED,
+        Lifecycle.UNDEFINED,
+        Lifecycle.STARTED,
+        Lifecycle.STOPPED,
+        Lifecycle.CRASHED,
+    }
+)
+
+
+def due_after(notice: Notice) -> Due:
+    """What a notice puts out of date."""
+    match notice:
+        case Connected():
+            return Due.ALL
+        case Lost():
+            return Due.DOMAINS
+        case DomainEvent(kind=EventKind.LIFECYCLE, type=type_) if type_ in _CHANGES_THE_LIST:
+            return Due.DOMAINS
+        case DomainEvent(kind=EventKind.DEVICE_CHANGED):
+            return Due.DOMAINS
+        case _:
+            return Due.NOTHING
+
+
+def _is_stop(event: DomainEvent) -> bool:
+    return event.kind is EventKind.LIFECYCLE and event.type == Lifecycle.STOPPED
+
+
+class LibvirtState:
+    """The one reader of libvirt's notices.
+
+    Args:
+        units: the systemd units that are watched; those of libvirt's daemons explain a loss.
+        listeners: are given each notice, in order; they only take notes.
+    """
+
+    def __init__(
+        self,
+        libvirt: Libvirt,
+        board: Board,
+        *,
+        units: Sequence[str] = (),
+        listeners: Sequence[Callable[[Notice], None]] = (),
+        resync: timedelta = RESYNC,
+    ) -> None:
+        self._libvirt, self._board = libvirt, board
+        self._units = tuple(condition_type(unit) for unit in units if unit.startswith(_DAEMONS))
+        self._listeners, self._resync = tuple(listeners), resync
+        self._link: Connected | Disconnected | None = None
+        self._due = Due.NOTHING
+        self._wake = asyncio.Event()
+        self._failures, self._problem = 0, ""
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known what libvirt has, or that it is away."""
+        if isinstance(self._link, Connected):
+            return self._board.parts.inventory is not None
+        return self._link is not None
+
+    async def run(self) -> None:
+        """Follow libvirt until cancelled; its being away is not an error here."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow_units(), name="libvirt-units")
+            tasks.create_task(self._read_when_due(), name="libvirt-inventory")
+            async with aclosing(self._libvirt.notices()) as notices:
+                async for notice in notices:
+                    self._take(notice)
+
+    def _take(self, notice: Notice) -> None:
+        if isinstance(notice, Connected | Disconnected):
+            _log_change(self._link, notice)
+            self._link = notice
+            self._failures, self._problem = 0, ""
+            self._say()
+        self._mark(due_after(notice))
+        if isinstance(notice, DomainEvent) and _is_stop(notice):
+            for delay in AFTERMATH:
+                seconds = delay.total_seconds()
+                asyncio.get_running_loop().call_later(seconds, self._mark, Due.DOMAINS)
+        for listener in self._listeners:
+            listener(notice)
+
+    def _mark(self, due: Due) -> None:
+        self._due |= due
+        if self._due:
+            self._wake.set()
+
+    async def _read_when_due(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._resync.total_seconds()):
+                    await self._wake.wait()
+            self._wake.clear()
+            due, self._due = self._due or Due.ALL, Due.NOTHING
+            if not isinstance(self._link, Connected):
+                continue  # the next Connected makes everything due
+            try:
+                await self._read(due, self._link)
+            except LibvirtError as error:
+                self._due |= due
+                await self._failed(error)
+            else:
+                self._failures, self._problem = 0, ""
+                self._say()
+
+    async def _read(self, due: Due, link: Connected) -> None:
+        """Read what is due; domains first, as they change and the host's answers may be slow."""
+        known = self._board.parts.inventory
+        if known is not None:
+            known = replace(known, versions=link.versions, missing=link.missing)
+            if Due.DOMAINS in due:
+                known = replace(known, domains=await self._libvirt.domains())
+            self._board.put_inventory(known)
+            if Due.HOST not in due:
+                return
+        host = await self._libvirt.capabilities()
+        offers = await self._libvirt.domain_capabilities()
+        # Listed after the slow ones, so that the first inventory is as fresh as can be.
+        domains = known.domains if known else await self._libvirt.domains()
+        self._board.put_inventory(Inventory(link.versions, host, offers, domains, link.missing))
+
+    async def _failed(self, error: LibvirtError) -> None:
+        """Try again soon; said in the condition from the second time, as a loss comes this way."""
+        log.warning("reading_libvirt_failed", error=str(error), failures=self._failures + 1)
+        if self._failures:
+            self._problem = str(error)
+            self._say()
+        wait = _RETRY.wait(self._failures)
+        self._failures += 1
+        await asyncio.sleep(wait)
+        self._wake.set()
+
+    async def _follow_units(self) -> None:
+        parts: Parts | None = None
+        while True:
+            parts = await self._board.changed(parts) if parts else self._board.parts
+            self._say()
+
+    def _say(self) -> None:
+        yes, no = ConditionStatus.TRUE, ConditionStatus.FALSE
+        match self._link:
+            case None:
+                return
+            case Connected() if self._problem:
+                reason = LibvirtConnectionReason.PROCESS_FAILED
+                self._board.put_condition(_CONDITION, no, reason, self._problem)
+            case Connected(missing=missing):
+                inventory = self._board.parts.inventory
+                message = _remarks(missing, inventory.domains if inventory else ())
+                reason = LibvirtConnectionReason.CONNECTED
+                self._board.put_condition(_CONDITION, yes, reason, message)
+            case Disconnected(reason=why):
+                if stopped := self._stopped_unit():
+                    reason, why = LibvirtConnectionReason.SERVICE_NOT_RUNNING, stopped
+                else:
+                    reason = LibvirtConnectionReason.CONNECT_FAILED
+                self._board.put_condition(_CONDITION, no, reason, why)
+
+    def _stopped_unit(self) -> str | None:
+        """What systemd says of libvirt's unit, if that is that it does not run."""
+        for unit in self._units:
+            verdict = self._board.parts.conditions.get(unit)
+            if verdict is not None and verdict.status == ConditionStatus.FALSE:
+                return verdict.message or f"{unit} does not run"
+        return None
+
+
+def _log_change(before: Connected | Disconnected | None, now: Connected | Disconnected) -> None:
+    """Log a loss once, however many attempts to connect follow it, and the return once."""
+    match now:
+        case Connected() if not isinstance(before, Connected):
+            log.info("libvirt_connected", version=now.versions.libvirt)
+        case Disconnected() if not isinstance(before, Disconnected):
+            log.warning("libvirt_is_away", reason=now.reason)
+        case _:
+            return
+
+
+def _remarks(missing: Sequence[str], domains: Sequence[Domain]) -> str:
+    """What a person should know although the connection stands; empty when all is well."""
+    parts = [f"this driver does not offer: {', '.join(missing)}"] if missing else []
+    odd = [domain for domain in domains if domain.problem is not None]
+    if odd:
+        shown = "; ".join(f"{d.name}: {d.problem}"[:_TEXT] for d in odd[:_SHOWN_PROBLEMS])
+        more = f"; and {len(odd) - _SHOWN_PROBLEMS} more" if len(odd) > _SHOWN_PROBLEMS else ""
+        parts.append(f"not read whole: {shown}{more}")
+    return ". ".join(parts)

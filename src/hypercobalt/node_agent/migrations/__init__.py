@@ -1,0 +1,1 @@
+"""Live migrations, one object each."""

@@ -1,0 +1,275 @@
+"""Follows live migrations: one Migration object each, written by the host that the server leaves.
+
+The source makes the object when it first sees the job, writes its progress each second and says how
+it ended; the destination adds its own name, and the ending when the source's agent does not. What
+is a migration is read off the job's operation, so a pause, a managed save or a snapshot is none.
+An agent that was killed finds its unfinished objects again and ends them with what libvirt knows.
+
+Source: libvirt-domain.h, virDomainEventType and virDomainJobOperation; kvm-node-agent,
+internal/libvirt/libvirt_events.go, whose polling this replaces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.adapters.libvirt.model import (
+    Connected,
+    Domain,
+    DomainEvent,
+    DomainState,
+    EventKind,
+    JobStats,
+    Lifecycle,
+    Lost,
+    Notice,
+)
+from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
+from hypercobalt.api.migration import Migration, MigrationOperation, MigrationStatus
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.migrations.incoming import Incoming
+from hypercobalt.node_agent.migrations.outgoing import Outgoing
+from hypercobalt.node_agent.migrations.record import Record
+from hypercobalt.node_agent.migrations.rules import (
+    ORIGIN,
+    SERVER,
+    expired,
+    is_finished,
+    is_outgoing,
+    label_value,
+    started_at,
+)
+from hypercobalt.node_agent.settings import Settings
+from hypercobalt.runtime import Backoff, Clock, Kube
+
+log = get_logger(__name__)
+
+SWEEP: Final = timedelta(hours=6)
+"""Objects grow old without an event; also after each end of a migration."""
+
+_RETRY: Final = Backoff(base=timedelta(milliseconds=500), cap=timedelta(seconds=30))
+_MIGRATED: Final = 1  # detail of STARTED, SUSPENDED and RESUMED
+_STOPPED_MIGRATED: Final = 3
+
+
+class Migrations:
+    """All migrations of one host."""
+
+    def __init__(self, kube: Kube, libvirt: Libvirt, settings: Settings, *, clock: Clock) -> None:
+        self._kube, self._libvirt, self._settings = kube, libvirt, settings
+        self._clock = clock
+        self._notices: asyncio.Queue[Notice] = asyncio.Queue()
+        self._outgoing: dict[str, Outgoing] = {}
+        self._incoming: dict[str, Incoming] = {}
+        self._ending: set[Record] = set()  # ended here, but not written yet
+        self._tasks: asyncio.TaskGroup | None = None
+        self._sweep = asyncio.Event()
+
+    def on_notice(self, notice: Notice) -> None:
+        """Take note of what concerns migrations."""
+        if isinstance(notice, Connected | Lost) or (
+            isinstance(notice, DomainEvent) and _concerns(notice)
+        ):
+            self._notices.put_nowait(notice)
+
+    async def run(self) -> None:
+        """Follow migrations until cancelled; what is unfinished then, the next start finishes."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            self._spawn(self._sweep_old(), "sweep")
+            while True:
+                notice = await self._notices.get()
+                if isinstance(notice, DomainEvent):
+                    await self._take(notice)
+                else:
+                    self._spawn(self._recover(), "recover")
+
+    async def _take(self, event: DomainEvent) -> None:
+        match event.kind:
+            case EventKind.MIGRATION_ITERATION:
+                await self._look(event.uuid)
+            case EventKind.JOB_COMPLETED:
+                self._job_completed(event.uuid, event.stats)
+            case _:
+                await self._lifecycle(event.uuid, event.type, event.detail)
+
+    def _job_completed(self, uuid: str, stats: JobStats | None) -> None:
+        if uuid in self._outgoing:
+            self._outgoing[uuid].job_ended(stats)
+        elif is_outgoing(stats):
+            self._begin(uuid, stats, ended=True)
+        elif uuid in self._incoming:
+            self._incoming[uuid].job_ended(stats)
+
+    async def _lifecycle(self, uuid: str, type_: int, detail: int) -> None:
+        outgoing = self._outgoing.get(uuid)
+        if type_ == Lifecycle.STARTED:
+            self._receive(uuid)  # another arrival, even if one before is not yet let go
+        elif type_ == Lifecycle.SUSPENDED and uuid not in self._incoming:
+            # Proof enough for a driver that has no job statistics.
+            await self._look(uuid, proven=True)
+        elif type_ == Lifecycle.RESUMED and outgoing is not None:
+            outgoing.nudge()
+        elif type_ == Lifecycle.RESUMED:
+            (self._incoming.get(uuid) or self._receive(uuid)).arrived()
+        elif type_ == Lifecycle.STOPPED:
+            if outgoing is not None:
+                outgoing.stopped(migrated=detail == _STOPPED_MIGRATED)
+            if uuid in self._incoming:
+                self._incoming[uuid].failed()
+
+    async def _look(self, uuid: str, *, proven: bool = False) -> None:
+        """Begin to follow a domain's job if it is a migration away that nobody follows yet."""
+        if uuid in self._outgoing:
+            return
+        stats: JobStats | None = None
+        with suppress(LibvirtError):
+            stats = await self._libvirt.job_stats(uuid)
+        if is_outgoing(stats):
+            self._begin(uuid, stats)
+        elif proven and (stats is None or "operation" not in stats.values):
+            self._begin(uuid, None)
+
+    def _begin(
+        self,
+        uuid: str,
+        stats: JobStats | None,
+        *,
+        ended: bool = False,
+        stored: Migration | None = None,
+    ) -> None:
+        if uuid in self._outgoing:
+            return
+        started = started_at(stats, self._clock.now())
+        if stored is not None and stored.status.started is not None:
+            started = stored.status.started
+        status = (
+            stored.status
+            if stored
+            else MigrationStatus(
+                origin=self._settings.label, operation=MigrationOperation.MIGRATION_OUT
+            )
+        )
+        log.info("following_migration", server=uuid, resumed=stored is not None)
+        record = Record(self._kube, self._settings, uuid, status, started=started, stored=stored)
+        outgoing = Outgoing(uuid, self._libvirt, record)
+        if stats is not None and ended:
+            outgoing.job_ended(stats)
+        elif stats is not None:
+            outgoing.progress(stats)
+        self._outgoing[uuid] = outgoing
+        self._spawn(self._follow(uuid, outgoing, record), f"migration-{uuid}")
+
+    async def _follow(self, uuid: str, outgoing: Outgoing, record: Record) -> None:
+        writing = asyncio.create_task(record.run())
+        try:
+            ending = await outgoing.run()
+            log.info("migration_ended", server=uuid, type=ending.type.value)
+            del self._outgoing[uuid]  # the next one may begin while this one is still written
+            self._ending.add(record)
+            await writing
+            self._sweep.set()
+        finally:
+            if self._outgoing.get(uuid) is outgoing:
+                del self._outgoing[uuid]
+            self._ending.discard(record)
+            writing.cancel()
+            await asyncio.wait({writing})
+
+    def _receive(self, uuid: str) -> Incoming:
+        incoming = Incoming(uuid, self._libvirt, self._kube, self._settings, clock=self._clock)
+        self._incoming[uuid] = incoming
+
+        async def follow() -> None:
+            try:
+                await incoming.run()
+            finally:
+                if self._incoming.get(uuid) is incoming:
+                    del self._incoming[uuid]
+
+        self._spawn(follow(), f"incoming-{uuid}")
+        return incoming
+
+    async def _recover(self) -> None:
+        """Find the migrations that are under way, and those that ended while nobody looked."""
+        try:
+            domains = await self._libvirt.domains()
+            for uuid, incoming in list(self._incoming.items()):
+                self._settle(incoming, next((d for d in domains if d.uuid == uuid), None))
+            for domain in domains:
+                if domain.active:
+                    await self._look(domain.uuid)
+        except LibvirtError as error:
+            log.warning("recovery_interrupted", error=str(error))  # a Connected will follow
+            return
+        for left in await self._unfinished():
+            server = _server(left)
+            if server and not any(record.writes(left) for record in self._ending):
+                self._begin(server, None, stored=left)
+
+    @staticmethod
+    def _settle(incoming: Incoming, domain: Domain | None) -> None:
+        """Tell an arrival what it may have missed while libvirt was away."""
+        if domain is None or not domain.active:
+            incoming.failed()
+        elif domain.state is DomainState.RUNNING:
+            incoming.arrived()
+
+    async def _unfinished(self) -> list[Migration]:
+        failures = 0
+        while True:
+            try:
+                return [one for one in await self._own() if not is_finished(one)]
+            except HypercobaltError as error:
+                log.warning("listing_migrations_failed", error=str(error))
+                await asyncio.sleep(_RETRY.wait(failures))
+                failures += 1
+
+    async def _own(self) -> list[Migration]:
+        selector = f"{ORIGIN}={label_value(self._settings.label)}"
+        listed = await self._kube.list(Migration, self._settings.namespace, labels=selector)
+        return listed.items
+
+    async def _sweep_old(self) -> None:
+        failures = 0
+        while True:
+            self._sweep.clear()
+            try:
+                await self._remove_expired()
+                failures, wait = 0, SWEEP.total_seconds()
+            except HypercobaltError as error:
+                log.warning("removing_migrations_failed", error=str(error))
+                failures, wait = failures + 1, _RETRY.wait(failures)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._sweep.wait()
+
+    async def _remove_expired(self) -> None:
+        for old in expired(await self._own(), self._clock.now(), self._settings.retention):
+            meta = old.metadata
+            log.info("removing_migration", migration=meta.name)
+            await self._kube.delete(Migration, meta.name, meta.namespace, uid=meta.uid)
+
+    def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
+        if self._tasks is None:
+            raise RuntimeError("not running")
+        self._tasks.create_task(work, name=name)
+
+
+def _concerns(event: DomainEvent) -> bool:
+    if event.kind is not EventKind.LIFECYCLE:
+        return event.kind in {EventKind.MIGRATION_ITERATION, EventKind.JOB_COMPLETED}
+    if event.type == Lifecycle.STOPPED:
+        return True
+    moving = {Lifecycle.STARTED, Lifecycle.SUSPENDED, Lifecycle.RESUMED}
+    return event.type in moving and event.detail == _MIGRATED
+
+
+def _server(migration: Migration) -> str:
+    """The server's UUID."""
+    return migration.metadata.labels.get(SERVER, "")

@@ -1,0 +1,157 @@
+"""One migration away from this host, from the first sight of its job to its end.
+
+libvirt tells the end by events; the job's statistics, read each second, tell the progress and stand
+in for events that were missed. Every ending has evidence: the event, the job that is gone while the
+domain still runs here, or the domain that is gone while another host has reported it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.adapters.libvirt.model import JobStats
+from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
+from hypercobalt.api.migration import MigrationType
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.node_agent.migrations.record import Record
+from hypercobalt.node_agent.migrations.rules import (
+    Ending,
+    ending_of,
+    finish,
+    is_outgoing,
+    with_stats,
+)
+
+POLL: Final = timedelta(seconds=1)
+"""The statistics have no event; a second is what a person follows."""
+
+CLAIM: Final = timedelta(seconds=10)
+"""How long the other host has to report a server that left without an event."""
+
+
+class Outgoing:
+    """Follows one migration.
+
+    Args:
+        record: is given each state.
+    """
+
+    def __init__(
+        self,
+        uuid: str,
+        libvirt: Libvirt,
+        record: Record,
+        *,
+        poll: timedelta = POLL,
+        claim: timedelta = CLAIM,
+    ) -> None:
+        self._uuid, self._libvirt, self._record = uuid, libvirt, record
+        self._poll, self._claim = poll.total_seconds(), claim.total_seconds()
+        self._news = asyncio.Event()
+        self._ended: JobStats | None = None
+        self._stopped: bool | None = None  # whether it left, once its domain has stopped here
+        self._without_job = 0
+
+    def progress(self, stats: JobStats) -> None:
+        """Take in the statistics of the running job."""
+        self._record.put(with_stats(self._record.status, stats))
+
+    def job_ended(self, stats: JobStats | None) -> None:
+        """Libvirt has told the end of a job."""
+        if is_outgoing(stats):
+            self._ended = stats
+            self._news.set()
+
+    def stopped(self, *, migrated: bool) -> None:
+        """The domain has stopped here."""
+        self._stopped = migrated
+        self._news.set()
+
+    def nudge(self) -> None:
+        """Something happened: look now."""
+        self._news.set()
+
+    async def run(self) -> Ending:
+        """Follow it to its end; the last status is then with the record."""
+        clock = asyncio.get_running_loop().time
+        due = clock()
+        while True:
+            ending = await self._look()
+            if ending is not None:
+                self._record.put(finish(self._record.status, ending), last=True)
+                return ending
+            due = max(due + self._poll, clock())
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._news.wait()
+            self._news.clear()
+
+    async def _look(self) -> Ending | None:
+        if self._ended is not None and (told := ending_of(self._ended)) is not None:
+            return told
+        if self._stopped is not None:
+            return await self._after_stop(left=self._stopped)
+        try:
+            stats = await self._libvirt.job_stats(self._uuid)
+            if stats is not None and is_outgoing(stats):
+                self._without_job = 0
+                return self._with_job(stats)
+            self._without_job += 1
+            # The event of the end may be right behind the job's own end: give it one turn.
+            return await self._without() if self._without_job > 1 else None
+        except LibvirtError:
+            return None  # after the reconnect the answer is the same
+
+    def _with_job(self, stats: JobStats) -> Ending | None:
+        ending = ending_of(stats)
+        if ending is None:
+            self.progress(stats)
+        elif ending.type is not MigrationType.COMPLETED:
+            return ending
+        return None  # completed, but the domain has yet to leave: its event has the last numbers
+
+    async def _after_stop(self, *, left: bool) -> Ending:
+        if not left:
+            return Ending(
+                MigrationType.FAILED, error="the instance stopped while it was being migrated"
+            )
+        stats: JobStats | None = None
+        with suppress(LibvirtError):
+            stats = await self._libvirt.job_stats(self._uuid, completed=True)
+        return Ending(MigrationType.COMPLETED, stats if is_outgoing(stats) else None)
+
+    async def _without(self) -> Ending | None:
+        """No migration job any more, and no event said why."""
+        domains = await self._libvirt.domains()
+        here = any(domain.uuid == self._uuid and domain.active for domain in domains)
+        if not here:
+            return await self._gone()
+        last = await self._libvirt.job_stats(self._uuid, completed=True)
+        if last is not None and is_outgoing(last):
+            ending = ending_of(last)
+            if ending is not None and ending.type is not MigrationType.COMPLETED:
+                return ending
+        return Ending(
+            MigrationType.FAILED,
+            error="the migration failed or was cancelled; the instance still runs at its origin",
+        )
+
+    async def _gone(self) -> Ending:
+        """Not here any more, unseen: the other host knows whether it arrived."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._claim):
+                while not self._record.destination:
+                    with suppress(HypercobaltError):
+                        await self._record.refresh()
+                    if not self._record.destination:
+                        await asyncio.sleep(self._poll)
+        if self._record.destination:
+            return Ending(MigrationType.COMPLETED)
+        return Ending(
+            MigrationType.FAILED,
+            error="outcome not seen: the instance has left its origin while its agent or libvirt "
+            "was away, and no other host has reported it",
+        )

@@ -1,0 +1,162 @@
+"""Writes one Migration: made once, then kept equal to the newest status that it was given.
+
+While the API is away states are replaced, not queued. The destination is the other host's to write
+and is never touched here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.migration import Migration, MigrationStatus
+from hypercobalt.errors import TerminalError, TransientError
+from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.migrations.rules import (
+    ORIGIN,
+    SERVER,
+    changed_fields,
+    is_finished,
+    new_migration,
+)
+from hypercobalt.node_agent.settings import Settings
+from hypercobalt.runtime import AlreadyExistsError, Backoff, Kube, NotFoundError
+
+log = get_logger(__name__)
+
+_RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=10))
+
+
+class Record:
+    """One Migration object that this host's agent writes.
+
+    Args:
+        server: UUID.
+        status: the first one.
+        started: when the migration began.
+        stored: the object, when there is one already.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        settings: Settings,
+        server: str,
+        status: MigrationStatus,
+        *,
+        started: datetime,
+        stored: Migration | None = None,
+    ) -> None:
+        self._kube, self._settings, self._server = kube, settings, server
+        self._started, self._stored, self._reused = started, stored, False
+        self.status = status
+        self._moved, self._last = asyncio.Event(), False
+        self._moved.set()
+
+    @property
+    def destination(self) -> str | None:
+        """What the other host has written, as far as is known here."""
+        return self._stored.status.destination if self._stored else None
+
+    def writes(self, migration: Migration) -> bool:
+        """Whether this is the object that is written here."""
+        stored = self._stored
+        return stored is not None and stored.metadata.uid == migration.metadata.uid
+
+    def put(self, status: MigrationStatus, *, last: bool = False) -> None:
+        """Have `status` written; nothing comes after the last one."""
+        self.status, self._last = status, last
+        self._moved.set()
+
+    async def refresh(self) -> None:
+        """Read the object again, for what the other host has written.
+
+        Raises:
+            TransientError: the API is away.
+        """
+        if self._stored is not None:
+            meta = self._stored.metadata
+            found = await self._kube.get(Migration, meta.name, meta.namespace)
+            self._stored = found or self._stored
+
+    async def run(self) -> None:
+        """Write until the last status is written, or the object is deleted by somebody."""
+        failures = 0
+        while True:
+            await self._moved.wait()
+            self._moved.clear()
+            last = self._last
+            try:
+                await self._write()
+            except NotFoundError as error:
+                if self._stored is not None:
+                    log.warning("migration_deleted", server=self._server, error=str(error))
+                    return
+                failures = await self._pause(failures, error)  # the namespace is missing
+            except TerminalError as error:
+                log.warning("migration_refused", server=self._server, error=str(error))
+                return
+            except TransientError as error:
+                failures = await self._pause(failures, error)
+            else:
+                failures = 0
+                if last:
+                    return
+
+    async def _pause(self, failures: int, error: Exception) -> int:
+        log.warning("writing_migration_failed", server=self._server, error=str(error))
+        await asyncio.sleep(_RETRY.wait(failures))
+        self._moved.set()
+        return failures + 1
+
+    async def _write(self) -> None:
+        if self._stored is None:
+            self._stored = await self._ensure()
+        stored = self._stored
+        wanted = replace(self.status, started=self._started)
+        if not self._reused:
+            started = stored.status.started or self._started
+            wanted = replace(wanted, destination=stored.status.destination, started=started)
+        self._reused = False
+        if changes := changed_fields(stored.status, wanted):
+            meta = stored.metadata
+            self._stored = await self._kube.merge_patch(
+                Migration, meta.name, {"status": changes}, meta.namespace, subresource="status"
+            )
+
+    async def _ensure(self) -> Migration:
+        """The object to write to: one that a killed agent has left unfinished, or a new one."""
+        settings = self._settings
+        wanted = new_migration(
+            self._server,
+            self._started,
+            settings.label,
+            namespace=settings.namespace,
+            names=settings.names,
+        )
+        labels = wanted.metadata.labels
+        selector = f"{SERVER}={labels[SERVER]},{ORIGIN}={labels[ORIGIN]}"
+        found = await self._kube.list(Migration, settings.namespace, labels=selector)
+        for left in sorted(found.items, key=lambda m: m.metadata.name, reverse=True):
+            if not is_finished(left):
+                return left
+        try:
+            return await self._kube.create(wanted)
+        except AlreadyExistsError:
+            return await self._reuse(wanted.metadata)
+
+    async def _reuse(self, meta: ObjectMeta) -> Migration:
+        """Take over a finished object of that name: each migration does under upstream's names."""
+        old = await self._kube.get(Migration, meta.name, meta.namespace)
+        if old is None:
+            raise TransientError(f"Migration {meta.namespace}/{meta.name}: deleted just now")
+        self._reused = is_finished(old)
+        if old.metadata.labels != meta.labels:
+            return await self._kube.merge_patch(
+                Migration, meta.name, {"metadata": {"labels": meta.labels}}, meta.namespace
+            )
+        return old

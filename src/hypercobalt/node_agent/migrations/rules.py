@@ -1,0 +1,253 @@
+"""What a Migration says: libvirt's statistics as text, names, labels, what is out of date. Pure.
+
+Source: kvm-node-agent, api/v1alpha1/migration_types.go; libvirt-domain.h, VIR_DOMAIN_JOB_*.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from hypercobalt.adapters.libvirt.model import JobStats, JobType
+from hypercobalt.api.codec import to_builtins
+from hypercobalt.api.duration import format_nanoseconds
+from hypercobalt.api.iec import format_iec, format_iec_rate
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.migration import (
+    Migration,
+    MigrationOperation,
+    MigrationSpec,
+    MigrationStatus,
+    MigrationType,
+)
+from hypercobalt.node_agent.settings import MigrationNames, Retention
+from hypercobalt.node_agent.status.text import clean
+
+SERVER: Final = "kvm.cloud.sap/server"
+"""Label: UUID of the server."""
+ORIGIN: Final = "kvm.cloud.sap/origin"
+"""Label: the host whose agent made the object, see `label_value`."""
+
+MIGRATION_OUT: Final = 5  # virDomainJobOperation
+_OPERATIONS: Final = tuple(MigrationOperation)
+_FINISHED: Final = frozenset(
+    {
+        MigrationType.COMPLETED,
+        MigrationType.FAILED,
+        MigrationType.CANCELLED,
+        MigrationType.SUCCESS,
+    }
+)
+_MAX: Final = 2**63 - 1
+_NANOSECONDS: Final = 10**6  # in a millisecond
+_MAX_ERROR: Final = 4096
+_RECENT: Final = timedelta(hours=1)
+_LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
+
+
+def _duration(milliseconds: int) -> str:
+    return format_nanoseconds(min(milliseconds * _NANOSECONDS, _MAX))
+
+
+_TEXTS: Final[dict[str, tuple[str, Callable[[int], str]]]] = {
+    "timeElapsed": ("time_elapsed", _duration),
+    "timeRemaining": ("time_remaining", _duration),
+    "downtime": ("downtime", _duration),
+    "setupTime": ("setup_time", _duration),
+    "dataTotal": ("data_total", format_iec),
+    "dataProcessed": ("data_processed", format_iec),
+    "dataRemaining": ("data_remaining", format_iec),
+    "memTotal": ("memory_total", format_iec),
+    "memProcessed": ("memory_processed", format_iec),
+    "memRemaining": ("memory_remaining", format_iec),
+    "memNormalBytes": ("memory_normal_bytes", format_iec),
+    "memPageSize": ("memory_page_size", format_iec),
+    "diskTotal": ("disk_total", format_iec),
+    "diskProcessed": ("disk_processed", format_iec),
+    "diskRemaining": ("disk_remaining", format_iec),
+    "memBps": ("memory_bps", format_iec_rate),
+    "diskBps": ("disk_bps", format_iec_rate),
+    "memDirtyRate": ("memory_dirty_rate", "{}/s".format),
+    "autoConvergeThrottle": ("auto_converge_throttle", "{}%".format),
+}
+"""Field to libvirt's parameter and the text form."""
+
+_COUNTS: Final = {
+    "memConstant": "memory_constant",
+    "memNormal": "memory_normal",
+    "memIteration": "memory_iteration",
+    "memPostcopyRequests": "memory_postcopy_requests",
+}
+
+
+def is_outgoing(stats: JobStats | None) -> bool:
+    """Whether the job moves its domain away from this host."""
+    return stats is not None and stats.values.get("operation") == MIGRATION_OUT
+
+
+def is_finished(migration: Migration) -> bool:
+    """Whether somebody has written how it ended."""
+    return migration.status.type in _FINISHED
+
+
+def with_stats(status: MigrationStatus, stats: JobStats) -> MigrationStatus:
+    """Give `status` with what the statistics say; what they do not say stays."""
+    fields: dict[str, object] = {
+        field: write(value)
+        for field, (name, write) in _TEXTS.items()
+        if (value := _whole(stats, name)) is not None
+    }
+    fields |= {field: value for field, name in _COUNTS.items() if (value := _whole(stats, name))}
+    if stats.type is not JobType.NONE:
+        fields["type"] = stats.type.value
+    operation = _whole(stats, "operation")
+    if operation is not None and operation < len(_OPERATIONS):
+        fields["operation"] = _OPERATIONS[operation].value
+    if isinstance(error := stats.values.get("errmsg"), str) and error:
+        fields["errMsg"] = clean(error)[:_MAX_ERROR]
+    return replace(status, **fields)
+
+
+def ended(
+    status: MigrationStatus, type_: MigrationType, error: str | None = None
+) -> MigrationStatus:
+    """Give `status` as it is at the end; an error that libvirt has told goes first."""
+    message = status.errMsg or (clean(error)[:_MAX_ERROR] if error else None)
+    if type_ is MigrationType.COMPLETED:
+        message = None
+    return replace(status, type=type_.value, timeRemaining=None, errMsg=message)
+
+
+def changed_fields(old: MigrationStatus, new: MigrationStatus) -> dict[str, object]:
+    """The merge patch between two statuses, which are flat; it leaves the rest to its writers."""
+    before, after = to_builtins(old), to_builtins(new)
+    fields = {name: value for name, value in after.items() if before.get(name) != value}
+    fields.update(dict.fromkeys(before.keys() - after.keys()))
+    return fields
+
+
+def started_at(stats: JobStats | None, now: datetime) -> datetime:
+    """When a job that is seen at `now` began, to the second."""
+    elapsed = (_whole(stats, "time_elapsed") or 0) if stats else 0
+    begun = now - timedelta(milliseconds=min(elapsed, 10**12))
+    return begun.astimezone(UTC).replace(microsecond=0)
+
+
+def new_migration(
+    server: str, started: datetime, host: str, *, namespace: str, names: MigrationNames
+) -> Migration:
+    """The object for a migration that starts on `host`; the status comes in a second write."""
+    start = f"{started:%Y%m%d-%H%M%S}"
+    return Migration(
+        metadata=ObjectMeta(
+            name=server if names is MigrationNames.SERVER else f"{server}-{start}",
+            namespace=namespace,
+            labels={SERVER: label_value(server), ORIGIN: label_value(host)},
+        ),
+        spec=MigrationSpec(),
+    )
+
+
+def label_value(text: str) -> str:
+    """`text` if it can be a label's value, else a digest of it."""
+    if _LABEL.fullmatch(text):
+        return text
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:40]
+
+
+def to_claim(migrations: Iterable[Migration], host: str, now: datetime) -> Migration | None:
+    """The migration that a server comes to `host` by: the newest one that names no destination.
+
+    Args:
+        migrations: of that server.
+        host: where it arrives.
+        now: a finished one that began long before is another one.
+    """
+    open_ = [
+        migration
+        for migration in migrations
+        if migration.status.started is not None
+        and migration.status.origin != host
+        and _may_be_for(migration, host)
+        and migration.status.type not in {MigrationType.FAILED, MigrationType.CANCELLED}
+        and (not is_finished(migration) or now - _since(migration, now) < _RECENT)
+    ]
+    return max(open_, key=_age_key, default=None)
+
+
+def _may_be_for(migration: Migration, host: str) -> bool:
+    """Nobody's yet, or one under way that was claimed here before a restart."""
+    if migration.status.destination == host:
+        return not is_finished(migration)
+    return not migration.status.destination
+
+
+def expired(
+    migrations: Iterable[Migration], now: datetime, retention: Retention
+) -> tuple[Migration, ...]:
+    """The finished migrations that have been kept for long enough, or are too many."""
+    finished = sorted(filter(is_finished, migrations), key=_age_key, reverse=True)
+    return tuple(
+        migration
+        for position, migration in enumerate(finished)
+        if position >= retention.count or now - _since(migration, now) > retention.age
+    )
+
+
+def _age_key(migration: Migration) -> tuple[datetime, str]:
+    return _since(migration, datetime.min.replace(tzinfo=UTC)), migration.metadata.name
+
+
+def _since(migration: Migration, unknown: datetime) -> datetime:
+    """By the API server's clock where it says, as the hosts' clocks may differ."""
+    return migration.metadata.creationTimestamp or migration.status.started or unknown
+
+
+def _whole(stats: JobStats, name: str) -> int | None:
+    """A parameter as a number that a signed 64-bit field can hold; None when it is none."""
+    value = stats.values.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        return None
+    return min(value, _MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a migration ended.
+
+    Args:
+        stats: of the ended job, where libvirt has them.
+        error: what to say when libvirt gives no reason.
+    """
+
+    type: MigrationType
+    stats: JobStats | None = None
+    error: str | None = None
+
+
+def ending_of(stats: JobStats) -> Ending | None:
+    """How the statistics say that their job ended; None while it goes on."""
+    if stats.values.get("success") is False and stats.type is JobType.COMPLETED:
+        return Ending(MigrationType.FAILED, stats)
+    match stats.type:
+        case JobType.COMPLETED:
+            return Ending(MigrationType.COMPLETED, stats)
+        case JobType.FAILED:
+            return Ending(MigrationType.FAILED, stats, "the migration failed")
+        case JobType.CANCELLED:
+            return Ending(MigrationType.CANCELLED, stats, "the migration was cancelled")
+        case _:
+            return None
+
+
+def finish(status: MigrationStatus, ending: Ending) -> MigrationStatus:
+    """Give `status` with the ending in it."""
+    if ending.stats is not None:
+        status = with_stats(status, ending.stats)
+    return ended(status, ending.type, ending.error)

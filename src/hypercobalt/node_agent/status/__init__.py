@@ -1,0 +1,1 @@
+"""The agent's part of a Hypervisor's status: gathered, composed and written."""

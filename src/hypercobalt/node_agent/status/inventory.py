@@ -1,0 +1,173 @@
+"""From what libvirt said to the fields of a Hypervisor's status. Pure.
+
+Attribution to the host's NUMA cells:
+
+- memory that `numatune` binds goes to the host cells that its nodeset names, evenly when there are
+  several; bytes that do not divide go to the first ones, so that the sum stays exact;
+- a pinned vCPU goes to the cell that holds every CPU it may run on; one that may run in several
+  cells goes to none;
+- memory that is not bound goes to a cell only when every vCPU is pinned into that one cell,
+  because then the kernel allocates there;
+- on a host of one cell everything belongs to it, whatever is named;
+- elsewhere, whatever names a cell that the host does not have, or no cell at all, counts in the
+  host's total only. So the cells' sums may be less than the host's.
+
+vCPUs are `<vcpu>`, pinned or not. Inactive domains count: they hold their place on the host.
+
+Source: libvirt's domain XML format (`cputune`, `numatune`); kvm-node-agent, whose attribution by
+guest cell this replaces.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from hypercobalt.adapters.libvirt.model import Domain, HostCapabilities, HostCell
+from hypercobalt.api.hypervisor import CPU, MEMORY
+from hypercobalt.api.hypervisor_status import (
+    Capabilities,
+    Cell,
+    DomainCapabilities,
+    HypervisorStatus,
+    Instance,
+)
+from hypercobalt.api.quantity import Quantity
+from hypercobalt.node_agent.status.board import Inventory
+from hypercobalt.node_agent.status.text import clean
+
+Amounts = dict[str, Quantity]
+FIELDS: Final = (
+    "libVirtVersion",
+    "hypervisorVersion",
+    "instances",
+    "numInstances",
+    "capabilities",
+    "domainCapabilities",
+    "allocation",
+    "capacity",
+    "effectiveCapacity",
+    "cells",
+)
+"""The fields of the status that `status_of` gives."""
+
+
+def status_of(inventory: Inventory, overcommit: Mapping[str, float]) -> HypervisorStatus:
+    """Give the part of the status that libvirt answers for; every other field is absent.
+
+    Args:
+        inventory: as read.
+        overcommit: ratio per resource name, at least 1.0; a missing one is 1.0.
+    """
+    host, offers, domains = inventory.host, inventory.offers, inventory.domains
+    capacity = _amounts(host.memory_bytes, host.cpu_count)
+    allocation = _amounts(
+        sum(domain.memory_bytes for domain in domains), sum(domain.vcpus for domain in domains)
+    )
+    return HypervisorStatus(
+        libVirtVersion=inventory.versions.libvirt,
+        hypervisorVersion=inventory.versions.hypervisor,
+        instances=_instances(domains),
+        numInstances=len(domains),
+        capabilities=Capabilities(
+            cpuArch=clean(host.arch), memory=capacity[MEMORY], cpus=capacity[CPU]
+        ),
+        domainCapabilities=DomainCapabilities(
+            arch=clean(offers.arch),
+            hypervisorType=clean(offers.hypervisor_type),
+            supportedDevices=_texts(offers.devices),
+            supportedCpuModes=_texts(offers.cpu_modes),
+            supportedFeatures=_texts(offers.features),
+        ),
+        allocation=allocation,
+        capacity=capacity,
+        effectiveCapacity=_effective(capacity, overcommit),
+        cells=tuple(
+            _cell(cell, amounts, overcommit)
+            for cell, amounts in _by_cell(host, domains, allocation)
+        ),
+    )
+
+
+def _texts(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(clean(value) for value in values)
+
+
+def _instances(domains: Iterable[Domain]) -> tuple[Instance, ...]:
+    ordered = sorted(domains, key=lambda domain: (not domain.active, domain.name, domain.uuid))
+    return tuple(
+        Instance(id=clean(domain.uuid), name=clean(domain.name), active=domain.active)
+        for domain in ordered
+    )
+
+
+def _by_cell(
+    host: HostCapabilities, domains: Iterable[Domain], allocation: Amounts
+) -> Iterable[tuple[HostCell, Amounts]]:
+    if len(host.cells) == 1:
+        return [(host.cells[0], allocation)]
+    memory = {cell.id: 0 for cell in host.cells}
+    cpus = dict(memory)
+    cell_of = {cpu: cell.id for cell in host.cells for cpu in cell.cpus}
+    for domain in domains:
+        homes = _homes(domain, cell_of)
+        for home in homes:
+            if home is not None:
+                cpus[home] += 1
+        for cell, share in _memory_shares(domain, homes, memory):
+            memory[cell] += share
+    cells = sorted(host.cells, key=lambda cell: cell.id)
+    return [(cell, _amounts(memory[cell.id], cpus[cell.id])) for cell in cells]
+
+
+def _homes(domain: Domain, cell_of: Mapping[int, int]) -> list[int | None]:
+    """The host cell of each pinned vCPU; None for one that may run in several, or in none."""
+    homes: list[int | None] = []
+    for vcpu, allowed in domain.pins.items():
+        if 0 <= vcpu < domain.vcpus:
+            cells = {cell_of.get(cpu) for cpu in allowed}
+            homes.append(cells.pop() if len(cells) == 1 else None)
+    return homes
+
+
+def _memory_shares(
+    domain: Domain, homes: list[int | None], known: Mapping[int, int]
+) -> Iterable[tuple[int, int]]:
+    """Pairs of host cell and bytes."""
+    if domain.memory_nodes:
+        for node in domain.memory_nodes:
+            cells = sorted(cell for cell in node.host_cells if cell in known)
+            for position, cell in enumerate(cells):
+                each, rest = divmod(node.memory_bytes, len(cells))
+                yield cell, each + (position < rest)
+        return
+    only = homes[0] if homes else None
+    if only is not None and len(homes) == domain.vcpus and set(homes) == {only}:
+        yield only, domain.memory_bytes
+
+
+def _cell(cell: HostCell, allocation: Amounts, overcommit: Mapping[str, float]) -> Cell:
+    capacity = _amounts(cell.memory_bytes, cell.cpu_count)
+    return Cell(
+        cellID=cell.id,
+        allocation=allocation,
+        capacity=capacity,
+        effectiveCapacity=_effective(capacity, overcommit),
+    )
+
+
+def _amounts(memory_bytes: int, cpus: int) -> Amounts:
+    return {CPU: Quantity(cpus), MEMORY: Quantity.of_bytes(memory_bytes)}
+
+
+def _effective(capacity: Amounts, overcommit: Mapping[str, float]) -> Amounts:
+    return {
+        resource: amount.times_floor(_ratio(overcommit, resource))
+        for resource, amount in capacity.items()
+    }
+
+
+def _ratio(overcommit: Mapping[str, float], resource: str) -> float:
+    ratio = float(overcommit.get(resource, 1.0))
+    return ratio if math.isfinite(ratio) else 1.0  # JSON can say 1e999

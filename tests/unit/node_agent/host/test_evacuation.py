@@ -1,0 +1,113 @@
+"""What the guard of a host decides by."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from hypercobalt.adapters.libvirt.model import (
+    Domain,
+    DomainCapabilities,
+    DomainState,
+    HostCapabilities,
+    Versions,
+)
+from hypercobalt.api.conditions import set_condition
+from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.node_agent.host.evacuation import REASON, Step, decide, is_wanted, make_eviction
+from hypercobalt.node_agent.status.board import Inventory, Parts
+from hypercobalt.runtime import FakeClock
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+OURS, OTHER = "HostShutdown", "Maintenance"
+
+
+def eviction(
+    *, evicting: str | None, trigger: str | None, deleted: bool = False, reason: str = "x"
+) -> Eviction:
+    conditions = (
+        set_condition((), "Evicting", evicting, "Running", "", now=FakeClock().now())
+        if evicting
+        else ()
+    )
+    return Eviction(
+        metadata=ObjectMeta(name="kvm-a", uid="e", deletionTimestamp=NOW if deleted else None),
+        spec=EvictionSpec(hypervisor="kvm-a", reason=reason, trigger=trigger),
+        status=EvictionStatus(conditions=conditions),
+    )
+
+
+@pytest.mark.parametrize(
+    ("present", "ours", "step"),
+    [
+        (None, None, Step.CREATE),
+        (None, "e", Step.CREATE),  # somebody deleted it
+        (eviction(evicting=None, trigger=OURS), "e", Step.WAIT),
+        (eviction(evicting="True", trigger=OURS), "e", Step.WAIT),
+        (eviction(evicting="Unknown", trigger=OURS), "e", Step.WAIT),
+        (eviction(evicting="False", trigger=OURS), "e", Step.DONE),
+        (eviction(evicting=None, trigger=OTHER), None, Step.WAIT),
+        (eviction(evicting="False", trigger=OTHER), None, Step.DONE),
+        (eviction(evicting="False", trigger=None), None, Step.DONE),
+        (eviction(evicting="False", trigger=OURS), None, Step.REPLACE),
+        (eviction(evicting="False", trigger=OURS), "another", Step.REPLACE),
+        (eviction(evicting="False", trigger=None, reason=REASON), None, Step.REPLACE),
+        (eviction(evicting="False", trigger=OURS, deleted=True), None, Step.WAIT),
+        (eviction(evicting="True", trigger=OURS), None, Step.WAIT),  # agent was restarted
+    ],
+)
+def test_the_next_step_of_an_evacuation(
+    present: Eviction | None, ours: str | None, step: Step
+) -> None:
+    assert decide(present, ours) is step
+
+
+def parts(*running: bool) -> Parts:
+    domains = tuple(
+        Domain(f"u{n}", f"i{n}", active, DomainState.RUNNING if active else DomainState.SHUTOFF)
+        for n, active in enumerate(running)
+    )
+    host, offers = HostCapabilities("x86_64", ()), DomainCapabilities("x86_64", "kvm")
+    return Parts(inventory=Inventory(Versions("9.0.0", "7.2.0"), host, offers, domains))
+
+
+def own(*, evacuate: bool | None = True, running: int = 0) -> Hypervisor:
+    return Hypervisor(
+        metadata=ObjectMeta(name="kvm-a", uid="h"),
+        spec=HypervisorSpec(evacuateOnReboot=evacuate),
+        status=HypervisorStatus(
+            instances=tuple(Instance(id=str(n), name="i", active=True) for n in range(running))
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("hypervisor", "seen", "wanted"),
+    [
+        (None, parts(True), False),  # nobody asks for it
+        (own(), parts(True, False), True),
+        (own(evacuate=None), parts(True), True),  # the default
+        (own(evacuate=False), parts(True), False),
+        (own(), parts(False), False),
+        (own(running=3), parts(), False),  # they have left since
+        (own(running=1), Parts(), True),  # libvirt was not asked yet
+        (own(), Parts(), False),
+    ],
+)
+def test_a_shutdown_is_held_back_for_running_instances(
+    hypervisor: Hypervisor | None, seen: Parts, wanted: bool
+) -> None:
+    assert is_wanted(hypervisor, seen) is wanted
+
+
+def test_the_eviction_is_the_existing_agents_with_our_trigger() -> None:
+    made = make_eviction(own())
+
+    assert made.metadata.name == made.spec.hypervisor == "kvm-a"
+    assert made.spec.reason == "kvm-node-agent: emergency evacuation due to host reboot"
+    assert made.spec.trigger == "HostShutdown"
+    assert [owner.uid for owner in made.metadata.ownerReferences] == ["h"]

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.integration.node_agent.fakes import ScriptedLibvirt
+
+from hypercobalt.adapters.libvirt.model import (
+    BlockStats,
+    DomainState,
+    DomainStats,
+    InterfaceStats,
+    VcpuStats,
+)
+from hypercobalt.node_agent.libvirt.exporter import Exporter
+
+NAME = 'vm "1"\n\\'
+BUSY = DomainStats(
+    "u1",
+    NAME,
+    DomainState.RUNNING,
+    vcpus=(VcpuStats(0, timedelta(seconds=1.5)), VcpuStats(1, timedelta(seconds=2))),
+    vcpu_count=2,
+    memory_bytes=1024,
+    memory_usage_bytes=512,
+    blocks=(BlockStats("vda", 1, 2, 3, 4), BlockStats("vda", 9, 9, 9, 9)),
+    interfaces=(InterfaceStats("tap0", 1, 2, 3, 4, 5, 6, 7, 8),),
+)
+
+
+def page(exporter: Exporter) -> dict[str, dict[tuple[str, ...], float]]:
+    registry = CollectorRegistry()
+    registry.register(exporter)
+    asyncio.run(exporter.refresh())
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[
+                tuple(v for _, v in sorted(sample.labels.items()))
+            ] = sample.value
+    return found
+
+
+def test_names_labels_and_values_of_the_libvirt_exporter() -> None:
+    libvirt = ScriptedLibvirt()
+    libvirt.counters = (BUSY,)
+
+    found = page(Exporter(libvirt))
+
+    labels = (NAME, "u1")
+    assert libvirt.calls == ["stats"]
+    assert found["libvirt_up"] == {(): 1}
+    assert found["libvirt_domain_info_vcpus"] == {labels: 2}
+    assert found["libvirt_domain_info_memory_bytes"] == {labels: 1024}
+    assert found["libvirt_domain_memory_usage_bytes"] == {labels: 512}
+    assert found["libvirt_domain_vcpu_time_seconds_total"] == {
+        (*labels, "0"): 1.5,
+        (*labels, "1"): 2,
+    }
+    disk, net = ("vda", *labels), (labels[0], "tap0", labels[1])
+    for name, value in {
+        "block_read_bytes": 1,
+        "block_read_requests": 2,
+        "block_write_bytes": 3,
+        "block_write_requests": 4,
+    }.items():
+        assert found[f"libvirt_domain_{name}_total"] == {disk: value}
+    for name, value in {
+        "net_receive_bytes": 1,
+        "net_receive_packets": 2,
+        "net_receive_errors": 3,
+        "net_transmit_bytes": 5,
+        "net_transmit_packets": 6,
+        "net_transmit_drops": 8,
+    }.items():
+        assert found[f"libvirt_domain_{name}_total"] == {net: value}
+
+
+def test_libvirt_away_is_a_page_that_says_so() -> None:
+    libvirt = ScriptedLibvirt(connected=False)
+    libvirt.counters = (BUSY,)
+
+    assert page(Exporter(libvirt)) == {"libvirt_up": {(): 0}}
+
+
+def test_scrapes_while_libvirt_is_away_log_it_once(caplog: pytest.LogCaptureFixture) -> None:
+    libvirt = ScriptedLibvirt(connected=False)
+    exporter = Exporter(libvirt)
+
+    page(exporter)
+    page(exporter)
+    assert len(caplog.records) == 1
+
+    libvirt.come_back()
+    page(exporter)
+    libvirt.lose("connection refused")
+    page(exporter)
+    assert len(caplog.records) == 2

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from hypercobalt.adapters.libvirt.model import (
+    DomainCapabilities,
+    HostCapabilities,
+    HostCell,
+    Versions,
+)
+from hypercobalt.api.conditions import Condition, ConditionStatus
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import (
+    HypervisorStatus,
+    HyperVisorUpdateStatus,
+    Instance,
+    OperatingSystemStatus,
+)
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.node_agent.status.board import Inventory, Parts, Verdict
+from hypercobalt.node_agent.status.compose import compose, holds, leftovers
+
+THEN = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
+NOW = THEN + timedelta(hours=1)
+TRUE, FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
+LINK, UNIT = "LibVirtConnection", "libvirtd.service"
+OWN = (LINK, UNIT)
+INVENTORY = Inventory(
+    Versions("9.0.0", "7.2.22"),
+    HostCapabilities("x86_64", (HostCell(0, 1024, frozenset({0}), 1),)),
+    DomainCapabilities("x86_64", "kvm"),
+)
+STORED = HypervisorStatus(
+    libVirtVersion="8.0.0",
+    numInstances=1,
+    instances=(Instance(id="u1", name="vm1", active=True),),
+    hypervisorId="theirs",
+)
+
+
+def condition(type_: str, status: str = "True", message: str = "") -> Condition:
+    return Condition(
+        type=type_, status=status, reason="Why", message=message, lastTransitionTime=THEN
+    )
+
+
+def stored(*conditions: Condition, generation: int = 3) -> Hypervisor:
+    return Hypervisor(
+        metadata=ObjectMeta(name="kvm-a", generation=generation),
+        status=replace(STORED, conditions=conditions),
+    )
+
+
+def composed(parts: Parts, of: Hypervisor) -> HypervisorStatus:
+    return compose(parts, of, of.status, OWN)
+
+
+def test_what_nobody_knows_yet_is_kept_and_what_is_not_ours_left_out() -> None:
+    before = stored(condition(LINK), condition("Ready"))
+
+    status = composed(Parts(), before)
+
+    assert (status.libVirtVersion, status.instances) == ("8.0.0", STORED.instances)
+    assert status.hypervisorId is None
+    assert status.conditions == (condition(LINK),)
+
+
+def test_what_is_known_replaces_what_was_stored() -> None:
+    os, update = OperatingSystemStatus(version="2"), HyperVisorUpdateStatus(retry=1)
+
+    status = composed(Parts(INVENTORY, os, update), stored())
+
+    assert (status.libVirtVersion, status.numInstances) == ("9.0.0", 0)
+    assert (status.operatingSystem, status.updateStatus) == (os, update)
+
+
+@pytest.mark.parametrize(
+    ("before", "verdict", "since"),
+    [
+        pytest.param("True", TRUE, THEN, id="same status: the old time"),
+        pytest.param("True", FALSE, NOW, id="other status: when it was observed"),
+        pytest.param(None, TRUE, NOW, id="first time"),
+    ],
+)
+def test_transition_times(before: str | None, verdict: ConditionStatus, since: datetime) -> None:
+    old = stored(condition(LINK, before)) if before else stored()
+    parts = Parts(conditions={LINK: Verdict(verdict, "Reason", "said", NOW)})
+
+    (made,) = composed(parts, old).conditions
+
+    assert made.lastTransitionTime == since
+    assert (made.message, made.observedGeneration) == ("said", 3)
+
+
+def test_a_condition_that_shall_not_be_there_goes() -> None:
+    assert composed(Parts(conditions={UNIT: None}), stored(condition(UNIT))).conditions == ()
+
+
+def test_one_that_the_server_would_refuse_takes_none_along() -> None:
+    verdicts = {
+        LINK: Verdict(TRUE, "Connected", "bytes \udcff", NOW),
+        UNIT: Verdict(TRUE, "no reason", "", NOW),
+    }
+
+    (made,) = composed(Parts(conditions=verdicts), stored()).conditions
+
+    assert (made.type, made.message) == (LINK, "bytes ?")
+
+
+WANTED = HypervisorStatus(numInstances=0, conditions=(condition(LINK), condition(UNIT)))
+
+
+@pytest.mark.parametrize(
+    ("have", "right"),
+    [
+        pytest.param(WANTED, True, id="equal"),
+        pytest.param(replace(WANTED, evicted=True), True, id="a field of others"),
+        pytest.param(
+            replace(WANTED, conditions=(condition("Ready"), *reversed(WANTED.conditions))),
+            True,
+            id="conditions of others, in another order",
+        ),
+        pytest.param(replace(WANTED, libVirtVersion=None), True, id="nothing there or wanted"),
+        pytest.param(replace(WANTED, numInstances=2), False, id="changed"),
+        pytest.param(replace(WANTED, conditions=(condition(LINK),)), False, id="one is missing"),
+        pytest.param(
+            replace(WANTED, conditions=(condition(LINK, "False"), condition(UNIT))),
+            False,
+            id="a condition changed",
+        ),
+        pytest.param(
+            replace(WANTED, instances=STORED.instances), False, id="instances that are not"
+        ),
+    ],
+)
+def test_whether_the_server_has_what_is_wanted(have: HypervisorStatus, *, right: bool) -> None:
+    assert holds(have, WANTED) is right
+
+
+def test_leftovers_are_our_fields_that_an_apply_did_not_remove() -> None:
+    after = replace(STORED, libVirtVersion="9.0.0", numInstances=0)
+    assert leftovers(after, replace(after, instances=())) == ("instances",)
+    assert leftovers(HypervisorStatus(hypervisorId="theirs"), HypervisorStatus()) == ()
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([LINK, UNIT, "Other"]),
+        st.none()
+        | st.builds(
+            Verdict,
+            st.sampled_from(ConditionStatus),
+            st.text("aB9 _", max_size=4),
+            st.text("a\n\udcff", max_size=4),
+            st.just(NOW),
+        ),
+    )
+)
+def test_what_is_composed_holds_once_it_is_stored(
+    conditions: dict[str, Verdict | None],
+) -> None:
+    parts = Parts(INVENTORY, conditions=conditions)
+    status = composed(parts, stored(condition(LINK), condition("Ready")))
+
+    assert holds(status, status)
+    again = compose(parts, replace(stored(), status=status), status, OWN)
+    assert again == status
