@@ -52,6 +52,11 @@ class Hosts(Protocol):
 class Moves(Protocol):
     """Servers on a host, and their way to another."""
 
+    @property
+    def chooses_target(self) -> bool:
+        """Whether the service finds a target itself; where it does not, "" is refused."""
+        ...
+
     async def servers(self, host: str) -> tuple[Server, ...]:
         """Everything on the host, in one call; never an answer from before the call."""
         ...
