@@ -1,4 +1,4 @@
-"""An agent's parts on a real embedded API server and a scripted libvirt."""
+"""An agent's parts on a real embedded API server and a libvirt in memory."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from tests.integration.apiserver.conftest import certificates, fresh
-from tests.integration.node_agent.fakes import ScriptedLibvirt
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
+from hypercobalt.adapters.libvirt.fake import FakeLibvirt
+from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -52,11 +53,25 @@ async def kube(server: Server) -> AsyncIterator[Kube]:
             await made.delete(Hypervisor, old.metadata.name)
 
 
+def boot(
+    libvirt: FakeLibvirt,
+    uuid: str,
+    name: str = "",
+    *,
+    detail: int = 0,
+    memory_bytes: int = 0,
+    vcpus: int = 1,
+) -> None:
+    """Start a transient domain."""
+    domain = Domain(uuid, name or uuid, True, DomainState.RUNNING, memory_bytes, vcpus)
+    libvirt.create(domain, detail)
+
+
 @dataclass
 class Agent:
     """What writes the Hypervisor's status, running."""
 
-    libvirt: ScriptedLibvirt
+    libvirt: FakeLibvirt
     board: Board
     applier: Applier
     writes: list[HypervisorStatus]
@@ -68,7 +83,7 @@ class Agent:
 
 @contextlib.asynccontextmanager
 async def running(
-    server: Server, libvirt: ScriptedLibvirt, *, node: str = NODE, limits: Limits | None = None
+    server: Server, libvirt: FakeLibvirt, *, node: str = NODE, limits: Limits | None = None
 ) -> AsyncIterator[Agent]:
     connection = load_connection(server.kubeconfig)
     metrics = Metrics()

@@ -1,4 +1,4 @@
-"""Migrations between two hosts on a real API server and scripted libvirts."""
+"""Migrations between two hosts on a real API server and libvirts in memory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from datetime import timedelta
 
 import pytest
 import pytest_asyncio
-from tests.integration.node_agent.conftest import DEADLINE
-from tests.integration.node_agent.fakes import ScriptedLibvirt
+from tests.integration.node_agent.conftest import DEADLINE, boot
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
+from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import EventKind, JobStats, JobType, JobValue, Lifecycle
 from hypercobalt.api.core import Namespace
 from hypercobalt.api.meta import ObjectMeta
@@ -42,7 +42,7 @@ async def kube(server: Server) -> AsyncIterator[Kube]:
 
 @contextlib.asynccontextmanager
 async def agent(
-    server: Server, libvirt: ScriptedLibvirt, node: str, **settings: object
+    server: Server, libvirt: FakeLibvirt, node: str, **settings: object
 ) -> AsyncIterator[None]:
     """The migrations of one host."""
     told = replace(Settings(node, node, namespace=SPACE), **settings)  # type: ignore[arg-type]
@@ -50,12 +50,16 @@ async def agent(
         async with Kube(load_connection(server.kubeconfig)) as kube:
             migrations = Migrations(kube, libvirt, told, clock=SystemClock())
 
+            reading = asyncio.Event()
+
             async def read() -> None:
                 async for notice in libvirt.notices():
                     migrations.on_notice(notice)
+                    reading.set()
 
             tasks = [asyncio.create_task(migrations.run()), asyncio.create_task(read())]
             try:
+                await reading.wait()
                 yield
             finally:
                 for task in tasks:
@@ -69,8 +73,8 @@ async def agent(
 class Move:
     """A server between two hosts."""
 
-    source: ScriptedLibvirt
-    target: ScriptedLibvirt
+    source: FakeLibvirt
+    target: FakeLibvirt
     uuid: str = UUID
 
     def begin(self, *, operation: int = 5, elapsed: int = 100, **values: JobValue) -> None:
@@ -82,7 +86,7 @@ class Move:
         self.source.jobs[self.uuid] = JobStats(JobType.UNBOUNDED, told)
 
     def arrive(self) -> None:
-        self.target.start(self.uuid, detail=1)
+        boot(self.target, self.uuid, detail=1)
 
     def complete(self, **values: JobValue) -> None:
         """As libvirt does: statistics, then the stop at the source, then the start of the guest."""
@@ -95,8 +99,8 @@ class Move:
 
 @pytest.fixture
 def move() -> Move:
-    made = Move(ScriptedLibvirt(), ScriptedLibvirt())
-    made.source.start(UUID, "vm1")
+    made = Move(FakeLibvirt(), FakeLibvirt())
+    boot(made.source, UUID, "vm1")
     return made
 
 
@@ -165,11 +169,12 @@ async def test_each_migration_has_its_object_or_reuses_one_by_choice(
 ) -> None:
     by_server = {"names": MigrationNames.SERVER}
     async with agent(server, move.source, "kvm-a", **by_server):
+        move.arrive()
         move.begin(elapsed=600_000, data_total=1024)
         await until(kube, lambda all_: types(all_) == ["unbounded"])
         move.complete(errmsg="late")
         await until(kube, lambda all_: types(all_) == ["completed"])
-        move.source.start(UUID, "vm1")
+        boot(move.source, UUID, "vm1")
         move.begin()
 
         (one,) = await until(kube, lambda all_: types(all_) == ["unbounded"])
@@ -189,7 +194,7 @@ async def test_what_is_no_migration_makes_none(
         told = JobStats(JobType.COMPLETED, {"operation": operation})
         move.source.tell(UUID, EventKind.JOB_COMPLETED, stats=told)
         other = "00000000-6bef-4fdb-bfdc-0388df68bed9"
-        Move(move.source, move.target, other).source.start(other)
+        boot(move.source, other)
         Move(move.source, move.target, other).begin()
 
         found = await until(kube, bool)
@@ -263,6 +268,7 @@ async def test_an_agent_killed_on_the_way_goes_on_with_the_same_object(
     server: Server, kube: Kube, move: Move
 ) -> None:
     async with agent(server, move.source, "kvm-a"):
+        move.arrive()
         move.begin()
         (before,) = await until(kube, lambda all_: types(all_) == ["unbounded"])
     move.run(elapsed=60_000, memory_iteration=9)
@@ -330,7 +336,7 @@ async def test_the_destination_ends_it_when_the_source_does_not(
             move.begin()
             await until(kube, lambda all_: all_ != [] and bool(all_[0].status.destination))
         told = JobStats(JobType.COMPLETED, {"operation": 4, "downtime": 21})
-        move.target.completed[UUID] = told
+        move.target.completed_jobs[UUID] = told
         move.complete()
         (one,) = await until(kube, lambda all_: types(all_) == ["completed"], seconds=20)
 
@@ -342,8 +348,8 @@ async def test_a_server_that_goes_back_and_forth_has_a_destination_each_time(
 ) -> None:
     async with agent(server, move.source, "kvm-a"), agent(server, move.target, "kvm-b"):
         for number in (1, 2):
-            if UUID not in move.source.by_uuid:
-                move.source.start(UUID)
+            if number > 1:
+                boot(move.source, UUID)
             move.arrive()
             move.begin(elapsed=number * 60_000)  # objects are named by the second of their start
             await until(kube, lambda all_: "unbounded" in types(all_))
@@ -362,11 +368,11 @@ async def test_libvirt_away_for_a_moment_does_not_end_it(
     async with agent(server, move.source, "kvm-a"):
         move.begin()
         await until(kube, lambda all_: types(all_) == ["unbounded"])
-        move.source.lose()
-        asked = len(move.source.calls)
-        await eventually(lambda: len(move.source.calls) > asked + 1)
+        move.source.disconnect()
+        asked = move.source.calls.total()
+        await eventually(lambda: move.source.calls.total() > asked + 1)
         move.run(memory_iteration=4)
-        move.source.come_back()
+        move.source.connect()
 
         await until(kube, lambda all_: all_[0].status.memIteration == 4)
 
@@ -376,8 +382,9 @@ async def test_finished_ones_are_removed_when_they_are_too_many(
 ) -> None:
     async with agent(server, move.source, "kvm-a"):
         for number in (1, 2):
-            if UUID not in move.source.by_uuid:
-                move.source.start(UUID)
+            if number > 1:
+                boot(move.source, UUID)
+            move.arrive()
             move.begin(elapsed=number * 60_000)  # objects are named by the second of their start
             await until(kube, lambda all_: "unbounded" in types(all_))
             move.complete()

@@ -10,11 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.integration.apiserver.conftest import fresh
-from tests.integration.node_agent.conftest import DEADLINE, NODE, create, running, until
-from tests.integration.node_agent.fakes import GIB, ScriptedLibvirt
+from tests.integration.node_agent.conftest import DEADLINE, NODE, boot, create, running, until
 from tests.integration.runtime.scripted import eventually
 
-from hypercobalt.adapters.libvirt.model import Lifecycle
+from hypercobalt.adapters.libvirt.fake import FakeLibvirt
+from hypercobalt.adapters.libvirt.model import Domain, DomainState, Lifecycle
+from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.api.conditions import ConditionStatus, get_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
@@ -24,6 +25,7 @@ from hypercobalt.runtime import Kube, Limits, load_connection
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+GIB = 1024**3
 TRUE, FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
@@ -38,9 +40,9 @@ def names(hypervisor: Hypervisor) -> list[str]:
 
 async def test_a_started_domain_is_in_the_status(server: Server, kube: Kube) -> None:
     await create(kube)
-    async with running(server, ScriptedLibvirt()) as agent:
+    async with running(server, FakeLibvirt()) as agent:
         await until(kube, lambda h: connection(h) == ("True", "Connected"))
-        agent.libvirt.start("u1", "vm1", memory_bytes=4 * GIB, vcpus=2)
+        boot(agent.libvirt, "u1", "vm1", memory_bytes=4 * GIB, vcpus=2)
 
         stored = await until(kube, lambda h: names(h) == ["vm1"])
 
@@ -48,7 +50,7 @@ async def test_a_started_domain_is_in_the_status(server: Server, kube: Kube) -> 
     assert (status.numInstances, status.libVirtVersion) == (1, "9.0.0")
     assert str(status.allocation["memory"]) == "4Gi"
     assert status.capabilities is not None
-    assert str(status.capabilities.memory) == "32Gi"
+    assert str(status.capabilities.memory) == "8Gi"
     condition = get_condition(stored.conditions, "LibVirtConnection")
     assert condition is not None
     assert condition.observedGeneration == stored.metadata.generation
@@ -56,8 +58,8 @@ async def test_a_started_domain_is_in_the_status(server: Server, kube: Kube) -> 
 
 async def test_the_last_domain_leaves_no_trace(server: Server, kube: Kube) -> None:
     await create(kube)
-    async with running(server, ScriptedLibvirt()) as agent:
-        agent.libvirt.start("u1", "vm1")
+    async with running(server, FakeLibvirt()) as agent:
+        boot(agent.libvirt, "u1", "vm1")
         await until(kube, lambda h: names(h) == ["vm1"])
         agent.libvirt.stop("u1")
 
@@ -68,14 +70,14 @@ async def test_a_domain_that_is_forgotten_after_its_stop_goes_without_an_event(
     server: Server, kube: Kube
 ) -> None:
     await create(kube)
-    async with running(server, ScriptedLibvirt()) as agent:
-        agent.libvirt.start("u1", "vm1")
+    async with running(server, FakeLibvirt()) as agent:
+        boot(agent.libvirt, "u1", "vm1")
         await until(kube, lambda h: names(h) == ["vm1"])
-        stopped = with_fields(agent.libvirt.by_uuid["u1"], active=False)
-        agent.libvirt.by_uuid["u1"] = stopped  # as libvirt lists one that has just migrated away
+        # As libvirt lists one that has just migrated away.
+        agent.libvirt.put(Domain("u1", "vm1", active=False, state=DomainState.SHUTOFF))
         agent.libvirt.lifecycle("u1", Lifecycle.STOPPED, 3)
         await until(kube, lambda h: [i.active for i in h.status.instances] == [False])
-        del agent.libvirt.by_uuid["u1"]
+        agent.libvirt.forget("u1")
 
         await until(kube, lambda h: h.status.numInstances == 0)
 
@@ -86,7 +88,7 @@ async def test_fields_that_another_agent_wrote_pass_to_us(server: Server, kube: 
     await kube.as_manager("kvm-node-agent").merge_patch(
         Hypervisor, NODE, {"status": stale}, subresource="status"
     )
-    async with running(server, ScriptedLibvirt()):
+    async with running(server, FakeLibvirt()):
         await until(kube, lambda h: h.status.numInstances == 0 and not h.status.instances)
 
 
@@ -106,7 +108,7 @@ async def test_what_others_write_stays(server: Server, kube: Kube) -> None:
         ],
     }
     await kube.merge_patch(Hypervisor, NODE, {"status": theirs}, subresource="status")
-    async with running(server, ScriptedLibvirt()):
+    async with running(server, FakeLibvirt()):
         stored = await until(kube, lambda h: connection(h) == ("True", "Connected"))
 
     assert stored.status.hypervisorId == "id-1"
@@ -115,16 +117,16 @@ async def test_what_others_write_stays(server: Server, kube: Kube) -> None:
 
 async def test_an_idle_agent_writes_nothing(server: Server, kube: Kube) -> None:
     await create(kube)
-    async with running(server, ScriptedLibvirt()) as agent:
-        agent.libvirt.start("u1", "vm1")
+    async with running(server, FakeLibvirt()) as agent:
+        boot(agent.libvirt, "u1", "vm1")
         before = await until(kube, lambda h: names(h) == ["vm1"])
         await agent.wrote(lambda status: bool(status.instances))
         written = len(agent.writes)
         # Said again, and read again: events without news.
         agent.libvirt.lifecycle("u1", Lifecycle.DEFINED)
         agent.board.put_condition("LibVirtConnection", TRUE, "Connected")
-        calls = len(agent.libvirt.calls)
-        await eventually(lambda: len(agent.libvirt.calls) > calls, seconds=DEADLINE)
+        calls = agent.libvirt.calls.total()
+        await eventually(lambda: agent.libvirt.calls.total() > calls, seconds=DEADLINE)
         await kube.merge_patch(Hypervisor, NODE, {"metadata": {"labels": {"a": "b"}}})
         after = await until(kube, lambda h: h.metadata.labels == {"a": "b"})
 
@@ -134,8 +136,8 @@ async def test_an_idle_agent_writes_nothing(server: Server, kube: Kube) -> None:
 
 async def test_our_field_changed_by_another_is_put_right(server: Server, kube: Kube) -> None:
     await create(kube)
-    async with running(server, ScriptedLibvirt()) as agent:
-        agent.libvirt.start("u1", "vm1")
+    async with running(server, FakeLibvirt()) as agent:
+        boot(agent.libvirt, "u1", "vm1")
         await until(kube, lambda h: names(h) == ["vm1"])
         await kube.merge_patch(
             Hypervisor, NODE, {"status": {"numInstances": 99}}, subresource="status"
@@ -148,11 +150,11 @@ async def test_a_changed_overcommit_changes_the_effective_capacity(
     server: Server, kube: Kube
 ) -> None:
     await create(kube)
-    async with running(server, ScriptedLibvirt()):
-        await until(kube, lambda h: str(h.status.effectiveCapacity.get("cpu")) == "8")
+    async with running(server, FakeLibvirt()):
+        await until(kube, lambda h: str(h.status.effectiveCapacity.get("cpu")) == "4")
         await kube.merge_patch(Hypervisor, NODE, {"spec": {"overcommit": {"cpu": 4.0}}})
 
-        stored = await until(kube, lambda h: str(h.status.effectiveCapacity.get("cpu")) == "32")
+        stored = await until(kube, lambda h: str(h.status.effectiveCapacity.get("cpu")) == "16")
 
     condition = get_condition(stored.conditions, "LibVirtConnection")
     assert condition is not None
@@ -162,8 +164,8 @@ async def test_a_changed_overcommit_changes_the_effective_capacity(
 async def test_it_waits_for_a_hypervisor_that_is_missing_or_made_anew(
     server: Server, kube: Kube
 ) -> None:
-    libvirt = ScriptedLibvirt()
-    libvirt.start("u1", "vm1")
+    libvirt = FakeLibvirt()
+    boot(libvirt, "u1", "vm1")
     async with running(server, libvirt):
         await asyncio.sleep(0)
         await create(kube)
@@ -180,18 +182,18 @@ async def test_it_waits_for_a_hypervisor_that_is_missing_or_made_anew(
 
 async def test_libvirt_away_and_back_is_said_within_a_second(server: Server, kube: Kube) -> None:
     await create(kube)
-    async with running(server, ScriptedLibvirt()) as agent:
-        agent.libvirt.start("u1", "vm1")
+    async with running(server, FakeLibvirt()) as agent:
+        boot(agent.libvirt, "u1", "vm1")
         await until(kube, lambda h: names(h) == ["vm1"])
 
-        agent.libvirt.lose("connection reset")
+        agent.libvirt.disconnect("connection reset")
         away = await until(kube, lambda h: connection(h) == ("False", "ConnectFailed"), deadline=1)
         agent.board.put_condition("libvirtd.service", FALSE, "Stopped", "libvirtd.service: dead")
         stopped = await until(
             kube, lambda h: connection(h) == ("False", "LibVirtServiceNotRunning"), deadline=1
         )
-        agent.libvirt.by_uuid.clear()  # it died while nobody looked
-        agent.libvirt.come_back()
+        agent.libvirt.forget("u1")  # it died while nobody looked
+        agent.libvirt.connect()
         back = await until(kube, lambda h: connection(h) == ("True", "Connected"), deadline=1)
         await until(kube, lambda h: names(h) == [], deadline=1)
 
@@ -207,12 +209,12 @@ async def test_a_loss_of_libvirt_and_its_return_are_logged_once_each(
 ) -> None:
     caplog.set_level("INFO", "hypercobalt.node_agent.libvirt.state")
     await create(kube)
-    async with running(server, ScriptedLibvirt()) as agent:
+    async with running(server, FakeLibvirt()) as agent:
         await until(kube, lambda h: connection(h)[0] == TRUE)
         for reason in ("end of file", "connection refused", "connection refused by the other one"):
-            agent.libvirt.lose(reason)
+            agent.libvirt.disconnect(reason)
         await until(kube, lambda h: connection(h)[0] == FALSE)
-        agent.libvirt.come_back()
+        agent.libvirt.connect()
         await until(kube, lambda h: connection(h)[0] == TRUE)
 
     lines = [(record.levelname, record.getMessage().split()[0]) for record in caplog.records]
@@ -224,14 +226,16 @@ async def test_a_restart_while_libvirt_is_down_keeps_the_inventory(
     server: Server, kube: Kube
 ) -> None:
     await create(kube)
-    async with running(server, ScriptedLibvirt()) as agent:
-        agent.libvirt.start("u1", "vm1", memory_bytes=GIB)
+    async with running(server, FakeLibvirt()) as agent:
+        boot(agent.libvirt, "u1", "vm1", memory_bytes=GIB)
         agent.board.put_condition("libvirtd.service", TRUE, "Running")
         before = await until(
             kube,
             lambda h: names(h) == ["vm1"] and bool(get_condition(h.conditions, UNIT)),
         )
-    async with running(server, ScriptedLibvirt(connected=False)) as agent:
+    away = FakeLibvirt()
+    away.disconnect()
+    async with running(server, away) as agent:
         after = await until(kube, lambda h: connection(h) == ("False", "ConnectFailed"))
         await agent.wrote(lambda status: bool(status.conditions))
         await kube.merge_patch(Hypervisor, NODE, {"metadata": {"labels": {"a": "b"}}})
@@ -251,12 +255,12 @@ def with_no_conditions(hypervisor: Hypervisor) -> HypervisorStatus:
 
 async def test_a_list_that_fails_is_tried_again_and_said(server: Server, kube: Kube) -> None:
     await create(kube)
-    async with running(server, ScriptedLibvirt()) as agent:
+    async with running(server, FakeLibvirt()) as agent:
         await until(kube, lambda h: connection(h) == ("True", "Connected"))
-        agent.libvirt.failing = "cannot acquire state change lock"
-        agent.libvirt.start("u1", "vm1")
+        agent.libvirt.failures["domains"] = LibvirtError("cannot acquire state change lock")
+        boot(agent.libvirt, "u1", "vm1")
         told = await until(kube, lambda h: connection(h) == ("False", "ProcessFailed"))
-        agent.libvirt.failing = None
+        del agent.libvirt.failures["domains"]
 
         await until(kube, lambda h: connection(h) == ("True", "Connected") and bool(names(h)))
 
@@ -269,12 +273,14 @@ async def test_odd_domains_and_missing_events_are_told_in_the_message(
     server: Server, kube: Kube
 ) -> None:
     await create(kube)
-    libvirt = ScriptedLibvirt()
+    libvirt = FakeLibvirt()
     async with running(server, libvirt):
         hostile = b'vm\xff\x00"<\n'.decode("utf-8", "surrogateescape")
-        libvirt.start("u1", hostile)
-        libvirt.by_uuid["u1"] = with_fields(libvirt.by_uuid["u1"], problem="memory: unit 'XB'")
-        libvirt.come_back("migration iterations")
+        boot(libvirt, "u1", hostile)
+        (odd,) = await libvirt.domains()
+        libvirt.put(with_fields(odd, problem="memory: unit 'XB'"))
+        libvirt.missing = ("migration iterations",)
+        libvirt.connect()
 
         stored = await until(kube, lambda h: h.status.numInstances == 1)
         stored = await until(
@@ -295,21 +301,21 @@ async def test_200_domains_that_start_at_once_cost_few_reads_and_writes(
     server: Server, kube: Kube
 ) -> None:
     await create(kube)
-    async with running(server, ScriptedLibvirt()) as agent:
+    async with running(server, FakeLibvirt()) as agent:
         await until(kube, lambda h: connection(h) == ("True", "Connected"))
         for number in range(200):
-            agent.libvirt.start(f"u{number}", f"vm{number:03}", memory_bytes=GIB, vcpus=2)
+            boot(agent.libvirt, f"u{number}", f"vm{number:03}", memory_bytes=GIB, vcpus=2)
 
         stored = await until(kube, lambda h: h.status.numInstances == 200)
 
         assert str(stored.status.allocation["memory"]) == "200Gi"
-        assert agent.libvirt.calls.count("domains") < 10
+        assert agent.libvirt.calls["domains"] < 10
         assert len(agent.writes) < 10
 
 
 async def test_a_refused_condition_stops_no_other(server: Server, kube: Kube) -> None:
     await create(kube)
-    async with running(server, ScriptedLibvirt()) as agent:
+    async with running(server, FakeLibvirt()) as agent:
         agent.board.put_condition("libvirtd.service", TRUE, "no reason at all")
         agent.board.put_condition("bad type!", TRUE, "Running")
 
@@ -319,11 +325,11 @@ async def test_a_refused_condition_stops_no_other(server: Server, kube: Kube) ->
 async def test_two_agents_of_one_host_agree(server: Server, kube: Kube) -> None:
     await create(kube)
     async with (
-        running(server, ScriptedLibvirt()) as one,
-        running(server, ScriptedLibvirt()) as other,
+        running(server, FakeLibvirt()) as one,
+        running(server, FakeLibvirt()) as other,
     ):
         for agent in (one, other):
-            agent.libvirt.start("u1", "vm1")
+            boot(agent.libvirt, "u1", "vm1")
         stored = await until(kube, lambda h: names(h) == ["vm1"])
         for agent in (one, other):
             await agent.wrote(lambda status: bool(status.instances))
@@ -344,13 +350,13 @@ async def test_after_an_outage_of_the_api_the_newest_state_is_written_once(
         options = with_fields(options, port=int(server.url.rsplit(":", 1)[1]))
         async with Kube(load_connection(server.kubeconfig)) as kube:
             await kube.create(Hypervisor(metadata=ObjectMeta(name=NODE)))
-        agent_of = running(server, ScriptedLibvirt(), limits=limits)
+        agent_of = running(server, FakeLibvirt(), limits=limits)
         agent = await agent_of.__aenter__()
         await agent.wrote(lambda status: status.numInstances is not None)
     try:
         before = len(agent.writes)
         for number in range(30):  # three seconds without an API
-            agent.libvirt.start(f"u{number}", f"vm{number}")
+            boot(agent.libvirt, f"u{number}", f"vm{number}")
             await asyncio.sleep(0.1)
         async with serve(options) as server, Kube(load_connection(server.kubeconfig)) as kube:
             stored = await until(kube, lambda h: bool(h.status.numInstances))

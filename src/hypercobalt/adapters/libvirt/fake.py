@@ -78,6 +78,7 @@ class FakeLibvirt:
         self.delays: dict[str, float] = {}
         self.calls: Counter[str] = Counter()
         self._domains: dict[str, Domain] = {}
+        self._transient: set[str] = set()
         self._notices = Notices()
         self.connect()
 
@@ -100,6 +101,12 @@ class FakeLibvirt:
         self.put(replace(domain, active=False, state=DomainState.SHUTOFF))
         self.lifecycle(domain.uuid, Lifecycle.DEFINED)
 
+    def create(self, domain: Domain, detail: int = 0) -> None:
+        """Start a transient domain: it is gone when it stops (`detail` 1 = it migrates to here)."""
+        self.put(replace(domain, active=True, state=DomainState.RUNNING))
+        self._transient.add(domain.uuid)
+        self.lifecycle(domain.uuid, Lifecycle.STARTED, detail)
+
     def start(self, uuid: str) -> None:
         """Start a domain; an unknown one is a KeyError, here and below."""
         self._change(uuid, active=True, state=DomainState.RUNNING)
@@ -114,18 +121,38 @@ class FakeLibvirt:
         self.lifecycle(uuid, Lifecycle.RESUMED)
 
     def stop(self, uuid: str, detail: int = 0) -> None:
-        """Stop a domain; `detail` is virDomainEventStoppedDetailType (2 = crashed)."""
+        """Stop a domain; `detail` is virDomainEventStoppedDetailType (2 crashed, 3 migrated)."""
         self._change(uuid, active=False, state=DomainState.SHUTOFF)
+        self.jobs.pop(uuid, None)
         self.lifecycle(uuid, Lifecycle.STOPPED, detail)
+        if uuid in self._transient:
+            self.forget(uuid)
 
     def undefine(self, uuid: str) -> None:
-        domain = self._domains.pop(uuid)
-        self.emit(self._event(EventKind.LIFECYCLE, domain, int(Lifecycle.UNDEFINED)))
+        self.lifecycle(uuid, Lifecycle.UNDEFINED)
+        self.forget(uuid)
+
+    def forget(self, uuid: str) -> None:
+        """Have a domain no more, without an event."""
+        del self._domains[uuid]
+        self._transient.discard(uuid)
 
     def lifecycle(self, uuid: str, type_: Lifecycle, detail: int = 0) -> None:
         """Emit a lifecycle event of a domain."""
-        domain = self._domains[uuid]
-        self.emit(replace(self._event(EventKind.LIFECYCLE, domain, int(type_)), detail=detail))
+        self.tell(uuid, EventKind.LIFECYCLE, type_=type_, detail=detail)
+
+    def tell(
+        self,
+        uuid: str,
+        kind: EventKind,
+        *,
+        type_: int = 0,
+        detail: int = 0,
+        stats: JobStats | None = None,
+    ) -> None:
+        """Emit an event of a domain that is there, just now."""
+        name, at = self._domains[uuid].name, datetime.now(UTC)
+        self.emit(DomainEvent(kind, uuid, name, at, int(type_), detail, stats=stats))
 
     def emit(self, event: DomainEvent) -> None:
         """Emit any event, if there is a connection to hear it."""
@@ -149,6 +176,8 @@ class FakeLibvirt:
 
     async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
         await self._answer("job_stats", None)
+        if uuid not in self._domains:
+            return None
         return (self.completed_jobs if completed else self.jobs).get(uuid)
 
     async def stats(self) -> tuple[DomainStats, ...]:
@@ -170,7 +199,3 @@ class FakeLibvirt:
 
     def _change(self, uuid: str, *, active: bool, state: DomainState) -> None:
         self.put(replace(self._domains[uuid], active=active, state=state))
-
-    @staticmethod
-    def _event(kind: EventKind, domain: Domain, type_: int) -> DomainEvent:
-        return DomainEvent(kind, domain.uuid, domain.name, datetime.now(UTC), type_)

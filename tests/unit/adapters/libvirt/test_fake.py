@@ -86,8 +86,20 @@ async def test_events_carry_what_happened() -> None:
     await notices.aclose()
 
 
+async def test_a_transient_domain_is_gone_once_it_stops() -> None:
+    fake = FakeLibvirt()
+    fake.create(DOMAIN)
+    fake.jobs[UUID] = JobStats(JobType.UNBOUNDED, {"operation": 5})
+
+    fake.stop(UUID, detail=3)
+
+    assert await fake.domains() == ()
+    assert await fake.job_stats(UUID) is None
+
+
 async def test_jobs_are_those_that_were_set() -> None:
     fake = FakeLibvirt()
+    fake.put(DOMAIN)
     fake.jobs[UUID] = JobStats(JobType.UNBOUNDED, {"operation": 5})
     fake.completed_jobs[UUID] = JobStats(JobType.COMPLETED, {"operation": 4})
 

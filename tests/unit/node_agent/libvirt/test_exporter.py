@@ -7,10 +7,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.integration.node_agent.fakes import ScriptedLibvirt
 
+from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import (
     BlockStats,
+    Domain,
     DomainState,
     DomainStats,
     InterfaceStats,
@@ -32,6 +33,13 @@ BUSY = DomainStats(
 )
 
 
+def libvirt_with(stats: DomainStats) -> FakeLibvirt:
+    libvirt = FakeLibvirt()
+    libvirt.put(Domain(stats.uuid, stats.name, active=True, state=stats.state))
+    libvirt.counters[stats.uuid] = stats
+    return libvirt
+
+
 def page(exporter: Exporter) -> dict[str, dict[tuple[str, ...], float]]:
     registry = CollectorRegistry()
     registry.register(exporter)
@@ -46,13 +54,12 @@ def page(exporter: Exporter) -> dict[str, dict[tuple[str, ...], float]]:
 
 
 def test_names_labels_and_values_of_the_libvirt_exporter() -> None:
-    libvirt = ScriptedLibvirt()
-    libvirt.counters = (BUSY,)
+    libvirt = libvirt_with(BUSY)
 
     found = page(Exporter(libvirt))
 
     labels = (NAME, "u1")
-    assert libvirt.calls == ["stats"]
+    assert dict(libvirt.calls) == {"stats": 1}
     assert found["libvirt_up"] == {(): 1}
     assert found["libvirt_domain_info_vcpus"] == {labels: 2}
     assert found["libvirt_domain_info_memory_bytes"] == {labels: 1024}
@@ -81,22 +88,23 @@ def test_names_labels_and_values_of_the_libvirt_exporter() -> None:
 
 
 def test_libvirt_away_is_a_page_that_says_so() -> None:
-    libvirt = ScriptedLibvirt(connected=False)
-    libvirt.counters = (BUSY,)
+    libvirt = libvirt_with(BUSY)
+    libvirt.disconnect()
 
     assert page(Exporter(libvirt)) == {"libvirt_up": {(): 0}}
 
 
 def test_scrapes_while_libvirt_is_away_log_it_once(caplog: pytest.LogCaptureFixture) -> None:
-    libvirt = ScriptedLibvirt(connected=False)
+    libvirt = FakeLibvirt()
+    libvirt.disconnect()
     exporter = Exporter(libvirt)
 
     page(exporter)
     page(exporter)
     assert len(caplog.records) == 1
 
-    libvirt.come_back()
+    libvirt.connect()
     page(exporter)
-    libvirt.lose("connection refused")
+    libvirt.disconnect("connection refused")
     page(exporter)
     assert len(caplog.records) == 2
