@@ -28,7 +28,7 @@ import httpx2
 from benchmarks.runtime_sample import describe, table, write_json
 from tests.conformance.prepare import install_definitions, own_definitions
 from tests.conformance.targets import COBALT, embedded_server
-from tests.integration.operator.definitions import CERT_MANAGER
+from tests.integration.cert_manager import CERT_MANAGER
 
 from hypercobalt.api.certificate import Certificate
 from hypercobalt.api.core import Namespace, Node, NodeAddress, NodeCondition, NodeStatus

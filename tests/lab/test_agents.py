@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from datetime import timedelta
 
 import pytest
 
@@ -12,21 +10,17 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.lab.agents import KUBECONFIG, NODE_AGENT
 from hypercobalt.lab.host import Host
 from hypercobalt.runtime import Kube
+from tests.following import follow
 from tests.lab.conftest import TakeHosts, until
 
 pytestmark = pytest.mark.timeout(180)
 MAIN_PID = ("systemctl", "show", "--property=MainPID", "--value", NODE_AGENT)
-SOON = timedelta(seconds=30)
+SOON = 30.0
 
 
 async def shown(api: Kube, name: str, right: Callable[[Hypervisor], bool]) -> Hypervisor:
     """A Hypervisor as soon as it is right."""
-    async with asyncio.timeout(SOON.total_seconds()):
-        async with api.watch(Hypervisor, fields=f"metadata.name={name}") as events:
-            async for event in events:
-                if event.object is not None and right(event.object):
-                    return event.object
-    raise AssertionError("the watch ended")
+    return await follow(api, Hypervisor, name, right, seconds=SOON)
 
 
 def unit(hypervisor: Hypervisor, name: str) -> str:

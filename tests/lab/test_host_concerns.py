@@ -26,6 +26,7 @@ from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.status.board import Board
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
 from hypercobalt.runtime.client.requests import Selection
+from tests.following import background, follow
 from tests.lab.conftest import TakeHosts
 from tests.lab.test_host_system import DEADLINE, LIBVIRTD, LIMIT, LOGIND, bus, evict, off, root
 
@@ -49,19 +50,7 @@ async def until(
     api: Kube, host: Host, good: Callable[[Hypervisor], bool], deadline: float = DEADLINE
 ) -> Hypervisor:
     """Follow the host's object until it is as wanted."""
-    last: Hypervisor | None = None
-    try:
-        async with (
-            asyncio.timeout(deadline),
-            api.watch(Hypervisor, fields=f"metadata.name={host.name}") as events,
-        ):
-            async for event in events:
-                last = event.object
-                if last is not None and good(last):
-                    return last
-    except TimeoutError:
-        pass
-    raise AssertionError(f"not as wanted: {last}")
+    return await follow(api, Hypervisor, host.name, good, seconds=deadline)
 
 
 def condition(of: Hypervisor, type_: str) -> Condition:
@@ -186,14 +175,8 @@ class Tls:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        runs = (self._own.run, self._secrets.run, self._concern.run)
-        tasks = [asyncio.create_task(run()) for run in runs]
-        try:
+        async with background(self._own.run, self._secrets.run, self._concern.run):
             yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
 
     async def renew(self) -> bytes:
         """Put a fresh certificate in the Secret and wait until it is ready; gives it, DER."""

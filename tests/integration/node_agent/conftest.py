@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from tests.following import background, follow
 from tests.integration.apiserver.conftest import certificates, fresh
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
@@ -97,15 +97,8 @@ async def running(
             own = (*OWN_CONDITIONS, *UNITS)
             applier = Applier(kube, node, board, informer, own=own, on_written=writes.append)
             state = LibvirtState(libvirt, board, units=UNITS)
-            tasks = [asyncio.create_task(run()) for run in (informer.run, applier.run, state.run)]
-            try:
+            async with background(informer.run, applier.run, state.run):
                 yield Agent(libvirt, board, applier, writes)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-                for task in tasks:
-                    assert task.cancelled(), task
 
 
 async def create(kube: Kube, name: str = NODE, **fields: object) -> Hypervisor:
@@ -115,17 +108,4 @@ async def create(kube: Kube, name: str = NODE, **fields: object) -> Hypervisor:
 async def until(
     kube: Kube, good: Callable[[Hypervisor], bool], *, name: str = NODE, deadline: float = DEADLINE
 ) -> Hypervisor:
-    """Follow the object until it is as wanted."""
-    last: Hypervisor | None = None
-    try:
-        async with (
-            asyncio.timeout(deadline),
-            kube.watch(Hypervisor, fields=f"metadata.name={name}") as events,
-        ):
-            async for event in events:
-                last = event.object or last
-                if event.object is not None and good(event.object):
-                    return event.object
-    except TimeoutError:
-        raise AssertionError(f"not in {deadline} s; last: {last}") from None
-    raise AssertionError(f"the watch ended; last: {last}")
+    return await follow(kube, Hypervisor, name, good, seconds=deadline)

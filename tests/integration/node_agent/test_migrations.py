@@ -10,6 +10,7 @@ from datetime import timedelta
 
 import pytest
 import pytest_asyncio
+from tests.following import background
 from tests.integration.node_agent.conftest import DEADLINE, boot
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
@@ -57,16 +58,9 @@ async def agent(
                     migrations.on_notice(notice)
                     reading.set()
 
-            tasks = [asyncio.create_task(migrations.run()), asyncio.create_task(read())]
-            try:
+            async with background(migrations.run, read):
                 await reading.wait()
                 yield
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-                for task in tasks:
-                    assert task.cancelled(), task
 
 
 @dataclass
@@ -118,6 +112,13 @@ async def until(
     except TimeoutError:
         raise AssertionError(f"last: {found}") from None
     return found
+
+
+async def begun(kube: Kube, move: Move) -> Migration:
+    """Begin the move; gives its object once it says so."""
+    move.begin()
+    (one,) = await until(kube, lambda all_: types(all_) == ["unbounded"])
+    return one
 
 
 def has_iteration(number: int) -> Callable[[list[Migration]], bool]:
@@ -204,8 +205,7 @@ async def test_what_is_no_migration_makes_none(
 
 async def test_a_migration_that_fails_quietly(server: Server, kube: Kube, move: Move) -> None:
     async with agent(server, move.source, "kvm-a"):
-        move.begin()
-        await until(kube, lambda all_: types(all_) == ["unbounded"])
+        await begun(kube, move)
         del move.source.jobs[UUID]
         move.source.lifecycle(UUID, Lifecycle.RESUMED, 1)
 
@@ -217,8 +217,7 @@ async def test_a_migration_that_fails_quietly(server: Server, kube: Kube, move: 
 
 async def test_one_that_libvirt_calls_cancelled(server: Server, kube: Kube, move: Move) -> None:
     async with agent(server, move.source, "kvm-a"):
-        move.begin()
-        await until(kube, lambda all_: types(all_) == ["unbounded"])
+        await begun(kube, move)
         told = JobStats(JobType.CANCELLED, {"operation": 5, "errmsg": "aborted by user"})
         move.source.tell(UUID, EventKind.JOB_COMPLETED, stats=told)
 
@@ -229,8 +228,7 @@ async def test_one_that_libvirt_calls_cancelled(server: Server, kube: Kube, move
 
 async def test_an_instance_that_dies_on_the_way(server: Server, kube: Kube, move: Move) -> None:
     async with agent(server, move.source, "kvm-a"):
-        move.begin()
-        await until(kube, lambda all_: types(all_) == ["unbounded"])
+        await begun(kube, move)
         move.source.stop(UUID, detail=2)
 
         (one,) = await until(kube, lambda all_: types(all_) == ["failed"])
@@ -269,8 +267,7 @@ async def test_an_agent_killed_on_the_way_goes_on_with_the_same_object(
 ) -> None:
     async with agent(server, move.source, "kvm-a"):
         move.arrive()
-        move.begin()
-        (before,) = await until(kube, lambda all_: types(all_) == ["unbounded"])
+        before = await begun(kube, move)
     move.run(elapsed=60_000, memory_iteration=9)
     async with agent(server, move.source, "kvm-a"):
         (after,) = await until(kube, lambda all_: all_[0].status.memIteration == 9)
@@ -305,8 +302,7 @@ async def test_an_end_that_the_killed_agent_missed_is_told_by_the_next_start(
     server: Server, kube: Kube, move: Move
 ) -> None:
     async with agent(server, move.source, "kvm-a"):
-        move.begin()
-        await until(kube, lambda all_: types(all_) == ["unbounded"])
+        await begun(kube, move)
     del move.source.jobs[UUID]  # it failed while nobody looked
     async with agent(server, move.source, "kvm-a"):
         await until(kube, lambda all_: types(all_) == ["failed"])
@@ -366,8 +362,7 @@ async def test_libvirt_away_for_a_moment_does_not_end_it(
     server: Server, kube: Kube, move: Move
 ) -> None:
     async with agent(server, move.source, "kvm-a"):
-        move.begin()
-        await until(kube, lambda all_: types(all_) == ["unbounded"])
+        await begun(kube, move)
         move.source.disconnect()
         asked = move.source.calls.total()
         await eventually(lambda: move.source.calls.total() > asked + 1)

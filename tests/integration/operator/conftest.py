@@ -21,7 +21,7 @@ import pytest_asyncio
 from tests.conformance.prepare import install_definitions, own_definitions
 from tests.conformance.real import real_server
 from tests.integration.apiserver.conftest import certificates, fresh
-from tests.integration.operator.definitions import CERT_MANAGER
+from tests.integration.cert_manager import CERT_MANAGER
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.certificate import Certificate

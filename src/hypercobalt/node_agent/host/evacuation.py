@@ -46,7 +46,8 @@ SHORT_LIMIT: Final = timedelta(minutes=1)
 """A limit of logind below this will hardly do for moving anything; it is logged."""
 
 _RETRY: Final = Backoff(base=timedelta(milliseconds=100), cap=timedelta(seconds=2))
-_RETRY_HOLD: Final = timedelta(seconds=5)
+RETRY_HOLD: Final = timedelta(seconds=5)
+"""Between attempts to hold back shutdowns, while logind is not there."""
 
 
 class Step(Enum):
@@ -115,13 +116,23 @@ class Evacuation:
     Args:
         hypervisor: the own one.
         board: where it is seen whether instances run.
+        api_patience: how long an API that cannot be reached holds back a shutdown.
+        retry: between attempts to hold back shutdowns, while logind is not there.
     """
 
     def __init__(
-        self, shutdown: Shutdown, kube: Kube, hypervisor: Latest[Hypervisor], board: Board
+        self,
+        shutdown: Shutdown,
+        kube: Kube,
+        hypervisor: Latest[Hypervisor],
+        board: Board,
+        *,
+        api_patience: timedelta = API_PATIENCE,
+        retry: timedelta = RETRY_HOLD,
     ) -> None:
         self._shutdown, self._kube = shutdown, kube
         self._hypervisor, self._board = hypervisor, board
+        self._api_patience, self._retry = api_patience.total_seconds(), retry.total_seconds()
         self._preparing = False
         self._news = asyncio.Event()
 
@@ -156,7 +167,7 @@ class Evacuation:
                 if str(error) != complaint:  # a host without logind must not fill its log
                     complaint = str(error)
                     log.warning("cannot_hold_back_shutdowns", error=complaint)
-                await asyncio.sleep(_RETRY_HOLD.total_seconds())
+                await asyncio.sleep(self._retry)
 
     async def _hold(self, limit: timedelta) -> None:
         """Gives back when shutdowns may pass."""
@@ -195,7 +206,7 @@ class Evacuation:
             except HypercobaltError as error:
                 log.warning("eviction_not_followed", error=str(error))
                 failing_since = clock() if failing_since is None else failing_since
-                if clock() - failing_since > API_PATIENCE.total_seconds():
+                if clock() - failing_since > self._api_patience:
                     return
                 await asyncio.sleep(_RETRY.wait(failures))
                 failures += 1

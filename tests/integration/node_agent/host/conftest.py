@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 from tests.integration.apiserver.conftest import certificates, fresh
+from tests.integration.cert_manager import CERT_MANAGER
 
 from hypercobalt.adapters.libvirt.model import (
     Domain,
@@ -38,30 +39,6 @@ T = TypeVar("T", bound=Object)
 NODE = "kvm-a"
 NAMESPACE = "agents"
 DEADLINE = 10.0
-CERT_MANAGER = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "certificates.cert-manager.io"},
-    "spec": {
-        "group": "cert-manager.io",
-        "names": {"kind": "Certificate", "plural": "certificates"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": True,
-                    }
-                },
-            }
-        ],
-    },
-}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -25,7 +25,27 @@ AMPLE = timedelta(minutes=10)
 
 
 def guard(site: Site, shutdown: FakeShutdown, kube: Kube | None = None) -> None:
-    site.start(Evacuation(shutdown, kube or site.kube, site.hypervisor, site.board).run)
+    evacuation = Evacuation(
+        shutdown,
+        kube or site.kube,
+        site.hypervisor,
+        site.board,
+        api_patience=timedelta(milliseconds=300),
+        retry=timedelta(milliseconds=20),
+    )
+    site.start(evacuation.run)
+
+
+async def guarded(
+    kube: Kube, site: Site, *, limit: timedelta = AMPLE, active: int = 1
+) -> tuple[Hypervisor, FakeShutdown]:
+    """A host with instances that run, whose shutdown is held back."""
+    hypervisor = await create_hypervisor(kube)
+    shutdown = FakeShutdown(limit)
+    site.put_instances(active=active)
+    guard(site, shutdown)
+    await held(shutdown)
+    return hypervisor, shutdown
 
 
 async def created(kube: Kube, *, not_uid: str = "") -> Eviction:
@@ -69,11 +89,7 @@ async def is_not_released(shutdown: FakeShutdown) -> None:
 async def test_shutdown_is_held_back_until_the_eviction_has_ended(
     kube: Kube, site: Site, reason: str
 ) -> None:
-    hypervisor = await create_hypervisor(kube)
-    shutdown = FakeShutdown(AMPLE)
-    site.put_instances(active=2)
-    guard(site, shutdown)
-    await held(shutdown)
+    hypervisor, shutdown = await guarded(kube, site, active=2)
 
     shutdown.prepare()
 
@@ -128,11 +144,7 @@ async def test_delay_comes_and_goes_with_the_instances_and_the_wish(kube: Kube, 
 
 
 async def test_shutdown_goes_on_when_the_last_instance_has_left(kube: Kube, site: Site) -> None:
-    await create_hypervisor(kube)
-    shutdown = FakeShutdown(AMPLE)
-    site.put_instances(active=2)
-    guard(site, shutdown)
-    await held(shutdown)
+    _, shutdown = await guarded(kube, site, active=2)
     shutdown.prepare()
     await created(kube)
 
@@ -146,11 +158,7 @@ async def test_shutdown_goes_on_when_the_last_instance_has_left(kube: Kube, site
 async def test_a_shutdown_that_is_called_off_keeps_the_delay_for_the_next(
     kube: Kube, site: Site
 ) -> None:
-    await create_hypervisor(kube)
-    shutdown = FakeShutdown(AMPLE)
-    site.put_instances(active=1)
-    guard(site, shutdown)
-    await held(shutdown)
+    _, shutdown = await guarded(kube, site)
     shutdown.prepare()
     first = await created(kube)
 
@@ -167,11 +175,7 @@ async def test_a_shutdown_that_is_called_off_keeps_the_delay_for_the_next(
 
 
 async def test_logind_is_let_go_before_its_limit(kube: Kube, site: Site) -> None:
-    await create_hypervisor(kube)
-    shutdown = FakeShutdown(timedelta(milliseconds=800))
-    site.put_instances(active=1)
-    guard(site, shutdown)
-    await held(shutdown)
+    _, shutdown = await guarded(kube, site, limit=timedelta(milliseconds=800))
 
     before = time.monotonic()
     shutdown.prepare()
@@ -181,13 +185,9 @@ async def test_logind_is_let_go_before_its_limit(kube: Kube, site: Site) -> None
 
 
 async def test_somebody_elses_eviction_is_waited_for(kube: Kube, site: Site) -> None:
-    await create_hypervisor(kube)
     spec = EvictionSpec(hypervisor=NODE, reason="maintenance", trigger="Maintenance")
     made = await kube.create(Eviction(metadata=ObjectMeta(name=NODE), spec=spec))
-    shutdown = FakeShutdown(AMPLE)
-    site.put_instances(active=1)
-    guard(site, shutdown)
-    await held(shutdown)
+    _, shutdown = await guarded(kube, site)
 
     shutdown.prepare()
     await is_not_released(shutdown)
@@ -200,11 +200,7 @@ async def test_somebody_elses_eviction_is_waited_for(kube: Kube, site: Site) -> 
 
 
 async def test_an_eviction_that_is_deleted_is_made_again(kube: Kube, site: Site) -> None:
-    await create_hypervisor(kube)
-    shutdown = FakeShutdown(AMPLE)
-    site.put_instances(active=1)
-    guard(site, shutdown)
-    await held(shutdown)
+    _, shutdown = await guarded(kube, site)
     shutdown.prepare()
     first = await created(kube)
 
@@ -215,12 +211,7 @@ async def test_an_eviction_that_is_deleted_is_made_again(kube: Kube, site: Site)
     await released(shutdown)
 
 
-async def test_shutdown_goes_on_when_the_api_is_away(
-    kube: Kube, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "hypercobalt.node_agent.host.evacuation.API_PATIENCE", timedelta(milliseconds=300)
-    )
+async def test_shutdown_goes_on_when_the_api_is_away(kube: Kube, site: Site) -> None:
     await create_hypervisor(kube)
     shutdown = FakeShutdown(AMPLE)
     site.put_instances(active=1)
@@ -239,11 +230,7 @@ async def test_shutdown_goes_on_when_the_api_is_away(
 
 
 async def test_shutdown_goes_on_when_the_eviction_is_refused(kube: Kube, site: Site) -> None:
-    hypervisor = await create_hypervisor(kube)
-    shutdown = FakeShutdown(AMPLE)
-    site.put_instances(active=1)
-    guard(site, shutdown)
-    await held(shutdown)
+    hypervisor, shutdown = await guarded(kube, site)
     # An owner that the server would refuse.
     site.hypervisor.on_update(
         hypervisor, replace(hypervisor, metadata=replace(hypervisor.metadata, uid=""))
@@ -254,12 +241,7 @@ async def test_shutdown_goes_on_when_the_eviction_is_refused(kube: Kube, site: S
     await released(shutdown)
 
 
-async def test_delay_is_taken_once_logind_is_there(
-    kube: Kube, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "hypercobalt.node_agent.host.evacuation._RETRY_HOLD", timedelta(seconds=0.02)
-    )
+async def test_delay_is_taken_once_logind_is_there(kube: Kube, site: Site) -> None:
     await create_hypervisor(kube)
     shutdown = FakeShutdown(AMPLE)
     shutdown.leave()
@@ -277,11 +259,7 @@ async def test_delay_is_taken_once_logind_is_there(
 async def test_a_logind_that_does_not_say_its_limit_any_more_is_no_reason_to_let_go(
     kube: Kube, site: Site
 ) -> None:
-    await create_hypervisor(kube)
-    shutdown = FakeShutdown(AMPLE)
-    site.put_instances(active=1)
-    guard(site, shutdown)
-    await held(shutdown)
+    _, shutdown = await guarded(kube, site)
 
     shutdown.leave()
     shutdown.prepare()

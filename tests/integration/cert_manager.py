@@ -1,4 +1,4 @@
-"""Kinds of others that the operator writes."""
+"""cert-manager's kind, which others write."""
 
 from __future__ import annotations
 
