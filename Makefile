@@ -36,13 +36,13 @@ unit: setup
 	$(PYTEST) tests/unit -n 2
 
 integration: setup
-	$(PYTEST) tests/integration -n 2
+	$(PYTEST) tests/integration tests/openstack -n 2
 
 test-lab: setup ## run the tests on real hosts: systemd, libvirtd, QEMU, Open vSwitch
 	$(PYTEST) tests/lab
 
 test-openstack: setup ## run the tests on a real OpenStack: Keystone, Placement, Glance, Nova, Neutron
-	$(PYTEST) tests/openstack
+	$(PYTEST) tests/openstack --real
 
 conformance: setup ## compare the embedded API server with a real kube-apiserver
 	scripts/conformance

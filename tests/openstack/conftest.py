@@ -1,7 +1,8 @@
-"""A real OpenStack for the tests of this ring: started for the first of them, gone after the last.
+"""The cloud that the tests of this ring run on: a simulated one, or with `--real` a real one.
 
-`--openstack DATA` uses one that `python -m tests.openstack.env up DATA` has started, and leaves it.
-Where none can be started the tests are skipped and say why; with CI=true they fail.
+The real one is started for the first test and gone after the last. `--openstack DATA` uses one that
+`python -m tests.openstack.env up DATA` has started, and leaves it. Where none can be started the
+tests are skipped and say why; with CI=true they fail.
 """
 
 from __future__ import annotations
@@ -26,20 +27,23 @@ from tests.openstack.env import infra
 from tests.openstack.env.reaper import reaped
 from tests.openstack.env.site import HOSTS, OpenStack, up
 from tests.openstack.servers import Servers, until
+from tests.simulated_openstack.serve import serve
+from tests.simulated_openstack.world import World
 
 T = TypeVar("T")
 _MEMORY_MIB = 3 * 1024
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--openstack", type=Path, help="data directory of an environment that runs")
+    parser.addoption("--real", action="store_true", help="run on a real OpenStack")
+    parser.addoption("--openstack", type=Path, help="data directory of a real one that runs")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give each test five minutes of its own: the first one waits for the whole of OpenStack."""
     here = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(here):
+        if item.path.is_relative_to(here) and on_real(item.config):
             item.add_marker(pytest.mark.timeout(300, func_only=True))
 
 
@@ -89,10 +93,23 @@ def openstack(
         yield run(up(data, report))
 
 
-@pytest.fixture(scope="session")
-def cloud(openstack: OpenStack) -> Cloud:
-    """What the tests of the API's behaviour know of it: nothing that only ours has."""
-    return openstack.cloud
+def on_real(config: pytest.Config) -> bool:
+    """Whether the tests run on a real OpenStack."""
+    return bool(config.getoption("--real") or config.getoption("--openstack"))
+
+
+@pytest.fixture
+async def cloud(request: pytest.FixtureRequest) -> AsyncIterator[Cloud]:
+    """What the tests of the API's behaviour know of it: nothing that only one of them has."""
+    if on_real(request.config):
+        openstack: OpenStack = request.getfixturevalue("openstack")
+        yield openstack.cloud
+        return
+    world = World()
+    for host in HOSTS:
+        world.add_host(host)
+    async with serve(world) as simulation:
+        yield simulation.cloud
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ VERSION: Final = "2.96"
 """Of the compute API, where a test is not about another."""
 PLACEMENT: Final = "1.39"
 _WITHIN = 90  # seconds, on a busy machine
-_STEP = 0.2
+_FIRST_STEP, _STEP = 0.01, 0.25
 
 
 async def until(
@@ -26,12 +26,14 @@ async def until(
         AssertionError: it is not in time; the message has what was read last.
     """
     seen: Json = None
+    step = _FIRST_STEP
     try:
         async with asyncio.timeout(within):
             while True:
                 if wanted(seen := await read()):
                     return seen
-                await asyncio.sleep(_STEP)
+                await asyncio.sleep(step)
+                step = min(step * 1.5, _STEP)
     except TimeoutError:
         raise AssertionError(f"not as wanted after {within} s: {seen}") from None
 

@@ -1,0 +1,309 @@
+"""The things in a simulated cloud."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+Resources = dict[str, int]  # by resource class of Placement
+
+# Of a server's `task_state`, the last part of "resize_…" and "rebuild_…".
+_STATUSES: Final = {
+    "building": "BUILD",
+    "active": "ACTIVE",
+    "stopped": "SHUTOFF",
+    "resized": "VERIFY_RESIZE",
+    "paused": "PAUSED",
+    "suspended": "SUSPENDED",
+    "rescued": "RESCUE",
+    "error": "ERROR",
+    "shelved": "SHELVED",
+    "shelved_offloaded": "SHELVED_OFFLOADED",
+}
+_POWER: Final = {"active": 1, "resized": 1, "paused": 3, "suspended": 4, "stopped": 4}
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def stable_uuid(*names: str) -> str:
+    """The same id for the same names, at every start."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(names)))
+
+
+@dataclass(slots=True)
+class Flavor:
+    """What a server takes; memory in MiB, disk in GiB."""
+
+    id: str
+    name: str
+    vcpus: int
+    memory: int
+    disk: int
+    extra_specs: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def resources(self) -> Resources:
+        wanted = {"VCPU": self.vcpus, "MEMORY_MB": self.memory, "DISK_GB": self.disk}
+        return {name: amount for name, amount in wanted.items() if amount}
+
+
+@dataclass(slots=True)
+class Image:
+    """An image; `properties` as Glance shows them."""
+
+    id: str
+    name: str
+    properties: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(slots=True)
+class Network:
+    """A network."""
+
+    id: str
+    name: str
+    project: str
+    shared: bool = False
+
+
+@dataclass(slots=True)
+class Port:
+    """A server's port on a network."""
+
+    id: str
+    network: str
+    server: str
+    host: str
+    status: str = "DOWN"
+
+
+@dataclass(slots=True)
+class Inventory:
+    """A resource class of a host."""
+
+    total: int
+    ratio: float = 1.0
+    reserved: int = 0
+
+    @property
+    def capacity(self) -> int:
+        return int((self.total - self.reserved) * self.ratio)
+
+
+@dataclass(slots=True)
+class Host:
+    """A host: its compute service, its hypervisor, its resource provider.
+
+    Args:
+        name: of the compute service's host.
+        hostname: of the hypervisor.
+        power: set while its nova-compute runs.
+        silent: its guests write nothing to their consoles.
+        refuses: why it cannot boot a server; "" when it can.
+        service: there is a record of its compute service.
+        provider: there is a resource provider.
+    """
+
+    name: str
+    hostname: str
+    inventory: dict[str, Inventory]
+    address: str = "192.0.2.1"
+    enabled: bool = True
+    disabled_reason: str | None = None
+    forced_down: bool = False
+    power: asyncio.Event = field(default_factory=asyncio.Event)
+    heard: float = field(default_factory=time.monotonic)
+    silent: bool = False
+    refuses: str = ""
+    service: bool = True
+    provider: bool = True
+    traits: set[str] = field(default_factory=lambda: {"COMPUTE_NODE", "HW_CPU_X86_VMX"})
+    generation: int = 1
+    aggregates: set[str] = field(default_factory=set[str])
+    used: Resources = field(default_factory=dict[str, int])
+    servers: dict[str, Server] = field(default_factory=dict[str, "Server"])
+    id: str = ""
+    service_id: str = ""
+
+    def __post_init__(self) -> None:
+        self.id = self.id or stable_uuid("hypervisor", self.name)
+        self.service_id = self.service_id or stable_uuid("service", self.name)
+        self.power.set()
+
+    @property
+    def alive(self) -> bool:
+        """Its nova-compute runs."""
+        return self.power.is_set()
+
+    def room_for(self, wanted: Resources) -> bool:
+        """Whether it has as much left."""
+        return all(
+            name in self.inventory
+            and self.used.get(name, 0) + amount <= self.inventory[name].capacity
+            for name, amount in wanted.items()
+        )
+
+
+@dataclass(slots=True)
+class Fault:
+    """Why a server is in ERROR."""
+
+    code: int
+    message: str
+    created: datetime = field(default_factory=now)
+
+
+@dataclass(slots=True)
+class Server:
+    """A server.
+
+    Args:
+        shared: its disks are on storage that all hosts share.
+        memory_left: live migrations of it never get below so many bytes: they are stuck.
+        move_fails: why its live migrations fail in the end; "" when they do not.
+        pace: how long a live migration of it takes, the world's pace when None.
+    """
+
+    id: str
+    name: str
+    project: str
+    user: str
+    flavor: Flavor
+    image: str = ""
+    volumes: tuple[str, ...] = ()
+    host: str = ""
+    vm_state: str = "building"
+    task_state: str | None = None
+    created: datetime = field(default_factory=now)
+    updated: datetime = field(default_factory=now)
+    launched: datetime | None = None
+    locked: bool = False
+    metadata: dict[str, str] = field(default_factory=dict[str, str])
+    fault: Fault | None = None
+    group: str = ""
+    zone: str | None = None
+    before_resize: str = "active"
+    booted: float = 0.0
+    shared: bool = True
+    memory_left: int = 0
+    move_fails: str = ""
+    pace: float | None = None
+
+    @property
+    def status(self) -> str:
+        """As the API shows it."""
+        task = self.task_state or ""
+        if task == "migrating" and self.vm_state in {"active", "paused"}:
+            return "MIGRATING"
+        if task.startswith("resize_") and self.vm_state in {"active", "stopped"}:
+            return "RESIZE"
+        if task.startswith("rebuild"):
+            return "REBUILD"
+        if task == "rebooting":
+            return "REBOOT"
+        return _STATUSES[self.vm_state]
+
+    @property
+    def power_state(self) -> int:
+        return _POWER.get(self.vm_state, 0)
+
+    def set(self, vm_state: str | None = None, task_state: str | None = None) -> None:
+        """Change its state; the task ends when none is given."""
+        self.vm_state = vm_state or self.vm_state
+        self.task_state = task_state
+        self.updated = now()
+
+
+@dataclass(slots=True)
+class Migration:
+    """A record of a move; sizes of memory in bytes."""
+
+    id: int
+    uuid: str
+    server: Server
+    kind: str
+    status: str
+    source: str
+    target: str | None
+    total: int | None = None
+    remaining: int | None = None
+    created: datetime = field(default_factory=now)
+    updated: datetime = field(default_factory=now)
+
+    def set(self, status: str) -> None:
+        self.status = status
+        self.updated = now()
+
+    @property
+    def in_progress(self) -> bool:
+        """A live migration that is neither over nor refused."""
+        return self.kind == "live-migration" and self.status in {
+            *("queued", "preparing", "running", "post-migrating")
+        }
+
+
+@dataclass(slots=True)
+class Aggregate:
+    """A host aggregate."""
+
+    id: int
+    uuid: str
+    name: str
+    metadata: dict[str, str] = field(default_factory=dict[str, str])
+    hosts: list[str] = field(default_factory=list[str])
+    created: datetime = field(default_factory=now)
+    updated: datetime | None = None
+
+    @property
+    def zone(self) -> str | None:
+        return self.metadata.get("availability_zone")
+
+
+@dataclass(slots=True)
+class Group:
+    """A server group."""
+
+    id: str
+    name: str
+    policy: str
+    project: str
+    user: str
+    members: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class Volume:
+    """A volume of block storage."""
+
+    id: str
+    name: str
+    size: int
+    kind: str
+    project: str
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Who asks."""
+
+    id: str
+    user: str
+    project: str
+    project_name: str
+    roles: tuple[str, ...]
+    issued: datetime
+    expires: datetime
+
+    @property
+    def admin(self) -> bool:
+        return "admin" in self.roles
+
+
+def later(moment: datetime, seconds: float) -> datetime:
+    return moment + timedelta(seconds=seconds)
