@@ -167,6 +167,17 @@ async def test_refused_schemas(api: Api) -> None:
         {"type": "object", "properties": a, "additionalProperties": False},
         {"type": "object", "properties": a, "required": ["a", "a"]},
         {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}},
+        {
+            "type": "object",
+            "properties": {"a": {"type": "string", "allOf": [{"pattern": "(?=a)"}]}},
+        },
+        {"type": "object", "properties": {"a": {"type": "string", "not": {"pattern": "[z-a]"}}}},
+        {"type": "string", "pattern": "(", "default": "a"},
+        {
+            "type": "string",
+            "default": "a",
+            "x-kubernetes-validations": [{"rule": "self +"}, {"rule": "self == 'b'"}],
+        },
         {"type": "object", "properties": {"a": {"type": "string", "default": 5}}},
         {"type": "object", "properties": {"a": {"type": "string", "enum": [1]}}},
         {"type": "object", "properties": {"a": {"type": "string", "enum": ["x"], "default": "y"}}},

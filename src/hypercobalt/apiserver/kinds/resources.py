@@ -16,11 +16,13 @@ from importlib import resources as package_files
 import msgspec
 
 from hypercobalt.apiserver.kinds import tables
-from hypercobalt.apiserver.kinds.jsonpath import compile_path
 from hypercobalt.apiserver.kinds.scale import Scale
 from hypercobalt.apiserver.kinds.schemas import Conformed, Schema, SchemaLibrary
 from hypercobalt.apiserver.status import JSON, JSONObject, Subject
 from hypercobalt.apiserver.values import at, text_at
+from hypercobalt.logs import get_logger
+
+log = get_logger(__name__)
 
 CRD_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -278,7 +280,7 @@ def _custom_resources(crd: JSONObject, library: SchemaLibrary) -> Iterator[Resou
                 library,
                 raw if isinstance(raw, dict) else {},
             ),
-            printer=tables.custom_printer(columns if isinstance(columns, list) else []),
+            printer=_custom_printer(columns if isinstance(columns, list) else [], name=names.kind),
             custom=True,
             status=has_status,
             subresources=("status",) * has_status + ("scale",) * (scale is not None),
@@ -288,6 +290,14 @@ def _custom_resources(crd: JSONObject, library: SchemaLibrary) -> Iterator[Resou
             revised=at(crd, "metadata", "generation") != 1,
             deprecation=str(warning) if version.get("deprecated") is True else None,
         )
+
+
+def _custom_printer(columns: list[JSON], *, name: str) -> tables.Printer:
+    try:
+        return tables.custom_printer(columns)
+    except ValueError as error:  # of a definition that an older version took
+        log.warning("columns_not_shown", kind=name, reason=str(error))
+        return tables.custom_printer([])
 
 
 def _deprecated(group: str, version: JSONObject, versions: list[JSONObject], names: Names) -> str:
@@ -301,9 +311,7 @@ def _deprecated(group: str, version: JSONObject, versions: list[JSONObject], nam
 def _selectable(version: JSONObject) -> Iterator[str]:
     listed = version.get("selectableFields")
     for entry in listed if isinstance(listed, list) else []:
-        path = text_at(entry, "jsonPath")
-        compile_path(path)
-        yield path.removeprefix(".")
+        yield text_at(entry, "jsonPath").removeprefix(".")
 
 
 def _names(raw: JSON) -> Names:

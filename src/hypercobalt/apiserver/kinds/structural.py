@@ -9,7 +9,6 @@ import copy
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hypercobalt.apiserver.schema.cel import RuleError
 from hypercobalt.apiserver.schema.node import compile_schema, prune
 from hypercobalt.apiserver.schema.patterns import PatternError, compile_pattern
 from hypercobalt.apiserver.schema.validation import validate
@@ -20,7 +19,12 @@ _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 
 
 def check_structural(raw: JSONObject, place: str) -> Iterator[Cause]:
-    """What keeps a schema and those in it from being structural, and faults of their defaults."""
+    """What keeps a schema and those in it from being structural; else, faults of their defaults."""
+    faults = list(_check_structure(raw, place))
+    yield from faults or _check_defaults(raw, place)
+
+
+def _check_structure(raw: JSONObject, place: str) -> Iterator[Cause]:
     if "$ref" in raw:
         yield FieldErrors.forbidden(f"{place}.$ref", "$ref is not supported")
         return
@@ -37,13 +41,18 @@ def check_structural(raw: JSONObject, place: str) -> Iterator[Cause]:
                 yield from _check_fragment(part, f"{place}.{name}[{index}]")
     if negated := object_at(raw, "not"):
         yield from _check_fragment(negated, f"{place}.not")
+    for where, below in _parts(raw, place):
+        yield from _check_structure(below, where)
+
+
+def _parts(raw: JSONObject, place: str) -> Iterator[tuple[str, JSONObject]]:
+    """The schemas of the values in a value, and their places."""
     for name, below in object_at(raw, "properties").items():
         if isinstance(below, dict):
-            yield from check_structural(below, f"{place}.properties[{name}]")
+            yield f"{place}.properties[{name}]", below
     for name in ("items", "additionalProperties"):
         if isinstance(below := raw.get(name), dict):
-            yield from check_structural(below, f"{place}.{name}")
-    yield from _check_default(raw, place)
+            yield f"{place}.{name}", below
 
 
 def _check_type(raw: JSONObject, place: str) -> Iterator[Cause]:
@@ -66,6 +75,10 @@ def _check_type(raw: JSONObject, place: str) -> Iterator[Cause]:
     for name in ("definitions", "dependencies", "patternProperties", "id"):
         if name in raw:
             yield FieldErrors.forbidden(f"{place}.{name}", f"{name} is not supported")
+    yield from _check_pattern(raw, place)
+
+
+def _check_pattern(raw: JSONObject, place: str) -> Iterator[Cause]:
     if isinstance(pattern := raw.get("pattern"), str):
         try:
             compile_pattern(pattern)
@@ -106,6 +119,7 @@ def _check_fragment(raw: JSONObject, place: str) -> Iterator[Cause]:
     for name, wanted in _NOT_IN_FRAGMENTS.items():
         if raw.get(name):
             yield FieldErrors.forbidden(f"{place}.{name}", f"must be {wanted} to be structural")
+    yield from _check_pattern(raw, place)
     for name in ("allOf", "anyOf", "oneOf"):
         for index, part in enumerate(objects_at(raw, name)):
             yield from _check_fragment(part, f"{place}.{name}[{index}]")
@@ -155,16 +169,14 @@ def _check_list_type(raw: JSONObject, place: str) -> Iterator[Cause]:
             yield FieldErrors.required(f"{place}.items.properties[{key}].default", text)
 
 
-def _check_default(raw: JSONObject, place: str) -> Iterator[Cause]:
+def _check_defaults(raw: JSONObject, place: str) -> Iterator[Cause]:
+    for where, below in _parts(raw, place):
+        yield from _check_defaults(below, where)
     default = raw.get("default")
     if default is None:
         return
-    try:
-        node = compile_schema(raw)
-        found = validate(node, default)
-    except (PatternError, RuleError):
-        return  # reported where they are compiled
-    for cause in found:
+    node = compile_schema(raw)
+    for cause in validate(node, default):
         yield replace(cause, field=f"{place}.default{'.' if cause.field else ''}{cause.field}")
     if prune(node, copy.deepcopy(default)):
         yield FieldErrors.invalid(f"{place}.default", default, "must not have unknown fields")

@@ -17,7 +17,7 @@ import msgspec
 
 from hypercobalt.apiserver.kinds.jsonpath import Path, compile_path
 from hypercobalt.apiserver.status import JSON, JSONObject
-from hypercobalt.apiserver.values import at, list_at, object_at
+from hypercobalt.apiserver.values import at, list_at, object_at, text_at
 
 Row = Callable[[JSONObject, datetime], list[JSON]]
 NONE, UNKNOWN = "<none>", "<unknown>"
@@ -170,18 +170,18 @@ def custom_printer(columns: list[JSON]) -> Printer:
     definitions: list[JSON] = [NAME_COLUMN]
     cells: list[tuple[str, Path]] = []
     for column in listed:
-        kind = str(column.get("type", "string"))
+        kind, path = text_at(column, "type") or "string", text_at(column, "jsonPath")
         definitions.append(
             {
                 "name": column.get("name", ""),
                 "type": kind,
                 "format": column.get("format", ""),
                 "description": column.get("description")
-                or f"Custom resource definition column (in JSONPath format): {column['jsonPath']}",
+                or f"Custom resource definition column (in JSONPath format): {path}",
                 "priority": column.get("priority", 0),
             }
         )
-        cells.append((kind, compile_path(str(column["jsonPath"]))))
+        cells.append((kind, compile_path(path)))
 
     def row(obj: JSONObject, now: datetime) -> list[JSON]:
         return [_name(obj), *(_cell(kind, path.all(obj), now) for kind, path in cells)]

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-from hypercobalt.apiserver.schema.patterns import Pattern, compile_pattern
 from hypercobalt.apiserver.status import JSON, JSONObject
 
 MAX_WHOLE = 1e21  # from here on Go writes floats with an exponent
@@ -63,7 +62,7 @@ class Node:
     format: str = ""
     required: tuple[str, ...] = ()
     enum: tuple[JSON, ...] | None = None
-    pattern: Pattern | None = None
+    pattern: str = ""
     bounds: dict[str, float] = field(default_factory=dict[str, float])  # minLength, maximum, …
     unique_items: bool = False
     all_of: tuple[Node, ...] = ()
@@ -123,9 +122,6 @@ def compile_schema(raw: JSONObject, resolve: Resolver | None = None) -> Node:
     Args:
         raw: OpenAPI v3 schema as JSON.
         resolve: gives the node of a referenced schema's name; None where refs are not allowed.
-
-    Raises:
-        PatternError: a pattern is none.
     """
     node = Node()
     _fill(node, raw, resolve)
@@ -212,8 +208,7 @@ def _fill_limits(node: Node, raw: JSONObject, resolve: Resolver | None) -> None:
     enum = raw.get("enum")
     if isinstance(enum, list):
         node.enum = tuple(enum)
-    if isinstance(pattern := raw.get("pattern"), str):
-        node.pattern = compile_pattern(pattern)
+    node.pattern = _text(raw, "pattern")
     for name in _BOUNDS:
         if isinstance(limit := raw.get(name), (int, float)):
             node.bounds[name] = limit

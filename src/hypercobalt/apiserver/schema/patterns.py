@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TypeAlias
 
 import re2
@@ -24,6 +25,7 @@ def _options() -> re2.Options:
 _OPTIONS = _options()
 
 
+@functools.lru_cache(maxsize=1024)
 def compile_pattern(text: str) -> Pattern:
     """Compile a pattern; the latest ones are remembered.
 

@@ -17,10 +17,10 @@ from typing import cast
 
 import msgspec
 
-from hypercobalt.apiserver.schema.cel import compile_rule
+from hypercobalt.apiserver.schema.cel import RuleError, compile_rule
 from hypercobalt.apiserver.schema.formats import FORMATS
 from hypercobalt.apiserver.schema.node import QUANTITY_PATTERN, Node, same
-from hypercobalt.apiserver.schema.patterns import compile_pattern
+from hypercobalt.apiserver.schema.patterns import PatternError, compile_pattern
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
 
 # Errors after which rules are not evaluated: they may read what is missing or of the wrong type.
@@ -197,9 +197,17 @@ def _judge_string(node: Node, value: str, path: str, causes: list[Cause]) -> Non
     elif (limit := bounds.get("minLength")) is not None and len(value) < limit:
         text = f"{path} in body should be at least {int(limit)} chars long"
         causes.append(FieldErrors.invalid(path, value, text))
-    elif node.pattern is not None and not node.pattern.search(value):
-        text = f"{path} in body should match '{node.pattern.pattern}'"
+    elif node.pattern and (wanted := _unmatched(node.pattern, value)):
+        text = f"{path} in body should match '{wanted}'"
         causes.append(FieldErrors.invalid(path, value, text))
+
+
+def _unmatched(pattern: str, value: str) -> str:
+    """What the value should match and does not; empty when it does."""
+    try:
+        return "" if compile_pattern(pattern).search(value) else pattern
+    except PatternError as error:  # of a definition that an older version took
+        return f"{pattern}, but pattern is invalid: {error}"
 
 
 def _judge_number(node: Node, value: float, path: str, causes: list[Cause]) -> None:
@@ -359,7 +367,13 @@ class _Rules:
             if time.monotonic() > self.deadline:
                 raise TimeoutError
             before = None if old is _MISSING else cast("JSON", old)
-            text = compile_rule(rule, node).failure(value, before, has_old=old is not _MISSING)
+            try:
+                compiled = compile_rule(rule, node)
+            except RuleError as error:  # of a definition that an older version took
+                text = f"rule compile error: {error}"
+                self.causes.append(FieldErrors.invalid(path, node.type, text))
+                continue
+            text = compiled.failure(value, before, has_old=old is not _MISSING)
             if text is not None:
                 place = path + rule.field_path
                 self.causes.append(_rule_failure(rule.reason, place, value, text))

@@ -1,0 +1,92 @@
+"""Stored definitions that could not be made today."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hypercobalt.apiserver.server import Options, serve
+
+from .conftest import Client, token_file
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+Object = dict[str, Any]
+
+
+def definition(plural: str, spec: Object, **version: Any) -> Object:  # noqa: ANN401  # JSON
+    kind = plural.capitalize()
+    return {
+        "metadata": {"name": f"{plural}.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"plural": plural, "kind": kind},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+                    **version,
+                }
+            ],
+        },
+    }
+
+
+def thing(plural: str, spec: object) -> Object:
+    kind = plural.capitalize()
+    return {
+        "apiVersion": "example.com/v1",
+        "kind": kind,
+        "metadata": {"name": "a"},
+        "spec": spec,
+    }
+
+
+def rewrite_stored(database: Path, old: str, new: str) -> None:
+    """Change the stored objects behind the server's back, as an older version would have."""
+    with contextlib.closing(sqlite3.connect(database)) as db, db:
+        db.execute("UPDATE objects SET data = CAST(replace(data, ?, ?) AS BLOB)", (old, new))
+
+
+async def test_a_stored_definition_that_would_be_refused_today_is_served_as_far_as_it_goes(
+    tmp_path: Path,
+) -> None:
+    options = Options(tmp_path / "data", port=0, token_auth_file=token_file(tmp_path))
+    text = {"type": "string", "pattern": "^PATTERN$"}
+    ruled = {"type": "string", "x-kubernetes-validations": [{"rule": "self != 'RULE'"}]}
+    column = {"name": "C", "type": "string", "jsonPath": ".spec.COLUMN"}
+    async with serve(options) as server, Client(server.url) as client:
+        for body in (
+            definition("texts", text),
+            definition("rules", ruled),
+            definition("columns", {"type": "string"}, additionalPrinterColumns=[column]),
+        ):
+            assert (await client.post(DEFINITIONS, json=body)).status_code == 201
+    rewrite_stored(options.data / "cobalt.db", "^PATTERN$", "(?=a)")
+    rewrite_stored(options.data / "cobalt.db", "self != 'RULE'", "self !=")
+    rewrite_stored(options.data / "cobalt.db", ".spec.COLUMN", ".spec[")
+
+    async with serve(options) as server, Client(server.url) as client:
+        messages: dict[str, str] = {}
+        for plural in ("texts", "rules"):
+            path = f"/apis/example.com/v1/{plural}"
+            answer = await client.post(path, json=thing(plural, "b"))
+            assert answer.status_code == 422, answer.text
+            messages[plural] = answer.json()["message"]
+            # What does not meet the fault is taken.
+            body = thing(plural, None)
+            del body["spec"]
+            assert (await client.post(path, json=body)).status_code == 201
+        path = "/apis/example.com/v1/columns"
+        assert (await client.post(path, json=thing("columns", "b"))).status_code == 201
+        table = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        shown = (await client.get(path, headers=table)).json()
+    assert "but pattern is invalid: error parsing regexp" in messages["texts"]
+    assert "rule compile error: compilation failed" in messages["rules"]
+    assert [column["name"] for column in shown["columnDefinitions"]] == ["Name", "Age"]
