@@ -90,6 +90,7 @@ class Collector:
         for resource in self._store.resources():
             for key, stored in self._store.scan(resource):
                 self._note(key, stored.data)
+        self._look_at(Key(CRD_RESOURCE, "", ""))
         self._task = asyncio.create_task(self._run(), name="collector")
 
     async def stop(self) -> None:
@@ -101,6 +102,8 @@ class Collector:
     # -- what to look at -----------------------------------------------------------------------
 
     def _on_event(self, event: Event) -> None:
+        if event.key.resource == CRD_RESOURCE:
+            self._look_at(event.key)
         if event.type != "DELETED":
             self._note(event.key, event.data)
             return
@@ -164,6 +167,8 @@ class Collector:
             log.exception("collecting_failed", object="/".join(key))
 
     async def _handle(self, key: Key) -> None:
+        if key.resource == CRD_RESOURCE:
+            await self._definitions.settle()  # what a full disk kept from following the write
         stored = self._store.get(key)
         resource = self._registry.by_stored(key.resource)
         if stored is None or resource is None:

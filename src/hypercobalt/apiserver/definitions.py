@@ -45,12 +45,21 @@ class Definitions:
         """Accept the names of definitions as far as they are free by now, and serve them.
 
         After every write of definitions, and at the start: a crash may have come between.
+
+        Raises:
+            StoreError: it could not be written; the next call goes on.
         """
         resource = self._registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
         async with self._settling:  # or two definitions could take one name at the same time
             while self._unsettled and resource is not None:
-                for key in self._members(self._unsettled.pop()):
-                    await self._settle_one(Call.internal(resource, key, "kube-apiserver", "status"))
+                group = self._unsettled.pop()
+                try:
+                    for key in self._members(group):
+                        call = Call.internal(resource, key, "kube-apiserver", "status")
+                        await self._settle_one(call)
+                except BaseException:
+                    self._unsettled.add(group)
+                    raise
 
     async def _settle_one(self, call: Call) -> None:
         others: list[JSONObject] = [

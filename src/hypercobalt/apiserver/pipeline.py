@@ -8,6 +8,7 @@ Every refusal is a Status. Nothing a client sends ends the process.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -118,7 +119,8 @@ class Api:
             case _:
                 answer = await self._write(call)
         if call.resource.qualified == CRD_RESOURCE:
-            await self.definitions.settle()
+            with contextlib.suppress(StoreError):  # this write is done; the collector tries again
+                await self.definitions.settle()
         return answer
 
     async def _write(self, call: Call) -> Response:

@@ -26,6 +26,7 @@ from hypercobalt.apiserver.pipeline import Api
 from hypercobalt.apiserver.requests.bodies import APPLY_PATCH
 from hypercobalt.apiserver.requests.request import SYSTEM_USER, Request, Response
 from hypercobalt.apiserver.status import JSONObject
+from hypercobalt.apiserver.storage.objects import StoreError
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import text_at
 from hypercobalt.apiserver.watching import Hub
@@ -97,7 +98,8 @@ async def _serve_store(
     api = Api(store, registry, hub)
     collector = Collector(store, registry, api.writer, api.definitions)
     try:
-        await api.definitions.settle()  # what a crash left between a definition and its status
+        with contextlib.suppress(StoreError):  # the disk is full; the collector tries again
+            await api.definitions.settle()  # what a crash left between a definition and its status
         collector.start()
         await _write_first_objects(api, options.manifests)
         files = await preparing

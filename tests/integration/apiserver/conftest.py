@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import shutil
 import ssl
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +122,18 @@ async def shared(
     options = fresh(tmp_path_factory.mktemp("shared"), certificates)
     async with serve(options) as server, Client(server.url) as client:
         yield client
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MiB, where we may mount one; else the test is skipped, and says so."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("mounting a small tmpfs needs root")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 @dataclass

@@ -8,7 +8,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -116,18 +115,6 @@ async def test_a_file_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path: 
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreError, match=r"newer cobalt \(format 99, .*left as it is"):
         await Store.open(tmp_path)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 2 MiB, where we may mount one; else the test is skipped, and says so."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("mounting a small tmpfs needs root")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 async def test_a_full_disk_is_a_clear_status_and_keeps_what_is_stored(small_disk: Path) -> None:

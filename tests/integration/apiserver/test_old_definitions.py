@@ -1,13 +1,12 @@
-"""Stored definitions that could not be made today."""
+"""Stored definitions that could not be made today, and those that a full disk left half way."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from hypercobalt.apiserver.server import Options, serve
 
@@ -90,3 +89,32 @@ async def test_a_stored_definition_that_would_be_refused_today_is_served_as_far_
     assert "but pattern is invalid: error parsing regexp" in messages["texts"]
     assert "rule compile error: compilation failed" in messages["rules"]
     assert [column["name"] for column in shown["columnDefinitions"]] == ["Name", "Age"]
+
+
+async def test_a_definition_whose_status_found_no_space_is_served_when_there_is_some(
+    small_disk: Path,
+) -> None:
+    options = Options(small_disk / "data", port=0, token_auth_file=token_file(small_disk.parent))
+    body = definition("things", {"type": "string", "description": "x" * 100_000})
+    created = f"{DEFINITIONS}/{body['metadata']['name']}"
+    async with serve(options) as server, Client(server.url) as client:
+        filler = small_disk / "filler"
+        left = os.statvfs(small_disk)
+        filler.write_bytes(bytes(left.f_bavail * left.f_frsize))
+        answer = await client.post(DEFINITIONS, json=body)
+        while answer.status_code != 201:
+            assert answer.status_code == 507, answer.text
+            os.truncate(filler, filler.stat().st_size - 32 * 1024)
+            answer = await client.post(DEFINITIONS, json=body)
+        assert not (await client.get(created)).json()["status"]["conditions"]
+        assert (await client.get("/apis/example.com/v1/things")).status_code == 404
+        since = answer.json()["metadata"]["resourceVersion"]
+        async with client.watching(DEFINITIONS, resourceVersion=since) as watch:
+            filler.unlink()
+            _, obj = await watch.next()
+        assert {c["type"]: c["status"] for c in obj["status"]["conditions"]} == {
+            "NamesAccepted": "True",
+            "Established": "True",
+        }
+        answer = await client.post("/apis/example.com/v1/things", json=thing("things", "a"))
+        assert answer.status_code == 201, answer.text
