@@ -19,7 +19,7 @@ from hypercobalt.apiserver.access import reviews
 from hypercobalt.apiserver.aside import Aside
 from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.discovery import Discovery
-from hypercobalt.apiserver.kinds import builtin
+from hypercobalt.apiserver.kinds.builtin import traits
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry
 from hypercobalt.apiserver.reading import Reader
 from hypercobalt.apiserver.rendering import Renderer, error_response
@@ -183,7 +183,7 @@ def _check_verb(call: Call) -> None:
 
 
 def _shows_deleted(call: Call) -> bool:
-    return not call.resource.custom and call.kind in builtin.RETURNS_DELETED
+    return not call.resource.custom and call.kind in traits.RETURNS_DELETED
 
 
 def _deleted(call: Call, written: Written) -> JSONObject:

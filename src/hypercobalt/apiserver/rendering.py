@@ -15,7 +15,8 @@ import msgspec
 import yaml
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.kinds import builtin, tables
+from hypercobalt.apiserver.kinds import tables
+from hypercobalt.apiserver.kinds.builtin import events
 from hypercobalt.apiserver.kinds.resources import Resource
 from hypercobalt.apiserver.requests.bodies import JSON_TYPE, YAML_TYPE
 from hypercobalt.apiserver.requests.request import Call, Request, Response
@@ -62,7 +63,7 @@ def to_version(resource: Resource, data: bytes) -> JSONObject:
     """A stored object as `resource`'s version shows it."""
     obj: JSONObject = msgspec.json.decode(resource.conformed(data))
     if resource.group == "events.k8s.io":
-        return builtin.event_from_core(obj)
+        return events.from_core(obj)
     if resource.version == resource.storage_version:
         return obj
     return {**obj, "apiVersion": resource.api_version}

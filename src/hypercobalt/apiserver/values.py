@@ -1,6 +1,8 @@
-"""Reading JSON of unknown shape: what is missing or of another type reads as nothing."""
+"""JSON of unknown shape: what is missing or of another type reads as nothing."""
 
 from __future__ import annotations
+
+from typing import cast
 
 from hypercobalt.apiserver.status import JSON, JSONObject
 
@@ -48,3 +50,16 @@ def metadata(obj: JSONObject) -> JSONObject:
     if not isinstance(meta, dict):
         meta = obj["metadata"] = {}
     return meta
+
+
+def same(a: object, b: object) -> bool:
+    """Whether two JSON values are equal; unlike for Python, true is not 1 and 1 is not 1.0."""
+    return a == b and _same_types(cast("JSON", a), cast("JSON", b))
+
+
+def _same_types(a: JSON, b: JSON) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return all(_same_types(item, b[name]) for name, item in a.items())
+    if isinstance(a, list) and isinstance(b, list):
+        return all(map(_same_types, a, b))
+    return type(a) is type(b)

@@ -19,7 +19,7 @@ from hypercobalt.apiserver import status
 from hypercobalt.apiserver.aside import Aside, P, T
 from hypercobalt.apiserver.deciding import verbs
 from hypercobalt.apiserver.deciding.verbs import Change, Decision
-from hypercobalt.apiserver.kinds import builtin
+from hypercobalt.apiserver.kinds.builtin import traits
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.requests.bodies import APPLY_PATCH, MAX_BODY
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
@@ -68,7 +68,7 @@ class Writer:
         if call.subresource == "scale":
             return await self.change(call, lambda old: verbs.scale(call, old))
         body = await self._decide(None, verbs.check_update, call)
-        by_put = not call.resource.custom and call.kind in builtin.CREATED_BY_PUT
+        by_put = not call.resource.custom and call.kind in traits.CREATED_BY_PUT
         if self._store.get(call.key) is None and by_put and not call.subresource:
             if metadata(body).get("resourceVersion"):
                 raise verbs.unversioned(call)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypercobalt.apiserver.kinds import builtin
+from hypercobalt.apiserver.kinds.builtin import checks, defaults, events, traits
 from hypercobalt.apiserver.status import StatusError
 
 Object = dict[str, Any]
@@ -28,15 +28,15 @@ WORKLOAD: Object = {
 
 def defaulted(kind: str, obj: Object) -> Object:
     changed = copy.deepcopy(obj)
-    builtin.DEFAULTS[kind](changed)
+    defaults.DEFAULTS[kind](changed)
     return changed
 
 
 def faults(kind: str, obj: Object, old: Object | None = None) -> set[str]:
-    return {cause.field for cause in builtin.CHECKS[kind](obj, old)}
+    return {cause.field for cause in checks.CHECKS[kind](obj, old)}
 
 
-@pytest.mark.parametrize("kind", builtin.DEFAULTS)
+@pytest.mark.parametrize("kind", defaults.DEFAULTS)
 def test_defaults_twice_are_defaults_once(kind: str) -> None:
     for obj in ({"metadata": {"name": "n"}, "spec": {}, "status": {}}, WORKLOAD, POD):
         full: Object = {"metadata": {"name": "n"}, "status": {}, **obj}
@@ -77,7 +77,7 @@ def test_requests_follow_limits() -> None:
 )
 def test_the_quality_of_service(resources: Object, quality: str) -> None:
     pod: Object = {"spec": {"containers": [{**CONTAINER, "resources": resources}]}}
-    builtin.begin("Pod", pod)
+    traits.begin("Pod", pod)
     assert pod["status"]["qosClass"] == quality
 
 
@@ -116,7 +116,7 @@ def test_what_is_refused(kind: str, obj: Object, old: Object | None, field: str)
 
 def test_good_objects_pass() -> None:
     for kind, obj in (("Deployment", WORKLOAD), ("Pod", POD), ("ConfigMap", {"data": {"a.b": ""}})):
-        assert faults(kind, defaulted(kind, obj) if kind in builtin.DEFAULTS else obj) == set()
+        assert faults(kind, defaulted(kind, obj) if kind in defaults.DEFAULTS else obj) == set()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_good_objects_pass() -> None:
 )
 def test_what_go_could_not_decode_is_refused(kind: str, obj: Object) -> None:
     with pytest.raises(StatusError) as refused:
-        builtin.check_decodable(kind, "v1", obj)
+        checks.check_decodable(kind, "v1", obj)
     assert refused.value.code == 400
 
 
@@ -145,11 +145,11 @@ def test_the_two_event_groups_are_two_views_of_one_event() -> None:
         "eventTime": "2026-01-01T00:00:00.000000Z",
         "reportingController": "c",
     }
-    core = builtin.event_to_core(dict(event))
+    core = events.to_core(dict(event))
     assert core["apiVersion"] == "v1"
     assert core["involvedObject"] == {"name": "p"}
     assert core["message"] == "n"
-    assert builtin.event_from_core(core) == event
+    assert events.from_core(core) == event
 
 
 NAMES = [
@@ -209,8 +209,8 @@ ODD = st.recursive(
 @given(st.dictionaries(st.sampled_from(NAMES), ODD, max_size=6), st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_checks_take_any_object(obj: Object, anew: bool) -> None:
-    for kind, check in builtin.CHECKS.items():
+    for kind, check in checks.CHECKS.items():
         with contextlib.suppress(StatusError):  # what does not decode is not checked
-            builtin.check_decodable(kind, "v1", obj)
+            checks.check_decodable(kind, "v1", obj)
             for cause in check(obj, None if anew else {}):
                 msgspec.json.encode(str(cause))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from hypercobalt.apiserver.ownership import fieldset
 from hypercobalt.apiserver.ownership.fieldset import HERE, Fields
-from hypercobalt.apiserver.schema.node import Node, compile_schema, same
+from hypercobalt.apiserver.schema.node import Node, compile_schema
+from hypercobalt.apiserver.values import same
 
 JSON = Any
 Object = dict[str, Any]

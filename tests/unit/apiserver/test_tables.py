@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hypercobalt.apiserver.kinds.builtin.rows import ROWS
 from hypercobalt.apiserver.kinds.jsonpath import compile_path
 from hypercobalt.apiserver.kinds.resources import Registry
-from hypercobalt.apiserver.kinds.tables import BUILTIN_ROWS, custom_printer, human_duration
+from hypercobalt.apiserver.kinds.tables import custom_printer, human_duration
 
 JSON = Any
 Object = dict[str, Any]
@@ -221,7 +222,7 @@ RICH: dict[str, tuple[Object, list[JSON]]] = {
 def test_the_row_of_a_full_object(kind: str) -> None:
     obj, cells = RICH[kind]
     whole: Object = {"metadata": CREATED, **obj}
-    row = BUILTIN_ROWS[kind](whole, NOW)
+    row = ROWS[kind](whole, NOW)
     assert row[: len(cells)] == cells
 
 

@@ -13,17 +13,11 @@ from hypothesis import strategies as st
 from hypercobalt.api import crd
 from hypercobalt.apiserver.kinds.rules import check_rules
 from hypercobalt.apiserver.schema.cel import RuleError, compile_rule
-from hypercobalt.apiserver.schema.node import (
-    UNTYPED,
-    Node,
-    Rule,
-    apply_defaults,
-    compile_schema,
-    drop_nulls,
-    prune,
-)
+from hypercobalt.apiserver.schema.changing import apply_defaults, drop_nulls, prune
+from hypercobalt.apiserver.schema.node import UNTYPED, Node, Rule, compile_schema
 from hypercobalt.apiserver.schema.patterns import PatternError, compile_pattern
-from hypercobalt.apiserver.schema.validation import mistyped, validate
+from hypercobalt.apiserver.schema.typed import mistyped
+from hypercobalt.apiserver.schema.validation import validate
 from hypercobalt.apiserver.status import JSONObject
 
 JSON = Any

@@ -20,14 +20,15 @@ from collections import Counter
 import msgspec
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.kinds import builtin, definitions, names, serving
+from hypercobalt.apiserver.kinds import definitions, names, serving
+from hypercobalt.apiserver.kinds.builtin import checks, defaults, traits
 from hypercobalt.apiserver.kinds.quantities import canonicalise
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.requests.request import Call
-from hypercobalt.apiserver.schema.node import apply_defaults, drop_empty, drop_nulls, same
+from hypercobalt.apiserver.schema.changing import apply_defaults, drop_empty, drop_nulls
 from hypercobalt.apiserver.schema.validation import validate
 from hypercobalt.apiserver.status import Cause, JSONObject, StatusError
-from hypercobalt.apiserver.values import metadata, objects_at, text_at, texts_at
+from hypercobalt.apiserver.values import metadata, objects_at, same, text_at, texts_at
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery util/rand: no vowels, no words
 MAX_GENERATED = 63 - 5
@@ -54,7 +55,7 @@ def prepare_create(call: Call, obj: JSONObject) -> JSONObject:
     _check_place(call, meta)
     if meta.get("resourceVersion"):
         raise status.bad_request("resourceVersion should not be set on objects to be created")
-    counted = resource.custom or call.kind in builtin.WITH_GENERATION
+    counted = resource.custom or call.kind in traits.WITH_GENERATION
     for field in (*_SERVER_META, "resourceVersion"):
         if field != "generation" or counted:  # others keep what a client made up
             meta.pop(field, None)
@@ -78,7 +79,7 @@ def finish_create(call: Call, obj: JSONObject) -> JSONObject:
         StatusError: 422 with every cause.
     """
     if not call.resource.custom:
-        builtin.begin(call.kind, obj)
+        traits.begin(call.kind, obj)
     _refuse(call, obj, _errors(call, obj, None))
     return _ordered(obj)
 
@@ -162,7 +163,7 @@ def _counts(call: Call, new: JSONObject, old: JSONObject) -> bool:
         free = {"metadata", "status"} if resource.status else {"metadata"}
         names = ({*new} | {*old}) - free
         return not all(same(new.get(name), old.get(name)) for name in names)
-    return call.kind in builtin.WITH_GENERATION and not same(new.get("spec"), old.get("spec"))
+    return call.kind in traits.WITH_GENERATION and not same(new.get("spec"), old.get("spec"))
 
 
 def generation_of(meta: JSONObject) -> int:
@@ -210,10 +211,10 @@ def _default(call: Call, obj: JSONObject) -> None:
     _clean_metadata(metadata(obj))
     _advise(call, metadata(obj))
     if not call.resource.custom:
-        if call.kind in builtin.WITH_QUANTITIES:
+        if call.kind in traits.WITH_QUANTITIES:
             canonicalise(root, obj)
         drop_empty(call.resource.schema.node, obj)
-        change = builtin.DEFAULTS.get(call.kind)
+        change = defaults.DEFAULTS.get(call.kind)
         if change is not None:
             change(obj)
         if call.resource.qualified == CRD_RESOURCE:
@@ -254,7 +255,7 @@ def _errors(call: Call, obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     custom = call.resource.custom
     rule = names.subdomain_errors
     if not custom:
-        rule = builtin.NAME_RULES.get(call.kind, rule)
+        rule = traits.NAME_RULES.get(call.kind, rule)
     strict = custom or call.resource.qualified == CRD_RESOURCE
     causes = names.check_metadata(metadata(obj), rule, custom=strict)
     if not custom:
@@ -281,7 +282,7 @@ def _builtin_errors(call: Call, obj: JSONObject, old: JSONObject | None) -> list
             return []
         serving.note_stored(obj)
         return definitions.check_definition(obj, old)
-    check = builtin.CHECKS.get(call.kind)
+    check = checks.CHECKS.get(call.kind)
     causes = check(obj, old) if check is not None else []
     known = {cause.field for cause in causes}
     told = ("FieldValueRequired", "FieldValueNotSupported")

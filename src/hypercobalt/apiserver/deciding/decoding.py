@@ -7,11 +7,11 @@ pkg/runtime/serializer/json and, for custom kinds, apiextensions' unstructured d
 from __future__ import annotations
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.kinds import builtin
+from hypercobalt.apiserver.kinds.builtin import checks
 from hypercobalt.apiserver.kinds.resources import Resource
 from hypercobalt.apiserver.requests.request import Call
-from hypercobalt.apiserver.schema.node import prune, prune_nulls, shorten
-from hypercobalt.apiserver.schema.validation import mistyped
+from hypercobalt.apiserver.schema.changing import prune, prune_nulls, shorten
+from hypercobalt.apiserver.schema.typed import mistyped
 from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
 
 
@@ -78,7 +78,7 @@ def _check_types(call: Call, value: JSONObject) -> None:
         text = f"json: cannot unmarshal {found} into Go struct field {field}"
         raise _cannot_handle(call, text)
     if not call.resource.custom:
-        builtin.check_decodable(call.kind, call.resource.version, value)
+        checks.check_decodable(call.kind, call.resource.version, value)
 
 
 def _cannot_handle(call: Call, text: str) -> StatusError:

@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 
 from hypercobalt.apiserver import status
 from hypercobalt.apiserver.deciding.admission import generation_of
-from hypercobalt.apiserver.kinds import builtin, serving
+from hypercobalt.apiserver.kinds import serving
+from hypercobalt.apiserver.kinds.builtin import traits
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
 from hypercobalt.apiserver.status import JSONObject
@@ -46,7 +47,7 @@ def check_delete(call: Call, obj: JSONObject, options: DeleteOptions) -> None:
             "have been modified"
         )
         raise status.conflict(subject, why)
-    if call.resource.qualified == "namespaces" and meta.get("name") in builtin.SYSTEM_NAMESPACES:
+    if call.resource.qualified == "namespaces" and meta.get("name") in traits.SYSTEM_NAMESPACES:
         raise status.forbidden(call.subject, "this namespace may not be deleted")
 
 

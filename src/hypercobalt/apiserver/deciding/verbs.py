@@ -16,7 +16,7 @@ import msgspec
 from hypercobalt.apiserver import status
 from hypercobalt.apiserver.deciding import admission, deletion
 from hypercobalt.apiserver.deciding.decoding import check_body
-from hypercobalt.apiserver.kinds import builtin
+from hypercobalt.apiserver.kinds.builtin import events, traits
 from hypercobalt.apiserver.kinds.resources import Resource
 from hypercobalt.apiserver.ownership import fieldset, managed, patches
 from hypercobalt.apiserver.rendering import to_version
@@ -78,7 +78,7 @@ def change(call: Call, held: Stored, to: Change) -> Decision | None:
     old = _shown(call.resource, held)
     new = to(old)
     admission.check_update_place(call, new)
-    versioned = call.resource.custom or call.kind in builtin.VERSIONED
+    versioned = call.resource.custom or call.kind in traits.VERSIONED
     if versioned and not metadata(new).get("resourceVersion"):
         raise unversioned(call)
     _check_revision(call, new, held)
@@ -176,7 +176,7 @@ def _shown(resource: Resource, held: Stored) -> JSONObject:
 
 def _stored_form(resource: Resource, obj: JSONObject) -> JSONObject:
     if resource.group == "events.k8s.io":
-        return builtin.event_to_core(obj)
+        return events.to_core(obj)
     if resource.version != resource.storage_version:
         return {**obj, "apiVersion": f"{resource.group}/{resource.storage_version}"}
     return obj

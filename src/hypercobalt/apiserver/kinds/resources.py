@@ -16,6 +16,7 @@ from importlib import resources as package_files
 import msgspec
 
 from hypercobalt.apiserver.kinds import tables
+from hypercobalt.apiserver.kinds.builtin import rows
 from hypercobalt.apiserver.kinds.scale import Scale
 from hypercobalt.apiserver.kinds.schemas import Conformed, Schema, SchemaLibrary
 from hypercobalt.apiserver.status import JSON, JSONObject, Subject
@@ -232,7 +233,7 @@ def _builtin_resource(kind: _BuiltinKind, library: SchemaLibrary) -> Resource:
         ),
         namespaced=kind.namespaced,
         schema=Schema(kind.schema, library),
-        printer=tables.builtin_printer(kind.kind, columns),
+        printer=rows.printer(kind.kind, columns),
         status="status" in subresources,
         verbs=tuple(kind.verbs),
         subresources=served,

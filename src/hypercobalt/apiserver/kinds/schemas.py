@@ -8,14 +8,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from hypercobalt.apiserver.schema.node import (
-    PREFIX,
-    UNTYPED,
-    Node,
-    apply_defaults,
-    compile_schema,
-    prune,
-)
+from hypercobalt.apiserver.schema.changing import apply_defaults, prune
+from hypercobalt.apiserver.schema.node import PREFIX, UNTYPED, Node, compile_schema
 from hypercobalt.apiserver.status import JSON, JSONObject
 
 MAX_REMEMBERED = 64 * 2**20  # bytes of remembered objects of one kind

@@ -9,7 +9,8 @@ import copy
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hypercobalt.apiserver.schema.node import compile_schema, prune
+from hypercobalt.apiserver.schema.changing import prune
+from hypercobalt.apiserver.schema.node import compile_schema
 from hypercobalt.apiserver.schema.patterns import PatternError, compile_pattern
 from hypercobalt.apiserver.schema.validation import validate
 from hypercobalt.apiserver.status import Cause, FieldErrors, JSONObject

@@ -18,9 +18,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hypercobalt.apiserver.schema.node import UNTYPED, Node, same
+from hypercobalt.apiserver.schema.node import UNTYPED, Node
 from hypercobalt.apiserver.schema.validation import list_key
 from hypercobalt.apiserver.status import JSON, JSONObject
+from hypercobalt.apiserver.values import same
 
 HERE = "."
 Fields: TypeAlias = "dict[str, Fields]"

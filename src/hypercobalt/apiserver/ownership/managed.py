@@ -18,7 +18,8 @@ import msgspec
 from hypercobalt.apiserver import status
 from hypercobalt.apiserver.ownership import fieldset
 from hypercobalt.apiserver.ownership.fieldset import HERE, Fields
-from hypercobalt.apiserver.schema.node import Node, skeleton
+from hypercobalt.apiserver.schema.changing import skeleton
+from hypercobalt.apiserver.schema.node import Node
 from hypercobalt.apiserver.status import JSON, Cause, JSONObject
 
 Operation = Literal["Apply", "Update"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -19,9 +19,11 @@ import msgspec
 
 from hypercobalt.apiserver.schema.cel import RuleError, compile_rule
 from hypercobalt.apiserver.schema.formats import FORMATS
-from hypercobalt.apiserver.schema.node import QUANTITY_PATTERN, Node, same
+from hypercobalt.apiserver.schema.node import Node
 from hypercobalt.apiserver.schema.patterns import PatternError, compile_pattern
+from hypercobalt.apiserver.schema.typed import has_type, type_name
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
+from hypercobalt.apiserver.values import same
 
 # Errors after which rules are not evaluated: they may read what is missing or of the wrong type.
 _BLOCKING = {
@@ -80,79 +82,10 @@ def validate(
     return causes
 
 
-def type_name(value: JSON) -> str:
-    """The OpenAPI name of a JSON value's type."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, dict):
-        return "object"
-    if isinstance(value, list):
-        return "array"
-    return "integer" if isinstance(value, int) or value.is_integer() else "number"
-
-
-def mistyped(node: Node, value: JSON, path: str = "") -> Iterator[tuple[str, str, str]]:
-    """What a typed decoder would refuse: where, what it found and what it wanted, in Go's words."""
-    if value is None:
-        return
-    wanted = _unmet(node, value)
-    if wanted:
-        yield path, _go_type(value), wanted
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            known = node.fields.get(name) or node.values
-            if known is not None:
-                yield from mistyped(known, item, _join(path, name))
-    elif isinstance(value, list) and node.items is not None:
-        for item in value:
-            yield from mistyped(node.items, item, path)
-
-
-def _unmet(node: Node, value: JSON) -> str:
-    """The Go type that a value should have and has not; empty when it is right."""
-    if node.int_or_string:
-        return "" if type(value) in (int, str) else "string"
-    if node.one_of:  # a quantity is written as a number too
-        fits = type_name(value) in ("integer", "number")
-        return "" if fits or (isinstance(value, str) and _QUANTITY.search(value)) else "quantity"
-    if node.type == "integer":
-        bits = 32 if node.format == "int32" else 64
-        limit = 2 ** (bits - 1)
-        whole = isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
-        return "" if whole else f"int{bits}"
-    return "" if _has_type(node, value) else _GO_TYPES.get(node.type, node.type)
-
-
-_QUANTITY = compile_pattern(QUANTITY_PATTERN)
-_GO_TYPES = {"boolean": "bool", "number": "float64"}
-
-
-def _go_type(value: JSON) -> str:
-    name = type_name(value)
-    if name in ("integer", "number"):
-        return f"number {quote(value)}"
-    return _GO_TYPES.get(name, name)
-
-
-def _has_type(node: Node, value: JSON) -> bool:
-    if value is None:
-        return node.nullable
-    if node.int_or_string:
-        return type_name(value) in ("integer", "string")
-    if not node.type:
-        return True
-    actual = type_name(value)
-    return actual == node.type or (node.type == "number" and actual == "integer")
-
-
 def _judge(node: Node, value: JSON, path: str, old: JSON | object, causes: list[Cause]) -> None:
     if same(value, old):
         return
-    if not _has_type(node, value):
+    if not has_type(node, value):
         wanted = "integer,string" if node.int_or_string else node.type
         actual = type_name(value)
         text = f'{path} in body must be of type {wanted}: "{actual}"'
@@ -373,10 +306,10 @@ class _Rules:
                 text = f"rule compile error: {error}"
                 self.causes.append(FieldErrors.invalid(path, node.type, text))
                 continue
-            text = compiled.failure(value, before, has_old=old is not _MISSING)
-            if text is not None:
+            failed = compiled.failure(value, before, has_old=old is not _MISSING)
+            if failed is not None:
                 place = path + rule.field_path
-                self.causes.append(_rule_failure(rule.reason, place, value, text))
+                self.causes.append(_rule_failure(rule.reason, place, value, failed))
         if isinstance(value, dict):
             before_map = _entries(old)
             for name, item in value.items():

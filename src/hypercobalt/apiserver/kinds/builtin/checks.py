@@ -1,265 +1,24 @@
-"""What built-in kinds do beyond their schema: defaults, allocation, checks, resets.
+"""Refusals that kube-apiserver gives for built-in kinds beyond their schema.
 
-Only what a client can observe on one machine without kubelets: values that kube-apiserver itself
-fills in and refusals that it gives. What its controllers do later is not imitated.
-
-Source: kubernetes pkg/apis/*/v1/defaults.go, pkg/registry/*/strategy.go, pkg/apis/*/validation.
+Source: kubernetes pkg/apis/*/validation.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import copy
 import re
 from collections.abc import Callable, Iterator
 
 from hypercobalt.apiserver.kinds import names
+from hypercobalt.apiserver.kinds.builtin import events
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, bad_request
 from hypercobalt.apiserver.values import object_at, objects_at
 
-Change = Callable[[JSONObject], None]
 Check = Callable[[JSONObject, JSONObject | None], list[Cause]]
 
-# Kinds with quantities in them, which are stored in canonical form.
-WITH_QUANTITIES = frozenset({"Pod", "Deployment", "DaemonSet", "Node"})
-# Kinds whose generation counts spec changes; the other built-ins have none.
 MAX_DATA = 2**20  # bytes in a ConfigMap or Secret
-WITH_GENERATION = frozenset(
-    {"Pod", "Deployment", "DaemonSet", "PodDisruptionBudget", "CustomResourceDefinition"}
-)
-# A new object's status, whatever the client sends; kinds not named keep what they were sent.
-INITIAL_STATUS: dict[str, JSONObject] = {
-    "CustomResourceDefinition": {
-        "acceptedNames": {"kind": "", "plural": ""},
-        "conditions": None,
-    },
-    "Namespace": {"phase": "Active"},
-    "Pod": {"phase": "Pending", "qosClass": "BestEffort"},
-    "Deployment": {},
-    "DaemonSet": {
-        "currentNumberScheduled": 0,
-        "numberMisscheduled": 0,
-        "desiredNumberScheduled": 0,
-        "numberReady": 0,
-    },
-    "Service": {"loadBalancer": {}},
-    "PodDisruptionBudget": {
-        "disruptionsAllowed": 0,
-        "currentHealthy": 0,
-        "desiredHealthy": 0,
-        "expectedPods": 0,
-    },
-}
-# A PUT of one of these creates it when there is none.
-CREATED_BY_PUT = frozenset(
-    {"Event", "Lease", "Service", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
-)
-# An update of one of these must say which version it was made from.
-VERSIONED = frozenset({"Lease", "CustomResourceDefinition"})
-# Deleting one of these answers with the object instead of a Status.
-RETURNS_DELETED = frozenset({"Pod", "Service", "ServiceAccount"})
-
-SYSTEM_NAMESPACES = ("default", "kube-public", "kube-system")  # never deleted
 PORTS = range(1, 65536)
-
-NAME_RULES: dict[str, names.NameRule] = {
-    "Namespace": names.dotless_label_errors,
-    "Service": names.dotless_label_errors,
-    **dict.fromkeys(
-        ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"), names.path_segment_errors
-    ),
-}
-
-
-def _set(target: JSONObject, **values: JSON) -> None:
-    for name, value in values.items():
-        if target.get(name) is None:
-            target[name] = copy.deepcopy(value)
-
-
-# -- defaults ----------------------------------------------------------------------------------
-
-
-def _pod_spec(spec: JSONObject) -> None:
-    _set(
-        spec,
-        restartPolicy="Always",
-        dnsPolicy="ClusterFirst",
-        schedulerName="default-scheduler",
-        terminationGracePeriodSeconds=30,
-        securityContext={},
-    )
-    if spec.get("serviceAccountName"):
-        spec["serviceAccount"] = spec["serviceAccountName"]
-    for group in ("containers", "initContainers"):
-        for container in objects_at(spec, group):
-            _container(container, host_network=spec.get("hostNetwork") is True)
-    for volume in objects_at(spec, "volumes"):
-        _volume(volume)
-
-
-def _container(container: JSONObject, *, host_network: bool) -> None:
-    image = str(container.get("image") or "")
-    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
-    pinned = "@" in image or tag not in ("", "latest")
-    _set(
-        container,
-        imagePullPolicy="IfNotPresent" if pinned else "Always",
-        terminationMessagePath="/dev/termination-log",
-        terminationMessagePolicy="File",
-    )
-    for port in objects_at(container, "ports"):
-        _set(port, protocol="TCP")
-        if host_network and not port.get("hostPort"):
-            port["hostPort"] = port.get("containerPort")
-    for env in objects_at(container, "env"):
-        field_ref = object_at(env, "valueFrom", "fieldRef")
-        if field_ref:
-            _set(field_ref, apiVersion="v1")
-    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
-        if isinstance(found := container.get(probe), dict):
-            _set(found, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
-            if http := object_at(found, "httpGet"):
-                _set(http, path="/", scheme="HTTP")
-    resources = object_at(container, "resources")
-    limits = object_at(resources, "limits")
-    if limits:
-        requests = dict(object_at(resources, "requests"))
-        for name, amount in limits.items():
-            requests.setdefault(name, amount)
-        resources["requests"] = requests
-
-
-def _volume(volume: JSONObject) -> None:
-    if not [name for name in volume if name != "name"]:
-        volume["emptyDir"] = {}
-    for source in ("secret", "configMap", "projected", "downwardAPI"):
-        if isinstance(found := volume.get(source), dict):
-            _set(found, defaultMode=420)
-    if isinstance(found := volume.get("hostPath"), dict):
-        _set(found, type="")
-
-
-def _pod(obj: JSONObject) -> None:
-    _pod_spec(object_at(obj, "spec"))
-    spec = object_at(obj, "spec")
-    _set(spec, enableServiceLinks=True)
-
-
-def _template(obj: JSONObject) -> None:
-    spec = object_at(obj, "spec", "template", "spec")
-    _pod_spec(spec)
-
-
-def _deployment(obj: JSONObject) -> None:
-    spec = object_at(obj, "spec")
-    _set(spec, replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600, strategy={})
-    strategy = object_at(spec, "strategy")
-    _set(strategy, type="RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        _set(strategy, rollingUpdate={})
-        _set(object_at(strategy, "rollingUpdate"), maxUnavailable="25%", maxSurge="25%")
-    _template(obj)
-
-
-def _daemon_set(obj: JSONObject) -> None:
-    spec = object_at(obj, "spec")
-    _set(spec, revisionHistoryLimit=10, updateStrategy={})
-    strategy = object_at(spec, "updateStrategy")
-    _set(strategy, type="RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        _set(strategy, rollingUpdate={})
-        _set(object_at(strategy, "rollingUpdate"), maxUnavailable=1, maxSurge=0)
-    _template(obj)
-    meta = object_at(obj, "metadata")
-    annotations = dict(object_at(meta, "annotations"))
-    annotations.setdefault("deprecated.daemonset.template.generation", "1")
-    meta["annotations"] = annotations
-
-
-def _service(obj: JSONObject) -> None:
-    spec = object_at(obj, "spec")
-    _set(spec, type="ClusterIP", sessionAffinity="None")
-    for port in objects_at(spec, "ports"):
-        _set(port, protocol="TCP", targetPort=port.get("port"))
-    if spec["type"] != "ExternalName":
-        _set(spec, internalTrafficPolicy="Cluster")
-    if spec.get("clusterIP"):
-        _set(spec, clusterIPs=[spec["clusterIP"]])
-    if spec["type"] in ("NodePort", "LoadBalancer"):
-        _set(spec, externalTrafficPolicy="Cluster")
-
-
-def _secret(obj: JSONObject) -> None:
-    _set(obj, type="Opaque")
-    plain = obj.pop("stringData", None)
-    if isinstance(plain, dict) and plain:
-        data = dict(object_at(obj, "data"))
-        for name, value in plain.items():
-            data[name] = base64.b64encode(str(value).encode()).decode()
-        obj["data"] = data
-
-
-def _namespace(obj: JSONObject) -> None:
-    meta = object_at(obj, "metadata")
-    labels = dict(object_at(meta, "labels"))
-    labels["kubernetes.io/metadata.name"] = meta.get("name")
-    meta["labels"] = labels
-
-
-def _node(obj: JSONObject) -> None:
-    status = object_at(obj, "status")
-    if status.get("capacity") and not status.get("allocatable"):
-        status["allocatable"] = status["capacity"]
-    if cidr := object_at(obj, "spec").get("podCIDR"):
-        _set(object_at(obj, "spec"), podCIDRs=[cidr])
-
-
-def _rbac_binding(obj: JSONObject) -> None:
-    group = "rbac.authorization.k8s.io"
-    named = [s for s in objects_at(obj, "subjects") if s.get("kind") in ("User", "Group")]
-    for ref in (object_at(obj, "roleRef"), *named):
-        ref["apiGroup"] = ref.get("apiGroup") or group
-
-
-DEFAULTS: dict[str, Change] = {
-    "Pod": _pod,
-    "Deployment": _deployment,
-    "DaemonSet": _daemon_set,
-    "Service": _service,
-    "Secret": _secret,
-    "Namespace": _namespace,
-    "Node": _node,
-    "RoleBinding": _rbac_binding,
-    "ClusterRoleBinding": _rbac_binding,
-}
-
-
-def begin(kind: str, obj: JSONObject) -> None:
-    """Set what every new object begins with and no client owns."""
-    if kind in INITIAL_STATUS:
-        obj["status"] = copy.deepcopy(INITIAL_STATUS[kind])
-    if kind == "Namespace":
-        obj["spec"] = {**object_at(obj, "spec"), "finalizers": ["kubernetes"]}
-    if kind == "Pod":
-        object_at(obj, "status")["qosClass"] = _qos_class(object_at(obj, "spec"))
-
-
-def _qos_class(spec: JSONObject) -> str:
-    """Source: kubernetes pkg/apis/core/v1/helper/qos."""
-    containers = [object_at(container, "resources") for container in objects_at(spec, "containers")]
-    if not any(object_at(c, kind) for c in containers for kind in ("limits", "requests")):
-        return "BestEffort"
-    guaranteed = all(
-        object_at(c, "limits") == object_at(c, "requests")
-        and {"cpu", "memory"} <= object_at(c, "limits").keys()
-        for c in containers
-    )
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-# -- checks ------------------------------------------------------------------------------------
 
 
 def _check_secret(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
@@ -432,39 +191,6 @@ def _check_service(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
     return causes
 
 
-_DEPRECATED = {  # of an events.k8s.io/v1 Event, which may not have them, and of the core one
-    "deprecatedFirstTimestamp": "firstTimestamp",
-    "deprecatedLastTimestamp": "lastTimestamp",
-    "deprecatedCount": "count",
-    "deprecatedSource": "source",
-}
-
-
-def _check_event(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
-    causes: list[Cause] = []
-    namespace = object_at(obj, "metadata").get("namespace", "")
-    about = object_at(obj, "involvedObject") or object_at(obj, "regarding")
-    target = str(about.get("namespace") or "")
-    if target != namespace and (target or namespace != "default"):
-        text = "does not match event.namespace"
-        causes.append(FieldErrors.invalid("involvedObject.namespace", target, text))
-    modern = obj.get("apiVersion") == "events.k8s.io/v1"
-    if modern and old is None:
-        if not obj.get("eventTime"):
-            causes.append(FieldErrors.required("eventTime"))
-        if obj.get("type") not in ("Normal", "Warning"):
-            text = f"has invalid value: {obj.get('type', '')}"
-            causes.append(FieldErrors.invalid("type", "", text))
-        for new_name, name in _DEPRECATED.items():
-            if obj.get(new_name) or obj.get(name):
-                causes.append(FieldErrors.invalid(name, "", "needs to be unset"))
-    if obj.get("eventTime"):
-        controller = "reportingController" if modern else "reportingComponent"
-        needed = (controller, "reportingInstance", "action", "reason")
-        causes += [FieldErrors.required(name) for name in needed if not obj.get(name)]
-    return causes
-
-
 def _check_rules(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
     causes: list[Cause] = []
     for index, rule in enumerate(objects_at(obj, "rules")):
@@ -521,7 +247,7 @@ CHECKS: dict[str, Check] = {
     "DaemonSet": _check_workload,
     "Pod": _check_pod,
     "Service": _check_service,
-    "Event": _check_event,
+    "Event": events.check_event,
     "Role": _check_rules,
     "ClusterRole": _check_rules,
     "RoleBinding": _check_binding,
@@ -566,30 +292,3 @@ def check_decodable(kind: str, version: str, obj: JSONObject) -> None:
 
 def _cannot_handle(kind: str, version: str, text: str) -> Exception:
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {text}')
-
-
-# -- the two event groups ----------------------------------------------------------------------
-
-_EVENT_FIELDS = {
-    "regarding": "involvedObject",
-    "note": "message",
-    "reportingController": "reportingComponent",
-    "deprecatedSource": "source",
-    "deprecatedFirstTimestamp": "firstTimestamp",
-    "deprecatedLastTimestamp": "lastTimestamp",
-    "deprecatedCount": "count",
-}
-
-
-def event_to_core(obj: JSONObject) -> JSONObject:
-    """An events.k8s.io/v1 Event in the core form, in which it is stored."""
-    core = {_EVENT_FIELDS.get(name, name): value for name, value in obj.items()}
-    _set(core, reportingComponent="", reportingInstance="")
-    return {**core, "apiVersion": "v1"}
-
-
-def event_from_core(obj: JSONObject) -> JSONObject:
-    """A stored Event as events.k8s.io/v1 shows it."""
-    back = {core: name for name, core in _EVENT_FIELDS.items()}
-    shown = {back.get(name, name): value for name, value in obj.items() if value != ""}
-    return {**shown, "apiVersion": "events.k8s.io/v1"}

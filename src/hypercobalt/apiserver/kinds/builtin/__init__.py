@@ -1,0 +1,1 @@
+"""Built-in kinds: what they do beyond their schema."""

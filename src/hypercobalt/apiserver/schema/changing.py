@@ -1,0 +1,146 @@
+"""Change values as their schema says, in place: prune, default, read and leave out nulls.
+
+Source: apiextensions-apiserver pkg/apiserver/schema/{pruning,defaulting}; Go's encoding/json.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from hypercobalt.apiserver.schema.node import UNTYPED, Node
+from hypercobalt.apiserver.status import JSON, JSONObject
+
+MAX_WHOLE = 1e21  # from here on Go writes floats with an exponent
+# What Go reads null as.
+_EMPTY: dict[str, JSON] = {
+    "string": "",
+    "object": {},
+    "boolean": False,
+    "integer": 0,
+    "number": 0,
+}
+
+
+def prune(node: Node, value: JSON, path: str = "") -> list[str]:
+    """Remove in place every field that the schema does not declare; return their paths."""
+    removed: list[str] = []
+    _prune(node, value, path, removed)
+    return removed
+
+
+def _prune(node: Node, value: JSON, path: str, removed: list[str]) -> None:
+    if isinstance(value, dict):
+        for name in list(value):
+            below = f"{path}.{name}" if path else name
+            known = node.fields.get(name) or node.values
+            if known is not None:
+                _prune(known, value[name], below, removed)
+            elif node.embedded and name in ("apiVersion", "kind", "metadata"):
+                continue
+            elif not node.opaque and node.type:
+                del value[name]
+                removed.append(below)
+    elif isinstance(value, list) and node.items is not None:
+        for index, item in enumerate(value):
+            _prune(node.items, item, f"{path}[{index}]", removed)
+
+
+def apply_defaults(node: Node, value: JSON) -> None:
+    """Fill in place what is missing, top down; null counts as missing where it is not allowed."""
+    if isinstance(value, dict):
+        for name in node.structs:
+            value.setdefault(name, {})
+        for name in node.nulls:
+            value.setdefault(name, None)
+        for name, known in node.fields.items():
+            if known.has_default and (
+                name not in value or (value[name] is None and not known.nullable)
+            ):
+                value[name] = copy.deepcopy(known.default)
+            if name in value:
+                apply_defaults(known, value[name])
+        if node.values is not None:
+            for name, item in value.items():
+                if name not in node.fields:
+                    apply_defaults(node.values, item)
+    elif isinstance(value, list) and node.items is not None:
+        for item in value:
+            apply_defaults(node.items, item)
+
+
+def drop_nulls(node: Node, value: JSON) -> None:
+    """Read null in place as a typed decoder does: no field, an empty entry or item."""
+    if isinstance(value, dict):
+        for name, item in list(value.items()):
+            known = node.fields.get(name) or node.values
+            if known is None:
+                continue
+            if item is not None:
+                drop_nulls(known, item)
+            elif name in node.fields:
+                del value[name]
+            else:
+                value[name] = copy.copy(_EMPTY.get(known.type))
+    elif isinstance(value, list) and node.items is not None:
+        for index, item in enumerate(value):
+            if item is None:
+                value[index] = copy.copy(_EMPTY.get(node.items.type))
+            else:
+                drop_nulls(node.items, item)
+
+
+def prune_nulls(node: Node, value: JSON) -> None:
+    """Remove in place the nulls of a custom resource that are not allowed and have no default."""
+    if isinstance(value, dict):
+        for name, item in list(value.items()):
+            known = node.fields.get(name) or node.values
+            if item is None and known is not None and not (known.nullable or known.has_default):
+                del value[name]
+            elif known is not None:
+                prune_nulls(known, item)
+    elif isinstance(value, list) and node.items is not None:
+        for item in value:
+            prune_nulls(node.items, item)
+
+
+def shorten(value: JSON) -> JSON:
+    """The value with whole floats as integers: custom resources are stored as Go writes them."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            value[name] = shorten(item)
+    elif isinstance(value, list):
+        value[:] = map(shorten, value)
+    elif isinstance(value, float) and value.is_integer() and abs(value) < MAX_WHOLE:
+        return int(value)
+    return value
+
+
+def drop_empty(node: Node, value: JSON) -> None:
+    """Remove in place the empty maps and lists that Go's omitempty does not write."""
+    if isinstance(value, dict):
+        for name, known in node.fields.items():
+            collection = known.values is not None or known.type == "array"
+            if collection and name not in node.required and value.get(name) in ({}, []):
+                if name in node.nulls:
+                    value[name] = None
+                else:
+                    del value[name]
+        for name, item in value.items():
+            drop_empty(node.fields.get(name) or node.values or UNTYPED, item)
+    elif isinstance(value, list) and node.items is not None:
+        for item in value:
+            drop_empty(node.items, item)
+
+
+def skeleton(node: Node) -> JSONObject:
+    """The fields that an object of a built-in kind has before anybody sets one."""
+    if not node.typed:
+        return {}
+    below: JSONObject = {name: skeleton(node.fields[name]) for name in node.structs}
+    zeros: JSONObject = {
+        name: known.default
+        for name, known in node.fields.items()
+        if known.has_default and not known.default
+    }
+    unset = (*node.nulls, *(name for name in node.required if name in node.fields))
+    return {**dict.fromkeys(unset), **zeros, **below}
