@@ -4,7 +4,8 @@ The operator creates one for maintenance, the node agent for a shutdown, the HA 
 failure, and people by hand. The operator works it off and writes `status`.
 
 Source: openstack-hypervisor-operator, api/v1/eviction_types.go. `instances`, `trigger`,
-`parallelism`, `status.instances` and `status.progress` are ours (docs/compatibility.md).
+`parallelism`, `status.instances`, `status.progress`, `status.checks` and the reason `Cancelled` are
+ours (docs/compatibility.md).
 """
 
 from __future__ import annotations
@@ -39,6 +40,15 @@ class EvictionReason(StrEnum):
 
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"  # ours: the Eviction was deleted before its end
+
+
+class CheckResult(StrEnum):
+    """Values of `status.checks[].result`."""
+
+    PASSED = "Passed"
+    WARNING = "Warning"
     FAILED = "Failed"
 
 
@@ -126,6 +136,26 @@ class EvictionInstance(Struct, frozen=True):
     message: Annotated[str | None, Field("What a person should know about it.")] = None
 
 
+class EvictionCheck(Struct, frozen=True):
+    """What one of the checks before the first move has found."""
+
+    name: Annotated[
+        str,
+        Field(
+            "HostKnown, HostUp, HostDisabled, Instances, TargetCapacity or ServerGroups; a newer "
+            "operator may have more."
+        ),
+    ]
+    result: Annotated[
+        str,
+        Field(
+            "Passed; Warning: some instance may not be moved; Failed: nothing is moved.",
+            limits=Limits(enum=tuple(CheckResult)),
+        ),
+    ]
+    message: Annotated[str | None, Field("What was found, and what to do about it.")] = None
+
+
 class EvictionProgress(Struct, frozen=True):
     """How far the Eviction is as a whole."""
 
@@ -178,6 +208,10 @@ class EvictionStatus(Struct, frozen=True):
         Field("How far each instance is.", keys=("id",)),
     ] = ()
     progress: Annotated[EvictionProgress | None, Field("How far all of it is.")] = None
+    checks: Annotated[
+        tuple[EvictionCheck, ...],
+        Field("What was checked before the first move.", keys=("name",)),
+    ] = ()
     conditions: Annotated[
         tuple[Condition, ...], Field("State of each aspect of the Eviction.", keys=("type",))
     ] = ()

@@ -30,6 +30,10 @@ class Newest(Generic[T]):
         key = join_key(namespace, name)
         return self._written.get(key) or self._cache.by_key(key)
 
+    def all(self) -> list[T]:
+        """The newest known state of every object."""
+        return [*({key_of(obj): obj for obj in self._cache} | self._written).values()]
+
     def wrote(self, obj: T) -> T:
         """Take in what the server answered to a write, and give it back."""
         key = key_of(obj)

@@ -26,6 +26,7 @@ from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.certificate import Certificate
 from hypercobalt.api.core import Namespace, Node, NodeAddress, NodeCondition, NodeStatus
+from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.apiserver.server import serve
@@ -73,6 +74,12 @@ async def kube(kubeconfig: Path) -> AsyncIterator[Kube]:
             await made.delete(Node, node.metadata.name)
         for old in (await made.list(Hypervisor)).items:
             await made.delete(Hypervisor, old.metadata.name)
+
+
+def _let_go(eviction: Eviction) -> Eviction:
+    """Without the finalizer, whose controller does not run any more."""
+    meta = msgspec.structs.replace(eviction.metadata, finalizers=())
+    return msgspec.structs.replace(eviction, metadata=meta)
 
 
 @pytest.fixture

@@ -1,0 +1,166 @@
+"""An Eviction that is deleted: what it has begun is stopped before it goes.
+
+Live moves are aborted, cold ones come to their end and are confirmed. Whether the host takes new
+instances again is not decided here: the maintenance controller does that by `spec.maintenance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace as with_fields
+
+from hypercobalt.api.eviction import Eviction, EvictionReason, EvictionStatus, InstancePhase
+from hypercobalt.compute.errors import UnreachableError
+from hypercobalt.compute.model import MoveKind
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.eviction import status as texts
+from hypercobalt.operator.eviction.entries import standings
+from hypercobalt.operator.eviction.finalizer import is_held, release
+from hypercobalt.operator.eviction.follow import Moment, Standing, Step
+from hypercobalt.operator.eviction.observer import Observer
+from hypercobalt.operator.eviction.policy import Order, Policy
+from hypercobalt.operator.newest import Newest
+from hypercobalt.runtime import Clock, Kube, Recorder, Result
+
+log = get_logger(__name__)
+
+POLL: Final = timedelta(milliseconds=500)
+"""An aborted migration ends within a second or so, and somebody waits."""
+
+LONGEST: Final = timedelta(minutes=2)
+"""An object must not stay for ever because a move does not end; it is said which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancellation:
+    """What a deleted Eviction still has to do.
+
+    Args:
+        steps: instances, each with what to do about it.
+        left: instances whose moves have not ended.
+    """
+
+    steps: tuple[Standing, ...]
+    left: tuple[Standing, ...]
+
+
+def decide(found: Sequence[Standing]) -> Cancellation:
+    """Choose what is stopped and what is seen to its end.
+
+    Moves that began before the Eviction was made are others'.
+    """
+    steps: list[Standing] = []
+    left: list[Standing] = []
+    for standing in found:
+        move = standing.seen.move
+        if standing.phase is InstancePhase.CONFIRMING:
+            steps.append(standing)
+            left.append(standing)
+        elif standing.occupies and standing.attempts:
+            left.append(standing)
+            if move is not None and not move.ended and move.kind == MoveKind.LIVE:
+                steps.append(replace(standing, step=Step.ABORT))
+    return Cancellation(tuple(steps), tuple(left))
+
+
+def cancelled(
+    eviction: Eviction, found: Sequence[Standing], left: Sequence[Standing], now: datetime
+) -> EvictionStatus:
+    """The status of a deleted Eviction."""
+    over = [
+        replace(standing, phase=InstancePhase.SKIPPED, message="the Eviction was cancelled")
+        if standing.phase is InstancePhase.PENDING
+        else standing
+        for standing in found
+    ]
+    status = texts.with_instances(eviction.status, over, Order.LARGEST, now)
+    status = texts.with_progress(status, None, Moment(now, 0))
+    done = sum(standing.phase is InstancePhase.SUCCEEDED for standing in over)
+    text = f"cancelled: the Eviction was deleted when {texts.count(done)} had left"
+    if left:
+        names = ", ".join(texts.called(standing.seen.entry) for standing in left[:20])
+        text += f"; {texts.count(len(left), 'move')} under way: {names}"
+    conditions = texts.Conditions(eviction.status.conditions, eviction.metadata.generation, now)
+    conditions.evicting("False", EvictionReason.CANCELLED, text)
+    return with_fields(status, conditions=conditions.value)
+
+
+class Cancelling:
+    """The shell around `decide`."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        evictions: Newest[Eviction],
+        observer: Observer,
+        policy: Policy,
+        *,
+        clock: Clock,
+        events: Recorder,
+    ) -> None:
+        self._kube, self._evictions, self._clock = kube, evictions, clock
+        self._observer, self._policy, self._events = observer, policy, events
+
+    async def step(self, eviction: Eviction) -> Result:
+        """Stop what is under way; once nothing is, let the object go."""
+        if not is_held(eviction):
+            return Result()
+        over = texts.has_ended(eviction.status) and not _is_cancelled(eviction.status)
+        try:
+            left = 0 if over else await self._stop(eviction)
+        except UnreachableError as error:
+            log.warning("cancel_waits", eviction=eviction.metadata.name, error=str(error))
+            left = 1
+        if left and not self._is_late(eviction):
+            return Result(POLL)
+        newest = self._evictions.get(eviction.metadata.name) or eviction
+        if left:
+            text = f"{texts.count(left, 'move')} may be under way still; it is not waited for"
+            self._events.record(eviction, "Warning", "CancelledLate", text, action="Evicting")
+        await release(self._kube, self._evictions, newest)
+        return Result()
+
+    async def _stop(self, eviction: Eviction) -> int:
+        """Take one step towards the end; gives how many moves are left."""
+        host = await self._observer.host(eviction.spec.hypervisor)
+        if host is None:
+            return 0
+        found = await self._observer.found(host.name)
+        moment = Moment(self._clock.now(), self._clock.monotonic())
+        now = standings(
+            eviction,
+            eviction.status,
+            found.servers,
+            found.moves,
+            remaining={},
+            tracks={},
+            policy=self._policy,
+            moment=moment,
+        )
+        plan = decide(now)
+        first = not _is_cancelled(eviction.status)
+        status = cancelled(eviction, now, plan.left, moment.now)
+        if first or not plan.left:
+            written = await self._kube.patch_status(eviction, status)
+            self._evictions.wrote(written)
+        if first:
+            text = status.conditions[-1].message
+            for condition in status.conditions:
+                text = condition.message if condition.type == "Evicting" else text
+            self._events.record(eviction, "Normal", "EvictionCancelled", text, action="Evicting")
+        await self._observer.take(plan.steps)
+        return len(plan.left)
+
+    def _is_late(self, eviction: Eviction) -> bool:
+        asked = eviction.metadata.deletionTimestamp
+        return asked is not None and self._clock.now() - asked > LONGEST
+
+
+def _is_cancelled(status: EvictionStatus) -> bool:
+    return any(
+        c.type == "Evicting" and c.reason == EvictionReason.CANCELLED for c in status.conditions
+    )

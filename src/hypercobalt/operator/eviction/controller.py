@@ -1,0 +1,89 @@
+"""Puts the Eviction controller under a manager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.port import ComputeService
+from hypercobalt.operator.eviction.observer import Observer
+from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.eviction.reconciler import NAME, EvictionReconciler
+from hypercobalt.operator.newest import Newest
+from hypercobalt.runtime import Controller, Informer, Manager, Recorder, mapped, primary
+
+_WORKERS = 16
+"""Passes at once, each for another Eviction: they wait for the compute service."""
+
+
+def add_eviction(
+    manager: Manager,
+    compute: ComputeService,
+    hypervisors: Informer[Hypervisor],
+    *,
+    policy: Policy,
+    events: Recorder,
+) -> None:
+    """Add the controller that works off Evictions.
+
+    Args:
+        manager: runs it.
+        compute: where the instances are.
+        hypervisors: those of this shard.
+        policy: limits and choices of the site.
+        events: for people.
+    """
+    evictions = manager.informer(Eviction)
+
+    def of_hypervisor(hypervisor: Hypervisor) -> Iterable[str]:
+        name = hypervisor.metadata.name
+        return [e.metadata.name for e in evictions.cache if e.spec.hypervisor == name]
+
+    reconciler = EvictionReconciler(
+        manager.kube,
+        Newest(evictions),
+        hypervisors.cache,
+        Observer(compute),
+        policy,
+        clock=manager.clock,
+        events=events,
+    )
+    manager.add(
+        Controller(
+            NAME,
+            reconciler,
+            watches=(
+                primary(evictions, when=_worth_a_pass),
+                mapped(hypervisors, of_hypervisor, when=_matters),
+            ),
+            concurrency=_WORKERS,
+        )
+    )
+
+
+def _worth_a_pass(old: Eviction | None, new: Eviction | None) -> bool:
+    """Whether somebody else has changed it: our own writes of the status lead to no pass."""
+    if old is None or new is None:
+        return True
+    before, after = old.metadata, new.metadata
+    return (before.generation, before.deletionTimestamp, before.uid) != (
+        after.generation,
+        after.deletionTimestamp,
+        after.uid,
+    )
+
+
+def _matters(old: Hypervisor | None, new: Hypervisor | None) -> bool:
+    """Whether a change of the Hypervisor may let moves begin, or must stop them."""
+    if old is None or new is None:
+        return True
+    return _facts(old) != _facts(new)
+
+
+def _facts(hypervisor: Hypervisor) -> tuple[object, ...]:
+    disabled = {
+        (c.status, c.reason) for c in hypervisor.conditions if c.type == "HypervisorDisabled"
+    }
+    status = hypervisor.status
+    return disabled, hypervisor.spec.maintenance, status.hypervisorId, status.serviceId

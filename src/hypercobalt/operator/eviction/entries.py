@@ -1,0 +1,66 @@
+"""From what the compute service says to one standing for each instance. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionStatus, InstancePhase
+from hypercobalt.compute.model import Move, Server
+from hypercobalt.operator.eviction.follow import Moment, Seen, Standing, Track, follow
+from hypercobalt.operator.eviction.policy import Policy
+
+_OVER: Final = frozenset({InstancePhase.SUCCEEDED, InstancePhase.SKIPPED})
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def standings(
+    eviction: Eviction,
+    status: EvictionStatus,
+    servers: Iterable[Server],
+    moves: Iterable[Move],
+    *,
+    remaining: Mapping[str, int],
+    tracks: Mapping[str, Track],
+    policy: Policy,
+    moment: Moment,
+) -> tuple[Standing, ...]:
+    """Say how far every instance is: those known so far, and those that have come since.
+
+    Args:
+        eviction: its spec counts; `spec.instances` are the only ones, if there are any.
+        status: what is known so far.
+        servers: all on the host.
+        moves: records of moves away from it, newest first.
+        remaining: bytes to be moved as the node agent sees them, by UUID.
+        tracks: what is remembered, by UUID.
+        policy: waits and attempts.
+        moment: now.
+    """
+    here = {server.id: server for server in servers}
+    records: dict[str, list[Move]] = {}
+    for move in moves:
+        records.setdefault(move.server, []).append(move)
+    began = eviction.metadata.creationTimestamp or _EPOCH
+    known = {entry.id: entry for entry in status.instances}
+    wanted = dict.fromkeys((*known, *(eviction.spec.instances or here)))
+    found: list[Standing] = []
+    for id_ in wanted:
+        entry, track = known.get(id_) or EvictionInstance(id=id_), tracks.get(id_, Track())
+        server = here.get(id_)
+        seen = Seen(entry, server, tuple(records.get(id_, ())), remaining.get(id_))
+        if server is None and entry.phase in _OVER:
+            over = InstancePhase(entry.phase)
+            attempts, message = entry.attempts or 0, entry.message or ""
+            found.append(Standing(seen, over, track, attempts=attempts, message=message))
+        elif server is None and entry.phase is None and not _is_moving(seen):
+            skipped = InstancePhase.SKIPPED
+            found.append(Standing(seen, skipped, track, message="is not on the host"))
+        else:
+            found.append(follow(seen, track, began, policy, moment))
+    return tuple(found)
+
+
+def _is_moving(seen: Seen) -> bool:
+    return seen.move is not None and not seen.move.ended

@@ -1,0 +1,308 @@
+"""How far one instance is, by what the compute service says of it now. Pure.
+
+The phase comes from the server and the records of its moves, never from what was written before; so
+any pass may be the first. What is remembered between passes (`Track`) only times waits: without it
+they begin anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Final
+
+from hypercobalt.api.eviction import EvictionInstance, InstancePhase
+from hypercobalt.compute.model import Move, MoveKind, Server
+from hypercobalt.operator.eviction.policy import Policy, StuckHelp
+from hypercobalt.operator.eviction.ways import Way, verdict
+
+_OTHER_CLOCK: Final = timedelta(minutes=1)
+"""How far the clocks of the compute service and of the Kubernetes API may be apart."""
+
+
+BEGUN: Final = "begun"
+"""`Track.move` after a call that begins a move; its `status` is the newest record before."""
+
+
+class Step(Enum):
+    """What to do about one instance now."""
+
+    NONE = auto()
+    START = auto()
+    """It may be begun, when there is room for another move."""
+    CONFIRM = auto()
+    FORCE = auto()
+    ABORT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What is remembered of one instance, timed by a clock that never steps.
+
+    Args:
+        move: the record that is followed.
+        status: its status.
+        lowest: the least memory that remained, in bytes.
+        since: when something last went on, or when the wait began.
+        helped: it has been asked to complete.
+        aborted: it has been asked to stop.
+        not_before: no call for this instance before then.
+        refused: hosts that the compute service would not move it to.
+    """
+
+    move: str = ""
+    status: str = ""
+    lowest: int = 0
+    since: float = 0.0
+    helped: bool = False
+    aborted: bool = False
+    not_before: float = 0.0
+    refused: frozenset[str] = frozenset()
+
+    def anew(
+        self, move: str, status: str = "", lowest: int = 0, *, since: float, not_before: float = 0.0
+    ) -> Track:
+        """What is remembered once something else is followed."""
+        return Track(move, status, lowest, since, not_before=not_before, refused=self.refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The time of a pass.
+
+    Args:
+        now: for people.
+        at: seconds of the clock that never steps.
+    """
+
+    now: datetime
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What there is of one instance.
+
+    Args:
+        entry: what the status says so far.
+        server: when it is on the host.
+        moves: records of its moves away from the host, newest first.
+        remaining: bytes that the node agent still sees to be moved, None when it says nothing.
+    """
+
+    entry: EvictionInstance
+    server: Server | None
+    moves: tuple[Move, ...]
+    remaining: int | None = None
+
+    @property
+    def move(self) -> Move | None:
+        """The newest record."""
+        return self.moves[0] if self.moves else None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far an instance is, and what to do about it.
+
+    Args:
+        seen: what this was made of.
+        phase: for the status.
+        step: to do now.
+        live: how it would be started.
+        message: for the status.
+        attempts: how often moving it was begun.
+        avoid: hosts where it has failed.
+        track: what to remember.
+        occupies: it takes one of the places for moves.
+    """
+
+    seen: Seen
+    phase: InstancePhase
+    track: Track
+    step: Step = Step.NONE
+    live: bool = True
+    message: str = ""
+    attempts: int = 0
+    avoid: frozenset[str] = frozenset()
+    occupies: bool = False
+
+    @property
+    def id(self) -> str:
+        """UUID of the instance."""
+        return self.seen.entry.id
+
+
+def follow(seen: Seen, track: Track, began: datetime, policy: Policy, moment: Moment) -> Standing:
+    """Say how far an instance is.
+
+    Args:
+        seen: what there is of it.
+        track: what is remembered of it.
+        began: when the Eviction was made; earlier records are others'.
+        policy: waits and attempts.
+        moment: now.
+    """
+    recent = tuple(move for move in seen.moves if move.created >= began)
+    failed = tuple(move for move in recent if move.ended and not move.succeeded)
+    standing = Standing(
+        seen,
+        InstancePhase.PENDING,
+        track,
+        attempts=max(seen.entry.attempts or 0, len(recent)),
+        avoid=frozenset(move.target for move in failed if move.target) | track.refused,
+    )
+    move = seen.move
+    on_the_way = move is not None and not move.ended
+    if seen.server is None:
+        if move is not None and on_the_way:
+            return _arriving(standing, move, policy, moment)
+        return _left(standing, began, moment)
+    found = verdict(seen.server)
+    if move is not None and on_the_way:
+        return _moving(standing, move, policy, moment)
+    if found.way is Way.MOVING:
+        # Accepted, but there is no record yet; or somebody resizes it.
+        return _waiting(standing, "", policy, moment, phase=InstancePhase.MIGRATING)
+    if found.way is Way.ABSENT:
+        return replace(standing, phase=InstancePhase.SKIPPED, message=found.why)
+    if found.way is Way.BLOCKED:
+        return replace(standing, phase=InstancePhase.FAILED, message=found.why)
+    if found.way is Way.WAIT:
+        return _waiting(standing, found.why, policy, moment)
+    return _idle(standing, failed, live=found.way is Way.LIVE, policy=policy, moment=moment)
+
+
+def begun(standing: Standing, policy: Policy, moment: Moment) -> Track:
+    """What to remember after a call that begins a move, however it ended.
+
+    It is not repeated until there was time to see what it did.
+    """
+    known = standing.seen.move.id if standing.seen.move else ""
+    wait = policy.unsure.total_seconds()
+    return standing.track.anew(BEGUN, known, since=moment.at, not_before=moment.at + wait)
+
+
+def _left(standing: Standing, began: datetime, moment: Moment) -> Standing:
+    """It is no longer on the host, and nothing is on its way."""
+    entry, move = standing.seen.entry, standing.seen.move
+    ours = move is not None and (bool(entry.attempts) or move.created >= began - _OTHER_CLOCK)
+    if move is None or not ours:
+        text = entry.message or "is gone: deleted, or moved by somebody else"
+        return replace(standing, phase=InstancePhase.SUCCEEDED, message=text)
+    if move.kind == MoveKind.COLD and move.status == "finished":
+        track = _tracked(standing.track, move, None, moment)
+        due = moment.at >= track.not_before
+        return replace(
+            standing,
+            phase=InstancePhase.CONFIRMING,
+            step=Step.CONFIRM if due else Step.NONE,
+            message=f"is on {move.target}; the move waits to be confirmed",
+            track=track,
+        )
+    if not move.succeeded:
+        text = "is gone: deleted, or moved by somebody else"
+        return replace(standing, phase=InstancePhase.SUCCEEDED, message=text)
+    return replace(standing, phase=InstancePhase.SUCCEEDED, message=f"moved to {move.target}")
+
+
+def _arriving(standing: Standing, move: Move, policy: Policy, moment: Moment) -> Standing:
+    """The server is shown elsewhere a moment before the record says so: the record counts."""
+    track = _tracked(standing.track, move, standing.seen.remaining, moment)
+    if moment.at - track.since > policy.stall.total_seconds():
+        text = f"is elsewhere, but its move is still {move.status}"
+        return replace(standing, phase=InstancePhase.SUCCEEDED, message=text, track=track)
+    return replace(
+        standing, phase=InstancePhase.MIGRATING, message="arrives", track=track, occupies=True
+    )
+
+
+def _moving(standing: Standing, move: Move, policy: Policy, moment: Moment) -> Standing:
+    track = _tracked(standing.track, move, standing.seen.remaining, moment)
+    moving = replace(
+        standing, phase=InstancePhase.MIGRATING, track=track, occupies=True, message=move.status
+    )
+    measured = move.kind == MoveKind.LIVE and move.status == "running" and track.lowest > 0
+    limit = policy.stall if measured or track.aborted or track.helped else policy.longest
+    still = moment.at - track.since
+    if still <= limit.total_seconds():
+        return moving
+    text = f"no progress for {still:.0f} s while {move.status}"
+    if move.kind != MoveKind.LIVE:
+        return replace(moving, phase=InstancePhase.FAILED, occupies=False, message=text)
+    if not track.helped and policy.stuck_help is StuckHelp.FORCE and move.status == "running":
+        again = replace(track, helped=True, since=moment.at)
+        return replace(
+            moving, step=Step.FORCE, track=again, message=f"{text}; it is forced to complete"
+        )
+    if not track.aborted:
+        again = replace(track, aborted=True, since=moment.at)
+        return replace(moving, step=Step.ABORT, track=again, message=f"{text}; it is aborted")
+    text = f"{text}; it cannot be aborted either: look at it on both hosts"
+    return replace(moving, phase=InstancePhase.FAILED, occupies=False, message=text)
+
+
+def _waiting(
+    standing: Standing,
+    why: str,
+    policy: Policy,
+    moment: Moment,
+    *,
+    phase: InstancePhase = InstancePhase.PENDING,
+) -> Standing:
+    track = standing.track
+    moves = phase is InstancePhase.MIGRATING
+    what = f"wait:{why}"
+    if track.move != what:
+        track = replace(track, move=what, since=moment.at)
+    waited = moment.at - track.since
+    if waited > policy.patience.total_seconds():
+        text = f"{why or 'is on its way'}, for {waited:.0f} s now: look at it"
+        return replace(standing, phase=InstancePhase.FAILED, message=text, track=track)
+    return replace(standing, phase=phase, message=why, track=track, occupies=moves)
+
+
+def _idle(
+    standing: Standing, failed: tuple[Move, ...], *, live: bool, policy: Policy, moment: Moment
+) -> Standing:
+    """It is on the host, and may be moved."""
+    entry, track = standing.seen.entry, standing.track
+    why = entry.message or ""
+    known = standing.seen.move.id if standing.seen.move else ""
+    if track.move == BEGUN and track.status == known and moment.at < track.not_before:
+        # The call has gone out, and there is no trace of it yet.
+        return replace(standing, phase=InstancePhase.MIGRATING, message=why, occupies=True)
+    if failed and failed[0] is standing.seen.move:
+        last = failed[0]
+        said = last.message or "the compute service does not say why"
+        why = f"move to {last.target or 'a host of its choice'}: {last.status}; {said}"
+        if track.move != f"failed:{last.id}":
+            wait = policy.retry_after.total_seconds() * 2 ** max(0, standing.attempts - 1)
+            track = track.anew(f"failed:{last.id}", since=moment.at, not_before=moment.at + wait)
+    if standing.attempts >= policy.attempts:
+        text = f"{why or 'not moved'}; given up after {standing.attempts} attempts"
+        if entry.phase == InstancePhase.FAILED and entry.message:
+            text = entry.message
+        return replace(standing, phase=InstancePhase.FAILED, message=text, track=track)
+    due = moment.at >= track.not_before
+    return replace(
+        standing,
+        step=Step.START if due else Step.NONE,
+        live=live,
+        message=why,
+        track=track,
+    )
+
+
+def _tracked(track: Track, move: Move, agent: int | None, moment: Moment) -> Track:
+    """Take in the state of a record: what is less than ever, or new, is progress."""
+    remaining = move.remaining or agent or 0
+    if track.move != move.id:
+        return track.anew(move.id, move.status, remaining, since=moment.at)
+    if track.status != move.status:
+        lowest = min(remaining, track.lowest) if remaining and track.lowest else remaining
+        return replace(track, status=move.status, lowest=lowest, since=moment.at)
+    if remaining and (not track.lowest or remaining < track.lowest):
+        return replace(track, lowest=remaining, since=moment.at)
+    return track

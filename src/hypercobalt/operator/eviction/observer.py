@@ -1,0 +1,135 @@
+"""Asks the compute service: one list of servers and one of moves for each pass and host."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.model import Host, Move, Room, Server, Size
+from hypercobalt.compute.port import ComputeService
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.eviction.decide import Outcome
+from hypercobalt.operator.eviction.follow import Standing, Step
+from hypercobalt.operator.eviction.plan import Start
+from hypercobalt.runtime.tasks import sole
+
+log = get_logger(__name__)
+
+_AT_ONCE: Final = 4
+"""Questions about rooms at the same time; there is one for each size of instance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is on a host, and on its way from it."""
+
+    servers: tuple[Server, ...]
+    moves: tuple[Move, ...]
+
+
+class Observer:
+    """What the controller asks of a compute service, and has it do."""
+
+    def __init__(self, compute: ComputeService) -> None:
+        self._compute = compute
+
+    @property
+    def name(self) -> str:
+        """Of the compute service."""
+        return self._compute.name
+
+    @property
+    def chooses_target(self) -> bool:
+        """Whether it finds targets itself."""
+        return self._compute.moves.chooses_target
+
+    async def host(self, name: str, *, fresh: bool = False) -> Host | None:
+        """The host of a Hypervisor."""
+        return await self._compute.hosts.get(name, fresh=fresh)
+
+    async def found(self, host: str) -> Found:
+        """Everything on the host, and the moves away from it.
+
+        The servers are asked for first: one that leaves in between is then still seen, rather than
+        neither here nor on its way.
+
+        Raises:
+            UnreachableError: it does not answer.
+        """
+        servers = await self._compute.moves.servers(host)
+        return Found(servers, await self._compute.moves.moves(host))
+
+    async def rooms(self, servers: Iterable[Server]) -> Mapping[Size, tuple[Room, ...]]:
+        """For each size among the servers, the hosts that could take one.
+
+        Raises:
+            UnreachableError: it does not answer.
+        """
+        by_size = {server.size: server for server in servers}
+        turn = asyncio.Semaphore(_AT_ONCE)
+
+        async def ask(server: Server) -> tuple[Room, ...]:
+            async with turn:
+                return await self._compute.moves.rooms(server)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = {size: group.create_task(ask(one)) for size, one in by_size.items()}
+        except BaseExceptionGroup as errors:
+            raise sole(errors) from errors
+        return {size: task.result() for size, task in tasks.items()}
+
+    async def start(self, starts: Iterable[Start]) -> dict[str, Outcome]:
+        """Begin moves, all at once; gives how each call ended, by UUID."""
+        async with asyncio.TaskGroup() as group:
+            tasks = {start.server.id: group.create_task(self._start(start)) for start in starts}
+        return {id_: task.result() for id_, task in tasks.items()}
+
+    async def take(self, standings: Iterable[Standing]) -> dict[str, Outcome]:
+        """Take the other steps, all at once; gives how each call ended, by UUID."""
+        others = {Step.CONFIRM, Step.FORCE, Step.ABORT}
+        async with asyncio.TaskGroup() as group:
+            tasks = {s.id: group.create_task(self._step(s)) for s in standings if s.step in others}
+        return {id_: task.result() for id_, task in tasks.items()}
+
+    async def _start(self, start: Start) -> Outcome:
+        moves, server = self._compute.moves, start.server
+        mode = "live" if start.live else "cold"
+        log.info("migrating_instance", server=server.id, mode=mode, target=start.target or None)
+        begin = moves.live_migrate if start.live else moves.cold_migrate
+        try:
+            await begin(server, start.target)
+        except UnreachableError as error:
+            log.warning("migration_uncertain", server=server.id, error=str(error))
+            return Outcome(Step.START, start, str(error), unknown=True)
+        except (RefusedError, ConflictError) as error:
+            log.warning("migration_refused", server=server.id, error=str(error))
+            return Outcome(Step.START, start, str(error))
+        return Outcome(Step.START, start)
+
+    async def _step(self, standing: Standing) -> Outcome:
+        move = standing.seen.move
+        if move is None:
+            return Outcome(standing.step)
+        log.info("stepping_in", server=standing.id, step=standing.step.name, move=move.id)
+        try:
+            match standing.step:
+                case Step.FORCE:
+                    await self._compute.moves.force_complete(move)
+                case Step.ABORT:
+                    await self._compute.moves.abort(move)
+                case _:
+                    await self._confirm(standing.id)
+        except HypercobaltError as error:
+            log.warning("step_failed", server=standing.id, error=str(error))
+            return Outcome(standing.step, refusal=str(error))
+        return Outcome(standing.step)
+
+    async def _confirm(self, id_: str) -> None:
+        server = await self._compute.moves.server(id_)
+        if server is not None and server.status == "VERIFY_RESIZE":
+            await self._compute.moves.confirm(server)

@@ -1,0 +1,203 @@
+"""Which moves begin now: within the limits, in the order of the policy. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hypercobalt.compute.model import Room, Server, Size
+from hypercobalt.operator.eviction.follow import Standing, Step
+from hypercobalt.operator.eviction.policy import Order, Policy
+from hypercobalt.operator.eviction.targets import Promises, choose
+
+_NOT_CLAIMED: Final = frozenset({"accepted", "preparing"})
+"""States of a record in which the target's room may not tell of the move yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What another Eviction has under way.
+
+    Args:
+        host: that it empties.
+        servers: their targets by UUID; "" where none is known.
+    """
+
+    host: str
+    servers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A move to begin.
+
+    Args:
+        server: which.
+        live: by live migration; else cold.
+        target: "" leaves it to the compute service.
+    """
+
+    server: Server
+    live: bool
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """What begins now.
+
+    Args:
+        chosen: moves to begin.
+        standings: all, with what those that wait for a place are told.
+    """
+
+    chosen: tuple[Start, ...]
+    standings: tuple[Standing, ...]
+
+
+def in_order(servers: Iterable[Server], order: Order) -> list[Server]:
+    """The servers, those that go first in front."""
+
+    def key(server: Server) -> tuple[bool, int, str]:
+        size = server.size.memory_mib
+        late = order is Order.URGENT and not server.running
+        return late, -size if order is Order.LARGEST else size, server.id
+
+    return sorted(servers, key=key)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """How many moves may be under way, and are.
+
+    Args:
+        free: moves that may begin now.
+        busy: those under way away from the host.
+    """
+
+    free: int
+    busy: int
+
+
+def places(
+    standings: Sequence[Standing],
+    others: Sequence[Load],
+    policy: Policy,
+    *,
+    host: str,
+    parallelism: int | None,
+) -> Places:
+    """Count the moves that may begin now.
+
+    Args:
+        standings: of every instance.
+        others: what other Evictions have under way.
+        policy: limits.
+        host: that is emptied.
+        parallelism: moves away from it at once; None takes the policy's.
+    """
+    busy = sum(standing.occupies for standing in standings)
+    same = sum(len(load.servers) for load in others if load.host == host)
+    everywhere = sum(len(load.servers) for load in others)
+    own = (parallelism or policy.per_source) - busy - same
+    return Places(max(min(own, policy.per_cluster - busy - everywhere), 0), busy)
+
+
+def needs_rooms(standings: Sequence[Standing], policy: Policy, *, chooses: bool) -> set[Size]:
+    """Sizes for which rooms must be known before anything begins.
+
+    Args:
+        standings: of every instance.
+        policy: limits.
+        chooses: the compute service finds targets itself.
+    """
+    return {
+        standing.seen.server.size
+        for standing in standings
+        if standing.step is Step.START
+        and standing.seen.server is not None
+        and _is_named(standing, policy, chooses=chooses)
+    }
+
+
+def plan(
+    standings: Sequence[Standing],
+    rooms: Mapping[Size, tuple[Room, ...]],
+    places: Places,
+    policy: Policy,
+    *,
+    order: Order,
+    chooses: bool,
+    others: Sequence[Load] = (),
+) -> Starts:
+    """Choose the moves that begin now.
+
+    Args:
+        standings: of every instance.
+        rooms: for the sizes of `needs_rooms`.
+        places: how many may begin.
+        policy: limits.
+        order: which go first.
+        chooses: the compute service finds targets itself.
+        others: what other Evictions have under way; they keep their servers.
+    """
+    taken = {server for load in others for server in load.servers}
+    promises = _promised(standings, others)
+    ready = {
+        standing.id: standing
+        for standing in standings
+        if standing.step is Step.START and standing.id not in taken
+    }
+    chosen: list[Start] = []
+    told: dict[str, str] = {}
+    for server in in_order((s.seen.server for s in ready.values() if s.seen.server), order):
+        if len(chosen) >= places.free:
+            break
+        standing, target = ready[server.id], ""
+        if _is_named(standing, policy, chooses=chooses):
+            fitting = rooms.get(server.size, ())
+            found = choose(
+                server, fitting, promises, avoid=standing.avoid, per_target=policy.per_target
+            )
+            if found is None:
+                told[server.id] = no_room(server.size, fitting, places.busy + len(chosen))
+                continue
+            target = found
+            promises.add(server, target)
+        chosen.append(Start(server, standing.live, target))
+    return Starts(
+        tuple(chosen),
+        tuple(replace(s, message=told[s.id]) if s.id in told else s for s in standings),
+    )
+
+
+def no_room(size: Size, rooms: Sequence[Room], busy: int) -> str:
+    """What an instance without a place is told."""
+    wanted = f"{size.vcpus:g} vCPUs, {size.memory_mib} MiB"
+    wanted += f" and {size.disk_gib} GiB of local disk" if size.disk_gib else ""
+    later = "; it waits for moves under way" if busy else ""
+    return f"none of {len(rooms)} possible hosts has room for {wanted}{later}"
+
+
+def _is_named(standing: Standing, policy: Policy, *, chooses: bool) -> bool:
+    """Whether we say where it goes: where nobody else does, for a limit, to try elsewhere."""
+    return not chooses or policy.per_target > 0 or bool(standing.avoid)
+
+
+def _promised(standings: Sequence[Standing], others: Sequence[Load]) -> Promises:
+    promises = Promises()
+    for load in others:
+        promises.moves.update(target for target in load.servers.values() if target)
+    for standing in standings:
+        move, server = standing.seen.move, standing.seen.server
+        if not standing.occupies:
+            continue
+        target = move.target if move and not move.ended else standing.seen.entry.target
+        if not target:
+            continue
+        if server is not None and (move is None or move.ended or move.status in _NOT_CLAIMED):
+            promises.add(server, target)
+        else:
+            promises.moves[target] += 1
+    return promises

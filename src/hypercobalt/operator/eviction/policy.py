@@ -1,0 +1,69 @@
+"""What a site says about evictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+
+class Order(StrEnum):
+    """Which instances go first."""
+
+    LARGEST = "largest"
+    """Those with most memory: all are done soonest."""
+    SMALLEST = "smallest"
+    """Those with least memory: after a given time most have left."""
+    URGENT = "urgent"
+    """Running ones first, the smallest first: when the host may go at any moment."""
+
+
+class Doubt(StrEnum):
+    """What to do when preflight expects that not every instance can be moved."""
+
+    WARN = "warn"
+    """Say so, and move those that can be."""
+    STOP = "stop"
+    """Move nothing until the checks pass."""
+
+
+class StuckHelp(StrEnum):
+    """What to do first for a live migration without progress."""
+
+    FORCE = "force"
+    """Have the service complete it: it pauses the instance, or fetches its memory afterwards."""
+    NONE = "none"
+    """Nothing: it is aborted and tried elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Limits and choices.
+
+    Args:
+        per_source: moves away from one host at once; `spec.parallelism` replaces it.
+        per_target: moves to one host at once; 0 leaves it to the compute service.
+        per_cluster: moves at once, over all Evictions.
+        order: which instances go first; a shutdown of the host is always urgent.
+        doubt: what to do when preflight is in doubt.
+        stuck_help: what to do first for a live migration without progress.
+        attempts: how often a move is begun before it is given up.
+        stall: a live migration whose remaining memory has not become less for so long is stuck.
+        longest: a move that tells nothing of its progress is stuck after so long.
+        patience: how long to wait for an instance that can be moved later (it is being built …).
+        retry_after: wait before another attempt, doubled with each.
+        unsure: after a call whose outcome is not known, how long to look before it is repeated.
+    """
+
+    per_source: int = 5
+    per_target: int = 0
+    per_cluster: int = 50
+    order: Order = Order.LARGEST
+    doubt: Doubt = Doubt.WARN
+    stuck_help: StuckHelp = StuckHelp.FORCE
+    attempts: int = 3
+    stall: timedelta = timedelta(seconds=150)
+    longest: timedelta = timedelta(hours=1)
+    patience: timedelta = timedelta(minutes=10)
+    retry_after: timedelta = timedelta(seconds=5)
+    unsure: timedelta = timedelta(seconds=10)

@@ -1,0 +1,163 @@
+"""What is checked before the first move, and found again while moves run. Pure.
+
+A check about the host stops the moves until it passes, with one exception: a host that is being
+shut down is not waited for. A check about the instances stops or warns, as the policy says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hypercobalt.api.conditions import is_true
+from hypercobalt.api.eviction import CheckResult, EvictionCheck, Trigger
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor_status import HypervisorConditionType
+from hypercobalt.compute.model import Host, Room, Server, Size
+from hypercobalt.operator.eviction.policy import Doubt
+from hypercobalt.operator.eviction.targets import Promises, choose
+from hypercobalt.operator.eviction.ways import Way, verdict
+
+_NAMED: Final = 10  # instances in one message; their entries say the rest
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What the checks have found.
+
+    Args:
+        checks: for the status, in a fixed order.
+    """
+
+    checks: tuple[EvictionCheck, ...]
+
+    @property
+    def obstacles(self) -> tuple[str, ...]:
+        """Why nothing may be moved; empty when it may."""
+        return self._texts(CheckResult.FAILED)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why some instances may stay."""
+        return self._texts(CheckResult.WARNING)
+
+    def _texts(self, result: CheckResult) -> tuple[str, ...]:
+        return tuple(c.message or c.name for c in self.checks if c.result == result)
+
+
+def refusal(hypervisor: Hypervisor, trigger: str | None) -> str:
+    """Why the instances of this host are not to be moved by an Eviction at all; "" if they are.
+
+    Instances of a dead host are rebuilt elsewhere, which takes fencing first.
+    """
+    if hypervisor.spec.maintenance == Maintenance.HA:
+        return (
+            "host is in maintenance `ha`: the high-availability service fences and empties it; "
+            "an Eviction moves instances of hosts that are alive"
+        )
+    if trigger == Trigger.NODE_FAILURE:
+        return (
+            "the trigger is NodeFailure: instances of a dead host are evacuated after fencing, "
+            "which an Eviction does not do; it moves instances of hosts that are alive"
+        )
+    return ""
+
+
+def of_host(hypervisor: Hypervisor, host: Host, trigger: str | None) -> tuple[EvictionCheck, ...]:
+    """Whether the host is such that moves may begin."""
+    return (_up(host), _disabled(hypervisor, host, trigger))
+
+
+def of_instances(
+    servers: Sequence[Server], rooms: Mapping[Size, tuple[Room, ...]], doubt: Doubt
+) -> tuple[EvictionCheck, ...]:
+    """Whether every instance can be moved, as far as that is known.
+
+    Args:
+        servers: those to be moved.
+        rooms: for each distinct size, the hosts that could take it.
+        doubt: what a check in doubt amounts to.
+    """
+    bad = CheckResult.FAILED if doubt is Doubt.STOP else CheckResult.WARNING
+    movable = [server for server in servers if verdict(server).way in {Way.LIVE, Way.COLD}]
+    return (
+        _check("Instances", _hindered(servers), bad, f"{len(servers)} instances can be moved"),
+        _check("TargetCapacity", _homeless(movable, rooms), bad, "other hosts have room for all"),
+        _check("ServerGroups", _grouped(movable), bad, "no server group is in the way"),
+    )
+
+
+def _up(host: Host) -> EvictionCheck:
+    if host.up and not host.forced_down:
+        return EvictionCheck(name="HostUp", result=CheckResult.PASSED)
+    why = "is forced down" if host.forced_down else "does not report"
+    text = (
+        f"the compute service of {host.name} {why}: nothing can be moved away from a host that is "
+        "down; it goes on when the host is back"
+    )
+    return EvictionCheck(name="HostUp", result=CheckResult.FAILED, message=text)
+
+
+def _disabled(hypervisor: Hypervisor, host: Host, trigger: str | None) -> EvictionCheck:
+    name = "HostDisabled"
+    marked = is_true(hypervisor.conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
+    if marked and not host.enabled:
+        return EvictionCheck(name=name, result=CheckResult.PASSED)
+    if trigger == Trigger.HOST_SHUTDOWN:
+        text = "hypervisor not disabled; it is shutting down, so nobody waits for that"
+        return EvictionCheck(name=name, result=CheckResult.WARNING, message=text)
+    text = "hypervisor not disabled: set spec.maintenance of the Hypervisor"
+    if marked:
+        text = (
+            "hypervisor not disabled: its condition says it is, but the compute service places new "
+            "instances there"
+        )
+    return EvictionCheck(name=name, result=CheckResult.FAILED, message=text)
+
+
+def _check(name: str, bad: list[str], result: CheckResult, good: str) -> EvictionCheck:
+    if not bad:
+        return EvictionCheck(name=name, result=CheckResult.PASSED, message=good)
+    more = f"; and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
+    return EvictionCheck(name=name, result=result, message="; ".join(bad[:_NAMED]) + more)
+
+
+def _hindered(servers: Sequence[Server]) -> list[str]:
+    found = [(server, verdict(server)) for server in servers]
+    return [f"{_called(s)} {v.why}" for s, v in found if v.way is Way.BLOCKED]
+
+
+def _homeless(servers: Sequence[Server], rooms: Mapping[Size, tuple[Room, ...]]) -> list[str]:
+    """Those for which no host is left when every one before has found its place."""
+    promises, homeless = Promises(), list[Server]()
+    for server in sorted(servers, key=lambda s: s.size.memory_mib, reverse=True):
+        target = choose(server, rooms.get(server.size, ()), promises)
+        if target is None:
+            homeless.append(server)
+        else:
+            promises.add(server, target)
+    sizes: dict[Size, int] = {}
+    for server in homeless:
+        sizes[server.size] = sizes.get(server.size, 0) + 1
+    return [
+        f"no host has room for {count} instances of {size.vcpus:g} vCPUs and {size.memory_mib} MiB"
+        for size, count in sizes.items()
+    ]
+
+
+def _grouped(servers: Sequence[Server]) -> list[str]:
+    """Strict affinity: the members cannot leave one after the other.
+
+    Nova's filter looks at where the group's other members are, and they are still here.
+    """
+    found = list[str]()
+    for server in servers:
+        group = server.group
+        if group is not None and group.policy == "affinity" and len(group.members) > 1:
+            found.append(f"{_called(server)} is in a server group with strict affinity")
+    return found
+
+
+def _called(server: Server) -> str:
+    return f"{server.name} ({server.id})" if server.name else server.id

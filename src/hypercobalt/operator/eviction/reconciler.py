@@ -1,0 +1,358 @@
+"""The shell of the Eviction controller: observes, has the rules decide, acts, writes once.
+
+A pass may be the first after a crash: which moves are under way is asked of the compute service
+before any is begun. Progress is written about once a second, what programs wait for at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from msgspec.structs import replace as with_fields
+
+from hypercobalt.api.eviction import Eviction, EvictionReason, EvictionStatus, InstancePhase
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.errors import UnreachableError
+from hypercobalt.compute.model import Host
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.eviction import decide, preflight
+from hypercobalt.operator.eviction import status as texts
+from hypercobalt.operator.eviction.cancel import Cancelling
+from hypercobalt.operator.eviction.entries import standings
+from hypercobalt.operator.eviction.estimate import fit, seconds_left
+from hypercobalt.operator.eviction.finalizer import hold, is_held, release
+from hypercobalt.operator.eviction.follow import Moment, Standing, Step, begun
+from hypercobalt.operator.eviction.memory import Memories, Memory
+from hypercobalt.operator.eviction.observer import Found, Observer
+from hypercobalt.operator.eviction.plan import Load, Start, in_order, needs_rooms, places, plan
+from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.eviction.preflight import Preflight
+from hypercobalt.operator.newest import Newest
+from hypercobalt.runtime import Cache, Clock, Kube, Recorder, Result
+
+log = get_logger(__name__)
+
+NAME: Final = "eviction"
+
+_HOST_AGE: Final = 10.0  # seconds; a host's state changes by hand
+_AWAY: Final = timedelta(seconds=5)  # between questions while the compute service is away
+_STAY: Final = {InstancePhase.FAILED, InstancePhase.SKIPPED}
+_HOST_CHECKS: Final = {"HostKnown", "HostUp", "HostDisabled"}
+
+
+class EvictionReconciler:
+    """Makes the passes.
+
+    Args:
+        kube: writes as this controller.
+        evictions: what the controllers share.
+        hypervisors: those of this shard.
+        remaining: what the node agents see of migrations.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        evictions: Newest[Eviction],
+        hypervisors: Cache[Hypervisor],
+        observer: Observer,
+        policy: Policy,
+        *,
+        clock: Clock,
+        events: Recorder,
+        remaining: Mapping[str, int] | None = None,
+    ) -> None:
+        self._kube, self._clock, self._events = kube.as_manager(NAME), clock, events
+        self._evictions, self._hypervisors = evictions, hypervisors
+        self._observer, self._policy = observer, policy
+        self._remaining = remaining or {}
+        self._memories = Memories()
+        self._cancelling = Cancelling(
+            self._kube, evictions, observer, policy, clock=clock, events=events
+        )
+
+    async def reconcile(self, name: str, /) -> Result:
+        eviction = self._evictions.get(name)
+        if eviction is None:
+            self._memories.forget(name)
+            return Result()
+        if eviction.metadata.deletionTimestamp is not None:
+            self._memories.forget(name)
+            return await self._cancelling.step(eviction)
+        if texts.has_ended(eviction.status):
+            self._memories.forget(name)
+            await release(self._kube, self._evictions, eviction)
+            return Result()
+        hypervisor = self._hypervisors.get(eviction.spec.hypervisor)
+        if hypervisor is None:
+            return await self._without_hypervisor(eviction)
+        return await self._evict(eviction, hypervisor)
+
+    async def _evict(self, eviction: Eviction, hypervisor: Hypervisor) -> Result:
+        memory, moment = self._memories.of(eviction), self._moment()
+        if refused := preflight.refusal(hypervisor, eviction.spec.trigger):
+            return await self._end(eviction, memory, EvictionReason.FAILED, refused)
+        try:
+            host = await self._host(memory, hypervisor, moment)
+            if host is None:
+                return await self._unknown_host(eviction, memory, hypervisor)
+            if not is_held(eviction):
+                eviction = await hold(self._kube, self._evictions, eviction)
+            return await self._pass(eviction, memory, hypervisor, host)
+        except UnreachableError as error:
+            return await self._unreachable(eviction, memory, error)
+
+    async def _pass(
+        self, eviction: Eviction, memory: Memory, hypervisor: Hypervisor, host: Host
+    ) -> Result:
+        found = await self._observer.found(host.name)
+        moment = self._moment()
+        before = memory.status or eviction.status
+        now = self._look(eviction, before, found, memory, moment)
+        checks = await self._preflight(eviction, before, hypervisor, host, now)
+        now = await self._act(eviction, memory, host, now, checks)
+        moment = self._moment()
+        memory.tracks = {standing.id: standing.track for standing in now}
+        memory.time(now, moment)
+        verified = decide.is_done(now, checks) and await self._is_empty(eviction, host, now)
+        settled = decide.settle(
+            eviction,
+            texts.with_host(before, host),
+            now,
+            checks,
+            policy=self._policy,
+            moment=moment,
+            seconds_left=self._seconds_left(eviction, memory, now, moment),
+            verified=verified,
+        )
+        for note in settled.notes:
+            self._record(eviction, note)
+        memory.status = settled.status
+        waits = await self._write(eviction, memory, moment)
+        if settled.ended:
+            self._memories.forget(eviction.metadata.name)
+            written = self._evictions.get(eviction.metadata.name)
+            await release(self._kube, self._evictions, written or eviction)
+            return Result()
+        pace = fit(memory.ended, memory.running(moment))
+        typical = pace.seconds(_mean(memory.sizes)) if pace else None
+        poll = decide.poll_after(now, checks, moment, typical)
+        return Result(min(poll, waits) if waits else poll)
+
+    def _look(
+        self,
+        eviction: Eviction,
+        before: EvictionStatus,
+        found: Found,
+        memory: Memory,
+        moment: Moment,
+    ) -> tuple[Standing, ...]:
+        return standings(
+            eviction,
+            before,
+            found.servers,
+            found.moves,
+            remaining=self._remaining,
+            tracks=memory.tracks,
+            policy=self._policy,
+            moment=moment,
+        )
+
+    async def _preflight(
+        self,
+        eviction: Eviction,
+        before: EvictionStatus,
+        hypervisor: Hypervisor,
+        host: Host,
+        now: tuple[Standing, ...],
+    ) -> Preflight:
+        """Check the host in every pass; the instances until the checks have passed."""
+        of_host = preflight.of_host(hypervisor, host, eviction.spec.trigger)
+        kept = tuple(check for check in before.checks if check.name not in _HOST_CHECKS)
+        if kept and not any(check.result == "Failed" for check in kept):
+            return Preflight((*of_host, *kept))
+        servers = [s.seen.server for s in now if s.seen.server is not None]
+        rooms = await self._observer.rooms(servers)
+        return Preflight((*of_host, *preflight.of_instances(servers, rooms, self._policy.doubt)))
+
+    async def _act(
+        self,
+        eviction: Eviction,
+        memory: Memory,
+        host: Host,
+        now: tuple[Standing, ...],
+        checks: Preflight,
+    ) -> tuple[Standing, ...]:
+        """Take the steps, and begin what may begin."""
+        done = await self._observer.take(now)
+        starts: tuple[Start, ...] = ()
+        if not checks.obstacles:
+            now, starts = await self._starts(eviction, memory, host, now)
+        else:
+            memory.load = _load(host, now)
+        by_id = {standing.id: standing for standing in now}
+        for start in starts:
+            standing = by_id[start.server.id]
+            by_id[start.server.id] = replace(
+                standing, track=begun(standing, self._policy, self._moment())
+            )
+        # Remembered before the calls: if this pass is cut off, the next one does not repeat them.
+        memory.tracks = {standing.id: standing.track for standing in by_id.values()}
+        done |= await self._observer.start(starts)
+        return decide.after(tuple(by_id.values()), done, self._policy, self._moment())
+
+    async def _starts(
+        self, eviction: Eviction, memory: Memory, host: Host, now: tuple[Standing, ...]
+    ) -> tuple[tuple[Standing, ...], tuple[Start, ...]]:
+        name, policy = eviction.metadata.name, self._policy
+        chooses, parallelism = self._observer.chooses_target, eviction.spec.parallelism
+        others = self._memories.others(self._running(), name)
+        free = places(now, others, policy, host=host.name, parallelism=parallelism)
+        if not free.free or not any(standing.step is Step.START for standing in now):
+            memory.load = _load(host, now)
+            return now, ()
+        sizes = needs_rooms(now, policy, chooses=chooses)
+        servers = (s.seen.server for s in now if s.seen.server and s.seen.server.size in sizes)
+        rooms = await self._observer.rooms(servers)
+        # From here to the load nothing is awaited: another Eviction must not take the same places.
+        others = self._memories.others(self._running(), name)
+        free = places(now, others, policy, host=host.name, parallelism=parallelism)
+        order = decide.order_of(eviction, policy)
+        planned = plan(now, rooms, free, policy, order=order, chooses=chooses, others=others)
+        memory.load = _load(host, planned.standings, planned.chosen)
+        return planned.standings, planned.chosen
+
+    def _running(self) -> list[Eviction]:
+        return [
+            eviction for eviction in self._evictions.all() if not texts.has_ended(eviction.status)
+        ]
+
+    async def _is_empty(self, eviction: Eviction, host: Host, now: tuple[Standing, ...]) -> bool:
+        """Whether the compute service itself counts nothing else to the host."""
+        fresh = await self._observer.host(eviction.spec.hypervisor, fresh=True)
+        if fresh is None:
+            return True
+        stay = {standing.id for standing in now if standing.phase in _STAY}
+        only = set(eviction.spec.instances)
+        left = {id_ for id_ in fresh.servers if not only or id_ in only} - stay
+        if left:
+            log.info("not_empty_yet", hypervisor=host.name, servers=len(left))
+        return not left
+
+    def _seconds_left(
+        self, eviction: Eviction, memory: Memory, now: tuple[Standing, ...], moment: Moment
+    ) -> float | None:
+        servers = [s.seen.server for s in now if s.phase == "Pending" and s.seen.server is not None]
+        order = decide.order_of(eviction, self._policy)
+        waiting = [server.size.memory_mib for server in in_order(servers, order)]
+        limit = eviction.spec.parallelism or self._policy.per_source
+        return seconds_left(memory.ended, memory.running(moment), waiting, limit)
+
+    async def _host(self, memory: Memory, hypervisor: Hypervisor, moment: Moment) -> Host | None:
+        if memory.host is None or moment.at - memory.host_at > _HOST_AGE:
+            memory.host = await self._observer.host(hypervisor.metadata.name)
+            memory.host_at = moment.at
+        return memory.host
+
+    async def _write(self, eviction: Eviction, memory: Memory, moment: Moment) -> timedelta | None:
+        """Write what is decided, if it is time; gives how long it waits otherwise."""
+        status = memory.status
+        if status is None:
+            return None
+        written = self._evictions.get(eviction.metadata.name) or eviction
+        waits = decide.write_after(written.status, status, moment.at - memory.written_at)
+        if waits is not None and waits <= timedelta(0):
+            self._evictions.wrote(await self._kube.patch_status(written, status))
+            memory.written_at = moment.at
+            return None
+        return waits
+
+    async def _end(
+        self, eviction: Eviction, memory: Memory, reason: EvictionReason, text: str
+    ) -> Result:
+        """End it before anything was moved."""
+        before = memory.status or eviction.status
+        moment = self._moment()
+        conditions = texts.Conditions(before.conditions, eviction.metadata.generation, moment.now)
+        conditions.evicting("False", reason, text)
+        if reason == EvictionReason.FAILED:
+            conditions.preflight("False", reason, text)
+        memory.status = with_fields(before, conditions=conditions.value)
+        for note in decide.notes(before, memory.status, eviction.spec.hypervisor):
+            self._record(eviction, note)
+        await self._write(eviction, memory, moment)
+        written = self._evictions.get(eviction.metadata.name)
+        await release(self._kube, self._evictions, written or eviction)
+        return Result()
+
+    async def _wait(
+        self, eviction: Eviction, memory: Memory, text: str, after: timedelta
+    ) -> Result:
+        """Say what stands in the way, and look again later."""
+        before = memory.status or eviction.status
+        moment = self._moment()
+        conditions = texts.Conditions(before.conditions, eviction.metadata.generation, moment.now)
+        conditions.evicting("True", EvictionReason.RUNNING, f"Running: waits; {text}")
+        if texts.has_begun(before):
+            memory.status = with_fields(before, conditions=conditions.value)
+        else:
+            conditions.preflight("False", EvictionReason.FAILED, text)
+            memory.status = with_fields(before, conditions=conditions.value)
+        for note in decide.notes(before, memory.status, eviction.spec.hypervisor):
+            self._record(eviction, note)
+        await self._write(eviction, memory, moment)
+        return Result(after)
+
+    async def _unknown_host(
+        self, eviction: Eviction, memory: Memory, hypervisor: Hypervisor
+    ) -> Result:
+        name, service = hypervisor.metadata.name, self._observer.name
+        status = hypervisor.status
+        if status.hypervisorId and status.serviceId:
+            text = f"failed to get hypervisor {name}: got 404, {service} knows no such host"
+            return await self._end(eviction, memory, EvictionReason.FAILED, text)
+        if status.numInstances:
+            text = (
+                f"failed to get hypervisor {name}: {service} does not know the host, but its node "
+                f"agent sees {texts.count(status.numInstances)} there"
+            )
+            return await self._end(eviction, memory, EvictionReason.FAILED, text)
+        text = f"eviction completed successfully: {name} was never registered with {service}"
+        return await self._end(eviction, memory, EvictionReason.SUCCEEDED, text)
+
+    async def _without_hypervisor(self, eviction: Eviction) -> Result:
+        name = eviction.spec.hypervisor
+        if await self._kube.get(Hypervisor, name) is not None:
+            return Result()  # another shard's
+        text = f"Hypervisor {name} does not exist: correct spec.hypervisor by making it anew"
+        return await self._wait(eviction, self._memories.of(eviction), text, decide.IDLE)
+
+    async def _unreachable(
+        self, eviction: Eviction, memory: Memory, error: UnreachableError
+    ) -> Result:
+        log.warning("compute_unreachable", eviction=eviction.metadata.name, error=str(error))
+        text = f"the compute service {self._observer.name} cannot be asked: {error}"
+        return await self._wait(eviction, memory, text, error.retry_after or _AWAY)
+
+    def _record(self, eviction: Eviction, note: decide.Note) -> None:
+        self._events.record(eviction, note.type, note.reason, note.text, action="Evicting")
+
+    def _moment(self) -> Moment:
+        return Moment(self._clock.now(), self._clock.monotonic())
+
+
+def _load(host: Host, now: Iterable[Standing], starts: Iterable[Start] = ()) -> Load:
+    servers = {s.id: _target(s) for s in now if s.occupies}
+    return Load(host.name, servers | {start.server.id: start.target for start in starts})
+
+
+def _target(standing: Standing) -> str:
+    move = standing.seen.move
+    return (move.target if move else "") or standing.seen.entry.target or ""
+
+
+def _mean(sizes: Mapping[str, int]) -> int:
+    return round(sum(sizes.values()) / len(sizes)) if sizes else 0

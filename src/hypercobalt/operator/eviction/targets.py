@@ -1,0 +1,81 @@
+"""Which host an instance goes to, where that is ours to say. Pure.
+
+Room is what the compute service last said, less what has been promised since: so that no host is
+filled above its capacity while many moves are begun at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from hypercobalt.compute.model import Room, Server, ServerGroup, Size
+
+
+class Promises:
+    """Places that have been given away and are not in the rooms yet."""
+
+    def __init__(self) -> None:
+        self.moves: Counter[str] = Counter()
+        """Moves under way to each host."""
+        self._sizes: dict[str, list[Size]] = {}
+        self._apart: set[tuple[tuple[str, ...], str]] = set()
+
+    def add(self, server: Server, host: str) -> None:
+        """Give away a place on a host, and one of its moves."""
+        self.moves[host] += 1
+        self._sizes.setdefault(host, []).append(server.size)
+        if _must_part(server.group):
+            self._apart.add((_key(server.group), host))
+
+    def fits(self, server: Server, room: Room) -> bool:
+        """Whether the host has room for the server besides what is promised."""
+        sizes = self._sizes.get(room.host, [])
+        wanted, left, used = server.size, room.capacity, room.used
+        return (
+            used.vcpus + sum(s.vcpus for s in sizes) + wanted.vcpus <= left.vcpus
+            and used.memory_mib + sum(s.memory_mib for s in sizes) + wanted.memory_mib
+            <= left.memory_mib
+            and used.disk_gib + sum(s.disk_gib for s in sizes) + wanted.disk_gib <= left.disk_gib
+            and not (_must_part(server.group) and (_key(server.group), room.host) in self._apart)
+        )
+
+    def free_mib(self, room: Room) -> int:
+        """Memory that the host has left."""
+        promised = sum(size.memory_mib for size in self._sizes.get(room.host, []))
+        return room.capacity.memory_mib - room.used.memory_mib - promised
+
+
+def choose(
+    server: Server,
+    rooms: Sequence[Room],
+    promises: Promises,
+    *,
+    avoid: Collection[str] = (),
+    per_target: int = 0,
+) -> str | None:
+    """The host with most memory left among those that fit; None if there is none.
+
+    Args:
+        server: to be moved.
+        rooms: hosts that could take it.
+        promises: given away since.
+        avoid: hosts not to go to, unless no other fits.
+        per_target: most moves to one host at once; 0 for any number.
+    """
+    fitting = [
+        room
+        for room in rooms
+        if promises.fits(server, room) and not 0 < per_target <= promises.moves[room.host]
+    ]
+    fresh = [room for room in fitting if room.host not in avoid]
+    best = max(fresh or fitting, key=promises.free_mib, default=None)
+    return best.host if best else None
+
+
+def _must_part(group: ServerGroup | None) -> bool:
+    return group is not None and group.policy == "anti-affinity"
+
+
+def _key(group: ServerGroup | None) -> tuple[str, ...]:
+    return tuple(sorted(group.members)) if group else ()

@@ -1,0 +1,195 @@
+"""A host with servers on a compute service in memory, and the Eviction controller alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.integration.operator.conftest import DEADLINE, until
+
+from hypercobalt.api.conditions import Condition, get_condition, set_condition
+from hypercobalt.api.eviction import Eviction, EvictionSpec
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.fake.moves import FakeMoves
+from hypercobalt.compute.model import Host, Server, Size
+from hypercobalt.operator.eviction.controller import add_eviction
+from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
+
+SMALL = Size(1, 1024, 0)
+HUGE = Size(10_000, 10_000_000, 0)
+
+
+@dataclass
+class World:
+    """What the controller asks: a compute service made of `FakeMoves`.
+
+    Args:
+        name: of the Hypervisor.
+        host: what the compute service calls it.
+    """
+
+    name: str
+    host: str
+    moves: FakeMoves = field(default_factory=FakeMoves)
+    down: set[str] = field(default_factory=set[str])
+    unknown: bool = False
+    aggregates: None = None
+    traits: None = None
+    smoke_tests: None = None
+    trouble: str = ""
+
+    @property
+    def hosts(self) -> World:
+        return self
+
+    async def get(self, name: str, *, fresh: bool = False) -> Host | None:
+        if self.moves.on_call is not None:
+            self.moves.on_call("host", name)
+        if name != self.name or self.unknown:
+            return None
+        return Host(
+            self.host,
+            "hypervisor-id",
+            "service-id",
+            enabled=self.host not in self.moves.disabled,
+            up=self.host not in self.down,
+            servers=tuple(server.id for server in self.moves.on(self.host)),
+        )
+
+    async def enable(self, host: Host) -> None:
+        raise NotImplementedError
+
+    async def disable(self, host: Host, reason: str) -> None:
+        raise NotImplementedError
+
+    remove = enable
+
+    async def close(self) -> None:
+        pass
+
+    def fill(self, count: int, *, size: Size = SMALL, status: str = "ACTIVE") -> list[Server]:
+        """Put servers on the host."""
+        made = [
+            Server(
+                id=str(uuid.uuid4()),
+                name=f"vm-{number}",
+                host=self.host,
+                status=status,
+                running=status == "ACTIVE",
+                size=size,
+            )
+            for number in range(count)
+        ]
+        self.moves.add(*made)
+        return made
+
+
+def world(name: str, *, host: str = "", others: int = 2) -> World:
+    """A host that is disabled, and others with much room."""
+    made = World(name, host or name)
+    made.moves.hosts = {made.host: HUGE, **{f"other-{n}": HUGE for n in range(others)}}
+    made.moves.disabled.add(made.host)
+    return made
+
+
+@dataclass
+class Running:
+    metrics: Metrics
+    manager: Manager
+
+    @property
+    def writes(self) -> int:
+        """Changes of objects asked for; Events too."""
+        found = 0.0
+        for family in self.metrics.requests.collect():
+            for sample in family.samples:
+                if sample.name.endswith("_total") and sample.labels["method"] != "GET":
+                    found += sample.value
+        return int(found)
+
+
+@asynccontextmanager
+async def evicting(
+    kubeconfig: Path, compute: World, policy: Policy | None = None
+) -> AsyncIterator[Running]:
+    """Run the controller until the block is left."""
+    metrics = Metrics()
+    async with Kube(load_connection(kubeconfig), metrics=metrics) as client:
+        manager = assemble(client, metrics, compute, policy)
+        running = asyncio.create_task(manager.run())
+        try:
+            yield Running(metrics, manager)
+        finally:
+            manager.stop()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait_for(running, DEADLINE)
+
+
+def assemble(client: Kube, metrics: Metrics, compute: World, policy: Policy | None) -> Manager:
+    manager = Manager(client, metrics=metrics)
+    add_eviction(
+        manager,
+        compute,
+        manager.informer(Hypervisor),
+        policy=policy or Policy(),
+        events=manager.recorder("kvm.cloud.sap/hypervisor-operator"),
+    )
+    return manager
+
+
+async def add_hypervisor(
+    kube: Kube, name: str, *, disabled: bool = True, spec: HypervisorSpec | None = None
+) -> Hypervisor:
+    """A Hypervisor as the maintenance controller leaves it."""
+    made = Hypervisor(metadata=ObjectMeta(name=name), spec=spec or HypervisorSpec())
+    await kube.create(made)
+    conditions: tuple[Condition, ...] = ()
+    if disabled:
+        now = SystemClock().now()
+        conditions = set_condition(
+            (), "HypervisorDisabled", "True", "Succeeded", "disabled", now=now
+        )
+    status = HypervisorStatus(
+        numInstances=0,
+        hypervisorId="hypervisor-id",
+        serviceId="service-id",
+        conditions=conditions,
+    )
+    return await kube.apply(
+        Hypervisor(metadata=ObjectMeta(name=name), status=status), subresource="status"
+    )
+
+
+async def add_eviction_of(kube: Kube, name: str, **spec: object) -> Eviction:
+    wanted = EvictionSpec(hypervisor=name, reason="test", **spec)  # type: ignore[arg-type]
+    return await kube.create(Eviction(metadata=ObjectMeta(name=name), spec=wanted))
+
+
+def state(eviction: Eviction, type_: str = "Evicting") -> str:
+    found = get_condition(eviction.status.conditions, type_)
+    return f"{found.status}/{found.reason}" if found else ""
+
+
+def words(eviction: Eviction, type_: str = "Evicting") -> str:
+    found = get_condition(eviction.status.conditions, type_)
+    return found.message if found else ""
+
+
+def ended(eviction: Eviction) -> bool:
+    return state(eviction).startswith("False")
+
+
+async def until_ended(kube: Kube, name: str) -> Eviction:
+    return await until(kube, Eviction, name, ended)
+
+
+async def until_it(kube: Kube, name: str, good: Callable[[Eviction], bool]) -> Eviction:
+    return await until(kube, Eviction, name, good)
