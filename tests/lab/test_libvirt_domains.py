@@ -150,7 +150,7 @@ async def test_a_migration_is_followed_on_both_sides(
             assert (theirs.type, theirs.values["operation"]) == (JobType.COMPLETED, 4)
 
 
-async def test_a_cancelled_migration_leaves_a_domain_without_job(
+async def test_a_cancelled_migration_says_so_and_leaves_a_domain_without_job(
     libvirtd: Daemon, hand: libvirt.virConnect
 ) -> None:
     async with (
@@ -162,7 +162,12 @@ async def test_a_cancelled_migration_leaves_a_domain_without_job(
         uuid = domain.UUIDString()
         moving = asyncio.create_task(asyncio.to_thread(migrate, domain, target, bandwidth=1))
         await of_kind(listener, EventKind.MIGRATION_ITERATION)
-        await asyncio.to_thread(domain.abortJob)
+        aborting = asyncio.create_task(asyncio.to_thread(domain.abortJob))
+        while (await of_kind(listener, EventKind.MIGRATION_STATUS)).reason != "cancelled":
+            pass
+        last = await source.job_stats(uuid)
+        assert last is None or last.type is JobType.CANCELLED  # it is gone in a moment
+        await aborting
         with pytest.raises(libvirt.libvirtError, match="cancel"):
             await moving
 

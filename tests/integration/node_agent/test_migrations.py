@@ -215,6 +215,34 @@ async def test_a_migration_that_fails_quietly(server: Server, kube: Kube, move: 
     assert "still runs at its origin" in one.status.errMsg
 
 
+@pytest.mark.parametrize("ending", [JobType.CANCELLED, JobType.FAILED])
+async def test_a_bad_end_that_the_job_shows_for_a_moment_is_seen(
+    server: Server, kube: Kube, move: Move, ending: JobType
+) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        await begun(kube, move)
+        move.run(memory_iteration=3)
+        await until(kube, has_iteration(3))  # the next look is in a second
+        asked = move.source.calls["job_stats"]
+        move.source.jobs[UUID] = JobStats(ending, {"operation": 5})
+        move.source.tell(UUID, EventKind.MIGRATION_STATUS)
+        await eventually(lambda: move.source.calls["job_stats"] > asked, seconds=0.5)
+        del move.source.jobs[UUID]
+
+        (one,) = await until(kube, lambda all_: types(all_) == [ending.value])
+
+    assert one.status.errMsg
+
+
+async def test_a_bad_end_that_only_qemu_has_told(server: Server, kube: Kube, move: Move) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        await begun(kube, move)
+        del move.source.jobs[UUID]
+        move.source.tell(UUID, EventKind.MIGRATION_STATUS, reason="cancelled")
+
+        await until(kube, lambda all_: types(all_) == ["cancelled"])
+
+
 async def test_one_that_libvirt_calls_cancelled(server: Server, kube: Kube, move: Move) -> None:
     async with agent(server, move.source, "kvm-a"):
         await begun(kube, move)

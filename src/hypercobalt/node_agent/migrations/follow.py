@@ -53,6 +53,9 @@ SWEEP: Final = timedelta(hours=6)
 """Objects grow old without an event; also after each end of a migration."""
 
 _RETRY: Final = Backoff(base=timedelta(milliseconds=500), cap=timedelta(seconds=30))
+_TELLING: Final = frozenset(
+    {EventKind.MIGRATION_ITERATION, EventKind.MIGRATION_STATUS, EventKind.JOB_COMPLETED}
+)
 _MIGRATED: Final = 1  # detail of STARTED, SUSPENDED and RESUMED
 _STOPPED_MIGRATED: Final = 3
 
@@ -93,6 +96,9 @@ class Migrations:
         match event.kind:
             case EventKind.MIGRATION_ITERATION:
                 await self._look(event.uuid)
+            case EventKind.MIGRATION_STATUS:
+                if event.uuid in self._outgoing:
+                    self._outgoing[event.uuid].nudge(event.reason)
             case EventKind.JOB_COMPLETED:
                 self._job_completed(event.uuid, event.stats)
             case _:
@@ -263,7 +269,7 @@ class Migrations:
 
 def _concerns(event: DomainEvent) -> bool:
     if event.kind is not EventKind.LIFECYCLE:
-        return event.kind in {EventKind.MIGRATION_ITERATION, EventKind.JOB_COMPLETED}
+        return event.kind in _TELLING
     if event.type == Lifecycle.STOPPED:
         return True
     moving = {Lifecycle.STARTED, Lifecycle.SUSPENDED, Lifecycle.RESUMED}

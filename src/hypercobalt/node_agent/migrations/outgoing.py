@@ -1,8 +1,10 @@
 """One migration away from this host, from the first sight of its job to its end.
 
-libvirt tells the end by events; the job's statistics, read each second, tell the progress and stand
-in for events that were missed. Every ending has evidence: the event, the job that is gone while the
-domain still runs here, or the domain that is gone while another host has reported it.
+libvirt tells a good end by an event. Of a bad one its job says for a moment whether it failed or
+was cancelled; QEMU's event is the sign to look then. The job's statistics, read each second, tell
+the progress and stand in for events that were missed. Every ending has evidence: the event, the
+job's last word, the job that is gone while the domain still runs here, or the domain that is gone
+while another host has reported it.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from hypercobalt.node_agent.migrations.rules import (
     ending_of,
     finish,
     is_outgoing,
+    stayed,
     with_stats,
 )
 
@@ -53,7 +56,8 @@ class Outgoing:
         self._news = asyncio.Event()
         self._ended: JobStats | None = None
         self._stopped: bool | None = None  # whether it left, once its domain has stopped here
-        self._without_job = 0
+        self._word = ""  # QEMU's last one
+        self._jobless_since: float | None = None  # by the loop's clock
 
     def progress(self, stats: JobStats) -> None:
         """Take in the statistics of the running job."""
@@ -70,8 +74,13 @@ class Outgoing:
         self._stopped = migrated
         self._news.set()
 
-    def nudge(self) -> None:
-        """Something happened: look now."""
+    def nudge(self, word: str = "") -> None:
+        """Something happened: look now.
+
+        Args:
+            word: QEMU's status of the migration, if it was that.
+        """
+        self._word = word or self._word
         self._news.set()
 
     async def run(self) -> Ending:
@@ -97,11 +106,13 @@ class Outgoing:
         try:
             stats = await self._libvirt.job_stats(self._uuid)
             if stats is not None and is_outgoing(stats):
-                self._without_job = 0
+                self._jobless_since = None
                 return self._with_job(stats)
-            self._without_job += 1
+            now = asyncio.get_running_loop().time()
+            if self._jobless_since is None:
+                self._jobless_since = now
             # The event of the end may be right behind the job's own end: give it one turn.
-            return await self._without() if self._without_job > 1 else None
+            return await self._without() if now - self._jobless_since >= self._poll / 2 else None
         except LibvirtError:
             return None  # after the reconnect the answer is the same
 
@@ -134,10 +145,7 @@ class Outgoing:
             ending = ending_of(last)
             if ending is not None and ending.type is not MigrationType.COMPLETED:
                 return ending
-        return Ending(
-            MigrationType.FAILED,
-            error="the migration failed or was cancelled; the instance still runs at its origin",
-        )
+        return stayed(self._word)
 
     async def _gone(self) -> Ending:
         """Not here any more, unseen: the other host knows whether it arrived."""

@@ -246,6 +246,23 @@ def ending_of(stats: JobStats) -> Ending | None:
             return None
 
 
+def stayed(word: str) -> Ending:
+    """How a migration ended whose job is gone while its instance still runs here.
+
+    Args:
+        word: QEMU's last status of it; "" when none was heard.
+    """
+    match word:
+        case "failed":
+            return Ending(MigrationType.FAILED, error="the migration failed")
+        case "cancelling" | "cancelled":
+            why = "on request, or because libvirt lost the other host"
+            return Ending(MigrationType.CANCELLED, error=f"the migration was cancelled, {why}")
+        case _:
+            why = "the migration failed or was cancelled; the instance still runs at its origin"
+            return Ending(MigrationType.FAILED, error=why)
+
+
 def finish(status: MigrationStatus, ending: Ending) -> MigrationStatus:
     """Give `status` with the ending in it."""
     if ending.stats is not None:

@@ -19,6 +19,7 @@ from hypercobalt.node_agent.migrations.rules import (
     label_value,
     new_migration,
     started_at,
+    stayed,
     to_claim,
     with_stats,
 )
@@ -186,6 +187,25 @@ def test_endings(job: JobStats, type_: str, error: str | None) -> None:
 @pytest.mark.parametrize("type_", [JobType.NONE, JobType.BOUNDED, JobType.UNBOUNDED])
 def test_a_job_that_goes_on_has_no_ending(type_: JobType) -> None:
     assert ending_of(stats(type_)) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "type_", "text"),
+    [
+        ("failed", "failed", "the migration failed"),
+        ("cancelled", "cancelled", "was cancelled, on request"),
+        ("cancelling", "cancelled", "was cancelled, on request"),
+        ("active", "failed", "failed or was cancelled"),
+        ("", "failed", "failed or was cancelled"),
+    ],
+)
+def test_how_it_ended_when_the_job_was_gone_before_it_could_say(
+    word: str, type_: str, text: str
+) -> None:
+    ending = stayed(word)
+
+    assert ending.type == type_
+    assert text in (ending.error or "")
 
 
 def test_completed_at_last_forgets_an_earlier_error() -> None:
