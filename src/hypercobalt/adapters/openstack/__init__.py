@@ -1,0 +1,1 @@
+"""OpenStack's APIs: an account, calls with deadlines, retries and a circuit breaker."""

@@ -1,0 +1,230 @@
+"""Who asks OpenStack, where: clouds.yaml, `OS_*`, and a password that a command gives.
+
+Configuration, catalogue and tokens are openstacksdk's and keystoneauth's. Everything here blocks
+and runs on the pool's threads.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import requests
+from keystoneauth1 import exceptions as keystone
+from keystoneauth1.session import Session
+from openstack.config.cloud_region import CloudRegion
+from openstack.config.loader import OpenStackConfig
+from openstack.exceptions import ConfigException
+
+from hypercobalt.adapters.openstack.errors import NoEndpointError, NotAuthenticatedError
+from hypercobalt.errors import ConfigurationError
+
+COMMAND_SECONDS: Final = 30
+_VERSIONED: Final = re.compile(r"(.*?/v\d+(?:\.\d+)?)(?:/.*)?")
+_SCOPE = (
+    *("project_id", "project_name", "project_domain_id", "project_domain_name"),
+    *("tenant_id", "tenant_name", "domain_id", "domain_name", "system_scope", "trust_id"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What of an account is not in clouds.yaml or `OS_*`.
+
+    Args:
+        user_agent: what the services' logs name.
+        password_command: for the shell; what it prints, less one newline at the end, is the
+            password. "" leaves the password to the rest of the configuration.
+        project: in place of the configured one; "" keeps that.
+        project_domain: of `project`.
+    """
+
+    user_agent: str
+    password_command: str = ""
+    project: str = ""
+    project_domain: str = ""
+
+
+class _Config(OpenStackConfig):
+    """openstacksdk's configuration, with the account's own words in it."""
+
+    def __init__(self, identity: Identity, password: str | None) -> None:
+        self._identity, self._password = identity, password
+        super().__init__(app_name=identity.user_agent)
+
+    def auth_config_hook(self, config: dict[str, Any]) -> dict[str, Any]:
+        config = super().auth_config_hook(config)
+        auth = config["auth"]
+        if self._password is not None:
+            auth["password"] = self._password
+        if self._identity.project:
+            for key in _SCOPE:
+                auth.pop(key, None)
+                config.pop(key, None)
+            auth["project_name"] = self._identity.project
+            auth["project_domain_name"] = self._identity.project_domain
+        return config
+
+
+class Account:
+    """Configuration and tokens of one identity.
+
+    Read when it is first needed, and again after Keystone refused it: a password that was changed
+    is taken without a restart.
+
+    Args:
+        identity: who.
+        http: makes what it sends by.
+    """
+
+    def __init__(self, identity: Identity, http: Callable[[], requests.Session]) -> None:
+        self._identity, self._http = identity, http
+        self._lock, self._renewing = threading.Lock(), threading.Lock()
+        self._region: CloudRegion | None = None
+        self._session: Session | None = None
+
+    def check(self) -> None:
+        """See that there is a configuration, without asking anybody.
+
+        Raises:
+            ConfigurationError: there is none that can be used.
+        """
+        self._read("unused" if self._identity.password_command else None)
+
+    def session(self) -> Session:
+        """The session of keystoneauth.
+
+        Raises:
+            ConfigurationError: the configuration cannot be used.
+            NotAuthenticatedError: the password's command failed.
+        """
+        with self._lock:
+            if self._session is None:
+                self._session = self._make()
+            return self._session
+
+    def headers(self) -> dict[str, str]:
+        """What authenticates a request: a token that is good for some time yet.
+
+        Raises:
+            NotAuthenticatedError: Keystone gives none, or does not answer. After a refusal the next
+                call reads the configuration again.
+        """
+        session = self.session()
+        try:
+            return session.get_auth_headers() or {}
+        except (keystone.Unauthorized, keystone.NotFound, keystone.Forbidden) as exc:
+            with self._lock:
+                if self._session is session:
+                    self._session = None
+            raise NotAuthenticatedError(
+                f"Keystone gives no token to {self._who()}: {_words(exc)}. "
+                "Check the user, the password, the project and their domains"
+            ) from exc
+        except keystone.ClientException as exc:
+            raise NotAuthenticatedError(f"Keystone does not answer: {_words(exc)}") from exc
+
+    def renew(self, refused: dict[str, str]) -> dict[str, str]:
+        """Headers in place of those which a service refused; of many callers one gets a token."""
+        session = self.session()
+        with self._renewing:
+            if session.get_auth_headers() == refused:
+                session.invalidate()
+            return self.headers()
+
+    def endpoint(self, service: str) -> str:
+        """Where a service is, without a slash at the end.
+
+        Raises:
+            NoEndpointError: it is not in the catalogue, or not in the region.
+        """
+        session = self.session()
+        region = self._region
+        assert region is not None  # noqa: S101  the session is made of it
+        found = region.get_endpoint(service) or session.get_endpoint(
+            service_type=region.get_service_type(service),
+            service_name=region.get_service_name(service),
+            region_name=region.get_region_name(service),
+            interface=region.get_interface(service),
+            skip_discovery=True,
+        )
+        if not found:
+            where = f"region {region.get_region_name(service) or '(any)'}"
+            raise NoEndpointError(
+                f"the catalogue of {self._who()} has no endpoint of the service {service!r} in "
+                f"{where}, interface {region.get_interface(service)}: check OS_REGION_NAME and "
+                "OS_INTERFACE"
+            )
+        return found.rstrip("/")
+
+    def root(self, service: str) -> str:
+        """A service's endpoint up to the API's version: without a project's id.
+
+        Raises:
+            NoEndpointError: as for `endpoint`.
+        """
+        endpoint = self.endpoint(service)
+        found = _VERSIONED.fullmatch(endpoint)
+        return found[1] if found else endpoint
+
+    def _make(self) -> Session:
+        command = self._identity.password_command
+        region = self._read(_printed(command) if command else None)
+        verify, cert = region.get_requests_verify_args()
+        self._region = region
+        return Session(
+            auth=region.get_auth(),
+            session=self._http(),
+            verify=verify if verify is not None else True,
+            cert=cert,
+            app_name=self._identity.user_agent,
+        )
+
+    def _read(self, password: str | None) -> CloudRegion:
+        try:
+            return _Config(self._identity, password).get_one()
+        except (ConfigException, keystone.ClientException, OSError, ValueError) as exc:
+            raise ConfigurationError(
+                f"the account for OpenStack: {exc}. Set OS_CLOUD to a cloud of clouds.yaml, or "
+                "OS_AUTH_URL, OS_USERNAME, OS_PASSWORD or OS_PW_CMD, OS_PROJECT_NAME, "
+                "OS_USER_DOMAIN_NAME and OS_PROJECT_DOMAIN_NAME"
+            ) from exc
+
+    def _who(self) -> str:
+        auth: dict[str, object] = self._region.get_auth_args() if self._region else {}
+        user = auth.get("username") or auth.get("user_id") or "the account"
+        project = auth.get("project_name") or auth.get("project_id") or "no project"
+        return f"{user} in {project} at {auth.get('auth_url', 'no address')}"
+
+
+def _words(exc: BaseException) -> str:
+    return " ".join(str(exc).split())
+
+
+def _printed(command: str) -> str:
+    """What a shell command prints; the command itself is no argument of a process either."""
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", 'eval "$OS_PW_CMD"'],
+            env={**os.environ, "OS_PW_CMD": command},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=COMMAND_SECONDS,
+            check=True,
+        )
+        return done.stdout.decode().removesuffix("\n")
+    except subprocess.TimeoutExpired:  # its output may have the password: from None
+        raise NotAuthenticatedError(
+            f"OS_PW_CMD did not end within {COMMAND_SECONDS} s", sent=False
+        ) from None
+    except subprocess.CalledProcessError as exc:
+        raise NotAuthenticatedError(
+            f"OS_PW_CMD ended with {exc.returncode}; run it by hand to see why", sent=False
+        ) from None
+    except UnicodeDecodeError:
+        raise NotAuthenticatedError("OS_PW_CMD printed what is no UTF-8", sent=False) from None

@@ -1,0 +1,29 @@
+"""What the calls to OpenStack are counted by."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0)
+
+
+class OpenStackMetrics:
+    """In `registry`; one for each.
+
+    Labels: service as in the catalogue, method of HTTP, code of the answer (`<error>` for none).
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.calls = Counter(
+            "hypercobalt_openstack_requests_total",
+            "Requests to OpenStack; code is <error> when none was answered.",
+            ("service", "method", "code"),
+            registry=registry,
+        )
+        self.seconds = Histogram(
+            "hypercobalt_openstack_request_duration_seconds",
+            "Length of a request, the wait for a thread included.",
+            ("service", "method"),
+            buckets=_SECONDS,
+            registry=registry,
+        )
