@@ -73,6 +73,7 @@ class Server:
             known to be in the way.
         group: its server group's policy and the group's other members, None without one.
         metadata: of its owner.
+        claim: what `Moves.rooms` needs besides, in the service's own words.
     """
 
     id: str
@@ -88,6 +89,7 @@ class Server:
     hindrance: str = ""
     group: ServerGroup | None = None
     metadata: dict[str, str] = field(default_factory=dict[str, str])
+    claim: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,43 @@
+"""Makes the compute service that a command line names.
+
+Each adapter is imported when it is chosen: what the others need is not loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry
+
+from hypercobalt.compute.nova.settings import SmokeSettings
+from hypercobalt.compute.port import ComputeService
+from hypercobalt.errors import ConfigurationError
+
+
+def connect_nova(
+    environment: Mapping[str, str],
+    registry: CollectorRegistry,
+    smoke: SmokeSettings | None = None,
+) -> ComputeService:
+    """Make Nova's adapter. Nobody is asked: an OpenStack that is away shows as `trouble` later.
+
+    Args:
+        environment: `OS_PW_CMD` is taken from it; openstacksdk takes `OS_CLOUD`, the other `OS_*`
+            and clouds.yaml from the process's own.
+        registry: gets the metrics; once for each.
+        smoke: how servers for tests are booted; None is `SmokeSettings()`.
+
+    Raises:
+        ConfigurationError: openstacksdk is not installed, or no account is configured.
+    """
+    try:
+        from hypercobalt.compute.nova import service  # noqa: PLC0415  40 MiB, only when chosen
+    except ModuleNotFoundError as exc:
+        raise ConfigurationError(
+            f"--compute nova needs the package openstacksdk ({exc.name} is missing): "
+            "pip install 'hypercobalt[openstack]'"
+        ) from exc
+    agent = f"hypercobalt-operator/{version('hypercobalt')}"
+    command = environment.get("OS_PW_CMD", "")
+    return service.connect(agent, command, registry, smoke or SmokeSettings())

@@ -1,0 +1,227 @@
+"""Hosts: Nova's compute services with their hypervisors.
+
+What a pass costs: while few ask, one call for its own host (two when that is down). When many ask
+at the same time, one listing of the fleet serves all of them. `enable` and `disable` are one call;
+`remove` is one where Nova has taken the provider along, else three and one or two per consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from hypercobalt.adapters.openstack.request import Answer
+from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.compute.model import Host
+from hypercobalt.compute.nova import pages
+from hypercobalt.compute.nova.calls import COMPUTE, LONG, PLACEMENT, Calls, refused
+from hypercobalt.compute.nova.names import best, short
+from hypercobalt.compute.nova.shared import Shared
+
+SHARED_SECONDS: Final = 2.0
+"""How old the listing of the fleet may be that a pass takes, if it does not ask for a fresh one."""
+FEW: Final = 4
+"""Passes that ask for their own host at the same time; further ones share a listing of all."""
+_LISTING = (2, 87)
+"""From 2.88 on Nova asks each host for its uptime, one after the other, for every listing."""
+_WRITING = (2, 95)
+_PLACING = (1, 39)
+_NOT_FOUND, _CONFLICT = 404, 409
+
+_Named = tuple[tuple[Host, tuple[str, ...]], ...]
+"""Hosts, each with the names that Nova has for it."""
+
+
+class Hosts:
+    """See `hypercobalt.compute.port.Hosts`."""
+
+    def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
+        self._calls = calls
+        self._fleet = Shared("hypervisors", self._list, seconds=SHARED_SECONDS, clock=clock)
+        self._asking = 0
+
+    async def get(self, name: str, *, fresh: bool = False) -> Host | None:
+        if not fresh and (self._fleet.warm or self._asking >= FEW):
+            return _only(name, await self._fleet.get())
+        self._asking += 1
+        try:
+            return _only(name, await self._find(name))
+        finally:
+            self._asking -= 1
+
+    async def all(self) -> tuple[Host, ...]:
+        """The fleet, some seconds old at most."""
+        return tuple(host for host, _ in await self._fleet.get())
+
+    async def enable(self, host: Host) -> None:
+        await self._put(f"enable host {host.name}", host, status="enabled", forced_down=False)
+
+    async def disable(self, host: Host, reason: str) -> None:
+        await self._put(
+            f"disable host {host.name}", host, status="disabled", disabled_reason=reason
+        )
+
+    async def remove(self, host: Host) -> None:
+        about = f"forget host {host.name}"
+        path = f"/os-services/{host.service_id}"
+        answer = await self._calls(
+            about, COMPUTE, "DELETE", path, version=_WRITING, allow={_NOT_FOUND, _CONFLICT}
+        )
+        self._fleet.forget()
+        if answer.code == _CONFLICT:  # servers or moves are there yet: reading again changes that
+            raise refused(answer, COMPUTE)
+        await self._remove_provider(about, host.hypervisor_id)
+
+    async def close(self) -> None:
+        """End what is under way."""
+        await self._fleet.close()
+
+    async def _put(self, about: str, host: Host, **body: str | bool) -> None:
+        path = f"/os-services/{host.service_id}"
+        await self._calls(about, COMPUTE, "PUT", path, body=body, version=_WRITING)
+        self._fleet.forget()
+
+    async def _find(self, name: str) -> _Named:
+        """Hosts whose names have the first label in them, wherever: `node1` finds `node10` too."""
+        answer = await self._calls(
+            f"find host {name}",
+            COMPUTE,
+            "GET",
+            "/os-hypervisors/detail",
+            query=(("hypervisor_hostname_pattern", short(name)), ("with_servers", "true")),
+            version=_LISTING,
+            allow={_NOT_FOUND},
+        )
+        if answer.code == _NOT_FOUND:
+            return ()
+        return await self._told(list(answer.read(_Hypervisors).hypervisors))
+
+    async def _list(self) -> _Named:
+        query, found = [("with_servers", "true"), pages.LIMIT], list[_Hypervisor]()
+        for _ in range(pages.MOST):
+            answer = await self._calls(
+                "list the hypervisors",
+                COMPUTE,
+                "GET",
+                "/os-hypervisors/detail",
+                query=query,
+                version=_LISTING,
+                deadline=LONG,
+            )
+            page = answer.read(_Hypervisors)
+            found += page.hypervisors
+            following = pages.next_query(page.hypervisors_links)
+            if following is None:
+                return await self._told(found)
+            query = following
+        raise UnreachableError(f"list the hypervisors: more than {pages.MOST} pages")
+
+    async def _told(self, found: list[_Hypervisor]) -> _Named:
+        """As the port has them; whether one that is down was declared so is a call of its own."""
+        down = any(one.state == "down" for one in found)
+        forced = await self._forced_down() if down else frozenset[str]()
+        return tuple((_host(one, forced), _names(one)) for one in found)
+
+    async def _forced_down(self) -> frozenset[str]:
+        answer = await self._calls(
+            "list the compute services",
+            COMPUTE,
+            "GET",
+            "/os-services",
+            query=(("binary", "nova-compute"),),
+            version=_WRITING,
+            deadline=LONG,
+        )
+        return frozenset(s.id for s in answer.read(_Services).services if s.forced_down)
+
+    async def _remove_provider(self, about: str, provider: str) -> None:
+        path = f"/resource_providers/{provider}"
+        found = await self._placement(about, "GET", path, _NOT_FOUND)
+        if found.code == _NOT_FOUND:
+            return
+        listing = await self._placement(about, "GET", f"{path}/allocations", _NOT_FOUND)
+        consumers = listing.read(_Allocations).allocations if listing.ok else {}
+        for consumer in consumers:
+            own = await self._placement(about, "GET", f"/allocations/{consumer}")
+            if own.read(_Allocations).allocations:
+                raise RefusedError(
+                    f"{about}: {consumer} still has resources on it. Move or delete that server, "
+                    f"or remove what it left: openstack resource provider allocation delete "
+                    f"{consumer}",
+                    reason="InUse",
+                    code=_CONFLICT,
+                )
+            await self._placement(about, "DELETE", f"/allocations/{consumer}", _NOT_FOUND)
+        gone = await self._placement(about, "DELETE", path, _NOT_FOUND, _CONFLICT)
+        if gone.code == _CONFLICT:
+            raise refused(gone, PLACEMENT)
+
+    async def _placement(self, about: str, method: str, path: str, *allow: int) -> Answer:
+        return await self._calls(about, PLACEMENT, method, path, version=_PLACING, allow=allow)
+
+
+def _only(name: str, known: _Named) -> Host | None:
+    found = best(name, known)
+    if len(found) > 1:
+        names = ", ".join(sorted(host.name for host in found))
+        raise RefusedError(
+            f"find host {name}: it could be any of {names}. Give the Node the whole name",
+            reason="Ambiguous",
+        )
+    return found[0] if found else None
+
+
+def _host(one: _Hypervisor, forced: frozenset[str]) -> Host:
+    return Host(
+        name=one.service.host,
+        hypervisor_id=one.id,
+        service_id=one.service.id,
+        enabled=one.status == "enabled",
+        disabled_reason=one.service.disabled_reason or "",
+        up=one.state == "up",
+        forced_down=one.service.id in forced,
+        servers=tuple(server.uuid for server in one.servers or ()),
+    )
+
+
+def _names(one: _Hypervisor) -> tuple[str, ...]:
+    return one.service.host, one.hypervisor_hostname
+
+
+class _Server(msgspec.Struct, frozen=True):
+    uuid: str
+
+
+class _Service(msgspec.Struct, frozen=True):
+    id: str
+    host: str
+    disabled_reason: str | None = None
+
+
+class _Hypervisor(msgspec.Struct, frozen=True):
+    id: str
+    hypervisor_hostname: str
+    service: _Service
+    state: str = "up"
+    status: str = "enabled"
+    servers: tuple[_Server, ...] | None = None
+
+
+class _Hypervisors(msgspec.Struct, frozen=True):
+    hypervisors: tuple[_Hypervisor, ...]
+    hypervisors_links: tuple[pages.Link, ...] = ()
+
+
+class _ServiceState(msgspec.Struct, frozen=True):
+    id: str
+    forced_down: bool = False
+
+
+class _Services(msgspec.Struct, frozen=True):
+    services: tuple[_ServiceState, ...]
+
+
+class _Allocations(msgspec.Struct, frozen=True):
+    allocations: dict[str, msgspec.Raw]

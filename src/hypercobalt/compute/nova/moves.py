@@ -1,0 +1,282 @@
+"""Servers on a host, and their moves.
+
+What a pass costs: the servers of a host are one call (one more page after each thousand), and the
+groups one more that passes of ten seconds share; its moves are one call, and one for each live
+migration that has taken long enough to ask how far it is. Every action is one call; an abort that
+comes too late is two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from hypercobalt.adapters.openstack.request import Answer
+from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.compute.model import Move, MoveKind, Room, Server, ServerGroup
+from hypercobalt.compute.nova import pages
+from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, refused
+from hypercobalt.compute.nova.rooms import Rooms
+from hypercobalt.compute.nova.servers import NovaServer, NovaServers, OneServer, to_server
+from hypercobalt.compute.nova.shared import Shared
+from hypercobalt.compute.nova.times import read_time
+
+GROUPS_SECONDS: Final = 10.0
+NEWEST: Final = 500
+"""Records of moves that are read: the newest ones."""
+LONG_MOVE: Final = timedelta(seconds=10)
+"""After which a live migration is asked how far it is."""
+_READING = (2, 98)
+_ACTING = (2, 90)
+_MOVING = (2, 80)
+_BAD_REQUEST, _NOT_FOUND, _CONFLICT = 400, 404, 409
+_ENDED = (_BAD_REQUEST, _NOT_FOUND, _CONFLICT)
+_PROGRESSING = frozenset({"running", "post-migrating"})
+_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
+
+
+class Moves:
+    """See `hypercobalt.compute.port.Moves`."""
+
+    chooses_target = True
+
+    def __init__(self, calls: Calls, rooms: Rooms, clock: Callable[[], float]) -> None:
+        self._calls, self._rooms = calls, rooms
+        self._groups = Shared("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
+
+    async def servers(self, host: str) -> tuple[Server, ...]:
+        found = await self._list_servers(host)
+        groups = await self._groups.get() if found else {}
+        return tuple(to_server(one, groups) for one in found)
+
+    async def server(self, id: str) -> Server | None:
+        if not _ID.fullmatch(id):
+            return None
+        answer = await self._calls(
+            f"read server {id}",
+            COMPUTE,
+            "GET",
+            f"/servers/{id}",
+            version=_READING,
+            allow={_NOT_FOUND},
+        )
+        if answer.code == _NOT_FOUND:
+            return None
+        return to_server(answer.read(OneServer).server, await self._groups.get())
+
+    async def moves(self, host: str) -> tuple[Move, ...]:
+        answer = await self._calls(
+            f"list moves away from host {host}",
+            COMPUTE,
+            "GET",
+            "/os-migrations",
+            query=(("source_compute", host), ("limit", str(NEWEST))),
+            version=_MOVING,
+        )
+        found = sorted(answer.read(_Migrations).migrations, key=lambda m: (m.created_at, m.id))
+        return await self._with_progress([_move(one) for one in reversed(found)])
+
+    async def rooms(self, server: Server) -> tuple[Room, ...]:
+        return await self._rooms.of(server)
+
+    async def live_migrate(self, server: Server, target: str = "") -> None:
+        """See the port. Nova finds out itself which disks to copy, where there are local ones."""
+        block: bool | str = "auto" if server.local_disk else False
+        move = {"host": target or None, "block_migration": block}
+        await self._act(f"move server {server.id} live", server, {"os-migrateLive": move})
+
+    async def cold_migrate(self, server: Server, target: str = "") -> None:
+        move = {"host": target} if target else None
+        await self._act(f"move server {server.id} cold", server, {"migrate": move})
+
+    async def confirm(self, server: Server) -> None:
+        await self._act(f"confirm the move of server {server.id}", server, {"confirmResize": None})
+
+    async def abort(self, move: Move) -> None:
+        answer = await self._change(f"abort {_named(move)}", "DELETE", _path(move))
+        await self._unless_ended(answer, move)
+
+    async def force_complete(self, move: Move) -> None:
+        """See the port. One that has ended meanwhile is no error."""
+        about, path = f"force {_named(move)} to complete", f"{_path(move)}/action"
+        answer = await self._change(about, "POST", path, {"force_complete": None})
+        await self._unless_ended(answer, move)
+
+    async def close(self) -> None:
+        """End what is under way."""
+        await self._groups.close()
+        await self._rooms.close()
+
+    async def _act(self, about: str, server: Server, body: object) -> None:
+        path = f"/servers/{_checked(server.id)}/action"
+        await self._calls(about, COMPUTE, "POST", path, body=body, version=_ACTING)
+
+    async def _change(self, about: str, method: str, path: str, body: object = None) -> Answer:
+        return await self._calls(
+            about, COMPUTE, method, path, body=body, version=_ACTING, allow=_ENDED
+        )
+
+    async def _unless_ended(self, answer: Answer, move: Move) -> None:
+        """Nova refuses what has ended by 400, 404 or 409; those have other reasons, too."""
+        if not answer.ok and answer.code != _NOT_FOUND and await self._progress(move) is not None:
+            raise refused(answer, COMPUTE)
+
+    async def _list_servers(self, host: str) -> list[NovaServer]:
+        query = [("all_tenants", "1"), ("host", host), pages.LIMIT]
+        found = list[NovaServer]()
+        for _ in range(pages.MOST):
+            answer = await self._calls(
+                f"list the servers on host {host}",
+                COMPUTE,
+                "GET",
+                "/servers/detail",
+                query=query,
+                version=_READING,
+                deadline=LONG,
+            )
+            page = answer.read(NovaServers)
+            found += (one for one in page.servers if one.host == host)
+            following = pages.next_query(page.servers_links)
+            if following is None:
+                return found
+            query = following
+        raise UnreachableError(f"list the servers on host {host}: more than {pages.MOST} pages")
+
+    async def _list_groups(self) -> dict[str, ServerGroup]:
+        """Of each server that is in one; by offset, since groups have no links to a next page."""
+        found = dict[str, ServerGroup]()
+        size = int(pages.LIMIT[1])
+        for page in range(pages.MOST):
+            query = (("all_projects", "True"), pages.LIMIT, ("offset", str(page * size)))
+            answer = await self._calls(
+                "list the server groups",
+                COMPUTE,
+                "GET",
+                "/os-server-groups",
+                query=query,
+                version=_ACTING,
+                deadline=LONG,
+            )
+            groups = answer.read(_Groups).server_groups
+            for one in groups:
+                for member in one.members:
+                    others = tuple(other for other in one.members if other != member)
+                    found[member] = ServerGroup(one.policy, others)
+            if len(groups) < size:
+                return found
+        raise UnreachableError(f"list the server groups: more than {pages.MOST} pages")
+
+    async def _with_progress(self, moves: list[Move]) -> tuple[Move, ...]:
+        since = datetime.now(UTC) - LONG_MOVE
+        long = [
+            move
+            for move in moves
+            if (move.kind, move.status in _PROGRESSING) == (MoveKind.LIVE, True)
+            and move.created < since
+        ]
+        async with asyncio.TaskGroup() as tasks:
+            asked = {
+                move.id: tasks.create_task(self._try_progress(move), name=f"progress-{move.id}")
+                for move in long
+            }
+        return tuple(
+            _updated(move, asked[move.id].result()) if move.id in asked else move for move in moves
+        )
+
+    async def _try_progress(self, move: Move) -> _Progress | None:
+        try:
+            return await self._progress(move)
+        except UnreachableError:
+            return None  # the record says enough for now
+
+    async def _progress(self, move: Move) -> _Progress | None:
+        """How far a live migration is; None when it has ended."""
+        answer = await self._calls(
+            f"read {_named(move)}",
+            COMPUTE,
+            "GET",
+            _path(move),
+            version=_MOVING,
+            allow={_NOT_FOUND},
+        )
+        return answer.read(_OneProgress).migration if answer.ok else None
+
+
+def _checked(id: str) -> str:
+    """An id that goes into a path."""
+    if not _ID.fullmatch(id):
+        raise RefusedError(f"{id!r} is no id of a server or a migration", reason="InvalidId")
+    return id
+
+
+def _named(move: Move) -> str:
+    return f"migration {move.id} of server {move.server}"
+
+
+def _path(move: Move) -> str:
+    return f"/servers/{_checked(move.server)}/migrations/{_checked(move.id)}"
+
+
+def _updated(move: Move, progress: _Progress | None) -> Move:
+    if progress is None:
+        return move
+    return replace(
+        move,
+        total=progress.memory_total_bytes or 0,
+        remaining=progress.memory_remaining_bytes or 0,
+        updated=read_time(progress.updated_at) or move.updated,
+    )
+
+
+def _move(one: _Migration) -> Move:
+    created = read_time(one.created_at) or datetime.fromtimestamp(0, UTC)
+    return Move(
+        id=str(one.id),
+        server=one.instance_uuid,
+        kind=one.migration_type,
+        status=one.status,
+        source=one.source_compute or "",
+        target=one.dest_compute or "",
+        created=created,
+        updated=read_time(one.updated_at) or created,
+    )
+
+
+class _Migration(msgspec.Struct, frozen=True):
+    id: int
+    instance_uuid: str
+    status: str
+    migration_type: str = ""
+    source_compute: str | None = None
+    dest_compute: str | None = None
+    created_at: str = ""
+    updated_at: str | None = None
+
+
+class _Migrations(msgspec.Struct, frozen=True):
+    migrations: tuple[_Migration, ...]
+
+
+class _Progress(msgspec.Struct, frozen=True):
+    memory_total_bytes: int | None = None
+    memory_remaining_bytes: int | None = None
+    updated_at: str | None = None
+
+
+class _OneProgress(msgspec.Struct, frozen=True):
+    migration: _Progress
+
+
+class _Group(msgspec.Struct, frozen=True):
+    policy: str
+    members: tuple[str, ...] = ()
+
+
+class _Groups(msgspec.Struct, frozen=True):
+    server_groups: tuple[_Group, ...]

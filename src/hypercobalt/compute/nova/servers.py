@@ -1,0 +1,156 @@
+"""Servers as Nova shows them to an administrator. Pure.
+
+Source: OpenStack Compute API reference, "Show Server Details", microversion 2.98; Nova,
+compute/api.py and conductor/tasks/live_migrate.py for what cannot be moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from hypercobalt.compute.model import Server, ServerGroup, Size
+from hypercobalt.compute.nova import pages
+from hypercobalt.compute.nova.claims import claim
+
+RUNNING: Final = 1
+"""Of `power_state`."""
+_MIB = 1024
+_YES: Final = frozenset({"true", "1", "yes", "on", "t", "y"})
+_MOVABLE_SECRETS: Final = frozenset({"host", "deployment"})
+"""Of a virtual TPM: in other cases only its owner may read the secret that it is encrypted by."""
+
+
+class Flavor(msgspec.Struct, frozen=True):
+    """Embedded in a server: memory in MiB, disk and ephemeral in GiB, swap in MiB."""
+
+    vcpus: int = 0
+    ram: int = 0
+    disk: int = 0
+    ephemeral: int = 0
+    swap: int = 0
+    extra_specs: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """Why a server is in ERROR."""
+
+    message: str = ""
+
+
+class Volume(msgspec.Struct, frozen=True):
+    """Attached to a server."""
+
+    id: str = ""
+
+
+class NovaServer(msgspec.Struct, frozen=True):
+    """What is read of a server."""
+
+    id: str
+    status: str
+    name: str | None = ""
+    host: str | None = msgspec.field(default=None, name="OS-EXT-SRV-ATTR:host")
+    task_state: str | None = msgspec.field(default=None, name="OS-EXT-STS:task_state")
+    power_state: int | None = msgspec.field(default=None, name="OS-EXT-STS:power_state")
+    locked: bool = False
+    fault: Fault | None = None
+    flavor: Flavor = Flavor()
+    image: msgspec.Raw = msgspec.Raw(b'""')
+    volumes: tuple[Volume, ...] = msgspec.field(
+        default=(), name="os-extended-volumes:volumes_attached"
+    )
+    metadata: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+
+
+class NovaServers(msgspec.Struct, frozen=True):
+    """A page of them."""
+
+    servers: tuple[NovaServer, ...]
+    servers_links: tuple[pages.Link, ...] = ()
+
+
+class OneServer(msgspec.Struct, frozen=True):
+    """One of them."""
+
+    server: NovaServer
+
+
+class _Image(msgspec.Struct, frozen=True):
+    """`properties` come with microversion 2.98."""
+
+    id: str = ""
+    properties: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict[str, msgspec.Raw])
+
+
+def to_server(found: NovaServer, groups: Mapping[str, ServerGroup]) -> Server:
+    """A server in the port's words.
+
+    Args:
+        found: as Nova shows it.
+        groups: of servers, by the UUID of each member.
+    """
+    image, flavor = _image(found.image), found.flavor
+    from_image = image is not None  # a server that booted from a volume has none
+    disk = (flavor.disk if from_image else 0) + flavor.ephemeral + -(-flavor.swap // _MIB)
+    return Server(
+        id=found.id,
+        name=found.name or "",
+        host=found.host or "",
+        status=found.status,
+        task_state=found.task_state or "",
+        running=found.power_state == RUNNING,
+        size=Size(flavor.vcpus, flavor.ram, disk),
+        local_disk=from_image or bool(flavor.ephemeral or flavor.swap),
+        locked=found.locked,
+        fault=found.fault.message if found.fault else "",
+        hindrance=hindrance(
+            flavor.extra_specs,
+            _words(image.properties) if image else {},
+            running=found.power_state == RUNNING,
+        ),
+        group=groups.get(found.id),
+        metadata=found.metadata,
+        claim=claim(flavor.vcpus, flavor.ram, disk, flavor.extra_specs),
+    )
+
+
+def hindrance(specs: Mapping[str, str], image: Mapping[str, str], *, running: bool) -> str:
+    """Why a server cannot be moved, as far as its flavor and its image tell; "" otherwise.
+
+    A stopped server leaves its devices behind and gets others, but for a virtual TPM.
+
+    Args:
+        specs: extra specs of the flavor.
+        image: properties of the image.
+        running: it has to be moved live.
+    """
+    tpm = specs.get("hw:tpm_version") or image.get("hw_tpm_version")
+    if tpm and specs.get("hw:tpm_secret_security", "user") not in _MOVABLE_SECRETS:
+        return f"it has a virtual TPM {tpm}, whose secret only its owner may read"
+    if not running:
+        return ""
+    if alias := specs.get("pci_passthrough:alias"):
+        return f"it has a device of its host: pci_passthrough:alias={alias}"
+    encrypted = specs.get("hw:mem_encryption") or image.get("hw_mem_encryption", "")
+    if encrypted.lower() in _YES:
+        return "its memory is encrypted by a key of its host"
+    for spec in specs:
+        if spec.startswith("resources") and spec.endswith(":VGPU"):
+            return f"it has a virtual GPU of its host: {spec}={specs[spec]}"
+    return f"it has persistent memory of its host: {pmem}" if (pmem := specs.get("hw:pmem")) else ""
+
+
+def _image(raw: msgspec.Raw) -> _Image | None:
+    """A server's image; Nova shows "" for one that booted from a volume."""
+    try:
+        return msgspec.json.decode(raw, type=_Image)
+    except msgspec.ValidationError:
+        return None
+
+
+def _words(properties: Mapping[str, msgspec.Raw]) -> dict[str, str]:
+    """Properties as text: Nova shows some as numbers, lists or truth values."""
+    return {key: bytes(raw).decode().strip('"') for key, raw in properties.items()}

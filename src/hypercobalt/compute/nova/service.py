@@ -1,0 +1,89 @@
+"""Nova's adapter, put together."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry
+
+from hypercobalt.adapters.openstack.account import Account, Identity
+from hypercobalt.adapters.openstack.client import Client
+from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
+from hypercobalt.adapters.openstack.threads import SIZE, Threads
+from hypercobalt.adapters.openstack.transport import http_session
+from hypercobalt.compute.nova.aggregates import Aggregates
+from hypercobalt.compute.nova.calls import Calls
+from hypercobalt.compute.nova.hosts import Hosts
+from hypercobalt.compute.nova.moves import Moves
+from hypercobalt.compute.nova.rooms import Rooms
+from hypercobalt.compute.nova.settings import SmokeSettings
+from hypercobalt.compute.nova.smoke import SmokeTests
+from hypercobalt.compute.nova.traits import Traits
+
+Clock = Callable[[], float]
+
+
+class Nova:
+    """See `hypercobalt.compute.port.ComputeService`. Asks nobody until somebody asks it.
+
+    Args:
+        client: of the administrator.
+        testing: of the project that servers for tests belong to.
+        threads: of both; closed with this.
+        smoke: how servers for tests are booted.
+        clock: seconds that never step back.
+    """
+
+    name = "nova"
+
+    def __init__(
+        self,
+        client: Client,
+        testing: Client,
+        threads: Threads,
+        smoke: SmokeSettings,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._threads = threads
+        self._calls, self._testing = Calls(client, clock), Calls(testing, clock)
+        self.hosts = Hosts(self._calls, clock)
+        self.moves = Moves(self._calls, Rooms(self._calls, self.hosts, clock), clock)
+        self.aggregates = Aggregates(self._calls, clock)
+        self.traits = Traits(self._calls)
+        self.smoke_tests = SmokeTests(self._testing, smoke)
+
+    @property
+    def trouble(self) -> str:
+        return self._calls.trouble
+
+    async def close(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for part in (self.hosts, self.moves, self.aggregates, self._calls, self._testing):
+                tasks.create_task(part.close(), name=f"close-{type(part).__name__}")
+        self._threads.close()
+
+
+def connect(
+    user_agent: str, password_command: str, registry: CollectorRegistry, smoke: SmokeSettings
+) -> Nova:
+    """Make the adapter for the account of clouds.yaml or `OS_*`.
+
+    Args:
+        user_agent: what OpenStack's logs name.
+        password_command: see `Identity`.
+        registry: gets the metrics.
+        smoke: how servers for tests are booted.
+
+    Raises:
+        ConfigurationError: no account is configured.
+    """
+    threads, metrics = Threads("openstack"), OpenStackMetrics(registry)
+    own = Identity(user_agent, password_command)
+    tests = Identity(user_agent, password_command, smoke.project, smoke.project_domain)
+    accounts = [Account(identity, lambda: http_session(SIZE)) for identity in (own, tests)]
+    for account in accounts:
+        account.check()
+    client, testing = (Client(account, threads, metrics) for account in accounts)
+    return Nova(client, testing, threads, smoke)

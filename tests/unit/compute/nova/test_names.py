@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from hypercobalt.compute.nova.names import best
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "found"),
+    [
+        ("node1", ["node1", "node10", "anode1"], ("node1",)),
+        ("node1", ["node10"], ()),
+        ("node1.zone.example", ["node1", "node10"], ("node1",)),
+        ("node1", ["node1.zone.example", "node10.zone.example"], ("node1.zone.example",)),
+        ("node1.a", ["node1.b"], ()),
+        ("node1.a", ["node1.a", "node1"], ("node1.a",)),
+        ("node1", ["node1", "node1.a"], ("node1",)),
+        ("node1", ["node1.a", "node1.b"], ("node1.a", "node1.b")),
+        ("node1", [], ()),
+    ],
+)
+def test_only_the_host_that_is_meant_is_found(
+    name: str, hosts: list[str], found: tuple[str, ...]
+) -> None:
+    assert best(name, ((host, (host,)) for host in hosts)) == found
+
+
+def test_the_name_of_the_hypervisor_counts_as_that_of_the_service() -> None:
+    names = [("a", ("node1", "node1.zone.example")), ("b", ("node10", "node10.zone.example"))]
+    assert best("node1.zone.example", names) == ("a",)
