@@ -80,6 +80,8 @@ MASKED: Final = (
 )
 
 LOCAL: Final = "/var/lib/hypercobalt/local"
+CONSOLES: Final = "/var/lib/hypercobalt/consoles"
+"""In a host: the sockets of its VMs' serial ports."""
 """In a host: a directory of its own, for VM disks."""
 
 _LIBVIRTD = """\
@@ -270,7 +272,8 @@ class Disk:
         shutil.rmtree(fresh, ignore_errors=True)
         for path in HIDDEN:
             os.setxattr(_folder(fresh, path), "trusted.overlay.opaque", b"y")
-        _folder(fresh, LOCAL.lstrip("/"))
+        for path in (LOCAL, CONSOLES):
+            _folder(fresh, path.lstrip("/"))
         for path, text in contents(identity).items():
             _folder(fresh, str(Path(path).parent)).joinpath(Path(path).name).write_text(text)
         for path, target in links().items():

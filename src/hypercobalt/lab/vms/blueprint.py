@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import Final
 
-from hypercobalt.lab.disk import LOCAL
+from hypercobalt.lab.disk import CONSOLES, LOCAL
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest.image import COMMAND_LINE, Image
 from hypercobalt.lab.guest.probe import Accelerators
@@ -14,9 +13,6 @@ from hypercobalt.lab.host import GUESTS, SHARED
 from hypercobalt.lab.vms.domain import Disk, Domain, Kernel, Port
 from hypercobalt.lab.vms.request import Placement, Request
 from hypercobalt.lab.vms.switch import Address
-
-CONSOLES: Final = "/var/lib/hypercobalt/consoles"
-"""In a host: the sockets of its VMs' serial ports."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
+from hypercobalt.lab.disk import CONSOLES
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest import bootsector, console, image, probe
 from hypercobalt.lab.host import SHARED, Host, Power
 from hypercobalt.lab.site import Lab
 from hypercobalt.lab.vms import blueprint
-from hypercobalt.lab.vms.blueprint import CONSOLES, Guests, Identity, disk_path
+from hypercobalt.lab.vms.blueprint import Guests, Identity, disk_path
 from hypercobalt.lab.vms.domain import Domain
 from hypercobalt.lab.vms.request import Placement, Request, Seen, place
 from hypercobalt.lab.vms.switch import Switch
@@ -236,7 +237,7 @@ class Fleet:
         await self._start(self.host(vm.host), name)
 
     async def _start(self, host: Host, name: str) -> None:
-        await host.run("mkdir", "-p", CONSOLES, f"{SHARED}/consoles")
+        await host.run("mkdir", "-p", f"{SHARED}/consoles")
         log = self.log(name)
         offset = log.stat().st_size if log.exists() else 0
         await virsh(host, "start", name)
@@ -309,7 +310,6 @@ class Fleet:
         copies = local in await virsh(source, "domblklist", name)
         if copies:
             flags.append("--copy-storage-all")
-        await destination.run("mkdir", "-p", CONSOLES)
         async with self._port_on_both(self._port_id(name), source, destination):
             if copies:
                 size = (await source.run("stat", "--format=%s", local)).strip()
