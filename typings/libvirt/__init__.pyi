@@ -1,6 +1,6 @@
 """What hypercobalt and its tests use of libvirt-python."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 _Context = TypeVar("_Context")
@@ -31,19 +31,32 @@ VIR_DOMAIN_STATS_BLOCK: int
 VIR_DOMAIN_STATS_INTERFACE: int
 VIR_DOMAIN_STATS_STATE: int
 VIR_DOMAIN_STATS_VCPU: int
+VIR_DOMAIN_UNDEFINE_KEEP_NVRAM: int
+VIR_DOMAIN_XML_INACTIVE: int
+VIR_DOMAIN_XML_SECURE: int
 VIR_ERR_ARGUMENT_UNSUPPORTED: int
 VIR_ERR_CONFIG_UNSUPPORTED: int
 VIR_ERR_INVALID_ARG: int
 VIR_ERR_NO_DOMAIN: int
+VIR_ERR_NO_STORAGE_POOL: int
+VIR_ERR_NO_STORAGE_VOL: int
 VIR_ERR_NO_SUPPORT: int
 VIR_ERR_OPERATION_INVALID: int
 VIR_ERR_OPERATION_UNSUPPORTED: int
 VIR_ERR_RPC: int
+VIR_ERR_SYSTEM_ERROR: int
 
+VIR_MIGRATE_AUTO_CONVERGE: int
 VIR_MIGRATE_LIVE: int
+VIR_MIGRATE_NON_SHARED_DISK: int
 VIR_MIGRATE_PARAM_BANDWIDTH: str
+VIR_MIGRATE_PARAM_MIGRATE_DISKS: str
 VIR_MIGRATE_PARAM_URI: str
 VIR_MIGRATE_PEER2PEER: int
+VIR_MIGRATE_PERSIST_DEST: int
+VIR_MIGRATE_TLS: int
+VIR_MIGRATE_UNDEFINE_SOURCE: int
+VIR_STORAGE_POOL_CREATE_WITH_BUILD: int
 
 class libvirtError(Exception):  # noqa: N801
     def get_error_code(self) -> int | None: ...
@@ -53,22 +66,37 @@ class virDomain:  # noqa: N801
     def UUIDString(self) -> str: ...  # noqa: N802
     def XMLDesc(self, flags: int = 0) -> str: ...  # noqa: N802
     def abortJob(self) -> int: ...  # noqa: N802
+    def autostart(self) -> int: ...
     def connect(self) -> virConnect: ...
     def create(self) -> int: ...
     def destroy(self) -> int: ...
+    def hasManagedSaveImage(self, flags: int = 0) -> int: ...  # noqa: N802
     def info(self) -> tuple[int, int, int, int, int]: ...
     def isActive(self) -> int: ...  # noqa: N802
     def isPersistent(self) -> int: ...  # noqa: N802
     def jobStats(self, flags: int = 0) -> dict[str, int | bool | str | float]: ...  # noqa: N802
+    def migrateSetMaxDowntime(self, milliseconds: int, flags: int = 0) -> int: ...  # noqa: N802
     def migrateToURI3(  # noqa: N802
-        self, destination: str, parameters: dict[str, int | str], flags: int = 0
+        self, destination: str, parameters: Mapping[str, int | str | list[str]], flags: int = 0
     ) -> int: ...
     def name(self) -> str: ...
     def pinVcpu(self, vcpu: int, cpus: tuple[bool, ...]) -> int: ...  # noqa: N802
     def resume(self) -> int: ...
+    def setAutostart(self, autostart: int) -> int: ...  # noqa: N802
     def state(self, flags: int = 0) -> tuple[int, int]: ...
     def suspend(self) -> int: ...
     def undefine(self) -> int: ...
+    def undefineFlags(self, flags: int = 0) -> int: ...  # noqa: N802
+
+class virStorageVol:  # noqa: N801
+    def delete(self, flags: int = 0) -> int: ...
+
+class virStoragePool:  # noqa: N801
+    def create(self, flags: int = 0) -> int: ...
+    def createXML(self, document: str, flags: int = 0) -> virStorageVol: ...  # noqa: N802
+    def isActive(self) -> int: ...  # noqa: N802
+    def refresh(self, flags: int = 0) -> int: ...
+    def storageVolLookupByName(self, name: str) -> virStorageVol: ...  # noqa: N802
 
 class virConnect:  # noqa: N801
     def close(self) -> int: ...
@@ -106,6 +134,10 @@ class virConnect:  # noqa: N801
         self, callback: Callable[[virConnect, int, _Context], None], context: _Context
     ) -> int: ...
     def setKeepAlive(self, interval: int, count: int) -> int: ...  # noqa: N802
+    def storagePoolCreateXML(  # noqa: N802
+        self, document: str, flags: int = 0
+    ) -> virStoragePool: ...
+    def storagePoolLookupByTargetPath(self, path: str) -> virStoragePool: ...  # noqa: N802
     def unregisterCloseCallback(self) -> None: ...  # noqa: N802
 
 def open(name: str | None = None) -> virConnect: ...
