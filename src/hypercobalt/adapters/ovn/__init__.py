@@ -1,0 +1,1 @@
+"""OVN: its northbound database, as far as moves of virtual machines change it."""
