@@ -148,11 +148,12 @@ class FakeLibvirt:
         *,
         type_: int = 0,
         detail: int = 0,
+        reason: str = "",
         stats: JobStats | None = None,
     ) -> None:
         """Emit an event of a domain that is there, just now."""
         name, at = self._domains[uuid].name, datetime.now(UTC)
-        self.emit(DomainEvent(kind, uuid, name, at, int(type_), detail, stats=stats))
+        self.emit(DomainEvent(kind, uuid, name, at, int(type_), detail, reason, stats))
 
     def emit(self, event: DomainEvent) -> None:
         """Emit any event, if there is a connection to hear it."""

@@ -155,6 +155,7 @@ class EventKind(StrEnum):
     MIGRATION_ITERATION = "migration-iteration"
     JOB_COMPLETED = "job-completed"  # QEMU's driver tells of jobs that succeeded only
     MEMORY_FAILURE = "memory-failure"
+    MIGRATION_STATUS = "migration-status"  # QEMU's own word; it has an end that failed as well
     DEVICE_CHANGED = "device-changed"  # added, removed, tunable, balloon: the inventory may differ
 
 
@@ -203,7 +204,8 @@ class DomainEvent:
         type: virDomainEventType of a lifecycle event, else 0.
         detail: virDomainEvent…DetailType of a lifecycle event; the watchdog's or I/O error's
             action; the iteration's number.
-        reason: text of an I/O error (`enospc`, `eio`), else "".
+        reason: text of an I/O error (`enospc`, `eio`); QEMU's status of a migration (`cancelling`,
+            `failed`); else "".
         stats: of a completed job.
     """
 

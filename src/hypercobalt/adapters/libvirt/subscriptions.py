@@ -2,16 +2,23 @@
 
 Callbacks run on libvirt's event thread; they take what they need out of libvirt's objects at once.
 
-Source: virDomainEventID and the callback types in libvirt-domain.h.
+libvirt tells nobody that a migration failed or was cancelled, and its job says which of the two for
+some hundredths of a second only. QEMU tells, and libvirt passes that on to whoever asks; it is the
+sign to look at the job at once.
+
+Source: virDomainEventID and the callback types in libvirt-domain.h; QEMU's QMP event MIGRATION.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import libvirt
+import libvirt_qemu
+import msgspec
 
 from hypercobalt.adapters.libvirt.model import DomainEvent, EventKind, JobStats, JobValue, Lifecycle
 from hypercobalt.adapters.libvirt.statistics import ended_job_of
@@ -70,6 +77,16 @@ def _job_completed(values: dict[str, JobValue]) -> _Facts:
     return _Facts(stats=ended_job_of(values))
 
 
+class _Details(msgspec.Struct):
+    status: str = ""
+
+
+def _migration_status(_event: str, _seconds: int, _micros: int, details: str | None) -> _Facts:
+    with suppress(msgspec.DecodeError):
+        return _Facts(reason=msgspec.json.decode(details or "{}", type=_Details).status)
+    return _Facts()
+
+
 # libvirt's event id, what it is to us, and the reader of the arguments between domain and context.
 _EVENTS: tuple[tuple[int, EventKind, Reader], ...] = (
     (libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, EventKind.LIFECYCLE, _lifecycle),
@@ -101,6 +118,7 @@ class Subscriptions:
     def __init__(self, connection: libvirt.virConnect) -> None:
         self._connection = connection
         self._callbacks: list[int] = []
+        self._qemu: int | None = None
 
     def make(self, handler: Handler) -> tuple[str, ...]:
         """Ask for every event.
@@ -126,16 +144,33 @@ class Subscriptions:
                 missing[f"{kind} events"] = None
             else:
                 self._callbacks.append(callback)
+        self._ask_qemu(handler)
         return tuple(missing)
+
+    def _ask_qemu(self, handler: Handler) -> None:
+        """A daemon that does not pass QEMU's events on lacks nothing that is needed."""
+        if self._connection.getType() != "QEMU":
+            return
+        told = _callback(EventKind.MIGRATION_STATUS, _migration_status, handler)
+        try:
+            self._qemu = libvirt_qemu.qemuMonitorEventRegister(
+                self._connection, None, "MIGRATION", told, None
+            )
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() not in UNSUPPORTED or not self._connection.isAlive():
+                raise
 
     def end(self) -> None:
         """Take the subscriptions back; each of them holds its connection in memory."""
         for callback in self._callbacks:
-            try:
+            # If the connection broke, the local side is gone all the same.
+            with suppress(libvirt.libvirtError):
                 self._connection.domainEventDeregisterAny(callback)
-            except libvirt.libvirtError:
-                continue  # the connection broke: the local side is gone all the same
         self._callbacks.clear()
+        if self._qemu is not None:
+            with suppress(libvirt.libvirtError):
+                libvirt_qemu.qemuMonitorEventDeregister(self._connection, self._qemu)
+            self._qemu = None
 
 
 def _callback(kind: EventKind, read: Reader, handler: Handler) -> Callable[..., None]:

@@ -1,0 +1,72 @@
+"""The hosts, as the directory has them.
+
+There is no service to switch off: nobody places virtual machines but us. A host is closed to moves
+by its Hypervisor (maintenance, not ready), and by `disable`, which this process remembers.
+"""
+
+from __future__ import annotations
+
+from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.remote.port import Daemons
+from hypercobalt.compute.direct.directory import Directory, Place
+from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.compute.model import Host
+
+
+class DirectHosts:
+    """See `hypercobalt.compute.port.Hosts`."""
+
+    def __init__(self, directory: Directory, daemons: Daemons) -> None:
+        self._directory, self._daemons = directory, daemons
+        self._disabled: dict[str, str] = {}
+
+    async def get(self, name: str, *, fresh: bool = False) -> Host | None:
+        place = self.find(name)
+        if place is None:
+            return None
+        return Host(
+            name=place.name,
+            hypervisor_id=place.id,
+            service_id=place.id,
+            enabled=place.name not in self._disabled,
+            disabled_reason=self._disabled.get(place.name, ""),
+            up=place.up,
+            servers=tuple(sorted(place.guests)),
+        )
+
+    async def enable(self, host: Host) -> None:
+        self._disabled.pop(host.name, None)
+
+    async def disable(self, host: Host, reason: str) -> None:
+        self._disabled[host.name] = reason or "disabled"
+
+    async def remove(self, host: Host) -> None:
+        place = self.find(host.name)
+        if place is None:
+            return
+        try:
+            guests = await self._daemons.at(place.control).guests()
+        except LibvirtError as exc:
+            raise UnreachableError(f"host {host.name}: {exc}") from exc
+        if guests:
+            names = ", ".join(guest.name for guest in guests[:5])
+            text = f"host {host.name} still has {len(guests)} virtual machines: {names}"
+            raise RefusedError(text, reason="InUse")
+        self._disabled.pop(host.name, None)
+
+    def find(self, name: str) -> Place | None:
+        """The host of exactly this name, or of its first label."""
+        places = {place.name: place for place in self._directory.places()}
+        return places.get(name) or places.get(name.partition(".")[0])
+
+    def open_places(self) -> tuple[Place, ...]:
+        """Hosts that something may go to."""
+        return tuple(
+            place
+            for place in self._directory.places()
+            if not place.closed and place.name not in self._disabled
+        )
+
+    def all_places(self) -> tuple[Place, ...]:
+        """Every host."""
+        return self._directory.places()

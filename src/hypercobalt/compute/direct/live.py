@@ -1,0 +1,182 @@
+"""One live migration, from its preparation until it is known where the guest runs.
+
+libvirt's source daemon does the migration by itself; this follows it. A follower that is gone is
+missed by nobody: the next one finds the job, or the guest where it arrived, and cleans up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+from hypercobalt.adapters.libvirt.model import DomainState
+from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.remote.model import Disk, Guest, Way
+from hypercobalt.compute.direct import obstacles
+from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.outcome import Outcome, Sight, decide
+from hypercobalt.compute.direct.site import Site
+from hypercobalt.compute.model import Move
+from hypercobalt.errors import TransientError
+from hypercobalt.logs import get_logger
+
+log = get_logger(__name__)
+
+_LOOK_AGAIN: Final = 1.0
+
+_WORDS: Final = {
+    Outcome.TWICE: "it runs on {source} and on {target}: stop one of them at once",
+    Outcome.LOST: "neither {source} nor {target} runs it any more",
+    Outcome.STAYED: "it has stayed on {source}",
+    Outcome.STAYED_HELD: "it has stayed on {source}",
+}
+
+
+class LiveMove:
+    """One migration of a guest.
+
+    Args:
+        site: see there.
+        move: its record.
+        guest: as the source has it.
+        source: where it is.
+        target: where it goes.
+        tls: QEMU's streams are encrypted.
+    """
+
+    def __init__(
+        self, site: Site, move: Move, guest: Guest, source: Place, target: Place, *, tls: bool
+    ) -> None:
+        self._site, self._move, self._guest = site, move, guest
+        self._source, self._target, self._tls = source, target, tls
+        self._copied: tuple[Disk, ...] = ()
+        self._made: list[Disk] = []  # copies whose files were not on the target before
+        self._why = ""
+
+    async def run(self) -> None:
+        """Move it, and see to the end."""
+        try:
+            way = await self._prepare()
+            self._say("running")
+            await self._site.daemon(self._source).migrate(self._guest.uuid, way)
+        except TransientError as exc:
+            self._why = str(exc)
+        await self.follow()
+
+    async def follow(self) -> None:
+        """Wait until it is known where the guest is, then finish what the migration leaves over."""
+        while True:
+            outcome, seen = await self._observe()
+            if outcome not in {Outcome.UNDER_WAY, Outcome.UNKNOWN}:
+                break
+            await asyncio.sleep(_LOOK_AGAIN)
+        try:
+            await self._finish(outcome, seen)
+        except TransientError as exc:
+            log.warning("move_left_over", server=self._guest.uuid, reason=str(exc))
+        self._conclude(outcome)
+
+    async def _prepare(self) -> Way:
+        site, source, target = self._site, self._source, self._target
+        disks = [disk for disk in self._guest.makeup.disks if disk.path]
+        shared = [await site.sharing.shares(disk, source, target) for disk in disks]
+        self._copied = tuple(
+            disk for disk, is_shared in zip(disks, shared, strict=True) if not is_shared
+        )
+        for disk in self._copied:
+            await self._make_room(disk)
+        await site.ports.bind(self._guest.makeup.ports, (source.name, target.name))
+        return Way(
+            destination=target.migration,
+            stream=target.stream,
+            copies=tuple(disk.target for disk in self._copied),
+            tls=self._tls,
+        )
+
+    async def _make_room(self, disk: Disk) -> None:
+        daemon = self._site.daemon(self._target)
+        directory, name = posixpath.split(disk.path)
+        await daemon.make_directory(directory)
+        if not await daemon.has_file(directory, name):
+            self._made.append(disk)
+            return
+        for other in await daemon.guests():
+            if other.uuid != self._guest.uuid and _uses(other, disk):
+                raise LibvirtError(f"{self._target.name}: {disk.path} is a disk of {other.name}")
+
+    async def _observe(self) -> tuple[Outcome, dict[str, Sight]]:
+        site, uuid = self._site, self._guest.uuid
+        source, target = site.hosts.find(self._source.name), site.hosts.find(self._target.name)
+        (here, guest), (there, _) = await asyncio.gather(
+            site.look(source, uuid), site.look(target, uuid)
+        )
+        if guest and guest.job:
+            total, remaining = progress(guest)
+            site.records.progress(self._move, total, remaining, site.clock.now())
+        outcome = decide(here, there)
+        if outcome is Outcome.UNKNOWN:
+            self._say(None, f"{self._source.name} is {here}, {self._target.name} is {there}")
+        return outcome, {"source": here, "target": there}
+
+    async def _finish(self, outcome: Outcome, seen: dict[str, Sight]) -> None:
+        site, source, target = self._site, self._source, self._target
+        arrived = outcome is Outcome.ARRIVED
+        if outcome is Outcome.TWICE or outcome is Outcome.LOST:
+            log.error("move_went_wrong", server=self._guest.uuid, outcome=str(outcome))
+            return
+        if outcome is Outcome.STAYED_HELD and self._guest.state is not DomainState.PAUSED:
+            await site.daemon(source).resume(self._guest.uuid)
+        await site.ports.bind(self._guest.makeup.ports, (target.name if arrived else source.name,))
+        if arrived and seen["source"] is Sight.OFF:  # libvirt was stopped before its last step
+            await site.daemon(source).undefine(self._guest.uuid)
+        if arrived and seen["source"] in {Sight.ABSENT, Sight.OFF}:
+            await self._delete(self._copied, at=source, kept_by=target)
+        elif not arrived and seen["target"] is Sight.ABSENT:
+            await self._delete(self._made, at=target, kept_by=source)
+
+    async def _delete(self, disks: Iterable[Disk], *, at: Place, kept_by: Place) -> None:
+        for disk in disks:
+            # A second look: nothing is deleted that is the guest's own.
+            if not await self._site.sharing.shares(disk, at, kept_by, fresh=True):
+                directory, name = posixpath.split(disk.path)
+                await self._site.daemon(at).delete_file(directory, name)
+
+    def _conclude(self, outcome: Outcome) -> None:
+        if outcome is Outcome.ARRIVED:
+            self._say("completed")
+            return
+        cancelled = "abort" in self._why or "cancel" in self._why
+        words = _WORDS[outcome].format(source=self._source.name, target=self._target.name)
+        why = f"{words}: {self._why}" if self._why else words
+        self._say("cancelled" if cancelled else "error", why)
+
+    def _say(self, status: str | None, message: str = "") -> None:
+        site = self._site
+        site.records.change(self._move, site.clock.now(), status=status, message=message)
+
+    def adopt(self) -> None:
+        """Say that somebody else has begun it: which disks are copied is what must be."""
+        with suppress(KeyError):
+            self._say("running")
+        self._copied = obstacles.local_disks(
+            self._guest, lambda disk: self._site.sharing.is_shared(disk, self._source.name)
+        )
+
+
+def progress(guest: Guest) -> tuple[int, int]:
+    """Bytes to move and bytes left, of memory and copied disks, by its job."""
+    values = guest.job.values if guest.job else {}
+
+    def count(key: str) -> int:
+        value = values.get(key, 0)
+        return value if isinstance(value, int) else 0
+
+    total = count("memory_total") + count("disk_total")
+    return total, count("memory_remaining") + count("disk_remaining")
+
+
+def _uses(guest: Guest, disk: Disk) -> bool:
+    return any(other.path == disk.path for other in guest.makeup.disks)

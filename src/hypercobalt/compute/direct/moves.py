@@ -1,0 +1,237 @@
+"""Servers on the hosts and their moves: see `hypercobalt.compute.port.Moves`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+
+from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.remote.model import Disk, Guest
+from hypercobalt.compute.direct import servers
+from hypercobalt.compute.direct.cold import ColdMove
+from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.live import LiveMove, progress
+from hypercobalt.compute.direct.obstacles import IsShared
+from hypercobalt.compute.direct.outcome import Sight
+from hypercobalt.compute.direct.site import Site, translated
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.model import Move, MoveKind, Room, Server, Size
+from hypercobalt.logs import get_logger
+
+log = get_logger(__name__)
+
+
+class DirectMoves:
+    """See `Moves`.
+
+    Args:
+        site: see there.
+        tls: QEMU's own streams are encrypted.
+    """
+
+    def __init__(self, site: Site, *, tls: bool = False) -> None:
+        self._site, self._tls = site, tls
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def chooses_target(self) -> bool:
+        """No: there is no scheduler."""
+        return False
+
+    # -- what is there -------------------------------------------------------------------------
+
+    async def servers(self, host: str) -> tuple[Server, ...]:
+        place = self._place(host)
+        with translated(f"host {host}"):
+            guests = await self._site.daemon(place).guests()
+        await self._learn(place, guests)
+        return tuple(self._server(guest, place) for guest in guests if not guest.moving_in)
+
+    async def server(self, id: str) -> Server | None:
+        places = self._site.hosts.all_places()
+        likely = [place for place in places if id in place.guests]
+        for some in (likely, places):
+            seen = await self._site.look_everywhere(id, some)
+            # Where it is active; else where it is defined. The far end of a move has it not yet.
+            for place, sight, guest in sorted(seen, key=lambda one: one[1] is Sight.OFF):
+                if guest is not None and sight is not Sight.ARRIVES:
+                    await self._learn(place, (guest,))
+                    return self._server(guest, place)
+        silent = [place.name for place, sight, _ in seen if sight is Sight.SILENT]
+        if silent:
+            text = f"server {id} is on no host that answers; silent are: {', '.join(silent)}"
+            raise UnreachableError(text)
+        return None
+
+    async def moves(self, host: str) -> tuple[Move, ...]:
+        place = self._place(host)
+        with translated(f"host {host}"):
+            guests = await self._site.daemon(place).guests()
+        for guest in guests:
+            if guest.job:
+                move = self._site.records.under_way(guest.uuid) or await self._adopt(guest, place)
+                self._site.records.progress(move, *progress(guest), self._site.clock.now())
+        return self._site.records.of(place.name)
+
+    async def rooms(self, server: Server) -> tuple[Room, ...]:
+        now = self._site.clock.now()
+        rooms = (
+            Room(
+                place.name,
+                place.capacity,
+                _sum(place.used, self._site.records.claims(place.name, place.guests, now)),
+            )
+            for place in self._site.hosts.open_places()
+            if place.name != server.host
+        )
+        return tuple(room for room in rooms if _fits(server.size, room))
+
+    # -- moving --------------------------------------------------------------------------------
+
+    async def live_migrate(self, server: Server, target: str = "") -> None:
+        source, guest = await self._movable(server)
+        if guest is None:
+            return
+        if not guest.active:
+            raise RefusedError(f"server {server.name} is off: it moves by its definition")
+        to = self._target(server, target)
+        move = self._begin(guest, MoveKind.LIVE, source, to)
+        self._start(LiveMove(self._site, move, guest, source, to, tls=self._tls).run())
+
+    async def cold_migrate(self, server: Server, target: str = "") -> None:
+        source, guest = await self._movable(server)
+        if guest is None:
+            return
+        if guest.active:
+            raise RefusedError(f"server {server.name} runs: it moves live")
+        to = self._target(server, target)
+        move = self._begin(guest, MoveKind.COLD, source, to)
+        self._start(ColdMove(self._site, move, guest, source, to).run())
+
+    async def confirm(self, server: Server) -> None:
+        """Nothing is left to be said: the source has forgotten it when the move has ended."""
+
+    async def abort(self, move: Move) -> None:
+        now = self._site.records.get(move)
+        if not now.ended and now.kind == MoveKind.LIVE:
+            with translated(f"server {move.server}"):
+                await self._site.daemon(self._place(now.source)).abort(move.server)
+
+    async def force_complete(self, move: Move) -> None:
+        now = self._site.records.get(move)
+        if not now.ended and now.kind == MoveKind.LIVE:
+            with translated(f"server {move.server}"):
+                await self._site.daemon(self._place(now.source)).hurry(move.server)
+
+    async def close(self) -> None:
+        """Follow no move any longer; libvirt goes on with them."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def _place(self, host: str) -> Place:
+        place = self._site.hosts.find(host)
+        if place is None:
+            raise RefusedError(f"host {host!r} is not known", reason="NotFound", code=404)
+        return place
+
+    async def _learn(self, place: Place, guests: tuple[Guest, ...]) -> None:
+        others = [one for one in self._site.hosts.all_places() if one.name != place.name and one.up]
+        try:
+            await self._site.sharing.learn(guests, place, others)
+        except LibvirtError as exc:
+            raise UnreachableError(f"host {place.name}: {exc}") from exc
+
+    def _shared_at(self, place: Place) -> IsShared:
+        def is_shared(disk: Disk) -> bool:
+            return self._site.sharing.is_shared(disk, place.name)
+
+        return is_shared
+
+    def _server(self, guest: Guest, place: Place) -> Server:
+        found = servers.server(guest, place.name, self._shared_at(place))
+        if self._site.records.under_way(guest.uuid) and not found.task_state:
+            return replace(found, task_state="migrating")
+        return found
+
+    async def _movable(self, server: Server) -> tuple[Place, Guest | None]:
+        """Where it is, and itself; None when it is on its way already.
+
+        Raises:
+            ConflictError: it is not there any more.
+            RefusedError: it cannot be moved.
+            UnreachableError: its host does not answer.
+        """
+        place = self._place(server.host)
+        if self._site.records.under_way(server.id):
+            return place, None
+        with translated(f"server {server.name}"):
+            guest = await self._site.guest(place, server.id)
+        if guest is None or guest.moving_in:
+            raise ConflictError(f"server {server.name} is no longer on {server.host}")
+        if guest.job:
+            await self._adopt(guest, place)
+            return place, None
+        await self._learn(place, (guest,))
+        if why := self._server(guest, place).hindrance:
+            raise RefusedError(f"server {server.name} cannot be moved: {why}", reason="Hindered")
+        return place, guest
+
+    def _target(self, server: Server, wanted: str) -> Place:
+        if wanted == server.host:
+            raise RefusedError(f"server {server.name} is on {wanted} already")
+        if not wanted:
+            raise RefusedError(f"server {server.name}: name a host, there is no scheduler")
+        return self._place(wanted)
+
+    def _begin(self, guest: Guest, kind: MoveKind, source: Place, to: Place) -> Move:
+        size, now = servers.size(guest), self._site.clock.now()
+        return self._site.records.begin(
+            guest.uuid, size, kind, source=source.name, target=to.name, now=now
+        )
+
+    async def _adopt(self, guest: Guest, source: Place) -> Move:
+        """Follow a migration that this process has not begun."""
+        others = [one for one in self._site.hosts.all_places() if one.name != source.name]
+        seen = await self._site.look_everywhere(guest.uuid, others)
+        known = self._site.records.under_way(guest.uuid)
+        if known:
+            return known
+        target = next((place for place, sight, _ in seen if sight is Sight.ARRIVES), None)
+        if target is None:
+            raise UnreachableError(
+                f"server {guest.name} is leaving {source.name}, and no host that answers gets it"
+            )
+        log.info("move_adopted", server=guest.uuid, source=source.name, target=target.name)
+        move = self._begin(guest, MoveKind.LIVE, source, target)
+        await self._learn(source, (guest,))
+        adopted = LiveMove(self._site, move, guest, source, target, tls=self._tls)
+        adopted.adopt()
+        self._start(adopted.follow())
+        return move
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work, name="move")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("move_failed", exc_info=error)
+
+
+def _sum(one: Size, other: Size) -> Size:
+    return Size(
+        one.vcpus + other.vcpus, one.memory_mib + other.memory_mib, one.disk_gib + other.disk_gib
+    )
+
+
+def _fits(size: Size, room: Room) -> bool:
+    return (
+        room.used.vcpus + size.vcpus <= room.capacity.vcpus
+        and room.used.memory_mib + size.memory_mib <= room.capacity.memory_mib
+    )

@@ -1,0 +1,108 @@
+"""What this process knows of moves: those under way, and for a while those that have ended.
+
+After a restart it is empty; what is under way is then found by the domains' jobs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from hypercobalt.compute.model import Move, MoveKind, Size
+
+_KEPT: Final = timedelta(hours=1)
+_MOST: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A move, and what of the target it takes."""
+
+    move: Move
+    size: Size
+
+
+class Records:
+    """Moves by their ids."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, Record] = {}
+
+    def begin(
+        self, server: str, size: Size, kind: MoveKind, *, source: str, target: str, now: datetime
+    ) -> Move:
+        """A new one."""
+        self._forget_old(now)
+        id = f"{server}.{int(now.timestamp() * 1000)}"
+        move = Move(id, server, kind, "preparing", source, target, created=now, updated=now)
+        self._records[id] = Record(move, size)
+        return move
+
+    def change(
+        self,
+        move: Move,
+        now: datetime,
+        *,
+        status: str | None = None,
+        message: str = "",
+        target: str | None = None,
+    ) -> None:
+        """Say how it stands."""
+        record = self._records[move.id]
+        self._records[move.id] = replace(
+            record,
+            move=replace(
+                record.move,
+                status=status or record.move.status,
+                message=message or record.move.message,
+                target=record.move.target if target is None else target,
+                updated=now,
+            ),
+        )
+
+    def progress(self, move: Move, total: int, remaining: int, now: datetime) -> None:
+        """Say how much there is to do; nothing changes where nothing has moved on."""
+        record = self._records[move.id]
+        if (record.move.total, record.move.remaining) != (total, remaining):
+            changed = replace(record.move, total=total, remaining=remaining, updated=now)
+            self._records[move.id] = replace(record, move=changed)
+
+    def get(self, move: Move) -> Move:
+        """A move as it stands now."""
+        record = self._records.get(move.id)
+        return record.move if record else move
+
+    def under_way(self, server: str) -> Move | None:
+        """The server's move that has not ended."""
+        moves = (record.move for record in self._records.values())
+        return next((move for move in moves if move.server == server and not move.ended), None)
+
+    def of(self, source: str) -> tuple[Move, ...]:
+        """Moves away from a host, newest first."""
+        found = [one.move for one in self._records.values() if one.move.source == source]
+        return tuple(sorted(found, key=lambda move: move.created, reverse=True))
+
+    def claims(self, target: str, counted: frozenset[str], now: datetime) -> Size:
+        """What is on its way to a host, or there, and not counted by its agent yet."""
+        taking = {
+            record.move.server: record.size
+            for record in self._records.values()
+            if record.move.target == target
+            and record.move.server not in counted
+            and (not record.move.ended or _has_just_come(record.move, now))
+        }
+        return Size(
+            vcpus=sum(size.vcpus for size in taking.values()),
+            memory_mib=sum(size.memory_mib for size in taking.values()),
+        )
+
+    def _forget_old(self, now: datetime) -> None:
+        ended = [record.move for record in self._records.values() if record.move.ended]
+        old = [move for move in ended if now - move.updated > _KEPT]
+        for move in old or (ended[:1] if len(self._records) >= _MOST else ()):
+            del self._records[move.id]
+
+
+def _has_just_come(move: Move, now: datetime) -> bool:
+    return move.succeeded and now - move.updated < timedelta(minutes=1)

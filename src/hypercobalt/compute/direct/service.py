@@ -1,0 +1,75 @@
+"""The compute service `direct`, put together."""
+
+from __future__ import annotations
+
+from hypercobalt.adapters.libvirt.remote.daemon import RemoteDaemons
+from hypercobalt.adapters.libvirt.remote.port import Daemons
+from hypercobalt.compute.direct.directory import Directory
+from hypercobalt.compute.direct.hosts import DirectHosts
+from hypercobalt.compute.direct.moves import DirectMoves
+from hypercobalt.compute.direct.ports import NoPorts, Ports
+from hypercobalt.compute.direct.records import Records
+from hypercobalt.compute.direct.sharing import Sharing
+from hypercobalt.compute.direct.site import Site
+from hypercobalt.compute.port import ComputeService
+from hypercobalt.runtime import Clock, SystemClock
+
+
+class DirectService:
+    """See `hypercobalt.compute.port.ComputeService`.
+
+    Args:
+        directory: which hosts there are.
+        daemons: how they are reached.
+        ports: the virtual network.
+        tls: QEMU's own streams are encrypted.
+        clock: for tests.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        daemons: Daemons,
+        ports: Ports,
+        *,
+        tls: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        clock = clock or SystemClock()
+        self._daemons, self._ports = daemons, ports
+        self.hosts = DirectHosts(directory, daemons)
+        site = Site(self.hosts, daemons, ports, Sharing(daemons, clock), Records(), clock)
+        self.moves = DirectMoves(site, tls=tls)
+
+    @property
+    def name(self) -> str:
+        return "direct"
+
+    @property
+    def aggregates(self) -> None:
+        """There are none without OpenStack."""
+
+    @property
+    def traits(self) -> None:
+        """There are none without Placement."""
+
+    @property
+    def smoke_tests(self) -> None:
+        """Nothing is booted on a new host."""
+
+    @property
+    def trouble(self) -> str:
+        """Each host answers for itself; there is nothing in between that could be away."""
+        return ""
+
+    async def close(self) -> None:
+        await self.moves.close()
+        await self._ports.close()
+        await self._daemons.close()
+
+
+def connect_direct(
+    directory: Directory, *, ports: Ports | None = None, tls: bool = False
+) -> ComputeService:
+    """The compute service of a site without OpenStack; close it after use."""
+    return DirectService(directory, RemoteDaemons(), ports or NoPorts(), tls=tls)

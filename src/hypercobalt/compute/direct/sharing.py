@@ -1,0 +1,105 @@
+"""Whether two hosts see the same directory: a file made on one shows on the other, or does not.
+
+So nobody has to configure it, and no copy is ever written over the file it is made from. Nova's
+libvirt driver finds it out in the same way.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import uuid
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.remote.model import Disk, Guest
+from hypercobalt.adapters.libvirt.remote.port import Daemon, Daemons, LibvirtRefusedError
+from hypercobalt.compute.direct.directory import Place
+from hypercobalt.runtime import Clock
+
+_KEPT: Final = timedelta(minutes=10)
+
+
+class Sharing:
+    """What is known of the directories, asked for when somebody needs it."""
+
+    def __init__(self, daemons: Daemons, clock: Clock) -> None:
+        self._daemons, self._clock = daemons, clock
+        self._known: dict[tuple[str, frozenset[str]], tuple[float, bool]] = {}
+
+    async def learn(self, guests: Iterable[Guest], here: Place, others: Iterable[Place]) -> None:
+        """Find out about all disks of some guests, with the first other host that answers."""
+        disks = [disk for guest in guests for disk in files(guest)]
+        for disk in {_subject(disk): disk for disk in disks}.values():
+            for other in others:
+                try:
+                    await self.shares(disk, here, other)
+                except LibvirtError:
+                    continue
+                break
+
+    def is_shared(self, disk: Disk, here: str) -> bool:
+        """Whether the host is known to share a disk with any other."""
+        return any(
+            shared and subject == _subject(disk) and here in hosts
+            for (subject, hosts), (_, shared) in self._known.items()
+        )
+
+    async def shares(self, disk: Disk, here: Place, there: Place, *, fresh: bool = False) -> bool:
+        """Whether another host sees the file of a disk: for a medium, one of that name.
+
+        Args:
+            disk: of a guest on `here`.
+            here: a host.
+            there: another one.
+            fresh: take no answer of some minutes ago.
+
+        Raises:
+            LibvirtError: one of them does not answer.
+        """
+        key = (_subject(disk), frozenset((here.name, there.name)))
+        asked_at, known = self._known.get(key, (0.0, False))
+        now = self._clock.monotonic()
+        if not fresh and key in self._known and now - asked_at < _KEPT.total_seconds():
+            return known
+        found = await self._ask(
+            disk, self._daemons.at(here.control), self._daemons.at(there.control)
+        )
+        self._known[key] = (now, found)
+        return found
+
+    @staticmethod
+    async def _ask(disk: Disk, here: Daemon, there: Daemon) -> bool:
+        directory, name = posixpath.split(disk.path)
+        if _is_medium(disk):
+            return await there.has_file(directory, name)
+        return await _probe(directory, here, there)
+
+
+def files(guest: Guest) -> tuple[Disk, ...]:
+    """The guest's disks that are files or devices, its firmware's variables among them."""
+    found = tuple(disk for disk in guest.makeup.disks if disk.path)
+    nvram = guest.makeup.nvram
+    return (*found, Disk("nvram", path=nvram)) if nvram else found
+
+
+def _is_medium(disk: Disk) -> bool:
+    return disk.readonly or disk.device in {"cdrom", "floppy"}
+
+
+def _subject(disk: Disk) -> str:
+    """What has to be asked about once: a medium's file, else the directory."""
+    return disk.path if _is_medium(disk) else posixpath.dirname(disk.path)
+
+
+async def _probe(directory: str, here: Daemon, there: Daemon) -> bool:
+    name = f".hypercobalt-{uuid.uuid4()}"
+    try:
+        await here.mark(directory, name)
+    except LibvirtRefusedError:
+        return False  # nobody can write there: no place for disks that a migration may copy
+    try:
+        return await there.has_file(directory, name)
+    finally:
+        await here.delete_file(directory, name)

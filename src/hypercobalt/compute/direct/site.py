@@ -1,0 +1,74 @@
+"""What the steps of a move share: the hosts' daemons and what they say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.remote.model import Guest
+from hypercobalt.adapters.libvirt.remote.port import Daemon, Daemons, LibvirtRefusedError
+from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.hosts import DirectHosts
+from hypercobalt.compute.direct.outcome import Sight, sight
+from hypercobalt.compute.direct.ports import Ports
+from hypercobalt.compute.direct.records import Records
+from hypercobalt.compute.direct.sharing import Sharing
+from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.runtime import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """All hosts, and what is known of them."""
+
+    hosts: DirectHosts
+    daemons: Daemons
+    ports: Ports
+    sharing: Sharing
+    records: Records
+    clock: Clock
+
+    def daemon(self, place: Place) -> Daemon:
+        """The daemon of a host."""
+        return self.daemons.at(place.control)
+
+    async def guest(self, place: Place, uuid: str) -> Guest | None:
+        """A guest as its host has it.
+
+        Raises:
+            LibvirtError: the host does not answer.
+        """
+        guests = await self.daemon(place).guests()
+        return next((guest for guest in guests if guest.uuid == uuid), None)
+
+    async def look(self, place: Place | None, uuid: str) -> tuple[Sight, Guest | None]:
+        """How a host has a guest; one that is gone or does not answer is silent."""
+        if place is None:
+            return Sight.SILENT, None
+        try:
+            found = await self.guest(place, uuid)
+        except LibvirtError:
+            return Sight.SILENT, None
+        return sight(found), found
+
+    async def look_everywhere(
+        self, uuid: str, places: Iterable[Place]
+    ) -> tuple[tuple[Place, Sight, Guest | None], ...]:
+        """How each of some hosts has a guest."""
+        asked = tuple(places)
+        answers = await asyncio.gather(*(self.look(place, uuid) for place in asked))
+        return tuple((place, *answer) for place, answer in zip(asked, answers, strict=True))
+
+
+@contextmanager
+def translated(what: str) -> Generator[None]:
+    """Raise libvirt's errors as those of the compute port."""
+    try:
+        yield
+    except LibvirtRefusedError as exc:
+        raise RefusedError(f"{what}: {exc}") from exc
+    except LibvirtError as exc:
+        raise UnreachableError(f"{what}: {exc}") from exc
