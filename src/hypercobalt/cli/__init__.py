@@ -30,6 +30,16 @@ app.command(
     name="node-agent",
     help="Watch one hypervisor host and report it to Kubernetes.",
 )
+app.command("hypercobalt.cli.evict:evict", name="evict", help="Move instances away from a host.")
+app.command(
+    "hypercobalt.cli.maintain:maintain", name="maintain", help="Take a host out of service."
+)
+app.command("hypercobalt.cli.maintain:resume", name="resume", help="Put a host back into service.")
+app.command(
+    "hypercobalt.cli.explain:explain",
+    name="explain",
+    help="Say in words why an Eviction is where it is.",
+)
 app.command("hypercobalt.cli.lab:lab", name="lab", help="Several real hosts on one machine.")
 
 

@@ -1,7 +1,8 @@
 """What is checked before the first move, and found again while moves run. Pure.
 
-A check about the host stops the moves until it passes, with one exception: a host that is being
-shut down is not waited for. A check about the instances stops or warns, as the policy says.
+A check about the host stops the moves until it passes; that the host is disabled is not asked for
+when it is being shut down, nor when only some instances leave. A check about the instances stops or
+warns, as the policy says.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hypercobalt.api.conditions import is_true
-from hypercobalt.api.eviction import CheckResult, EvictionCheck, Trigger
+from hypercobalt.api.eviction import CheckResult, EvictionCheck, EvictionSpec, Trigger
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_status import HypervisorConditionType
 from hypercobalt.compute.model import Host, Room, Server, Size
@@ -64,9 +65,9 @@ def refusal(hypervisor: Hypervisor, trigger: str | None) -> str:
     return ""
 
 
-def of_host(hypervisor: Hypervisor, host: Host, trigger: str | None) -> tuple[EvictionCheck, ...]:
+def of_host(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> tuple[EvictionCheck, ...]:
     """Whether the host is such that moves may begin."""
-    return (_up(host), _disabled(hypervisor, host, trigger))
+    return (_up(host), _disabled(hypervisor, host, spec))
 
 
 def of_instances(
@@ -99,12 +100,15 @@ def _up(host: Host) -> EvictionCheck:
     return EvictionCheck(name="HostUp", result=CheckResult.FAILED, message=text)
 
 
-def _disabled(hypervisor: Hypervisor, host: Host, trigger: str | None) -> EvictionCheck:
+def _disabled(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> EvictionCheck:
     name = "HostDisabled"
     marked = is_true(hypervisor.conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
     if marked and not host.enabled:
         return EvictionCheck(name=name, result=CheckResult.PASSED)
-    if trigger == Trigger.HOST_SHUTDOWN:
+    if spec.instances:
+        text = "only the named instances leave; the host may stay in service"
+        return EvictionCheck(name=name, result=CheckResult.PASSED, message=text)
+    if spec.trigger == Trigger.HOST_SHUTDOWN:
         text = "hypervisor not disabled; it is shutting down, so nobody waits for that"
         return EvictionCheck(name=name, result=CheckResult.WARNING, message=text)
     text = "hypervisor not disabled: set spec.maintenance of the Hypervisor"

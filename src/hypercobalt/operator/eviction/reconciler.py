@@ -170,7 +170,7 @@ class EvictionReconciler:
         now: tuple[Standing, ...],
     ) -> Preflight:
         """Check the host in every pass; the instances until the checks have passed."""
-        of_host = preflight.of_host(hypervisor, host, eviction.spec.trigger)
+        of_host = preflight.of_host(hypervisor, host, eviction.spec)
         kept = tuple(check for check in before.checks if check.name not in _HOST_CHECKS)
         if kept and not any(check.result == "Failed" for check in kept):
             return Preflight((*of_host, *kept))

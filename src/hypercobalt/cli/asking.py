@@ -1,0 +1,110 @@
+"""What the commands of a person's day have in common: finding the API, and how they end.
+
+Exit codes: 0 done; 1 the API is not there or refuses; 2 what was asked cannot be; 3 the Eviction
+failed; 4 it was cancelled; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from hypercobalt import logs
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.runtime import Connection, Kube, NotFoundError, load_connection
+
+UNAVAILABLE: Final = 1
+WRONG: Final = 2
+FAILED: Final = 3
+CANCELLED: Final = 4
+INTERRUPTED: Final = 130
+
+LAB: Final = Path(".lab/api/kubeconfig")
+"""Of a lab in this directory: `cobalt lab up` puts it there."""
+
+Kubeconfig = Annotated[
+    Path | None,
+    Parameter(
+        help="As kubectl's; else $KUBECONFIG, the lab in this directory, the pod's service "
+        "account, ~/.kube/config."
+    ),
+]
+Node = Annotated[str, Parameter(help="Name of the Hypervisor, which is its Node's.")]
+
+
+class AskedWronglyError(HypercobaltError):
+    """What was asked for cannot be: a name, a value or the state of an object is in the way."""
+
+
+def connection(kubeconfig: Path | None, env: Mapping[str, str] | None = None) -> Connection:
+    """Where the API is.
+
+    Raises:
+        ConfigurationError: nothing found, or what was found is unusable.
+    """
+    variables = os.environ if env is None else env
+    if kubeconfig is None and not variables.get("KUBECONFIG") and LAB.exists():
+        return load_connection(LAB)
+    return load_connection(kubeconfig, env=variables)
+
+
+def client(kubeconfig: Path | None) -> Kube:
+    """A client for the API, as a person's tool."""
+    return Kube(connection(kubeconfig), field_manager="cobalt")
+
+
+def run(command: str, work: Coroutine[object, object, int], *, interrupted: str = "") -> int:
+    """Run a command to its end; what goes wrong is said in one line.
+
+    Args:
+        command: its name, for messages.
+        work: gives the exit code.
+        interrupted: what Ctrl-C leaves behind, in words.
+    """
+    logs.configure(level=logging.ERROR)
+    try:
+        return asyncio.run(work)
+    except AskedWronglyError as error:
+        complain(command, str(error))
+        return WRONG
+    except HypercobaltError as error:
+        complain(command, str(error))
+        return UNAVAILABLE
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        complain(command, interrupted or "interrupted")
+        return INTERRUPTED
+
+
+def complain(command: str, text: str) -> None:
+    """Print an error."""
+    print(f"cobalt {command}: {text}", file=sys.stderr, flush=True)
+
+
+async def hypervisor(kube: Kube, name: str) -> Hypervisor:
+    """The Hypervisor of that name.
+
+    Raises:
+        AskedWronglyError: there is none; the message names those that there are.
+    """
+    found = await kube.get(Hypervisor, name)
+    if found is not None:
+        return found
+    try:
+        known = sorted(one.metadata.name for one in (await kube.list(Hypervisor)).items)
+    except NotFoundError as exc:
+        raise AskedWronglyError("this API has no Hypervisors: is it the right one?") from exc
+    shown = ", ".join(known[:20]) + (" …" if len(known) > 20 else "")  # noqa: PLR2004
+    raise AskedWronglyError(
+        f"there is no Hypervisor {name}; there are: {shown}"
+        if known
+        else "there are no Hypervisors"
+    )

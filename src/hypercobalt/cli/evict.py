@@ -1,0 +1,167 @@
+"""`cobalt evict`: move instances away from a host."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+from msgspec.structs import replace
+
+from hypercobalt.api.eviction import Eviction, EvictionReason, EvictionSpec, Trigger
+from hypercobalt.api.hypervisor import UUID_PATTERN, Hypervisor, Maintenance
+from hypercobalt.api.meta import ObjectMeta, OwnerReference
+from hypercobalt.cli import asking
+from hypercobalt.cli.asking import AskedWronglyError, Kubeconfig, Node
+from hypercobalt.cli.evict_watch import outcome
+from hypercobalt.cli.evict_watch import watch as watch_it
+from hypercobalt.operator.eviction.status import has_ended
+from hypercobalt.runtime import AlreadyExistsError, Deletion, Kube
+
+REASON: Final = "cobalt evict"
+
+
+def evict(
+    node: Node,
+    /,
+    *,
+    watch: bool = False,
+    reason: str = REASON,
+    instances: Annotated[
+        str, Parameter(help="UUIDs, with commas: only these leave; the host stays in service.")
+    ] = "",
+    parallelism: int | None = None,
+    kubeconfig: Kubeconfig = None,
+) -> int:
+    """Move all instances, or some, away from a host.
+
+    The host is taken out of service (maintenance `manual`) unless it is already, and an Eviction of
+    its name is made; the operator works it off. An Eviction that has failed is made anew. With
+    --instances the host stays in service, and the Eviction gets a name of its own.
+
+    Exit codes: 0 asked for, with --watch: all have left; 1 the API is not there or refuses; 2 what
+    was asked cannot be; 3 the Eviction failed; 4 it was cancelled; 130 interrupted: it goes on.
+
+    Parameters
+    ----------
+    watch
+        Show how it goes until it ends. Ctrl-C leaves it running.
+    reason
+        Why, for people; becomes the Hypervisor's maintenanceReason too.
+    parallelism
+        Instances on their way at once; else as the operator is set up.
+    """
+    left = f"the eviction of {node} goes on; `cobalt evict {node} --watch` shows it, "
+    left += f"`cobalt resume {node}` ends it"
+    work = _evict(node, reason, instances, parallelism, kubeconfig, watch=watch)
+    return asking.run("evict", work, interrupted=left)
+
+
+async def _evict(
+    node: str,
+    reason: str,
+    instances: str,
+    parallelism: int | None,
+    kubeconfig: Path | None,
+    *,
+    watch: bool,
+) -> int:
+    only = _uuids(instances)
+    if parallelism is not None and parallelism < 1:
+        raise AskedWronglyError(f"--parallelism is {parallelism}; it is 1 or more")
+    if not reason.strip():
+        raise AskedWronglyError("--reason must not be empty")
+    spec = EvictionSpec(
+        hypervisor=node,
+        reason=reason,
+        instances=only,
+        trigger=Trigger.MANUAL,
+        parallelism=parallelism,
+    )
+    async with asking.client(kubeconfig) as kube:
+        host = await asking.hypervisor(kube, node)
+        if only:
+            eviction = await kube.create(_made(host, spec, partial=True))
+        else:
+            await _take_out(kube, host, reason)
+            eviction = await _whole(kube, host, spec)
+        if watch:
+            return await watch_it(kube, eviction)
+        print(outcome(eviction) or _asked(eviction))
+        return 0
+
+
+def _asked(eviction: Eviction) -> str:
+    name, host = eviction.metadata.name, eviction.spec.hypervisor
+    return (
+        f"eviction/{name} moves instances away from {host}\n"
+        f"  cobalt explain eviction/{name}\n  kubectl get eviction {name} --watch"
+    )
+
+
+def _uuids(text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for one in found:
+        if not re.fullmatch(UUID_PATTERN, one):
+            raise AskedWronglyError(f"--instances: {one!r} is no UUID of an instance")
+    return found
+
+
+async def _take_out(kube: Kube, host: Hypervisor, reason: str) -> None:
+    """Put the host into maintenance, if it is not.
+
+    Raises:
+        AskedWronglyError: the high-availability service has it.
+    """
+    name, mode = host.metadata.name, host.spec.maintenance
+    if mode == Maintenance.HA:
+        raise AskedWronglyError(
+            f"{name} is in maintenance `ha`: the high-availability service fences and empties it"
+        )
+    if not mode:
+        patch = {"spec": {"maintenance": Maintenance.MANUAL, "maintenanceReason": reason}}
+        await kube.merge_patch(Hypervisor, name, patch)
+
+
+async def _whole(kube: Kube, host: Hypervisor, spec: EvictionSpec) -> Eviction:
+    """The Eviction of the whole host: the one that is there, or a new one."""
+    name = host.metadata.name
+    while True:
+        known = await kube.get(Eviction, name)
+        if known is not None and has_ended(known.status) and _may_be_repeated(known):
+            gone = await kube.delete(Eviction, name, uid=known.metadata.uid)
+            known = None if gone is not Deletion.TERMINATING else known
+        if known is None:
+            try:
+                return await kube.create(_made(host, spec))
+            except AlreadyExistsError:  # the operator was faster
+                continue
+        if spec.parallelism is not None and known.spec.parallelism != spec.parallelism:
+            wanted = replace(known, spec=replace(known.spec, parallelism=spec.parallelism))
+            return await kube.patch(known, wanted)
+        return known
+
+
+def _may_be_repeated(eviction: Eviction) -> bool:
+    """Whether it left instances behind."""
+    return any(
+        c.type == "Evicting" and c.reason != EvictionReason.SUCCEEDED
+        for c in eviction.status.conditions
+    )
+
+
+def _made(host: Hypervisor, spec: EvictionSpec, *, partial: bool = False) -> Eviction:
+    info, meta = Hypervisor.resource, host.metadata
+    owner = OwnerReference(
+        apiVersion=info.api_version,
+        kind=info.kind,
+        name=meta.name,
+        uid=meta.uid,
+        controller=True,
+        blockOwnerDeletion=True,
+    )
+    named = ObjectMeta(ownerReferences=(owner,))
+    if partial:
+        return Eviction(metadata=replace(named, generateName=f"{meta.name}-"), spec=spec)
+    return Eviction(metadata=replace(named, name=meta.name), spec=spec)

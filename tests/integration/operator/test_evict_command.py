@@ -1,0 +1,235 @@
+"""`cobalt evict`, `maintain`, `resume` and `explain` against a running operator."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from tests.integration.operator.eviction_world import (
+    add_eviction_of,
+    add_hypervisor,
+    evicting,
+    until_ended,
+    until_it,
+    world,
+)
+
+from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.cli import asking
+from hypercobalt.cli.evict import evict
+from hypercobalt.cli.explain import explain
+from hypercobalt.cli.maintain import maintain, resume
+from hypercobalt.compute.fake.moves import Script
+from hypercobalt.runtime import Kube
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+COBALT = Path(sys.executable).with_name("cobalt")
+
+
+async def test_a_host_is_emptied_while_one_watches(
+    kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compute = world(name)
+    for server in compute.fill(3):
+        compute.moves.script(server.id, Script(seconds=0.3))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        code = await asyncio.to_thread(
+            evict, name, watch=True, reason="new kernel", parallelism=2, kubeconfig=kubeconfig
+        )
+    assert code == 0
+    assert "eviction completed successfully: 3 instances have left" in capsys.readouterr().out
+    host = await kube.get(Hypervisor, name)
+    assert host is not None
+    assert (host.spec.maintenance, host.spec.maintenanceReason) == ("manual", "new kernel")
+    made = await kube.get(Eviction, name)
+    assert made is not None
+    assert (made.spec.parallelism, made.spec.reason) == (2, "new kernel")
+    assert compute.moves.most_at_once == 2
+
+
+async def test_what_could_not_be_moved_is_listed_and_the_code_says_so(
+    kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compute = world(name)
+    (server,) = compute.fill(1, status="SUSPENDED")
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        code = await asyncio.to_thread(evict, name, watch=True, kubeconfig=kubeconfig)
+    assert code == asking.FAILED
+    out = capsys.readouterr().out
+    assert server.id in out
+    assert "resume it, or stop it" in out
+
+
+async def test_a_failed_eviction_is_made_anew(
+    kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compute = world(name)
+    (server,) = compute.fill(1, status="SUSPENDED")
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        await until_ended(kube, name)
+        compute.moves.change(server.id, status="ACTIVE")
+        compute.moves.script(server.id, Script(seconds=0.1))
+        code = await asyncio.to_thread(evict, name, watch=True, kubeconfig=kubeconfig)
+    assert code == 0, capsys.readouterr().out
+
+
+async def test_some_instances_leave_a_host_in_service(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name)
+    compute.moves.disabled.clear()
+    first, second = compute.fill(2)
+    await add_hypervisor(kube, name, disabled=False)
+    async with evicting(kubeconfig, compute):
+        code = await asyncio.to_thread(
+            evict, name, watch=True, instances=first.id, kubeconfig=kubeconfig
+        )
+    assert code == 0
+    assert [server.id for server in compute.moves.on(name)] == [second.id]
+    host = await kube.get(Hypervisor, name)
+    assert host is not None
+    assert not host.spec.maintenance
+
+
+@pytest.mark.parametrize(
+    ("mode", "wanted", "said"),
+    [
+        pytest.param("", {"instances": "no-uuid"}, "'no-uuid' is no UUID", id="no UUID"),
+        pytest.param("", {"parallelism": 0}, "--parallelism is 0", id="no place for any"),
+        pytest.param("", {"reason": " "}, "--reason must not be empty", id="no reason"),
+        pytest.param("ha", {}, "high-availability", id="a host that is dead"),
+    ],
+)
+async def test_what_cannot_be_is_refused_by_name(
+    kube: Kube,
+    kubeconfig: Path,
+    name: str,
+    *,
+    capsys: pytest.CaptureFixture[str],
+    mode: str,
+    wanted: dict[str, object],
+    said: str,
+) -> None:
+    await add_hypervisor(kube, name, spec=HypervisorSpec(maintenance=mode))
+    code = await asyncio.to_thread(evict, name, kubeconfig=kubeconfig, **wanted)  # type: ignore[arg-type]
+    assert code == asking.WRONG
+    assert said in capsys.readouterr().err
+    assert await kube.get(Eviction, name) is None
+
+
+async def test_an_unknown_host_is_refused_with_those_there_are(
+    kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await add_hypervisor(kube, name)
+    assert await asyncio.to_thread(evict, "nobody", kubeconfig=kubeconfig) == asking.WRONG
+    assert name in capsys.readouterr().err
+
+
+async def test_an_api_that_is_away_is_said_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / "none"
+    code = await asyncio.to_thread(evict, "kvm-1", kubeconfig=missing)
+    assert code == asking.UNAVAILABLE
+    assert capsys.readouterr().err.startswith("cobalt evict: ")
+
+
+async def test_ctrl_c_leaves_the_eviction_running(kube: Kube, kubeconfig: Path, name: str) -> None:
+    compute = world(name)
+    for server in compute.fill(2):
+        compute.moves.script(server.id, Script(seconds=3))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        command = await asyncio.create_subprocess_exec(
+            *(str(COBALT), "evict", name, "--watch"),
+            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert command.stdout is not None
+        async with asyncio.timeout(20):
+            while b"on their way" not in await command.stdout.readline():
+                pass
+        command.send_signal(signal.SIGINT)
+        _, err = await asyncio.wait_for(command.communicate(), 20)
+        assert command.returncode == asking.INTERRUPTED
+        assert f"the eviction of {name} goes on".encode() in err
+        done = await until_ended(kube, name)
+    assert done.status.progress is not None
+    assert done.status.progress.done == 2
+
+
+async def test_the_lab_of_this_directory_is_found(
+    kube: Kube,
+    kubeconfig: Path,
+    name: str,
+    *,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    await add_hypervisor(kube, name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    asking.LAB.parent.mkdir(parents=True)
+    asking.LAB.write_bytes(kubeconfig.read_bytes())
+    assert await asyncio.to_thread(evict, name) == 0
+    assert f"cobalt explain eviction/{name}" in capsys.readouterr().out
+
+
+async def test_explain_says_what_is_waited_for(
+    kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compute = world(name)
+    compute.fill(1)
+    await add_hypervisor(kube, name, disabled=False)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        await until_it(kube, name, lambda e: bool(e.status.checks))
+        code = await asyncio.to_thread(explain, f"eviction/{name}", kubeconfig=kubeconfig)
+    assert code == 0
+    out = capsys.readouterr().out
+    assert "hypervisor not disabled" in out
+    assert f"cobalt maintain {name}" in out
+
+
+@pytest.mark.parametrize("what", ["pod/x", "eviction/", "x", "eviction/nobody"])
+async def test_what_cannot_be_explained_is_refused(
+    kube: Kube, kubeconfig: Path, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = await asyncio.to_thread(explain, what, kubeconfig=kubeconfig)
+    assert code == asking.WRONG
+    assert capsys.readouterr().err.startswith("cobalt explain: ")
+
+
+async def test_a_host_goes_out_of_service_and_back(kube: Kube, kubeconfig: Path, name: str) -> None:
+    await add_hypervisor(kube, name)
+    assert await asyncio.to_thread(maintain, name, reason="disk", kubeconfig=kubeconfig) == 0
+    host = await kube.get(Hypervisor, name)
+    assert host is not None
+    assert (host.spec.maintenance, host.spec.maintenanceReason) == ("manual", "disk")
+    assert await asyncio.to_thread(resume, name, kubeconfig=kubeconfig) == 0
+    host = await kube.get(Hypervisor, name)
+    assert host is not None
+    assert not host.spec.maintenance
+    assert not host.spec.maintenanceReason
+
+
+async def test_a_host_that_goes_away_is_not_put_back(
+    kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await add_hypervisor(kube, name, spec=HypervisorSpec(maintenance="termination"))
+    assert await asyncio.to_thread(resume, name, kubeconfig=kubeconfig) == asking.WRONG
+    code = await asyncio.to_thread(maintain, name, reason="disk", kubeconfig=kubeconfig)
+    assert code == asking.WRONG
+    assert "goes away for good" in capsys.readouterr().err
