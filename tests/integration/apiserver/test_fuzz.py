@@ -44,6 +44,37 @@ SCHEMA: Object = {
                 "size": {"type": "integer", "minimum": 1, "default": 3},
                 "kind": {"type": "string", "enum": ["a", "b"], "pattern": "^[ab]$"},
                 "port": {"x-kubernetes-int-or-string": True},
+                "text": {
+                    "type": "string",
+                    "maxLength": 9,
+                    "default": "a",
+                    "allOf": [{"pattern": "a"}, {"minLength": 1}],
+                    "not": {"enum": ["z"]},
+                    "x-kubernetes-validations": [
+                        {"rule": "self.matches('a.*')", "messageExpression": "'not ' + self"}
+                    ],
+                },
+                "when": {
+                    "type": "string",
+                    "format": "date-time",
+                    "x-kubernetes-validations": [
+                        {"rule": "self > timestamp('2020-01-01T00:00:00Z')"}
+                    ],
+                },
+                "set": {
+                    "type": "array",
+                    "maxItems": 3,
+                    "items": {"type": "string", "maxLength": 9},
+                    "x-kubernetes-list-type": "set",
+                    "x-kubernetes-validations": [
+                        {"rule": "self.all(x, x in oldSelf || quantity(x).isInteger())"}
+                    ],
+                },
+                "template": {
+                    "type": "object",
+                    "x-kubernetes-embedded-resource": True,
+                    "x-kubernetes-preserve-unknown-fields": True,
+                },
                 "items": {
                     "type": "array",
                     "x-kubernetes-list-type": "map",
@@ -136,7 +167,16 @@ OBJECTS: dict[str, Object] = {
     "/apis/fuzz.example.com/v1/namespaces/default/gadgets": {
         "kind": "Gadget",
         "apiVersion": "fuzz.example.com/v1",
-        "spec": {"size": 3, "kind": "a", "port": "http", "items": [{"name": "a", "n": 1}]},
+        "spec": {
+            "size": 3,
+            "kind": "a",
+            "port": "http",
+            "items": [{"name": "a", "n": 1}],
+            "text": "abc",
+            "when": "2026-01-01T00:00:00Z",
+            "set": ["1", "2"],
+            "template": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}},
+        },
     },
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": {
         "kind": "CustomResourceDefinition",
