@@ -30,6 +30,7 @@ from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import metadata, text_at
 
 NAME_RETRIES = 8  # as its create with generateName
+RULES_FACTOR = 4  # how much longer an object may take that has a rule for each small item
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +143,10 @@ class Writer:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        _ = call.resource.schema.body  # compiled here, never in two threads at once
+        schema = call.resource.schema.body  # compiled here, never in two threads at once
         size = len(call.request.body) + (len(held.data) if held else 0)
+        if schema.has_rules():
+            size *= RULES_FACTOR
         return await self._aside.run(size, decide, call, *args, **kwargs)
 
     async def _commit(

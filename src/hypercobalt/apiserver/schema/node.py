@@ -68,6 +68,7 @@ class Node:
     one_of: tuple[Node, ...] = ()
     negated: Node | None = None
     rules: tuple[Rule, ...] = ()
+    _ruled: bool | None = None  # once somebody has asked
 
     def child(self, name: str) -> Node | None:
         """The schema of a map's entry; None when there is none, so that it would be pruned."""
@@ -80,7 +81,9 @@ class Node:
 
     def has_rules(self) -> bool:
         """Whether this value or anything in it carries a CEL rule."""
-        return any(node.rules for node in self.walk())
+        if self._ruled is None:
+            self._ruled = any(node.rules for node in self.walk())
+        return self._ruled
 
     def walk(self) -> Iterator[Node]:
         """This node and all below it, each once."""
