@@ -2,7 +2,8 @@
 
     python benchmarks/libvirt_adapter.py [--domains 200] [--running 50] [--json FILE]
 
-Needs root, and the packages that `cobalt lab up` installs. The measured process is a fresh one.
+Needs root, and the packages that `cobalt lab up` installs. The measured process is
+`libvirt_process`.
 """
 
 from __future__ import annotations
@@ -10,68 +11,28 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
+from statistics import median
 from time import monotonic
-from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-if TYPE_CHECKING:
-    from tests.lab.libvirtd import Daemon
+import libvirt
+from benchmarks.runtime_sample import describe, table, write_json
+from tests.lab.libvirtd import Daemon, private_libvirtd
+
+from hypercobalt.adapters.libvirt.connection import connect
+from hypercobalt.adapters.libvirt.model import Connected, Disconnected
 
 ROUNDS = 5
-IDLE = 20.0
-
-
-def resident_mib(kind: str = "VmRSS") -> float:
-    """Resident memory of this process: all of it, or `RssAnon` for what it shares with nobody."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(kind))
-
-
-def median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]
-
-
-async def timed(call: Callable[[], Awaitable[object]]) -> float:
-    """Milliseconds that a call takes."""
-    started = monotonic()
-    await call()
-    return (monotonic() - started) * 1000
-
-
-async def measure(uri: str) -> dict[str, float]:
-    """Passes, memory and idle time of one connection."""
-    from hypercobalt.adapters.libvirt.connection import connect  # noqa: PLC0415
-    from hypercobalt.adapters.libvirt.model import Connected  # noqa: PLC0415
-
-    found = {"resident_imported_mib": resident_mib()}
-    async with connect(uri) as subject:
-        notices = subject.notices()
-        while not isinstance(await anext(notices), Connected):
-            pass
-        found["first_pass_ms"] = await timed(subject.domains)
-        found["next_pass_ms"] = median([await timed(subject.domains) for _ in range(ROUNDS)])
-        found["counters_ms"] = median([await timed(subject.stats) for _ in range(ROUNDS)])
-        found["resident_mib"] = resident_mib()
-        found["resident_anonymous_mib"] = resident_mib("RssAnon")
-        before = sum(os.times()[:2])
-        await asyncio.sleep(IDLE)
-        found["idle_percent_of_a_core"] = (sum(os.times()[:2]) - before) / IDLE * 100
-        await notices.aclose()
-    return found
+MEASURED = Path(__file__).with_name("libvirt_process.py")
 
 
 async def faults(daemon: Daemon) -> dict[str, float]:
     """How long after the fault it is said, in milliseconds; medians."""
-    from hypercobalt.adapters.libvirt.connection import connect  # noqa: PLC0415
-    from hypercobalt.adapters.libvirt.model import Connected, Disconnected  # noqa: PLC0415
-
     found: dict[str, list[float]] = {}
 
     async def said(kind: type[Connected | Disconnected], name: str, since: float) -> None:
@@ -103,9 +64,6 @@ async def faults(daemon: Daemon) -> dict[str, float]:
 
 def run(domains: int, running: int) -> dict[str, float]:
     """Make the domains and measure."""
-    import libvirt  # noqa: PLC0415
-    from tests.lab.libvirtd import private_libvirtd  # noqa: PLC0415
-
     with private_libvirtd() as daemon:
         hand = libvirt.open(daemon.uri)
         for number in range(domains):
@@ -114,7 +72,7 @@ def run(domains: int, running: int) -> dict[str, float]:
                 domain.create()
         del domain
         hand.close()
-        command = [sys.executable, __file__, "--measure", daemon.uri]
+        command = [sys.executable, str(MEASURED), daemon.uri]
         subprocess.run(command, check=True, capture_output=True)  # writes bytecode
         output = subprocess.run(command, check=True, capture_output=True).stdout
         costs: dict[str, float] = json.loads(output)
@@ -122,18 +80,11 @@ def run(domains: int, running: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a table, or with --measure one process's figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--domains", type=int, default=200)
     parser.add_argument("--running", type=int, default=50)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure:
-        print(json.dumps(asyncio.run(measure(options.measure))))
-        return
-    from benchmarks.runtime_sample import describe, table, write_json  # noqa: PLC0415
-
     found = run(options.domains, options.running)
     print(table(("figure", "value"), [(name, f"{value:.2f}") for name, value in found.items()]))
     sizes = {"domains": options.domains, "running": options.running}

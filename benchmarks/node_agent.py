@@ -29,7 +29,7 @@ from benchmarks.runtime_sample import describe, table, write_json
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.migration import Migration
+from hypercobalt.api.migration import Migration, MigrationType
 from hypercobalt.lab.agents import NODE_AGENT
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.site import Lab, Wish, down
@@ -38,7 +38,8 @@ from hypercobalt.lab.vms.request import Request
 from hypercobalt.runtime import Kube, configure_logs
 
 CYCLES = 50
-IDLE = 60.0
+IDLE = 60.0  # seconds over which CPU time and writes of doing nothing are counted
+PAUSE = 0.3  # seconds that a domain is left in each state: longer than the status takes to show it
 LONG = timedelta(minutes=10)
 
 DOMAIN = """<domain type='qemu'><name>{name}</name><memory unit='MiB'>16</memory><vcpu>1</vcpu>
@@ -147,8 +148,8 @@ async def delays(host: Host, follower: Follower, base: int) -> list[float]:
     """Seconds from the return of each start and stop to the status that shows it."""
     since = len(follower.seen)
     xml = DOMAIN.format(name="cycled")
-    times = json.loads(await in_host(host, CYCLE, cycles=CYCLES, xml=xml, pause=0.3))
-    await asyncio.sleep(1)
+    times = json.loads(await in_host(host, CYCLE, cycles=CYCLES, xml=xml, pause=PAUSE))
+    await follower.until(instances(base), len(follower.seen) - 1)
     changes, count = [], base
     for at, seen in follower.seen[since:]:
         if seen.status.numInstances != count:
@@ -185,14 +186,14 @@ async def migration(lab: Lab, api: Kube) -> dict[str, float]:
             async for event in events:
                 if event.object is not None and event.object.status.timeElapsed:
                     progress.append((time.time(), event.object.status.timeElapsed))
+                    if event.object.status.type == MigrationType.COMPLETED:
+                        return
 
     task = asyncio.create_task(follow())
     begun = time.time()
     await fleet.move("moved", lab.hosts[1].name, mib_per_second=8)
     took = time.time() - begun
-    await asyncio.sleep(2)
-    task.cancel()
-    await asyncio.wait({task})
+    await asyncio.wait_for(task, 120)
     values = [at for at, _ in progress]
     gaps = [later - one for one, later in pairwise(values)]
     await fleet.remove("moved")

@@ -1,8 +1,8 @@
 """Time to list and decode 10,000 objects from a socket, by client and kind.
 
-Each client runs in a fresh process, against one server process that has its answers ready, so that
-what is measured is the client. Of Nodes every client makes typed objects. Of Hypervisors, a custom
-resource, only ours does: the others give dicts.
+Each client runs in a fresh process, which imports no other one, against one server process that has
+its answers ready, so that the client is measured. Of Nodes every client makes typed objects,
+of Hypervisors, a custom resource, only ours: the others give dicts.
 
     python benchmarks/runtime_list.py [--count 10000] [--json FILE]
 
@@ -31,6 +31,10 @@ from benchmarks.runtime_sample import (
     table,
     write_json,
 )
+
+from hypercobalt.api.core import Node
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.runtime import Connection, Kube, configure_logs
 
 ROUNDS = 5
 GROUP, VERSION, PLURAL = "kvm.cloud.sap", "v1", "hypervisors"
@@ -75,10 +79,6 @@ async def best(run: Callable[[], Awaitable[int]], count: int) -> float:
 
 
 async def with_hypercobalt(url: str, kind: str, count: int) -> float:
-    from hypercobalt.api.core import Node  # noqa: PLC0415
-    from hypercobalt.api.hypervisor import Hypervisor  # noqa: PLC0415
-    from hypercobalt.runtime import Connection, Kube, configure_logs  # noqa: PLC0415
-
     configure_logs(level=logging.WARNING)
     async with Kube(Connection(url)) as kube:
 
@@ -91,19 +91,17 @@ async def with_hypercobalt(url: str, kind: str, count: int) -> float:
 
 
 async def with_lightkube(url: str, kind: str, count: int) -> float:
-    from lightkube import AsyncClient, KubeConfig  # noqa: PLC0415
-    from lightkube.config.models import Cluster, User  # noqa: PLC0415
-    from lightkube.generic_resource import create_global_resource  # noqa: PLC0415
-    from lightkube.resources.core_v1 import Node  # noqa: PLC0415
-
-    custom = create_global_resource(GROUP, VERSION, "Hypervisor", PLURAL)
-    config = KubeConfig.from_one(cluster=Cluster(server=url), user=User())
-    client = AsyncClient(config=config)
+    lightkube = import_module("lightkube")
+    models = import_module("lightkube.config.models")
+    generic = import_module("lightkube.generic_resource")
+    custom = generic.create_global_resource(GROUP, VERSION, "Hypervisor", PLURAL)
+    listed = import_module("lightkube.resources.core_v1").Node if kind == "Node" else custom
+    cluster = models.Cluster(server=url)
+    config = lightkube.KubeConfig.from_one(cluster=cluster, user=models.User())
+    client = lightkube.AsyncClient(config=config)
 
     async def run() -> int:
-        if kind == "Node":
-            return len([item async for item in client.list(Node, chunk_size=500)])
-        return len([item async for item in client.list(custom, chunk_size=500)])
+        return len([item async for item in client.list(listed, chunk_size=500)])
 
     return await best(run, count)
 
