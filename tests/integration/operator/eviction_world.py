@@ -34,11 +34,17 @@ class World:
     Args:
         name: of the Hypervisor.
         host: what the compute service calls it.
+        also: more hosts, with the same name on both sides.
+        counted: what the compute service counts to the host besides what it lists there.
+        asked: how often it was asked for a host, past every cache.
     """
 
     name: str
     host: str
     moves: FakeMoves = field(default_factory=FakeMoves)
+    also: tuple[str, ...] = ()
+    counted: set[str] = field(default_factory=set[str])
+    asked: int = 0
     down: set[str] = field(default_factory=set[str])
     unknown: bool = False
     aggregates: None = None
@@ -47,21 +53,27 @@ class World:
     trouble: str = ""
 
     @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, *self.also)
+
+    @property
     def hosts(self) -> World:
         return self
 
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
         if self.moves.on_call is not None:
             self.moves.on_call("host", name)
-        if name != self.name or self.unknown:
+        self.asked += fresh
+        if name not in self.names or self.unknown:
             return None
+        host = self.host if name == self.name else name
         return Host(
-            self.host,
+            host,
             "hypervisor-id",
             "service-id",
-            enabled=self.host not in self.moves.disabled,
-            up=self.host not in self.down,
-            servers=tuple(server.id for server in self.moves.on(self.host)),
+            enabled=host not in self.moves.disabled,
+            up=host not in self.down,
+            servers=(*(server.id for server in self.moves.on(host)), *self.counted),
         )
 
     async def enable(self, host: Host) -> None:
@@ -75,13 +87,15 @@ class World:
     async def close(self) -> None:
         pass
 
-    def fill(self, count: int, *, size: Size = SMALL, status: str = "ACTIVE") -> list[Server]:
+    def fill(
+        self, count: int, *, size: Size = SMALL, status: str = "ACTIVE", on: str = ""
+    ) -> list[Server]:
         """Put servers on the host."""
         made = [
             Server(
                 id=str(uuid.uuid4()),
                 name=f"vm-{number}",
-                host=self.host,
+                host=on or self.host,
                 status=status,
                 running=status == "ACTIVE",
                 size=size,

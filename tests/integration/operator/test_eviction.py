@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from tests.integration.operator.eviction_world import (
+    HUGE,
     add_eviction_of,
     add_hypervisor,
     evicting,
@@ -15,11 +21,29 @@ from tests.integration.operator.eviction_world import (
     words,
     world,
 )
+from tests.integration.runtime.scripted import eventually
 
+from hypercobalt.api.coordination import Event
+from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.hypervisor import HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake.moves import Script
-from hypercobalt.runtime import Kube
+from hypercobalt.compute.model import Size
+from hypercobalt.operator.eviction.policy import Doubt, Policy
+from hypercobalt.runtime import Change, Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+QUICK = Policy(
+    stall=timedelta(seconds=0.5),
+    retry_after=timedelta(milliseconds=50),
+    unsure=timedelta(seconds=1),
+)
+
+
+def moving(eviction: Eviction) -> int:
+    return sum(entry.phase == "Migrating" for entry in eviction.status.instances)
 
 
 async def test_instances_leave_in_parallel(kube: Kube, kubeconfig: Path, name: str) -> None:
@@ -55,3 +79,446 @@ async def test_nothing_moves_before_the_host_is_disabled(
         assert "hypervisor not disabled" in words(waiting, "PreflightChecksSucceeded")
         assert state(waiting) == "True/Running"
         assert not compute.moves.started
+
+
+async def test_evictions_of_many_instances_and_hosts_run_side_by_side(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Weakness 1: one at a time, one worker for all Evictions, ten seconds between steps."""
+    compute = world(name)
+    compute.also = (f"{name}-b", f"{name}-c")
+    for host in compute.names:
+        compute.moves.hosts[host] = HUGE
+        compute.moves.disabled.add(host)
+        for server in compute.fill(5, on=host):
+            compute.moves.script(server.id, Script(seconds=1))
+        await add_hypervisor(kube, host)
+        await add_eviction_of(kube, host, parallelism=5)
+    async with evicting(kubeconfig, compute):
+        for host in compute.names:
+            assert state(await until_ended(kube, host)) == "False/Succeeded"
+    assert compute.moves.most_at_once == 15
+
+
+async def test_no_more_moves_are_under_way_than_the_cluster_may_have(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name)
+    compute.also = (f"{name}-b", f"{name}-c")
+    for host in compute.names:
+        compute.moves.hosts[host] = HUGE
+        compute.moves.disabled.add(host)
+        for server in compute.fill(4, on=host):
+            compute.moves.script(server.id, Script(seconds=0.3))
+        await add_hypervisor(kube, host)
+        await add_eviction_of(kube, host)
+    async with evicting(kubeconfig, compute, replace(QUICK, per_cluster=5)):
+        for host in compute.names:
+            assert state(await until_ended(kube, host)) == "False/Succeeded"
+    assert compute.moves.most_at_once == 5
+
+
+async def test_an_instance_that_is_refused_does_not_hold_up_the_others(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Weakness 2: a refused call kept the queue at the same instance for ever."""
+    compute = world(name)
+    good, refused, late = compute.fill(3)
+    for server in (good, late):
+        compute.moves.script(server.id, Script(seconds=0.2))
+    compute.moves.script(refused.id, Script(refusals=-1, why="No valid host was found"))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, QUICK):
+        await add_eviction_of(kube, name, parallelism=1)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Failed"
+    assert state(done, "MigratingInstance") == "False/Failed"
+    assert "No valid host was found; given up after 3 attempts" in words(done)
+    assert [server.id for server in compute.moves.on(name)] == [refused.id]
+    assert done.status.outstandingInstances == (refused.id,)
+    assert done.status.progress is not None
+    assert (done.status.progress.done, done.status.progress.failed) == (2, 1)
+
+
+async def test_a_node_name_with_a_domain_finds_its_host_by_the_first_label(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Weakness 6: every instance looked as if it had left already."""
+    compute = world(f"{name}.example.com", host=name)
+    for server in compute.fill(2):
+        compute.moves.script(server.id, Script(seconds=0.2))
+    await add_hypervisor(kube, compute.name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, compute.name)
+        done = await until_ended(kube, compute.name)
+    assert state(done) == "False/Succeeded"
+    assert not compute.moves.on(name)
+    assert len(compute.moves.started) == 2
+
+
+async def test_an_instance_in_error_ends_the_eviction_as_failed_and_names_it(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Weakness 7: no preflight and no end while one instance is in ERROR."""
+    compute = world(name)
+    good, broken = compute.fill(2)
+    compute.moves.script(good.id, Script(seconds=0.2))
+    compute.moves.change(broken.id, status="ERROR", fault="disk lost")
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Failed"
+    assert broken.id in words(done)
+    assert "disk lost" in words(done)
+    checks = {check.name: check.result for check in done.status.checks}
+    assert checks == {
+        "HostUp": "Passed",
+        "HostDisabled": "Passed",
+        "Instances": "Warning",
+        "TargetCapacity": "Passed",
+        "ServerGroups": "Passed",
+    }
+
+
+async def test_a_site_may_have_nothing_moved_while_preflight_is_in_doubt(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Weakness 7: the other policy."""
+    compute = world(name)
+    good, pinned = compute.fill(2)
+    compute.moves.script(good.id, Script(seconds=0.2))
+    compute.moves.change(pinned.id, hindrance="a pinned GPU")
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, replace(QUICK, doubt=Doubt.STOP)):
+        await add_eviction_of(kube, name)
+        waiting = await until_it(kube, name, lambda e: bool(e.status.checks))
+    assert state(waiting, "PreflightChecksSucceeded") == "False/Failed"
+    assert "a pinned GPU" in words(waiting, "PreflightChecksSucceeded")
+    assert not compute.moves.started
+
+
+async def test_instances_that_come_or_come_back_meanwhile_leave_too(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Weakness 8: the list was read once, and the end not checked."""
+    compute = world(name)
+    (first,) = compute.fill(1)
+    compute.moves.script(first.id, Script(seconds=1.0))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        await until_it(kube, name, lambda e: moving(e) == 1)
+        (late,) = compute.fill(1)
+        compute.moves.script(late.id, Script(seconds=0.2))
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Succeeded"
+    assert not compute.moves.on(name)
+    assert done.status.progress is not None
+    assert done.status.progress.total == 2
+
+
+async def test_the_end_waits_for_what_only_the_count_of_the_host_knows(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Weakness 8: completion was judged by our own list."""
+    compute = world(name)
+    compute.counted = {"a-server-being-built"}
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        await until_it(kube, name, lambda e: state(e, "PreflightChecksSucceeded").startswith("T"))
+        asked = compute.asked
+        await eventually(lambda: compute.asked > asked)
+        running = await kube.get(Eviction, name)
+        assert running is not None
+        assert state(running) == "True/Running"
+        compute.counted = set()
+        assert state(await until_ended(kube, name)) == "False/Succeeded"
+
+
+async def test_stopped_paused_and_suspended_instances_go_each_in_their_way(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Weakness 9: paused and suspended ones got a cold migration."""
+    compute = world(name)
+    (stopped,), (paused,) = compute.fill(1, status="SHUTOFF"), compute.fill(1, status="PAUSED")
+    (suspended,) = compute.fill(1, status="SUSPENDED")
+    for server in (stopped, paused):
+        compute.moves.script(server.id, Script(seconds=0.2))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        done = await until_ended(kube, name)
+    calls = compute.moves.calls
+    assert (calls["live_migrate"], calls["cold_migrate"], calls["confirm"]) == (1, 1, 1)
+    assert state(done) == "False/Failed"
+    assert [server.id for server in compute.moves.on(name)] == [suspended.id]
+    found = await compute.moves.server(stopped.id)
+    assert found is not None
+    assert found.status == "SHUTOFF"
+
+
+async def test_outstanding_memory_shrinks_with_each_instance_that_leaves(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Weakness 10: it was always zero."""
+    compute = world(name)
+    large, small = compute.fill(1, size=Size(1, 4096, 0)), compute.fill(1, size=Size(1, 1024, 0))
+    for server in (*large, *small):
+        compute.moves.script(server.id, Script(seconds=1.2))
+    seen: set[int | None] = set()
+
+    def look(eviction: Eviction) -> bool:
+        if eviction.status.instances:
+            seen.add(eviction.status.outstandingRamMb)
+        return state(eviction).startswith("False")
+
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name, parallelism=1)
+        done = await until_it(kube, name, look)
+    assert seen == {5120, 1024, 0}
+    assert done.status.hypervisorServiceId == "hypervisor-id"
+
+
+async def test_a_move_that_fails_is_tried_again_elsewhere(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name, others=3)
+    (server,) = compute.fill(1)
+    compute.moves.script(server.id, Script(seconds=0.2, failures=2, why="no route"))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, QUICK):
+        await add_eviction_of(kube, name)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Succeeded"
+    assert done.status.instances[0].attempts == 3
+    tried = {move.target for move in await compute.moves.moves(name)}
+    assert tried == {"other-0", "other-1", "other-2"}
+
+
+@pytest.mark.parametrize(
+    ("script", "ends", "called"),
+    [
+        pytest.param(Script(stuck=1), "Succeeded", {"force_complete": 1}, id="forced"),
+        pytest.param(
+            Script(stuck=1, helpless=True, seconds=0.2),
+            "Succeeded",
+            {"force_complete": 1, "abort": 1},
+            id="cannot be forced, goes elsewhere",
+        ),
+        pytest.param(
+            Script(stuck=1, helpless=True, stubborn=True),
+            "Failed",
+            {"force_complete": 1, "abort": 1},
+            id="cannot be stopped either, given up",
+        ),
+    ],
+)
+async def test_a_move_without_progress_is_helped_then_stopped_then_given_up(
+    kube: Kube, kubeconfig: Path, name: str, *, script: Script, ends: str, called: dict[str, int]
+) -> None:
+    compute = world(name)
+    stuck, good = compute.fill(2)
+    compute.moves.script(stuck.id, dataclasses.replace(script))
+    compute.moves.script(good.id, Script(seconds=0.3))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, QUICK):
+        await add_eviction_of(kube, name)
+        done = await until_ended(kube, name)
+    assert state(done) == f"False/{ends}"
+    assert {call: compute.moves.calls[call] for call in called} == called
+    assert good.id not in {server.id for server in compute.moves.on(name)}
+
+
+async def test_no_target_is_filled_above_its_capacity(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name, others=0)
+    compute.moves.chooses_target = False
+    compute.moves.hosts |= {f"tight-{n}": Size(100, 3 * 1024, 0) for n in range(4)}
+    for server in compute.fill(12):
+        compute.moves.script(server.id, Script(seconds=0.3))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, replace(QUICK, per_target=2)):
+        await add_eviction_of(kube, name, parallelism=12)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Succeeded"
+    assert max(compute.moves.fullest.values()) <= 3 * 1024
+    assert set(compute.moves.started.values()) == {1}
+    assert compute.moves.most_at_once <= 8
+
+
+async def test_an_answer_that_was_lost_is_looked_for_before_another_call(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name)
+    (server,) = compute.fill(1)
+    compute.moves.script(server.id, Script(seconds=0.5, lost=1, late=0.3))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, QUICK):
+        await add_eviction_of(kube, name)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Succeeded"
+    assert compute.moves.calls["live_migrate"] == 1
+
+
+async def test_a_compute_service_that_is_away_is_said_and_waited_for(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name)
+    (server,) = compute.fill(1)
+    compute.moves.script(server.id, Script(seconds=0.2))
+    away = True
+
+    def fail(call: str, about: str) -> None:
+        if away:
+            raise UnreachableError("GET /servers: 503", retry_after=timedelta(milliseconds=50))
+
+    compute.moves.on_call = fail
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        waiting = await until_it(kube, name, lambda e: "503" in words(e))
+        assert state(waiting) == "True/Running"
+        away = False
+        assert state(await until_ended(kube, name)) == "False/Succeeded"
+
+
+async def test_deleting_an_eviction_stops_what_it_began_and_says_so(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Weakness 29: migrations went on."""
+    compute = world(name)
+    for server in compute.fill(4):
+        compute.moves.script(server.id, Script(seconds=60))
+    await add_hypervisor(kube, name)
+    seen: list[Eviction] = []
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name, parallelism=2)
+        await until_it(kube, name, lambda e: moving(e) == 2)
+        async with (
+            asyncio.timeout(20),
+            kube.watch(Eviction, fields=f"metadata.name={name}") as events,
+        ):
+            await kube.delete(Eviction, name)
+            async for event in events:
+                if event.object is not None:
+                    seen.append(event.object)
+                if event.change is Change.DELETED:
+                    break
+    assert "False/Cancelled" in {state(eviction) for eviction in seen}
+    assert compute.moves.under_way == 0
+    assert len(compute.moves.on(name)) == 4
+    assert compute.moves.calls["abort"] == 2
+
+
+async def test_a_host_that_shuts_down_is_emptied_without_maintenance_running_ones_first(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name)
+    compute.moves.disabled.clear()
+    (stopped,) = compute.fill(1, status="SHUTOFF")
+    (large,), (small,) = (compute.fill(1, size=Size(1, mib, 0)) for mib in (8192, 512))
+    for server in (stopped, large, small):
+        compute.moves.script(server.id, Script(seconds=0.1))
+    await add_hypervisor(kube, name, disabled=False)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name, trigger="HostShutdown", parallelism=1)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Succeeded"
+    assert list(compute.moves.started) == [small.id, large.id, stopped.id]
+
+
+@pytest.mark.parametrize(
+    ("spec", "of_host", "said"),
+    [
+        pytest.param({"trigger": "NodeFailure"}, "", "evacuated after fencing", id="dead"),
+        pytest.param({}, "ha", "the high-availability service", id="in maintenance ha"),
+    ],
+)
+async def test_a_dead_host_is_refused_in_words(
+    kube: Kube, kubeconfig: Path, name: str, *, spec: dict[str, str], of_host: str, said: str
+) -> None:
+    compute = world(name)
+    compute.fill(1)
+    await add_hypervisor(kube, name, spec=HypervisorSpec(maintenance=of_host))
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name, **spec)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Failed"
+    assert said in words(done)
+    assert not compute.moves.started
+
+
+async def test_a_host_that_is_down_is_waited_for(kube: Kube, kubeconfig: Path, name: str) -> None:
+    compute = world(name)
+    compute.fill(1)
+    compute.down.add(name)
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        waiting = await until_it(kube, name, lambda e: bool(e.status.checks))
+    assert state(waiting, "PreflightChecksSucceeded") == "False/Failed"
+    assert "is down" in words(waiting, "PreflightChecksSucceeded")
+    assert not compute.moves.started
+
+
+@pytest.mark.parametrize(
+    ("registered", "instances", "ends"),
+    [(True, 0, "False/Failed"), (False, 0, "False/Succeeded"), (False, 3, "False/Failed")],
+    ids=["registered once", "never registered", "never registered, but with instances"],
+)
+async def test_a_host_that_the_compute_service_does_not_know(
+    kube: Kube, kubeconfig: Path, name: str, *, registered: bool, instances: int, ends: str
+) -> None:
+    compute = world(name)
+    compute.unknown = True
+    made = await add_hypervisor(kube, name)
+    status = HypervisorStatus(
+        numInstances=instances,
+        hypervisorId="h" if registered else None,
+        serviceId="s" if registered else None,
+        conditions=made.conditions,
+    )
+    await kube.patch_status(made, status)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        done = await until_ended(kube, name)
+    assert state(done) == ends
+
+
+async def test_events_tell_of_the_start_each_failure_and_the_end(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name)
+    good, refused = compute.fill(2)
+    compute.moves.script(good.id, Script(seconds=0.2))
+    compute.moves.script(refused.id, Script(refusals=-1))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, replace(QUICK, attempts=2)):
+        await add_eviction_of(kube, name)
+        await until_ended(kube, name)
+    events = (await kube.list(Event, "default")).items
+    about = [e.reason for e in events if e.regarding and e.regarding.name == name]
+    assert Counter(about) == {
+        "EvictionStarted": 1,
+        "MoveFailed": 1,
+        "InstanceNotMoved": 1,
+        "EvictionFailed": 1,
+    }
+
+
+async def test_what_the_operator_writes_does_not_grow_with_the_instances(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name)
+    for server in compute.fill(60):
+        compute.moves.script(server.id, Script(seconds=0.3))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute) as running:
+        await add_eviction_of(kube, name, parallelism=20)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Succeeded"
+    assert running.writes < 20

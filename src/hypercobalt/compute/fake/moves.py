@@ -72,6 +72,7 @@ class FakeMoves:
         latency: seconds that each call takes.
         on_call: is told the name of each call and the server or host, before anything happens;
             what it raises is what the caller gets.
+        on_done: likewise when a call has had its effect, before the caller gets the answer.
     """
 
     hosts: dict[str, Size] = field(default_factory=dict[str, Size])
@@ -79,6 +80,7 @@ class FakeMoves:
     record_lag: float = 0.05
     latency: float = 0.0
     on_call: Callable[[str, str], None] | None = None
+    on_done: Callable[[str, str], None] | None = None
     disabled: set[str] = field(default_factory=set[str])
     scripts: dict[str, Script] = field(default_factory=dict[str, Script])
     calls: Counter[str] = field(default_factory=Counter[str])
@@ -153,11 +155,13 @@ class FakeMoves:
         await self._called("live_migrate", server.id)
         allowed = (ServerStatus.ACTIVE, ServerStatus.PAUSED)
         self._begin(server, target, MoveKind.LIVE, allowed, ServerStatus.MIGRATING)
+        self._did("live_migrate", server.id)
 
     async def cold_migrate(self, server: Server, target: str = "") -> None:
         await self._called("cold_migrate", server.id)
         allowed = (ServerStatus.ACTIVE, ServerStatus.SHUTOFF)
         self._begin(server, target, MoveKind.COLD, allowed, ServerStatus.RESIZE)
+        self._did("cold_migrate", server.id)
 
     async def confirm(self, server: Server) -> None:
         await self._called("confirm", server.id)
@@ -169,18 +173,21 @@ class FakeMoves:
         for index, move in enumerate(self._records):
             if move.server == server.id and move.status == "finished":
                 self._records[index] = replace(move, status="confirmed", updated=self._now())
+        self._did("confirm", server.id)
 
     async def abort(self, move: Move) -> None:
         await self._called("abort", move.server)
         job = self._jobs.get(move.server)
         if job is not None and job.move.id == move.id and not job.script.stubborn:
             self._end(job, "cancelled", "aborted")
+        self._did("abort", move.server)
 
     async def force_complete(self, move: Move) -> None:
         await self._called("force_complete", move.server)
         job = self._jobs.get(move.server)
         if job is not None and job.move.id == move.id and not job.script.helpless:
             job.ends = self._time() + 0.2
+        self._did("force_complete", move.server)
 
     # What happens inside.
 
@@ -245,6 +252,10 @@ class FakeMoves:
         if self.latency:
             await asyncio.sleep(self.latency)
         self._advance()
+
+    def _did(self, name: str, about: str) -> None:
+        if self.on_done is not None:
+            self.on_done(name, about)
 
     def _advance(self) -> None:
         """Bring everything up to the present."""

@@ -1,0 +1,201 @@
+"""The operator dies at any call of an eviction, and the next one finishes the work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.integration.operator.eviction_world import (
+    World,
+    add_eviction_of,
+    add_hypervisor,
+    state,
+    world,
+)
+
+from hypercobalt.api.eviction import Eviction, InstancePhase
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.fake.moves import Script
+from hypercobalt.operator.eviction.finalizer import is_held
+from hypercobalt.operator.eviction.observer import Observer
+from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.eviction.reconciler import EvictionReconciler
+from hypercobalt.operator.newest import Newest
+from hypercobalt.runtime import (
+    Informer,
+    Kube,
+    ListResult,
+    Metrics,
+    Recorder,
+    SystemClock,
+    load_connection,
+)
+from hypercobalt.runtime.client.requests import Selection
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
+
+POLICY = Policy(
+    per_source=2, retry_after=timedelta(milliseconds=20), unsure=timedelta(milliseconds=200)
+)
+PASSES = 200
+BETWEEN = 0.03  # seconds from pass to pass
+
+
+class Death(Exception):  # noqa: N818 - not an error
+    """The process is gone: nothing that it would do next happens."""
+
+
+@dataclass
+class Dying:
+    """Lets so many calls and writes through; None: all of them."""
+
+    left: int | None = None
+    seen: int = 0
+    dead: bool = False
+
+    def __call__(self, *_about: str) -> None:
+        self.seen += 1
+        self.dead = self.dead or (self.left is not None and self.seen > self.left)
+        if self.dead:
+            raise Death
+
+
+def sole(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) >= 1:
+        error = error.exceptions[0]
+    return error
+
+
+class Process:
+    """An operator whose passes the test makes one by one."""
+
+    def __init__(self, kube: Kube, client: Kube, compute: World, dying: Dying) -> None:
+        metrics = Metrics()
+        self._kube = kube
+        self._evictions = Informer(kube, Selection(Eviction), metrics=metrics)
+        self._hypervisors = Informer(kube, Selection(Hypervisor), metrics=metrics)
+        clock = SystemClock()
+        self._reconciler = EvictionReconciler(
+            client.guarded(dying),
+            Newest(self._evictions),
+            self._hypervisors.cache,
+            Observer(compute),
+            POLICY,
+            clock=clock,
+            events=Recorder(kube, "example.com/test", "test", clock=clock, metrics=metrics),
+        )
+
+    async def step(self, name: str) -> Eviction | None:
+        """One pass on what the server has; gives the Eviction afterwards."""
+        eviction, host = (
+            await self._kube.get(Eviction, name),
+            await self._kube.get(Hypervisor, name),
+        )
+        self._evictions.load(ListResult([eviction] if eviction else [], "1", {}))
+        self._hypervisors.load(ListResult([host] if host else [], "1", {}))
+        await self._reconciler.reconcile(name)
+        return await self._kube.get(Eviction, name)
+
+
+def over(eviction: Eviction | None) -> bool:
+    if eviction is None:
+        return True
+    return state(eviction).startswith("False") and not is_held(eviction)
+
+
+async def run(
+    kube: Kube, client: Kube, compute: World, dying: Dying, good: Callable[[Eviction | None], bool]
+) -> tuple[Eviction | None, int]:
+    """Make passes until it is good; a process that dies is followed by the next, which does not."""
+    process, deaths = Process(kube, client, compute, dying), 0
+    compute.moves.on_call = dying
+    for _ in range(PASSES):
+        try:
+            eviction = await process.step(compute.name)
+        except (Death, BaseExceptionGroup) as error:
+            if not isinstance(sole(error), Death):
+                raise
+            deaths += 1
+            compute.moves.on_call = compute.moves.on_done = None
+            process = Process(kube, client, compute, Dying())
+            continue
+        if good(eviction):
+            return eviction, deaths
+        await asyncio.sleep(BETWEEN)
+    raise AssertionError(f"not done in {PASSES} passes: {eviction}")
+
+
+def furnish(name: str) -> World:
+    """A host with two running instances and a stopped one; moving one of them fails once."""
+    compute = world(name)
+    running, troubled = compute.fill(2)
+    (stopped,) = compute.fill(1, status="SHUTOFF")
+    for server in (running, troubled, stopped):
+        compute.moves.script(server.id, Script(seconds=0.05))
+    compute.moves.scripts[troubled.id].failures = 1
+    compute.moves.scripts[running.id].late = 0.04
+    compute.fails = troubled.id  # type: ignore[attr-defined]
+    return compute
+
+
+async def check(kube: Kube, client: Kube, compute: World, dying: Dying) -> int:
+    await add_hypervisor(kube, compute.name)
+    await add_eviction_of(kube, compute.name)
+    done, deaths = await run(kube, client, compute, dying, over)
+    assert done is not None
+    assert state(done) == "False/Succeeded", done.status
+    assert not compute.moves.on(compute.name)
+    twice = {id_ for id_, count in compute.moves.started.items() if count > 1}
+    assert twice <= {compute.fails}  # type: ignore[attr-defined]
+    assert sum(compute.moves.started.values()) == 4
+    asked = compute.moves.calls["live_migrate"] + compute.moves.calls["cold_migrate"]
+    cut_off = max(dying.seen - dying.left, 0) if dying.left is not None else 0
+    assert asked <= 4 + cut_off, "a move was asked for again"
+    assert compute.moves.calls["confirm"] >= 1
+    assert {e.phase for e in done.status.instances} == {InstancePhase.SUCCEEDED}
+    return deaths
+
+
+async def test_no_move_is_begun_twice_wherever_the_operator_dies(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with Kube(load_connection(kubeconfig)) as client:
+        whole = Dying()
+        assert await check(kube, client, furnish(f"{name}-whole"), whole) == 0
+        for calls in range(whole.seen):
+            died = await check(kube, client, furnish(f"{name}-{calls}"), Dying(calls))
+            assert died == 1 or calls >= whole.seen - 10, calls
+
+
+async def test_no_move_is_begun_twice_when_the_operator_dies_before_it_hears_the_answer(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with Kube(load_connection(kubeconfig)) as client:
+        for calls in range(5):  # 4 moves and a confirmation
+            compute, dying = furnish(f"{name}-{calls}"), Dying(calls)
+            compute.moves.on_done = dying
+            assert await check(kube, client, compute, Dying()) == 1
+
+
+async def test_a_deleted_eviction_is_cancelled_wherever_the_operator_dies(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with Kube(load_connection(kubeconfig)) as client:
+        for calls in range(8):
+            compute = world(f"{name}-{calls}")
+            for server in compute.fill(3):
+                compute.moves.script(server.id, Script(seconds=30))
+            await add_hypervisor(kube, compute.name)
+            await add_eviction_of(kube, compute.name)
+            await run(
+                kube, client, compute, Dying(), lambda e: e is not None and bool(e.status.instances)
+            )
+            assert compute.moves.under_way == 2
+            await kube.delete(Eviction, compute.name)
+            await run(kube, client, compute, Dying(calls), lambda e: e is None)
+            assert compute.moves.under_way == 0
+            assert len(compute.moves.on(compute.name)) == 3
