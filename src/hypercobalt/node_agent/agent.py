@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from hypercobalt.adapters.host import incarnation
 from hypercobalt.adapters.host.port import Shutdown, System, Units
 from hypercobalt.adapters.libvirt.port import Libvirt
 from hypercobalt.api.core import Secret
@@ -27,6 +28,7 @@ from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.libvirt.exporter import Exporter
 from hypercobalt.node_agent.libvirt.state import LibvirtState
 from hypercobalt.node_agent.migrations.follow import Migrations
+from hypercobalt.node_agent.presence import Presence
 from hypercobalt.node_agent.settings import Settings
 from hypercobalt.node_agent.status.applier import FIELD_MANAGER, Applier
 from hypercobalt.node_agent.status.board import Board
@@ -86,18 +88,22 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     kube, board = manager.kube, Board(manager.clock)
     own = manager.informer(Hypervisor, fields=f"metadata.name={settings.node}")
     hypervisor = Latest(own)
+    presence = _presence(settings, manager, hypervisor)
     types = (*OWN_CONDITIONS, *(condition_type(unit) for unit in settings.units))
     applier = Applier(kube, settings.node, board, own, own=types)
     migrations = Migrations(kube, host.libvirt, settings, clock=manager.clock)
     state = LibvirtState(
         host.libvirt, board, units=settings.units, listeners=(migrations.on_notice,)
     )
-    concerns: dict[str, Concern] = {
-        "status": applier.run,
+    observers: dict[str, Concern] = {
         "libvirt": state.run,
-        "migrations": migrations.run,
         "units": UnitConditions(host.units, board, settings.units).run,
         "operating-system": lambda: operating_system.follow(host.system, board),
+        "presence": presence.run,
+    }
+    actors: dict[str, Concern] = {
+        "status": applier.run,
+        "migrations": migrations.run,
         "os-update": OsUpdate(host.units, hypervisor, board).run,
         "evacuation": Evacuation(host.shutdown, kube, hypervisor, board).run,
     }
@@ -107,14 +113,51 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
         )
         fields = f"metadata.name={told.secret_name}"
         secret = Latest(manager.informer(Secret, settings.namespace, fields=fields))
-        concerns["certificates"] = Certificates(
+        actors["certificates"] = Certificates(
             told, host.units, kube, hypervisor=hypervisor, secret=secret, board=board
         ).run
-    for name, concern in concerns.items():
+    for name, concern in observers.items():
         manager.add_service(name, _until_stop(concern))
+    for name, concern in actors.items():
+        manager.add_service(name, _until_stop(_once(presence, concern)))
     manager.add_check(
         "libvirt", lambda: None if state.settled else "nothing known yet", readiness=True
     )
+    manager.add_check("lease", lambda: _waiting(presence), readiness=True)
+
+
+def _presence(settings: Settings, manager: Manager, own: Latest[Hypervisor]) -> Presence:
+    here = incarnation.this_process()
+
+    def is_over(holder: str) -> bool:
+        other = incarnation.parse(holder)
+        return other is not None and incarnation.is_over(other, here, incarnation.start_of)
+
+    return Presence(
+        manager.kube,
+        f"node-agent-{settings.node}",
+        settings.namespace,
+        str(here),
+        is_over=is_over,
+        hypervisor=own,
+        clock=manager.clock,
+    )
+
+
+def _waiting(presence: Presence) -> str | None:
+    if presence.held.is_set():
+        return None
+    return f"held by {presence.holder}" if presence.holder else "not taken yet"
+
+
+def _once(presence: Presence, concern: Concern) -> Concern:
+    """The concern, from when this agent has the host."""
+
+    async def run() -> None:
+        await presence.held.wait()
+        await concern()
+
+    return run
 
 
 def _until_stop(concern: Concern) -> Service:

@@ -72,6 +72,23 @@ async def test_from_start_to_stop(server: Server, kube: Kube) -> None:
     assert code == 0
 
 
+async def test_a_second_agent_of_the_host_stands_by_until_the_first_has_ended(
+    server: Server, kube: Kube
+) -> None:
+    await create(kube)
+    where = ("--kubeconfig", str(server.kubeconfig), "--node", NODE, "--namespace", "default")
+    told = (*where, "--health-probe-bind-address", "0", "--metrics-bind-address", "0")
+    async with agent(*told) as one:
+        await lines_until(one, "this_host_is_ours")
+        async with agent(*told) as other:
+            (*_, waiting) = await lines_until(other, "another_agent_has_this_host")
+            one.terminate()
+            assert await asyncio.wait_for(one.wait(), SECONDS) == 0
+            (*_, taken) = await lines_until(other, "this_host_is_ours")
+
+    assert waiting["holder"] != taken["holder"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -23,10 +23,11 @@ from hypercobalt.adapters.host.port import HostError, Shutdown
 from hypercobalt.api.conditions import ConditionStatus, get_condition
 from hypercobalt.api.eviction import Eviction, EvictionConditionType, EvictionSpec, Trigger
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import ObjectMeta, OwnerReference
+from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.errors import HypercobaltError, TerminalError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.latest import Latest
+from hypercobalt.node_agent.ownership import owned_by
 from hypercobalt.node_agent.status.board import Board, Parts
 from hypercobalt.runtime import AlreadyExistsError, Backoff, Change, Kube
 from hypercobalt.runtime.tasks import first
@@ -91,13 +92,10 @@ def decide(eviction: Eviction | None, ours: str | None) -> Step:
 
 def make_eviction(hypervisor: Hypervisor) -> Eviction:
     """The Eviction for a shutdown of the host."""
-    meta, info = hypervisor.metadata, Hypervisor.resource
-    owner = OwnerReference(
-        apiVersion=info.api_version, kind=info.kind, name=meta.name, uid=meta.uid
-    )
+    name = hypervisor.metadata.name
     return Eviction(
-        metadata=ObjectMeta(name=meta.name, ownerReferences=(owner,)),
-        spec=EvictionSpec(hypervisor=meta.name, reason=REASON, trigger=Trigger.HOST_SHUTDOWN),
+        metadata=ObjectMeta(name=name, ownerReferences=(owned_by(hypervisor),)),
+        spec=EvictionSpec(hypervisor=name, reason=REASON, trigger=Trigger.HOST_SHUTDOWN),
     )
 
 

@@ -74,7 +74,9 @@ class Migrations:
         self._sweep = asyncio.Event()
 
     def on_notice(self, notice: Notice) -> None:
-        """Take note of what concerns migrations."""
+        """Take note of what concerns migrations; until `run`, which looks first, nothing does."""
+        if self._tasks is None:
+            return
         if isinstance(notice, Connected | Lost) or (
             isinstance(notice, DomainEvent) and _concerns(notice)
         ):
@@ -85,6 +87,7 @@ class Migrations:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             self._spawn(self._sweep_old(), "sweep")
+            self._spawn(self._recover(), "recover")
             while True:
                 notice = await self._notices.get()
                 if isinstance(notice, DomainEvent):

@@ -1,0 +1,179 @@
+"""The agent's Lease: says that it lives, and keeps a second agent of the same host from writing.
+
+Whoever holds the Lease works; another one waits until it is released, has run out, or its holder is
+known to have died. Renewed on the interval of the kubelet's own. An API that is away changes
+nothing: only another holder, seen, ends the work. If the API refuses Leases altogether, the agent
+works without, because one missing right must not take the whole host's status.
+
+Source: the kubelet's node Leases (renewed each 10 s, for 40 s); client-go, tools/leaderelection,
+for measuring another's Lease on our own clock alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from hypercobalt.api.coordination import Lease, LeaseSpec
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.times import micro_time
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.latest import Latest
+from hypercobalt.node_agent.ownership import owned_by
+from hypercobalt.runtime import Clock, ConflictError, ForbiddenError, Kube, NotFoundError
+
+log = get_logger(__name__)
+
+RENEW: Final = timedelta(seconds=10)
+DURATION: Final = timedelta(seconds=40)
+LOOK: Final = timedelta(seconds=2)
+"""Between looks at another agent's Lease, and attempts after an error."""
+
+_RELEASE: Final = timedelta(seconds=2)
+
+
+class AnotherAgentError(HypercobaltError):
+    """Another agent has taken this host over: end, and wait for it at the next start."""
+
+
+class Presence:
+    """One agent's hold on its host.
+
+    Args:
+        name: of the Lease.
+        namespace: of the Lease.
+        me: unique among processes.
+        is_over: whether it is certain that the holder of that name does not run any more.
+        hypervisor: the own one; owns the Lease, once there is one.
+
+    Attributes:
+        held: set once the agent may work.
+        holder: another agent that has the host; "" for none.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        name: str,
+        namespace: str,
+        me: str,
+        *,
+        is_over: Callable[[str], bool],
+        hypervisor: Latest[Hypervisor],
+        clock: Clock,
+    ) -> None:
+        self._kube, self._name, self._namespace, self._me = kube, name, namespace, me
+        self._is_over, self._hypervisor, self._clock = is_over, hypervisor, clock
+        self._lease: Lease | None = None  # as last seen
+        self._seen_at = 0.0  # when it was last seen to change
+        self._complaint = ""
+        self.held, self.holder = asyncio.Event(), ""
+
+    async def run(self) -> None:
+        """Take the Lease and renew it until cancelled, then release it.
+
+        Raises:
+            AnotherAgentError: it was ours, and somebody else has it now.
+        """
+        try:
+            while True:
+                wait = RENEW if await self._attempt() else LOOK
+                await asyncio.sleep(wait.total_seconds())
+        finally:
+            await self._release()
+
+    async def _attempt(self) -> bool:
+        """Take or renew the Lease; gives whether there is nothing to do about it for a while."""
+        try:
+            renewed = await self._take_or_renew()
+        except (ForbiddenError, NotFoundError) as error:
+            self._complain("working_without_lease", error)
+            self.held.set()
+            return True
+        except AnotherAgentError:
+            raise
+        except HypercobaltError as error:
+            self._complain("lease_not_renewed", error)
+            return False
+        if renewed:
+            self._complaint = ""
+        return renewed
+
+    async def _take_or_renew(self) -> bool:
+        if self._lease is not None and self._lease.spec.holderIdentity == self._me:
+            with suppress(ConflictError, NotFoundError):  # then look at what there is
+                return await self._write(self._lease)
+        found = await self._kube.get(Lease, self._name, self._namespace)
+        if found is not None and not self._may_take(found):
+            self._wait_for(found.spec.holderIdentity or "")
+            return False
+        return await self._write(found)
+
+    def _may_take(self, found: Lease) -> bool:
+        now = self._clock.monotonic()
+        if self._lease is None or self._lease.spec != found.spec:
+            self._lease, self._seen_at = found, now
+        holder = found.spec.holderIdentity
+        if not holder or holder == self._me:
+            return True
+        lasts = found.spec.leaseDurationSeconds or DURATION.total_seconds()
+        return now - self._seen_at >= lasts or self._is_over(holder)
+
+    def _wait_for(self, holder: str) -> None:
+        if self.held.is_set():
+            raise AnotherAgentError(f"another agent has taken over this host: {holder}")
+        if holder != self.holder:
+            log.warning("another_agent_has_this_host", lease=self._name, holder=holder)
+        self.holder = holder
+
+    async def _write(self, old: Lease | None) -> bool:
+        if old is None:
+            meta = ObjectMeta(name=self._name, namespace=self._namespace)
+            made = Lease(metadata=self._owned(meta), spec=self._renewed(LeaseSpec()))
+            written = await self._kube.create(made)
+        else:
+            new = replace(old, metadata=self._owned(old.metadata), spec=self._renewed(old.spec))
+            written = await self._kube.patch(old, new)
+        if not self.held.is_set():
+            log.info("this_host_is_ours", lease=self._name, holder=self._me)
+        self._lease, self._seen_at, self.holder = written, self._clock.monotonic(), ""
+        self.held.set()
+        return True
+
+    def _owned(self, meta: ObjectMeta) -> ObjectMeta:
+        """Gone with its Hypervisor."""
+        hypervisor = self._hypervisor.value
+        return replace(meta, ownerReferences=(owned_by(hypervisor),)) if hypervisor else meta
+
+    def _renewed(self, old: LeaseSpec) -> LeaseSpec:
+        now, mine = micro_time(self._clock.now()), old.holderIdentity == self._me
+        return replace(
+            old,
+            holderIdentity=self._me,
+            leaseDurationSeconds=round(DURATION.total_seconds()),
+            acquireTime=old.acquireTime if mine else now,
+            renewTime=now,
+            leaseTransitions=(old.leaseTransitions or 0) + (0 if mine else 1),
+        )
+
+    async def _release(self) -> None:
+        """Let the next agent begin at once."""
+        lease = self._lease
+        if lease is None or lease.spec.holderIdentity != self._me:
+            return
+        with suppress(HypercobaltError, TimeoutError):
+            async with asyncio.timeout(_RELEASE.total_seconds()):
+                free = replace(lease.spec, holderIdentity="")
+                await self._kube.patch(lease, replace(lease, spec=free))
+
+    def _complain(self, event: str, error: HypercobaltError) -> None:
+        if event != self._complaint:
+            self._complaint = event
+            log.warning(event, lease=f"{self._namespace}/{self._name}", error=str(error))
