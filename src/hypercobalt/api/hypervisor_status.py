@@ -37,6 +37,7 @@ class HypervisorConditionType(StrEnum):
     TLS_CERTIFICATE_INSTALLED = "TLSCertificateInstalled"
     NODE_HEALTHY = "NodeHealthy"  # ours
     ACCEPTS_NEW_INSTANCES = "AcceptsNewInstances"  # ours
+    REGISTERED = "Registered"  # ours
 
 
 class OnboardingReason(StrEnum):
@@ -126,6 +127,16 @@ class AcceptsReason(StrEnum):
 
     NODE_HEALTHY = "NodeHealthy"
     NODE_UNHEALTHY = "NodeUnhealthy"
+
+
+class RegisteredReason(StrEnum):
+    """Reasons of `Registered`."""
+
+    REGISTERED = "Registered"
+    NOT_REGISTERED = "NotRegistered"
+    CLAIMED = "Claimed"  # by another Hypervisor
+    UNREACHABLE = "Unreachable"  # the compute service cannot be asked
+    FAILED = "Failed"
 
 
 class HaEnabledReason(StrEnum):
@@ -303,6 +314,19 @@ class Aggregate(Struct, frozen=True):
     metadata: Annotated[dict[str, str], Field("Metadata of the aggregate.")] = {}
 
 
+class SmokeTest(Struct, frozen=True):
+    """How far the smoke test of the host's onboarding is."""
+
+    attempts: Annotated[
+        int | None,
+        Field("How many servers have been booted.", limits=Limits(minimum=0, format="int32")),
+    ] = None
+    server: Annotated[
+        str | None, Field("UUID of the server that is being looked at; absent between two.")
+    ] = None
+    lastFailure: Annotated[str | None, Field("Why the one before it was no good.")] = None
+
+
 class HypervisorStatus(Struct, frozen=True):
     """What the host is."""
 
@@ -387,10 +411,21 @@ class HypervisorStatus(Struct, frozen=True):
             "operator."
         ),
     ] = ()
+    appliedTraits: Annotated[
+        tuple[str, ...] | None,
+        Field(
+            "Those of them that the operator has put there, and takes away when they are no longer "
+            "wanted, sorted; absent until it has looked. Written by the operator."
+        ),
+    ] = None
     aggregates: Annotated[
         tuple[Aggregate, ...],
         Field("The aggregates that the host was last put in. Written by the operator."),
     ] = ()
+    smokeTest: Annotated[
+        SmokeTest | None,
+        Field("How far the smoke test is, while there is one. Written by the operator."),
+    ] = None
     internalIp: Annotated[
         str | None,
         Field("Address of type InternalIP of the Node. Written by the operator."),
