@@ -1,0 +1,272 @@
+"""Hosts, aggregates, traits and smoke tests in memory, with faults on demand.
+
+It keeps to the rules of the real one: a host has one availability zone, which does not change while
+it has servers; traits are set with their generation; a removed host has to be empty.
+
+Source: OpenStack Compute and Placement API references.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.model import Host, HostAggregate, ProviderTraits, ServerStatus, TestServer
+from hypercobalt.compute.port import Moves
+
+_ZONE: Final = "availability_zone"
+_NAMESPACE: Final = uuid.UUID("6f6b1d0e-0b6c-4a53-9d0b-6a4f1c2f3a10")
+
+Fault = Callable[[str, str], Exception | None]
+"""Is given a call (`hosts.enable`, `traits.put` …) and what it is about, and may give an error."""
+
+
+@dataclass(slots=True)
+class World:
+    """What is there, for tests to look at and to change.
+
+    Args:
+        now: the clock of the service.
+        hosts: by name.
+        aggregates: by number.
+        traits: by provider.
+        tests: servers of smoke tests.
+        calls: what was asked, in order, as `call about`.
+        fault: see `Fault`; None for none.
+        latency: of each call, in seconds.
+        boots: status that a new test server takes, and what its console shows; {name} is its name.
+    """
+
+    now: Callable[[], datetime]
+    hosts: dict[str, Host] = field(default_factory=dict[str, Host])
+    aggregates: dict[int, HostAggregate] = field(default_factory=dict[int, HostAggregate])
+    traits: dict[str, ProviderTraits] = field(default_factory=dict[str, ProviderTraits])
+    tests: dict[str, TestServer] = field(default_factory=dict[str, TestServer])
+    calls: list[str] = field(default_factory=list[str])
+    fault: Fault | None = None
+    latency: float = 0.0
+    boots: tuple[str, str] = (ServerStatus.ACTIVE, "login: {name}")
+
+    def add_host(self, name: str, *, enabled: bool = True, servers: Iterable[str] = ()) -> Host:
+        """Have a compute service register."""
+        made = Host(
+            name,
+            str(uuid.uuid5(_NAMESPACE, f"hypervisor {name}")),
+            str(uuid.uuid5(_NAMESPACE, f"service {name}")),
+            enabled=enabled,
+            servers=tuple(servers),
+        )
+        self.hosts[name] = made
+        self.traits.setdefault(made.hypervisor_id, ProviderTraits(("HW_CPU_X86_VMX",), 1))
+        return made
+
+    def change_host(self, name: str, **changes: object) -> None:
+        """Change fields of a host behind everybody's back."""
+        self.hosts[name] = replace(self.hosts[name], **changes)  # type: ignore[arg-type]
+
+    def add_aggregate(self, name: str, *, zone: str = "", hosts: Iterable[str] = ()) -> None:
+        """Create an aggregate; with `zone` it is an availability zone."""
+        number = len(self.aggregates) + 1
+        metadata = {_ZONE: zone} if zone else {}
+        made = str(uuid.uuid5(_NAMESPACE, f"aggregate {number}"))
+        self.aggregates[number] = HostAggregate(number, made, name, tuple(hosts), metadata)
+
+    def names_of(self, host: str) -> set[str]:
+        """Aggregates that a host is in."""
+        return {one.name for one in self.aggregates.values() if host in one.hosts}
+
+    async def call(self, what: str, about: str) -> None:
+        """Note a call, let it take its time, and have it fail if it should."""
+        self.calls.append(f"{what} {about}".strip())
+        if self.latency:
+            await asyncio.sleep(self.latency)
+        error = self.fault(what, about) if self.fault else None
+        if error is not None:
+            raise error
+
+
+class FakeHosts:
+    """Hosts of a `World`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def get(self, name: str, *, fresh: bool = False) -> Host | None:
+        await self._world.call("hosts.get", name)
+        hosts = self._world.hosts
+        return hosts.get(name) or hosts.get(name.partition(".")[0])
+
+    async def enable(self, host: Host) -> None:
+        await self._world.call("hosts.enable", host.name)
+        self._known(host)
+        self._world.change_host(host.name, enabled=True, disabled_reason="", forced_down=False)
+
+    async def disable(self, host: Host, reason: str) -> None:
+        await self._world.call("hosts.disable", host.name)
+        self._known(host)
+        self._world.change_host(host.name, enabled=False, disabled_reason=reason)
+
+    async def remove(self, host: Host) -> None:
+        await self._world.call("hosts.remove", host.name)
+        known = self._world.hosts.get(host.name)
+        if known is not None and known.servers:
+            raise RefusedError(f"host {host.name} still has servers: {', '.join(known.servers)}")
+        self._world.hosts.pop(host.name, None)
+        self._world.traits.pop(host.hypervisor_id, None)
+
+    def _known(self, host: Host) -> None:
+        if host.name not in self._world.hosts:
+            raise RefusedError(f"no compute service {host.service_id}", code=404)
+
+
+class FakeAggregates:
+    """Aggregates of a `World`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def list(self, *, fresh: bool = False) -> tuple[HostAggregate, ...]:
+        await self._world.call("aggregates.list", "")
+        return tuple(self._world.aggregates.values())
+
+    async def add(self, aggregate: HostAggregate, host: str) -> None:
+        await self._world.call("aggregates.add", f"{aggregate.name} {host}")
+        known = self._known(aggregate)
+        if host in known.hosts:
+            return
+        self._keep_zone(known, host)
+        self._world.aggregates[known.id] = replace(known, hosts=(*known.hosts, host))
+
+    async def remove(self, aggregate: HostAggregate, host: str) -> None:
+        await self._world.call("aggregates.remove", f"{aggregate.name} {host}")
+        known = self._known(aggregate)
+        left = tuple(name for name in known.hosts if name != host)
+        if left != known.hosts and _ZONE in known.metadata and self._world.hosts[host].servers:
+            raise ConflictError(f"aggregate {known.name}: host {host} has servers in its zone")
+        self._world.aggregates[known.id] = replace(known, hosts=left)
+
+    def _known(self, aggregate: HostAggregate) -> HostAggregate:
+        known = self._world.aggregates.get(aggregate.id)
+        if known is None:
+            raise RefusedError(f"no aggregate {aggregate.name}", code=404)
+        return known
+
+    def _keep_zone(self, aggregate: HostAggregate, host: str) -> None:
+        zone = aggregate.metadata.get(_ZONE)
+        there = {
+            one.metadata[_ZONE]
+            for one in self._world.aggregates.values()
+            if host in one.hosts and _ZONE in one.metadata
+        }
+        if zone is None or there == {zone}:
+            return
+        if there or self._world.hosts[host].servers:
+            raise ConflictError(
+                f"aggregate {aggregate.name}: availability zone of host {host} would change"
+            )
+
+
+class FakeTraits:
+    """Traits of a `World`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def get(self, provider: str) -> ProviderTraits | None:
+        await self._world.call("traits.get", provider)
+        return self._world.traits.get(provider)
+
+    async def put(self, provider: str, traits: ProviderTraits) -> ProviderTraits:
+        await self._world.call("traits.put", provider)
+        known = self._world.traits.get(provider)
+        if known is None:
+            raise RefusedError(f"no resource provider {provider}", code=404)
+        if known.generation != traits.generation:
+            raise ConflictError(f"resource provider {provider}: generation {known.generation}")
+        unknown = [name for name in traits.names if not name.startswith(("CUSTOM_", "HW_", "COMP"))]
+        if unknown:
+            raise RefusedError(f"no such trait: {', '.join(unknown)}", code=400)
+        after = ProviderTraits(tuple(sorted(traits.names)), known.generation + 1)
+        self._world.traits[provider] = after
+        return after
+
+
+class FakeSmokeTests:
+    """Test servers of a `World`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def find(self, name: str) -> tuple[TestServer, ...]:
+        await self._world.call("smoke_tests.find", name)
+        return tuple(one for one in self._world.tests.values() if one.name == name)
+
+    async def create(self, name: str, host: str, zone: str) -> TestServer:
+        await self._world.call("smoke_tests.create", f"{name} {zone}:{host}")
+        now, status = self._world.now(), self._world.boots[0]
+        launched = now if status == ServerStatus.ACTIVE else None
+        fault = "No valid host was found." if status == ServerStatus.ERROR else ""
+        made = TestServer(str(uuid.uuid4()), name, status, now, launched, fault)
+        self._world.tests[made.id] = made
+        there = self._world.hosts[host].servers
+        self._world.change_host(host, servers=(*there, made.id))
+        return made
+
+    async def console(self, server: TestServer, lines: int) -> str:
+        await self._world.call("smoke_tests.console", server.id)
+        return self._world.boots[1].format(name=server.name)
+
+    async def delete(self, server: TestServer) -> None:
+        await self._world.call("smoke_tests.delete", server.id)
+        self._world.tests.pop(server.id, None)
+        for host in self._world.hosts.values():
+            left = tuple(one for one in host.servers if one != server.id)
+            if left != host.servers:
+                self._world.change_host(host.name, servers=left)
+
+
+class FakeCompute:
+    """A compute service in memory.
+
+    Args:
+        now: its clock.
+        moves: servers and their moves; without them there are none to ask for.
+        has: what it has besides hosts, of `aggregates`, `traits`, `smoke_tests`.
+    """
+
+    name = "fake"
+
+    def __init__(
+        self,
+        now: Callable[[], datetime],
+        *,
+        moves: Moves | None = None,
+        has: Iterable[str] = ("aggregates", "traits", "smoke_tests"),
+    ) -> None:
+        self.world = World(now)
+        there = set(has)
+        self.hosts = FakeHosts(self.world)
+        self.aggregates = FakeAggregates(self.world) if "aggregates" in there else None
+        self.traits = FakeTraits(self.world) if "traits" in there else None
+        self.smoke_tests = FakeSmokeTests(self.world) if "smoke_tests" in there else None
+        self.trouble = ""
+        self._moves = moves
+
+    @property
+    def moves(self) -> Moves:
+        """Servers and their moves.
+
+        Raises:
+            RefusedError: this one was made without.
+        """
+        if self._moves is None:
+            raise RefusedError("this compute service was made without moves")
+        return self._moves
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
