@@ -11,17 +11,22 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from hypercobalt.api.certificate import Certificate
+from hypercobalt.api.conditions import Condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
+from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator import certificates, gardener, hypervisor, ready, taint
 from hypercobalt.operator.agent_pods import AgentPods
 from hypercobalt.operator.certificates import Issuing
+from hypercobalt.operator.hypervisors import StatusWriter
+from hypercobalt.operator.lifecycle.assembly import BY_SERVICE, Shared, add_lifecycle, service_of
+from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_facts import COPIED_LABELS, HYPERVISOR_LABEL
 from hypercobalt.runtime import (
@@ -61,12 +66,14 @@ class Options:
         issuing: where the hosts' certificates come from.
         signal_image: of the pod that holds a Node for Gardener.
         label_selector: restricts Nodes and Hypervisors to a shard; "" takes all.
+        lifecycle: of hosts in the compute service.
     """
 
     agent_namespaces: tuple[str, ...]
     issuing: Issuing
     signal_image: str = gardener.IMAGE
     label_selector: str = ""
+    lifecycle: Settings = field(default_factory=Settings)
 
 
 def lease_name(label_selector: str) -> str:
@@ -98,70 +105,117 @@ def copied_labels(label_selector: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*COPIED_LABELS, *keys)))
 
 
-def add_controllers(manager: Manager, options: Options, metrics: Metrics) -> None:
-    """Add every controller and what it watches."""
+def add_controllers(
+    manager: Manager, options: Options, metrics: Metrics, service: ComputeService | None = None
+) -> None:
+    """Add every controller and what it watches.
+
+    Args:
+        manager: runs them.
+        options: of the site.
+        metrics: of the process.
+        service: where hosts are registered and servers run; None leaves out what needs one.
+    """
+    shared = _shared(manager, options)
+    if service is not None:
+        add_lifecycle(
+            manager,
+            shared,
+            service,
+            settings=options.lifecycle,
+            labels=copied_labels(options.label_selector),
+            metrics=metrics,
+        )
+        manager.add_check(
+            f"compute-{service.name}", lambda: service.trouble or None, readiness=True
+        )
+    _add_hypervisors(manager, options, shared, metrics)
+    _add_gardener(manager, options, shared)
+    _add_certificates(manager, options.issuing, shared.nodes, metrics)
+
+
+def _shared(manager: Manager, options: Options) -> Shared:
     chosen = ",".join(part for part in (HYPERVISOR_LABEL, options.label_selector) if part)
-    nodes = manager.informer(Node, labels=chosen)
-    informer = manager.informer(Hypervisor, labels=options.label_selector)
+    informer = manager.informer(
+        Hypervisor, labels=options.label_selector, indexes={BY_SERVICE: service_of}
+    )
     hypervisors = Newest(informer)
+
+    def is_ready(found: Hypervisor) -> Condition:
+        return ready.condition(found, manager.clock.now())
+
+    return Shared(
+        nodes=manager.informer(Node, labels=chosen),
+        informer=informer,
+        hypervisors=hypervisors,
+        statuses=StatusWriter(manager.kube, hypervisors, is_ready),
+        events=manager.recorder(REPORTER),
+    )
+
+
+def _add_hypervisors(manager: Manager, options: Options, shared: Shared, metrics: Metrics) -> None:
+    """Add what needs nothing but the API: Hypervisors of Nodes, `Ready` and `Tainted`."""
     kube, clock = manager.kube, manager.clock
-    pods = AgentPods(manager.kube, options.agent_namespaces, metrics)
+    pods = AgentPods(kube, options.agent_namespaces, metrics)
     manager.add_service("agent-pods", pods.run)
     manager.add(
         Controller(
             hypervisor.NAME,
             hypervisor.HypervisorReconciler(
                 kube,
-                nodes.cache,
-                hypervisors,
+                shared.nodes.cache,
+                shared.hypervisors,
+                shared.statuses,
                 pods,
                 copied=copied_labels(options.label_selector),
                 clock=clock,
-                events=manager.recorder(REPORTER),
+                events=shared.events,
             ),
-            watches=(primary(nodes), primary(informer), pods.watch),
+            watches=(primary(shared.nodes), primary(shared.informer), pods.watch),
             concurrency=WORKERS,
         )
     )
     manager.add(
         Controller(
             ready.NAME,
-            ready.ReadyReconciler(kube, hypervisors, clock=clock),
-            watches=(primary(informer, when=ready.worth_a_pass),),
+            ready.ReadyReconciler(shared.hypervisors, shared.statuses),
+            watches=(primary(shared.informer, when=ready.worth_a_pass),),
             concurrency=WORKERS,
         )
     )
     manager.add(
         Controller(
             taint.NAME,
-            taint.TaintReconciler(kube, hypervisors, clock=clock),
-            watches=(primary(informer, when=generation_changed),),
+            taint.TaintReconciler(kube, shared.hypervisors, shared.statuses, clock=clock),
+            watches=(primary(shared.informer, when=generation_changed),),
             concurrency=WORKERS,
         )
     )
+
+
+def _add_gardener(manager: Manager, options: Options, shared: Shared) -> None:
     budgets = manager.informer(PodDisruptionBudget, gardener.NAMESPACE, labels=gardener.LABEL)
     deployments = manager.informer(Deployment, gardener.NAMESPACE, labels=gardener.LABEL)
     manager.add(
         Controller(
             gardener.NAME,
             gardener.GardenerReconciler(
-                kube,
-                nodes.cache,
-                hypervisors,
+                manager.kube,
+                shared.nodes.cache,
+                shared.hypervisors,
                 Newest(budgets),
                 Newest(deployments),
                 image=options.signal_image,
             ),
             watches=(
-                primary(nodes),
-                primary(informer, when=gardener.worth_a_pass),
+                primary(shared.nodes),
+                primary(shared.informer, when=gardener.worth_a_pass),
                 owned(budgets, Node, when=generation_changed),
                 owned(deployments, Node, when=generation_changed),
             ),
             concurrency=WORKERS,
         )
     )
-    _add_certificates(manager, options.issuing, nodes, metrics)
 
 
 def _add_certificates(

@@ -27,14 +27,13 @@ from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_status import (
     AgentPodsReason,
     HypervisorConditionType,
-    HypervisorStatus,
     SyncReason,
     TerminatingReason,
 )
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.agent_pods import OVERDUE, AgentPods, Report, still_running
 from hypercobalt.operator.from_node import first, follow
-from hypercobalt.operator.hypervisors import apply_status
+from hypercobalt.operator.hypervisors import Part, StatusWriter
 from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_conditions import accepts, health
 from hypercobalt.operator.node_facts import internal_ip, is_offboarding, is_terminating
@@ -52,6 +51,14 @@ log = get_logger(__name__)
 NAME: Final = "hypervisor"
 
 _Type = HypervisorConditionType
+_OWN: Final = frozenset(
+    {
+        _Type.TERMINATING,
+        _Type.AGENT_PODS_EVICTED,
+        _Type.NODE_HEALTHY,
+        _Type.ACCEPTS_NEW_INSTANCES,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +66,12 @@ class Plan:
     """What one pass should do to a Hypervisor that is there.
 
     Args:
-        status: all that is this controller's in the status.
+        part: all that is this controller's in the status.
         wanted: with labels, annotations and spec as the Node wants them.
         requeue_after: look again then; None waits for a change.
     """
 
-    status: HypervisorStatus
+    part: Part
     wanted: Hypervisor
     requeue_after: timedelta | None = None
 
@@ -80,11 +87,11 @@ def agents_must_leave(hypervisor: Hypervisor, node: Node) -> bool:
 
 
 def has_been_evicted(evicting: Condition | None) -> bool:
-    """Whether the condition `Evicting` says that nothing is left; a failed eviction does not."""
+    """Whether the condition `Evicting` says that nothing is left; after a failure it does not."""
     return (
         evicting is not None
         and evicting.status == ConditionStatus.FALSE
-        and evicting.reason != SyncReason.FAILED
+        and evicting.reason == SyncReason.SUCCEEDED
     )
 
 
@@ -126,11 +133,9 @@ def decide(
     elif is_true(conditions, _Type.AGENT_PODS_EVICTED):
         text = "The host is not being offboarded"
         verdicts.append((_Type.AGENT_PODS_EVICTED, "False", AgentPodsReason.NOT_OFFBOARDING, text))
-    status = HypervisorStatus(
-        internalIp=internal_ip(node, hypervisor.status.internalIp),
-        conditions=_own(conditions, verdicts, now),
-    )
-    return Plan(status, follow(hypervisor, node, copied), requeue_after)
+    address = internal_ip(node, hypervisor.status.internalIp)
+    part = Part(_OWN, _own(conditions, verdicts, now), {"internalIp": address})
+    return Plan(part, follow(hypervisor, node, copied), requeue_after)
 
 
 def _evicted(left: tuple[str, ...]) -> tuple[str, str, str]:
@@ -166,6 +171,7 @@ class HypervisorReconciler:
         kube: writes as this controller.
         nodes: those that are hypervisors.
         hypervisors: what the controllers share.
+        statuses: writes this controller's part of the status.
         pods: the agents' pods.
         copied: keys of the labels to copy from a Node.
     """
@@ -175,6 +181,7 @@ class HypervisorReconciler:
         kube: Kube,
         nodes: Cache[Node],
         hypervisors: Newest[Hypervisor],
+        statuses: StatusWriter,
         pods: AgentPods,
         *,
         copied: Collection[str],
@@ -183,6 +190,7 @@ class HypervisorReconciler:
     ) -> None:
         self._kube, self._clock, self._events = kube.as_manager(NAME), clock, events
         self._nodes, self._hypervisors, self._pods = nodes, hypervisors, pods
+        self._statuses = statuses
         self._copied = tuple(copied)
 
     async def reconcile(self, name: str, /) -> Result:
@@ -196,7 +204,7 @@ class HypervisorReconciler:
         report = self._agent_pods(hypervisor, node)
         plan = decide(node, hypervisor, report, self._copied, self._clock.now())
         self._tell(hypervisor, plan)
-        written = await apply_status(self._kube, self._hypervisors, hypervisor, plan.status)
+        written = await self._statuses.put(hypervisor, plan.part)
         if plan.wanted != hypervisor:
             log.info("updating_hypervisor", hypervisor=name)
             wanted = follow(written, node, self._copied)
@@ -225,7 +233,7 @@ class HypervisorReconciler:
     def _tell(self, hypervisor: Hypervisor, plan: Plan) -> None:
         """Record an Event when the health of the Node has changed."""
         before = get_condition(hypervisor.conditions, _Type.NODE_HEALTHY)
-        now = get_condition(plan.status.conditions, _Type.NODE_HEALTHY)
+        now = get_condition(plan.part.conditions, _Type.NODE_HEALTHY)
         if now is None or (before and (before.status, before.reason) == (now.status, now.reason)):
             return
         text = f"Node{now.reason}"

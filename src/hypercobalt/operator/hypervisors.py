@@ -1,45 +1,205 @@
-"""How the operator's controllers write their parts of a Hypervisor's status.
+"""How the operator's controllers write the status of a Hypervisor: together, in one writer.
 
-A part is applied under the controller's own field manager: conditions are merged by type on the
-server, so controllers never conflict with each other, with the node agent or with other services.
+Each controller hands in its part: the condition types and the fields that are its own. Parts that
+come in while a write of the same Hypervisor is under way are put together and go out in the next
+one, a single server-side apply of all that the operator owns. `Ready` is computed from the result,
+so it costs no write of its own. Fields of the node agent and of others are never in it.
 
-Source: Kubernetes API concepts, "Server-Side Apply".
+Source: Kubernetes API concepts, "Server-Side Apply"; docs/decisions/0010-one-status-writer.md.
 """
 
 from __future__ import annotations
 
-from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import HypervisorStatus
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
+
+from hypercobalt.api.conditions import Condition, get_condition
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor_status import HypervisorConditionType, HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.operator.newest import Newest
-from hypercobalt.runtime import Kube, NotFoundError
+from hypercobalt.runtime import InvalidError, Kube, NotFoundError, Operation
+
+MANAGER: Final = "hypervisor-operator"
+"""Field manager of the operator's part of a Hypervisor's status."""
+
+_Type = HypervisorConditionType
+
+FIELDS: Final = (
+    "internalIp",
+    "hypervisorId",
+    "serviceId",
+    "traits",
+    "appliedTraits",
+    "aggregates",
+    "smokeTest",
+    "evicted",
+)
+"""Fields of the status that the operator writes."""
+
+TYPES: Final = frozenset(
+    {
+        _Type.ONBOARDING,
+        _Type.READY,
+        _Type.TERMINATING,
+        _Type.TAINTED,
+        _Type.TRAITS_UPDATED,
+        _Type.AGGREGATES_UPDATED,
+        _Type.AGENT_PODS_EVICTED,
+        _Type.HYPERVISOR_DISABLED,
+        _Type.EVICTING,
+        _Type.OFFBOARDED,
+        _Type.NODE_HEALTHY,
+        _Type.ACCEPTS_NEW_INSTANCES,
+        _Type.REGISTERED,
+    }
+)
+"""Conditions that the operator writes; `HaEnabled` it writes apart, and not over anybody else's."""
 
 
-async def apply_status(
-    kube: Kube, hypervisors: Newest[Hypervisor], stored: Hypervisor, part: HypervisorStatus
-) -> Hypervisor:
-    """Make `part` the part of the status that `kube`'s field manager owns, if it is not.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one controller wants in the status.
 
     Args:
-        kube: writes as the controller; see `Kube.as_manager`.
-        hypervisors: hears of what is written.
-        stored: the newest known state.
-        part: every field and condition that is the controller's, and no others.
-
-    Returns:
-        The object as it is then.
+        types: condition types that are the controller's.
+        conditions: as they should be; a type that is missing here is taken away.
+        fields: by name, of `FIELDS`; others stay as they are.
     """
-    if holds(stored.status, part):
-        return stored
-    mine = Hypervisor(metadata=ObjectMeta(name=stored.metadata.name), status=part)
-    try:
-        return hypervisors.wrote(await kube.apply(mine, force=True, subresource="status"))
-    except NotFoundError:
-        hypervisors.missing(stored)
-        raise
+
+    types: frozenset[str] = frozenset()
+    conditions: tuple[Condition, ...] = ()
+    fields: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
-def holds(stored: HypervisorStatus, part: HypervisorStatus) -> bool:
-    """Whether the status has the given address and every one of the given conditions."""
-    address_held = part.internalIp is None or part.internalIp == stored.internalIp
-    return address_held and all(condition in stored.conditions for condition in part.conditions)
+Compute = Callable[[Hypervisor], Condition]
+
+
+class StatusWriter:
+    """One for a process: the only writer of Hypervisors' status in it.
+
+    Args:
+        kube: its field manager does not matter.
+        hypervisors: hears of what is written.
+        ready: computes `Ready` from the rest.
+    """
+
+    def __init__(self, kube: Kube, hypervisors: Newest[Hypervisor], ready: Compute) -> None:
+        self._kube, self._hypervisors, self._ready = kube.as_manager(MANAGER), hypervisors, ready
+        self._waiting: dict[str, _Batch] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def put(self, stored: Hypervisor, part: Part) -> Hypervisor:
+        """Have `part` written, unless the status is so already; gives the object as it is then.
+
+        Args:
+            stored: the object, as far as the caller knows; a newer state counts if there is one.
+            part: of the caller.
+        """
+        name = stored.metadata.name
+        batch = self._waiting.setdefault(name, _Batch(stored))
+        batch.parts.append(part)
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        async with lock:
+            if not batch.done:
+                self._waiting.pop(name, None)
+                await self._write(batch)
+        if batch.error is not None:
+            raise batch.error
+        return batch.stored
+
+    async def _write(self, batch: _Batch) -> None:
+        stored = self._hypervisors.get(batch.stored.metadata.name) or batch.stored
+        try:
+            batch.stored = await self._apply(stored, compose(stored, batch.parts, self._ready))
+        except NotFoundError as error:
+            self._hypervisors.missing(stored)
+            batch.error = error
+        except Exception as error:  # noqa: BLE001 - raised again by everybody who has a part in it
+            batch.error = error
+        batch.done = True
+
+    async def _apply(self, stored: Hypervisor, status: HypervisorStatus) -> Hypervisor:
+        if status == owned(stored):
+            return stored
+        mine = Hypervisor(metadata=ObjectMeta(name=stored.metadata.name), status=status)
+        kept = {condition.type for condition in status.conditions}
+        gone = {c.type for c in owned(stored).conditions} - kept
+        try:
+            answer = await self._kube.apply(mine, force=True, subresource="status")
+        except InvalidError:
+            if not gone:
+                raise
+            # Others own a piece of a condition that we let go; what is left of it is none.
+            await self._remove(stored, gone)
+            answer = await self._kube.apply(mine, force=True, subresource="status")
+        if any(condition.type in gone for condition in answer.conditions):
+            answer = await self._remove(answer, gone)
+        return self._hypervisors.wrote(answer)
+
+    async def _remove(self, stored: Hypervisor, types: set[str]) -> Hypervisor:
+        """Take conditions away, whoever owns them."""
+        places = [n for n, c in enumerate(stored.conditions) if c.type in types]
+        removals: list[Operation] = [
+            {"op": "remove", "path": f"/status/conditions/{place}"} for place in reversed(places)
+        ]
+        return await self._kube.json_patch(
+            Hypervisor,
+            stored.metadata.name,
+            removals,
+            resource_version=stored.metadata.resourceVersion,
+            subresource="status",
+        )
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Parts that are written together; `stored` is the answer once it is done."""
+
+    stored: Hypervisor
+    parts: list[Part] = field(default_factory=list[Part])
+    done: bool = False
+    error: Exception | None = None
+
+
+def owned(hypervisor: Hypervisor) -> HypervisorStatus:
+    """The operator's part of the status.
+
+    In maintenance `ha` the HA service says whether the host is disabled.
+    """
+    ha = hypervisor.spec.maintenance == Maintenance.HA
+    types = TYPES - {_Type.HYPERVISOR_DISABLED} if ha else TYPES
+    fields: dict[str, Any] = {name: getattr(hypervisor.status, name) for name in FIELDS}
+    conditions = tuple(c for c in hypervisor.conditions if c.type in types)
+    return HypervisorStatus(conditions=conditions, **fields)
+
+
+def compose(stored: Hypervisor, parts: list[Part], ready: Compute) -> HypervisorStatus:
+    """All of the operator's status, with the parts in it, the later ones over the earlier."""
+    mine = owned(stored)
+    fields: dict[str, Any] = {}
+    conditions = mine.conditions
+    for part in parts:
+        fields |= part.fields
+        conditions = _merged(conditions, part)
+    others = tuple(c for c in stored.conditions if c.type not in TYPES)
+    status = replace(stored.status, conditions=(*others, *conditions), **fields)
+    found = ready(replace(stored, status=status))
+    conditions = _merged(conditions, Part(frozenset({found.type}), (found,)))
+    return replace(mine, conditions=conditions, **fields)
+
+
+def _merged(conditions: tuple[Condition, ...], part: Part) -> tuple[Condition, ...]:
+    """Old conditions keep their places, so that equal sets are equal tuples."""
+    kept = tuple(
+        get_condition(part.conditions, c.type) or c
+        for c in conditions
+        if c.type not in part.types or get_condition(part.conditions, c.type)
+    )
+    there = {condition.type for condition in kept}
+    return (*kept, *(c for c in part.conditions if c.type not in there))

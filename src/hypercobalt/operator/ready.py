@@ -1,6 +1,7 @@
 """`Ready`: the state of a hypervisor in one word, computed from its other conditions.
 
-The rules stand in the order in which they win.
+The rules stand in the order in which they win. Every write of the status computes it again
+(`hypervisors`); the controller here is for changes that are not the operator's own.
 
 Source: openstack-hypervisor-operator, internal/controller/ready/controller.go.
 """
@@ -10,18 +11,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from hypercobalt.api.conditions import get_condition, is_true, set_condition
+from hypercobalt.api.conditions import Condition, get_condition, is_true, set_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import (
     HypervisorConditionType,
-    HypervisorStatus,
     OnboardingReason,
     ReadyReason,
     SyncReason,
 )
-from hypercobalt.operator.hypervisors import apply_status
+from hypercobalt.operator.hypervisors import Part, StatusWriter
 from hypercobalt.operator.newest import Newest
-from hypercobalt.runtime import Clock, Kube, Result
+from hypercobalt.runtime import Result
 
 NAME: Final = "ready"
 
@@ -56,7 +56,7 @@ def _in_maintenance(hypervisor: Hypervisor) -> tuple[ReadyReason, str]:
         return _Why.MAINTENANCE, "Hypervisor is in maintenance mode"
     if evicting.status == "True":
         return _Why.EVICTING, "Hypervisor is disabled and evicting"
-    if evicting.reason == SyncReason.FAILED:
+    if evicting.reason != SyncReason.SUCCEEDED:
         return _Why.MAINTENANCE, f"Hypervisor is not empty: eviction failed: {evicting.message}"
     return _Why.EVICTED, "Hypervisor is disabled and evicted"
 
@@ -69,13 +69,12 @@ def _why_not_started(hypervisor: Hypervisor) -> str:
     return ""
 
 
-def wanted(hypervisor: Hypervisor, now: datetime) -> HypervisorStatus:
-    """This controller's part of the status."""
+def condition(hypervisor: Hypervisor, now: datetime) -> Condition:
+    """`Ready` as it should be."""
     reason, message = decide(hypervisor)
     status = "True" if reason == ReadyReason.READY else "False"
     old = get_condition(hypervisor.conditions, _Type.READY)
-    conditions = set_condition((old,) if old else (), _Type.READY, status, reason, message, now=now)
-    return HypervisorStatus(conditions=conditions)
+    return set_condition((old,) if old else (), _Type.READY, status, reason, message, now=now)[0]
 
 
 def worth_a_pass(old: Hypervisor | None, new: Hypervisor | None) -> bool:
@@ -93,15 +92,14 @@ def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
 
 
 class ReadyReconciler:
-    """The shell around `decide`."""
+    """The shell around `decide`: the writer computes the condition."""
 
-    def __init__(self, kube: Kube, hypervisors: Newest[Hypervisor], *, clock: Clock) -> None:
-        self._kube, self._hypervisors, self._clock = kube.as_manager(NAME), hypervisors, clock
+    def __init__(self, hypervisors: Newest[Hypervisor], statuses: StatusWriter) -> None:
+        self._hypervisors, self._statuses = hypervisors, statuses
 
     async def reconcile(self, name: str, /) -> Result:
         hypervisor = self._hypervisors.get(name)
         if hypervisor is None or hypervisor.metadata.deletionTimestamp is not None:
             return Result()
-        part = wanted(hypervisor, self._clock.now())
-        await apply_status(self._kube, self._hypervisors, hypervisor, part)
+        await self._statuses.put(hypervisor, Part())
         return Result()

@@ -13,12 +13,8 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition, set_condition
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import (
-    HypervisorConditionType,
-    HypervisorStatus,
-    TaintedReason,
-)
-from hypercobalt.operator.hypervisors import apply_status
+from hypercobalt.api.hypervisor_status import HypervisorConditionType, TaintedReason
+from hypercobalt.operator.hypervisors import Part, StatusWriter
 from hypercobalt.operator.newest import Newest
 from hypercobalt.runtime import Clock, Kube, Result
 
@@ -29,7 +25,7 @@ _WARNING, _FINE = "⚠️", "🟢"  # what the column Taint shows
 _TYPE = HypervisorConditionType.TAINTED
 
 
-def decide(hypervisor: Hypervisor, now: datetime) -> HypervisorStatus:
+def decide(hypervisor: Hypervisor, now: datetime) -> Part:
     """This controller's part of the status.
 
     Args:
@@ -52,7 +48,7 @@ def decide(hypervisor: Hypervisor, now: datetime) -> HypervisorStatus:
         now=now,
         observed_generation=hypervisor.metadata.generation,
     )
-    return HypervisorStatus(conditions=conditions)
+    return Part(frozenset({_TYPE}), conditions)
 
 
 def is_judged(hypervisor: Hypervisor) -> bool:
@@ -64,8 +60,11 @@ def is_judged(hypervisor: Hypervisor) -> bool:
 class TaintReconciler:
     """The shell around `decide`."""
 
-    def __init__(self, kube: Kube, hypervisors: Newest[Hypervisor], *, clock: Clock) -> None:
-        self._kube, self._hypervisors, self._clock = kube.as_manager(NAME), hypervisors, clock
+    def __init__(
+        self, kube: Kube, hypervisors: Newest[Hypervisor], statuses: StatusWriter, *, clock: Clock
+    ) -> None:
+        self._kube, self._clock = kube, clock
+        self._hypervisors, self._statuses = hypervisors, statuses
 
     async def reconcile(self, name: str, /) -> Result:
         known = self._hypervisors.get(name)
@@ -74,6 +73,5 @@ class TaintReconciler:
         hypervisor = await self._kube.get(Hypervisor, name)
         if hypervisor is None or hypervisor.metadata.deletionTimestamp is not None:
             return Result()
-        part = decide(hypervisor, self._clock.now())
-        await apply_status(self._kube, self._hypervisors, hypervisor, part)
+        await self._statuses.put(hypervisor, decide(hypervisor, self._clock.now()))
         return Result()

@@ -30,6 +30,7 @@ from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.apiserver.server import serve
+from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.assembly import Options, add_controllers
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.node_facts import HOSTNAME_LABEL, HYPERVISOR_LABEL, ZONE_LABEL
@@ -113,13 +114,15 @@ class Operator:
 
 
 @asynccontextmanager
-async def operator(kubeconfig: Path, **options: object) -> AsyncIterator[Operator]:
+async def operator(
+    kubeconfig: Path, compute: ComputeService | None = None, **options: object
+) -> AsyncIterator[Operator]:
     """Run every controller until the block is left."""
     metrics = Metrics()
     asked = replace(DEFAULTS, **options)  # type: ignore[arg-type]
     async with Kube(load_connection(kubeconfig), metrics=metrics) as client:
         manager = Manager(client, metrics=metrics)
-        add_controllers(manager, asked, metrics)
+        add_controllers(manager, asked, metrics, compute)
         running = asyncio.create_task(manager.run())
         try:
             yield Operator(metrics, manager)

@@ -30,7 +30,7 @@ def pod(*tolerations: Toleration, phase: str = "Running", deleted: bool = False)
 
 
 def decided(of: Node, *stored: Condition, pods: Report | None = None) -> tuple[Condition, ...]:
-    return decide(of, hypervisor(*stored), pods, (), LATER).status.conditions
+    return decide(of, hypervisor(*stored), pods, (), LATER).part.conditions
 
 
 def summary(conditions: tuple[Condition, ...], type_: str) -> str:
@@ -65,7 +65,7 @@ def test_conditions_of_others_are_not_ours_to_write() -> None:
 def test_what_holds_already_is_decided_the_same_at_any_time() -> None:
     once = decided(node(reports("Ready")))
     again = decide(node(reports("Ready")), hypervisor(*once), None, (), LATER + timedelta(days=1))
-    assert again.status.conditions == once
+    assert again.part.conditions == once
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_holds_already_is_decided_the_same_at_any_time() -> None:
 )
 def test_agent_pods(pods: Report, shown: str) -> None:
     plan = decide(node(), hypervisor(), pods, (), NOW)
-    assert summary(plan.status.conditions, "AgentPodsEvicted") == shown
+    assert summary(plan.part.conditions, "AgentPodsEvicted") == shown
     assert plan.requeue_after == (OVERDUE if pods.unread else None)
 
 

@@ -1,0 +1,237 @@
+"""`AggregatesUpdated`: the host is in just those aggregates that it should be in.
+
+Which those are depends on how far the host is: its zone and the test aggregate while it is tested,
+those of the spec in service, none at the end. They are compared with Nova's. An aggregate of
+another availability zone is left before one is entered: Nova lets a host be in one zone only, and
+refuses a change of zone while servers run there. So zones are set before the first server.
+
+Source: openstack-hypervisor-operator, internal/controller/aggregates_controller.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hypercobalt.api.conditions import ConditionStatus
+from hypercobalt.api.hypervisor import Maintenance
+from hypercobalt.api.hypervisor_status import Aggregate, AggregatesReason, OnboardingReason
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.model import Host, HostAggregate
+from hypercobalt.compute.port import Aggregates, ComputeService
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type, is_evicted
+from hypercobalt.operator.node_facts import ZONE_LABEL
+
+log = get_logger(__name__)
+
+NAME: Final = "aggregates"
+_ZONE: Final = "availability_zone"
+_Why = AggregatesReason
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Where a host should be now.
+
+    Args:
+        names: of aggregates; None leaves it where it is.
+        status: of the condition when that is so.
+        reason: likewise.
+        message: likewise.
+    """
+
+    names: tuple[str, ...] | None
+    status: str
+    reason: AggregatesReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One call.
+
+    Args:
+        aggregate: to enter, or to leave.
+        enter: which of the two.
+    """
+
+    aggregate: HostAggregate
+    enter: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one pass should do.
+
+    Args:
+        changes: in their order.
+        missing: wanted names that no aggregate has; nothing is changed then.
+    """
+
+    changes: tuple[Change, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+def wish(facts: Facts, test_aggregate: str) -> Wish | None:
+    """Say where the host should be; None while that is nobody's business.
+
+    Args:
+        facts: of the pass.
+        test_aggregate: name; "" for none.
+    """
+    spec, onboarding = facts.hypervisor.spec, facts.condition(Type.ONBOARDING)
+    if not spec.lifecycleEnabled or facts.host is None:
+        return None
+    if spec.maintenance == Maintenance.TERMINATION:
+        if is_evicted(facts):
+            return Wish((), "False", _Why.TERMINATING, "Aggregates cleared: the host is leaving")
+        text = "Aggregates stay until the host is empty"
+        return Wish(None, "False", _Why.EVICTION_IN_PROGRESS, text)
+    if onboarding is None:
+        return None
+    if onboarding.status == ConditionStatus.TRUE:
+        if onboarding.reason != OnboardingReason.HANDOVER:
+            return _in_test(facts, test_aggregate)
+        if not facts.holds(Type.TRAITS_UPDATED, "True"):
+            text = "Aggregates stay until the traits are set"
+            return Wish(None, "False", _Why.WAITING_FOR_TRAITS, text)
+    elif onboarding.reason == OnboardingReason.ABORTED:
+        return None
+    wanted = tuple(dict.fromkeys(spec.aggregates))
+    return Wish(wanted, "True", _Why.SUCCEEDED, "Aggregates updated")
+
+
+def _in_test(facts: Facts, test_aggregate: str) -> Wish | None:
+    zone = facts.hypervisor.metadata.labels.get(ZONE_LABEL, "")
+    if not zone:
+        return None  # onboarding says so
+    names = tuple(name for name in (zone, test_aggregate) if name)
+    return Wish(names, "False", _Why.TEST_AGGREGATES, "The host is in the aggregates for its test")
+
+
+def decide(host: Host, wanted: Iterable[str], known: Sequence[HostAggregate]) -> Plan:
+    """Decide which aggregates to enter and to leave.
+
+    Args:
+        host: as Nova has it.
+        wanted: names, each once.
+        known: all aggregates.
+    """
+    here = [one for one in known if host.name in one.hosts]
+    targets: list[HostAggregate] = []
+    missing: list[str] = []
+    for name in wanted:
+        # Names need not be unique: one that the host is in already will do.
+        found = next((one for one in (*here, *known) if one.name == name), None)
+        if found is None:
+            missing.append(name)
+        else:
+            targets.append(found)
+    if missing:
+        return Plan(missing=tuple(missing))
+    entered = {one.id for one in targets}
+    zones = {one.metadata[_ZONE] for one in targets if _ZONE in one.metadata}
+    leave = [one for one in here if one.id not in entered]
+    first = [one for one in leave if one.metadata.get(_ZONE, "") not in ({"", *zones})]
+    enter = [one for one in targets if host.name not in one.hosts]
+    last = [one for one in leave if one not in first]
+    # With no zone to enter, the old one is left last, as the others are.
+    first, last = (first, last) if zones else ([], leave)
+    return Plan(
+        (
+            *(Change(one, enter=False) for one in first),
+            *(Change(one, enter=True) for one in enter),
+            *(Change(one, enter=False) for one in last),
+        )
+    )
+
+
+class AggregateSync:
+    """The shell around `wish` and `decide`."""
+
+    name = NAME
+
+    def __init__(self, service: ComputeService, test_aggregate: str) -> None:
+        self._service, self._test = service, test_aggregate
+
+    async def run(self, facts: Facts) -> Outcome:
+        wanted = wish(facts, self._test)
+        if wanted is None or facts.host is None:
+            return Outcome(facts)
+        service = self._service.aggregates
+        if service is None:
+            return Outcome(_none(facts, wanted, self._service.name))
+        if wanted.names is None or (NAME, *wanted.names) in facts.compared:
+            return Outcome(_say(facts, wanted))
+        try:
+            return await self._sync(facts, facts.host, wanted, wanted.names, service)
+        except UnreachableError as error:
+            if facts.holds(Type.AGGREGATES_UPDATED, wanted.status, wanted.reason):
+                return Outcome(facts, PATIENCE, error)  # nothing is known to be wrong
+            return _failed(facts, str(error), error)
+
+    async def _sync(
+        self, facts: Facts, host: Host, wanted: Wish, names: tuple[str, ...], service: Aggregates
+    ) -> Outcome:
+        # What was written a moment ago may not be in a list that other passes asked for before.
+        settled = {one.name for one in facts.hypervisor.status.aggregates} == set(names)
+        known = await service.list(fresh=not settled)
+        plan = decide(host, names, known)
+        if settled and (plan.changes or plan.missing):
+            known = await service.list(fresh=True)
+            plan = decide(host, names, known)
+        if plan.missing:
+            text = f"there is no aggregate {', '.join(map(repr, plan.missing))}: create it"
+            return _failed(facts, text)
+        wrong: list[HypercobaltError] = []
+        for change in plan.changes:
+            try:
+                await self._change(host, change, service)
+            except (RefusedError, ConflictError) as error:
+                wrong.append(error)
+        if wrong:
+            return _failed(facts, "; ".join(map(str, wrong)), wrong[0])
+        there = tuple(
+            Aggregate(name=one.name, uuid=one.uuid, metadata=one.metadata)
+            for one in _after(host, plan, known)
+        )
+        done = facts.having_compared(NAME, *names).having(aggregates=there)
+        return Outcome(_say(done, wanted))
+
+    async def _change(self, host: Host, change: Change, service: Aggregates) -> None:
+        log.info(
+            "entering_aggregate" if change.enter else "leaving_aggregate",
+            host=host.name,
+            aggregate=change.aggregate.name,
+        )
+        if change.enter:
+            await service.add(change.aggregate, host.name)
+        else:
+            await service.remove(change.aggregate, host.name)
+
+
+def _after(host: Host, plan: Plan, known: Sequence[HostAggregate]) -> list[HostAggregate]:
+    changed = {change.aggregate.id: change.enter for change in plan.changes}
+    there = [one for one in known if changed.get(one.id, host.name in one.hosts)]
+    return sorted(there, key=lambda one: (one.name, one.id))
+
+
+def _none(facts: Facts, wanted: Wish, service: str) -> Facts:
+    """A compute service without aggregates has all that can be had."""
+    number = len(facts.hypervisor.spec.aggregates)
+    text = f"{service} has no host aggregates; {number} are wanted"
+    said = Wish(None, wanted.status, wanted.reason, text)
+    return _say(facts.having(aggregates=()), said)
+
+
+def _say(facts: Facts, wanted: Wish) -> Facts:
+    return facts.say(Type.AGGREGATES_UPDATED, wanted.status, wanted.reason, wanted.message)
+
+
+def _failed(facts: Facts, why: str, error: HypercobaltError | None = None) -> Outcome:
+    text = f"failed to apply aggregates: {why}"
+    said = facts.say(Type.AGGREGATES_UPDATED, "False", AggregatesReason.FAILED, text)
+    return Outcome(said, PATIENCE, error)

@@ -1,0 +1,130 @@
+"""Puts the steps of a host's lifecycle together under one controller."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from hypercobalt.api.core import Node
+from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.port import ComputeService
+from hypercobalt.operator.hypervisors import StatusWriter
+from hypercobalt.operator.lifecycle.aggregates import AggregateSync
+from hypercobalt.operator.lifecycle.availability import Availability
+from hypercobalt.operator.lifecycle.evicting import EvictingSync, Evictions
+from hypercobalt.operator.lifecycle.offboarding import Offboarding
+from hypercobalt.operator.lifecycle.onboarding_steps import Onboarding
+from hypercobalt.operator.lifecycle.reconciler import NAME, LifecycleReconciler
+from hypercobalt.operator.lifecycle.registration import Registration
+from hypercobalt.operator.lifecycle.service import ServiceSync
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.sweep import Sweep
+from hypercobalt.operator.lifecycle.traits import TraitSync
+from hypercobalt.operator.newest import Newest
+from hypercobalt.runtime import Controller, Informer, Manager, Metrics, Recorder, mapped, primary
+
+WORKERS: Final = 32
+"""Passes at once: they wait for OpenStack, each for its own host's calls."""
+
+BY_SERVICE: Final = "service"
+BY_HYPERVISOR: Final = "hypervisor"
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the operator's controllers share.
+
+    Args:
+        nodes: those that are hypervisors.
+        informer: of Hypervisors, with the index `BY_SERVICE`.
+        hypervisors: their newest state.
+        statuses: writes their status.
+        events: records Events.
+    """
+
+    nodes: Informer[Node]
+    informer: Informer[Hypervisor]
+    hypervisors: Newest[Hypervisor]
+    statuses: StatusWriter
+    events: Recorder
+
+
+def service_of(hypervisor: Hypervisor) -> Iterable[str]:
+    """Index function of `BY_SERVICE`."""
+    return (hypervisor.status.serviceId,) if hypervisor.status.serviceId else ()
+
+
+def hypervisor_of(eviction: Eviction) -> Iterable[str]:
+    """Index function of `BY_HYPERVISOR`."""
+    return (eviction.spec.hypervisor,)
+
+
+def add_lifecycle(
+    manager: Manager,
+    shared: Shared,
+    service: ComputeService,
+    *,
+    settings: Settings,
+    labels: Collection[str],
+    metrics: Metrics,
+) -> None:
+    """Add the controller of hosts' lifecycle.
+
+    Args:
+        manager: runs it.
+        shared: with the other controllers.
+        service: where hosts are registered.
+        settings: of the site.
+        labels: keys of the labels that an Eviction has from its Hypervisor.
+        metrics: of the process.
+    """
+    informer = manager.informer(Eviction, indexes={BY_HYPERVISOR: hypervisor_of})
+    evictions = Evictions(Newest(informer), lambda name: informer.cache.find(BY_HYPERVISOR, name))
+    claimants = shared.informer.cache
+    steps = (
+        Onboarding(manager.kube, service, shared.nodes.cache, settings),
+        TraitSync(service),
+        AggregateSync(service, settings.test_aggregate),
+        Availability(manager.kube, shared.hypervisors),
+        ServiceSync(service.hosts, evictions),
+        EvictingSync(manager.kube, evictions, labels),
+        Offboarding(service.hosts),
+    )
+    sweep = Sweep(claimants.keys, settings.resync)
+    manager.add_service("sweep", sweep.run)
+    reconciler = LifecycleReconciler(
+        shared.hypervisors,
+        shared.statuses,
+        Registration(service, lambda id_: claimants.find(BY_SERVICE, id_)),
+        steps,
+        clock=manager.clock,
+        metrics=metrics,
+        events=shared.events,
+    )
+    watches = (
+        primary(shared.informer, when=reconciler.worth_a_pass),
+        mapped(informer, hypervisor_of, when=_state_changed),
+        sweep.watch,
+    )
+    manager.add(Controller(NAME, reconciler, watches=watches, concurrency=WORKERS))
+
+
+def _state_changed(old: Eviction | None, new: Eviction | None) -> bool:
+    """A predicate: an Eviction's progress is none of ours, its beginning and end are."""
+    if old is None or new is None:
+        return True
+    return (old.metadata.deletionTimestamp, old.spec, _said(old)) != (
+        new.metadata.deletionTimestamp,
+        new.spec,
+        _said(new),
+    )
+
+
+def _said(eviction: Eviction) -> Iterable[tuple[str, str, str, str]]:
+    return tuple(
+        (c.type, c.status, c.reason, c.message)
+        for c in eviction.status.conditions
+        if c.type == "Evicting"
+    )

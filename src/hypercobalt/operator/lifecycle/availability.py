@@ -1,0 +1,97 @@
+"""`HaEnabled`: whether somebody would recover the host's instances.
+
+For now that is so when the node agent reports libvirt; the HA service comes later. The condition
+is written under a field manager of its own and never by force: one that an outside HA service has
+written stays that service's.
+
+Source: openstack-hypervisor-operator, the controller removed in commit a9e7332.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hypercobalt.api.conditions import Condition, get_condition
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import (
+    HaEnabledReason,
+    HypervisorStatus,
+    OnboardingReason,
+)
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type, is_evicted
+from hypercobalt.operator.newest import Newest
+from hypercobalt.runtime import ConflictError, Kube
+
+log = get_logger(__name__)
+
+NAME: Final = "ha"
+_Why = HaEnabledReason
+
+ENABLED: Final = "The node agent reports the host's instances"
+SILENT: Final = "The node agent does not report: nobody would see a failure"
+_OFF: Final = "High availability is off in the spec"
+_EMPTY: Final = "The host is empty"
+_NOT_YET: Final = "The host is not in service yet"
+_OURS: Final = frozenset({ENABLED, SILENT, _OFF, _EMPTY, _NOT_YET})
+
+
+def foreign(hypervisor: Hypervisor) -> Condition | None:
+    """`HaEnabled` if an outside HA service has written it."""
+    found = get_condition(hypervisor.conditions, Type.HA_ENABLED)
+    return found if found is not None and found.message not in _OURS else None
+
+
+def decide(facts: Facts) -> tuple[str, HaEnabledReason, str] | None:
+    """Say whether high availability is on; None leaves what is there, or leaves it absent."""
+    onboarding, found = facts.condition(Type.ONBOARDING), facts.condition(Type.HA_ENABLED)
+    if onboarding is None or foreign(facts.hypervisor) is not None:
+        return None
+    verdict = _verdict(facts, onboarding)
+    if found is None and verdict[0] != "True":
+        return None  # nobody has enabled it: that is what no condition says
+    return verdict
+
+
+def _verdict(facts: Facts, onboarding: Condition) -> tuple[str, HaEnabledReason, str]:
+    if not facts.hypervisor.spec.highAvailability:
+        return "False", _Why.SUCCEEDED, _OFF
+    if is_evicted(facts):
+        return "False", _Why.EVICTED, _EMPTY
+    under_way = onboarding.status == "True" and onboarding.reason != OnboardingReason.HANDOVER
+    if under_way or onboarding.reason == OnboardingReason.ABORTED:
+        return "False", _Why.ONBOARDING, _NOT_YET
+    if not facts.holds(Type.LIBVIRT_CONNECTION, "True"):
+        return "Unknown", _Why.FAILED, SILENT
+    return "True", _Why.SUCCEEDED, ENABLED
+
+
+class Availability:
+    """The shell around `decide`; it writes at once, apart from the other steps."""
+
+    name = NAME
+
+    def __init__(self, kube: Kube, hypervisors: Newest[Hypervisor]) -> None:
+        self._kube, self._hypervisors = kube.as_manager(NAME), hypervisors
+
+    async def run(self, facts: Facts) -> Outcome:
+        verdict = decide(facts)
+        if verdict is None:
+            return Outcome(facts)
+        after = facts.say(Type.HA_ENABLED, *verdict)
+        name, condition = facts.hypervisor.metadata.name, after.condition(Type.HA_ENABLED)
+        if condition is None or condition == facts.condition(Type.HA_ENABLED):
+            return Outcome(facts)
+        mine = Hypervisor(
+            metadata=ObjectMeta(name=name), status=HypervisorStatus(conditions=(condition,))
+        )
+        log.info("saying_ha_enabled", hypervisor=name, status=condition.status)
+        try:
+            written = await self._kube.apply(mine, subresource="status")
+        except ConflictError:
+            # An outside HA service has written it; its word comes with the next change.
+            return Outcome(facts)
+        self._hypervisors.wrote(written)
+        theirs = get_condition(written.conditions, Type.HA_ENABLED)
+        return Outcome(after if theirs == condition else facts)

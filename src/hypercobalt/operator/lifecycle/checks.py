@@ -1,0 +1,120 @@
+"""What must be in order on a host before a test server is booted there. Pure but for one read.
+
+libvirt answers and is new enough (the node agent reports it), the integration bridge is healthy
+(the OVS agent reports it, where there is one), and storage can be reached: whoever probes that
+says so in conditions of the Node or the Hypervisor, whose names are configured.
+
+Source: the concept's onboarding checks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from hypercobalt.api.core import Node
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.ovsnode import BridgeStatus, OVSNode, OVSNodeConditionType
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.step import Facts, Type
+from hypercobalt.runtime import Kube, NotFoundError
+
+_VERSION: Final = re.compile(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?", re.ASCII)
+NODE, HYPERVISOR = "node:", "hypervisor:"
+
+
+def unmet(facts: Facts, node: Node | None, switches: Iterable[OVSNode], settings: Settings) -> str:
+    """The first check that does not pass, in words; "" when all do.
+
+    Args:
+        facts: of the pass.
+        node: of the host.
+        switches: OVSNodes of the host's name; without any, its bridge is not checked.
+        settings: what to check for.
+    """
+    hypervisor = facts.hypervisor
+    libvirt = _libvirt(facts, settings.minimum_libvirt)
+    bridges = (_bridge(switch, settings.bridge) for switch in switches)
+    probes = (_probe(probe, node, hypervisor) for probe in settings.storage_probes)
+    return next((text for text in (libvirt, *bridges, *probes) if text), "")
+
+
+def parse_version(text: str) -> tuple[int, int, int] | None:
+    """`major.minor.release`, or `major.minor`; None for anything else."""
+    found = _VERSION.fullmatch(text)
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+
+
+def check_probe(text: str) -> str:
+    """A storage probe as it was configured, if it is one.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    if text.startswith((NODE, HYPERVISOR)) and text.partition(":")[2]:
+        return text
+    raise ConfigurationError(
+        f"--storage-probes {text!r}: must be node:TYPE or hypervisor:TYPE, TYPE of a condition"
+    )
+
+
+def _libvirt(facts: Facts, minimum: str) -> str:
+    found = facts.condition(Type.LIBVIRT_CONNECTION)
+    if found is None:
+        return "the node agent has not reported libvirt yet"
+    if found.status != "True":
+        return f"libvirt cannot be reached ({found.reason}: {found.message})"
+    version, oldest = facts.hypervisor.status.libVirtVersion or "", parse_version(minimum)
+    have = parse_version(version)
+    if have is None:
+        return f"the node agent has reported no version of libvirt, but {version!r}"
+    if oldest is not None and have < oldest:
+        return f"libvirt {version} is older than {minimum}: update the host"
+    return ""
+
+
+def _bridge(switch: OVSNode, bridge: str) -> str:
+    where = f"OVSNode {switch.metadata.namespace}/{switch.metadata.name}"
+    found = next((b for b in switch.status.bridges if b.name == bridge), None)
+    if found is None:
+        return f"{where} shows no bridge {bridge}"
+    if found.status not in (None, BridgeStatus.ACTIVE):
+        return f"{where} shows bridge {bridge} {found.status}"
+    wanted = (
+        OVSNodeConditionType.ALL_BRIDGES_HEALTHY,
+        OVSNodeConditionType.OVN_CONTROLLER_CONNECTED,
+    )
+    for condition in switch.status.conditions:
+        if condition.type in wanted and condition.status != "True":
+            why = f"{condition.reason}: {condition.message}"
+            return f"{where} has {condition.type} {condition.status} ({why})"
+    return ""
+
+
+def _probe(probe: str, node: Node | None, hypervisor: Hypervisor) -> str:
+    of, _, type_ = probe.partition(":")
+    found = (
+        [(c.status, c.message) for c in node.status.conditions if c.type == type_]
+        if f"{of}:" == NODE and node is not None
+        else [(c.status, c.message) for c in hypervisor.conditions if c.type == type_]
+        if f"{of}:" == HYPERVISOR
+        else []
+    )
+    if not found:
+        return f"the {of} has no condition {type_} yet, which says whether storage is there"
+    status, message = found[0]
+    return "" if status == "True" else f"the {of}'s condition {type_} is {status} ({message})"
+
+
+async def read_switches(kube: Kube, name: str) -> tuple[OVSNode, ...]:
+    """The OVSNodes of a host; none where the cluster does not know the kind.
+
+    They are read when they are needed: a cache of all would grow with every port of the fleet.
+    """
+    try:
+        found = await kube.list(OVSNode, fields=f"metadata.name={name}")
+    except NotFoundError:
+        return ()
+    return tuple(found.items)

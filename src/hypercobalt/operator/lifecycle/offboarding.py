@@ -1,0 +1,124 @@
+"""`Offboarded`: the host leaves OpenStack, when it is empty and its agents are gone.
+
+Each thing that is waited for is in the message, and looked at again: nothing sleeps for ever. That
+the host is empty is asked of OpenStack, not of our own notes, and its resource provider goes also
+when its service has gone already.
+
+Source: openstack-hypervisor-operator, internal/controller/offboarding_controller.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum, auto
+from typing import Final
+
+from hypercobalt.api.conditions import ConditionStatus
+from hypercobalt.api.hypervisor import Maintenance
+from hypercobalt.api.hypervisor_status import OffboardedReason, RegisteredReason
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.model import Host
+from hypercobalt.compute.port import Hosts
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.lifecycle.registration import names
+from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome, Type, is_evicted
+
+log = get_logger(__name__)
+
+NAME: Final = "offboarding"
+DONE: Final = "Offboarding successful"
+
+
+class Next(Enum):
+    """What to do now."""
+
+    NOTHING = auto()
+    WAIT = auto()
+    REMOVE = auto()
+    """Ask OpenStack whether the host is empty, and remove it."""
+
+
+def decide(facts: Facts) -> tuple[Next, str]:
+    """Decide whether the host may leave, and say what it waits for.
+
+    Whether the host is empty is for the shell to ask, at the last moment.
+    """
+    spec, status = facts.hypervisor.spec, facts.hypervisor.status
+    if not spec.lifecycleEnabled or spec.maintenance != Maintenance.TERMINATION:
+        return Next.NOTHING, ""
+    if facts.holds(Type.OFFBOARDED, "True"):
+        return Next.NOTHING, ""
+    if facts.holds(Type.ONBOARDING, "True"):
+        return Next.WAIT, "Waiting for the onboarding to be aborted"
+    if status.serviceId and not is_evicted(facts):
+        found = facts.condition(Type.EVICTING)
+        failed = found is not None and found.status == ConditionStatus.FALSE
+        why = f": {found.message}" if failed and found is not None else ""
+        return Next.WAIT, f"Waiting for the host to be evicted{why}"
+    pods = facts.condition(Type.AGENT_PODS_EVICTED)
+    if pods is None or pods.status != "True":
+        why = f": {pods.message}" if pods is not None else ""
+        return Next.WAIT, f"Waiting for agent pods to be evicted{why}"
+    registered = facts.condition(Type.REGISTERED)
+    if registered is not None and registered.status == "Unknown":
+        return Next.WAIT, registered.message
+    if registered is not None and registered.reason == RegisteredReason.CLAIMED:
+        return Next.REMOVE, ""  # nothing in OpenStack is its own
+    if status.aggregates:
+        left = ", ".join(one.name for one in status.aggregates)
+        return Next.WAIT, f"Waiting for aggregates to be removed, current: {left}"
+    return Next.REMOVE, ""
+
+
+class Offboarding:
+    """The shell around `decide`."""
+
+    name = NAME
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
+
+    async def run(self, facts: Facts) -> Outcome:
+        step, text = decide(facts)
+        if step is Next.NOTHING:
+            return Outcome(facts)
+        if step is Next.WAIT:
+            return Outcome(_waits(facts, text), PATIENCE)
+        try:
+            return await self._remove(facts)
+        except (UnreachableError, RefusedError, ConflictError) as error:
+            return Outcome(_waits(facts, f"cannot remove the host: {error}"), PATIENCE, error)
+
+    async def _remove(self, facts: Facts) -> Outcome:
+        host = await self._find(facts)
+        if host is not None and host.servers:
+            count = len(host.servers)
+            text = (
+                f"Hypervisor still has {count} running VMs: "
+                f"openstack server list --all-projects --host {host.name}"
+            )
+            return Outcome(_waits(facts, text), POLL)
+        if host is not None:
+            log.info("removing_host", host=host.name, service=host.service_id)
+            await self._hosts.remove(host)
+        done = replace(facts, host=None).say(
+            Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED, "Offboarded"
+        )
+        return Outcome(done.say(Type.OFFBOARDED, "True", OffboardedReason.OFFBOARDED, DONE))
+
+    async def _find(self, facts: Facts) -> Host | None:
+        """The host as it is now; what is left of it by our notes when its service is gone."""
+        for name in names(facts.hypervisor):
+            found = await self._hosts.get(name, fresh=True)
+            if found is not None:
+                return found if found.service_id == facts.hypervisor.status.serviceId else None
+        status = facts.hypervisor.status
+        if not status.hypervisorId or not status.serviceId:
+            return None
+        last = names(facts.hypervisor)[0]
+        return Host(last, status.hypervisorId, status.serviceId, enabled=False, up=False)
+
+
+def _waits(facts: Facts, text: str) -> Facts:
+    message = facts.waiting(Type.OFFBOARDED, text)
+    return facts.say(Type.OFFBOARDED, "False", OffboardedReason.OFFBOARDING, message)

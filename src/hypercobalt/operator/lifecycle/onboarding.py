@@ -1,0 +1,153 @@
+"""`Onboarding`: from a host that has just registered to one that takes anybody's servers.
+
+Initial (checks, test aggregates) - Testing (smoke test) - Handover (traits, aggregates, HA) -
+Succeeded. It ends in every case: what it waits for is in the message, what fails for good makes it
+False/Aborted, and there is a way back from there: a change of the spec (lifecycle off and on again)
+at once, and time.
+
+A host that has servers already, because its status was lost or it was onboarded by somebody else,
+is not tested: the test would take it away from their owners' aggregates.
+
+Source: openstack-hypervisor-operator, internal/controller/onboarding_controller.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum, auto
+from typing import Final
+
+from hypercobalt.api.conditions import Condition
+from hypercobalt.api.hypervisor import Maintenance
+from hypercobalt.api.hypervisor_status import AggregatesReason, OnboardingReason
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Type
+
+NAME: Final = "onboarding"
+_Why = OnboardingReason
+
+LIFECYCLE_OFF: Final = "Aborted due to LifecycleEnabled being false"
+TERMINATION: Final = "Aborted due to MaintenanceTermination"
+
+
+class Act(Enum):
+    """What the shell has to do before what is said becomes true."""
+
+    NONE = auto()
+    CLEAN_UP = auto()
+    """Delete the test servers."""
+    ENABLE = auto()
+    """Let servers be placed on the host, which is in the test aggregates."""
+    TEST = auto()
+    """Go on with the smoke test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one pass should do.
+
+    Args:
+        act: see `Act`.
+        say: status, reason and message of `Onboarding` once that is done; None leaves it.
+        look_again: after this long; None waits for a change.
+    """
+
+    act: Act = Act.NONE
+    say: tuple[str, OnboardingReason, str] | None = None
+    look_again: timedelta | None = None
+
+
+def is_wanted(facts: Facts) -> bool:
+    """Whether the host is to be in service, or to come into it."""
+    spec = facts.hypervisor.spec
+    return bool(spec.lifecycleEnabled) and spec.maintenance != Maintenance.TERMINATION
+
+
+def decide(facts: Facts, skip: str, unmet: str, settings: Settings) -> Plan:
+    """Decide the next step.
+
+    Args:
+        facts: of the pass.
+        skip: why the host is not tested, in words; "" when it is.
+        unmet: the check that does not pass; "" when all do.
+        settings: the pause after a failure.
+    """
+    now = facts.condition(Type.ONBOARDING)
+    if not is_wanted(facts):
+        off = not facts.hypervisor.spec.lifecycleEnabled
+        return _abort(now, LIFECYCLE_OFF if off else TERMINATION)
+    if facts.host is None or (now and now.status == "False" and now.reason == _Why.SUCCEEDED):
+        return Plan()
+    if now is None or now.reason == _Why.ABORTED or now.status != "True":
+        return _begin(facts, now, skip, settings)
+    if now.reason == _Why.INITIAL:
+        return _initial(facts, skip, unmet)
+    if now.reason == _Why.TESTING:
+        return _handover(skip, Act.CLEAN_UP) if skip else Plan(Act.TEST)
+    return _end(facts)
+
+
+def _abort(now: Condition | None, why: str) -> Plan:
+    """An onboarding that has begun, or ended well, is taken back: the host is not ours now."""
+    if now is None or (now.status == "False" and now.message == why):
+        return Plan()
+    return Plan(Act.CLEAN_UP, ("False", _Why.ABORTED, why))
+
+
+def _begin(facts: Facts, now: Condition | None, skip: str, settings: Settings) -> Plan:
+    if now is not None and now.status == "False" and _rests(facts, now):
+        left = now.lastTransitionTime + settings.retry_pause - facts.now
+        if left > timedelta(0):
+            return Plan(look_again=left)
+    if skip:
+        return _handover(skip, Act.CLEAN_UP if now else Act.NONE)
+    return Plan(say=("True", _Why.INITIAL, "Onboarding begins"))
+
+
+def _rests(facts: Facts, now: Condition) -> bool:
+    """Whether it failed with the spec as it still is."""
+    same_spec = now.observedGeneration == facts.hypervisor.metadata.generation
+    return same_spec and now.message not in (LIFECYCLE_OFF, TERMINATION)
+
+
+def _initial(facts: Facts, skip: str, unmet: str) -> Plan:
+    if skip:
+        return _handover(skip, Act.NONE)
+    aggregates = facts.condition(Type.AGGREGATES_UPDATED)
+    waits = ""
+    if unmet:
+        waits = f"Waiting for the host to be in order: {unmet}"
+    elif aggregates is None or aggregates.reason != AggregatesReason.TEST_AGGREGATES:
+        waits = "Waiting for the test aggregates"
+        if aggregates is not None and aggregates.reason == AggregatesReason.FAILED:
+            waits = f"{waits}: {aggregates.message}"
+    if waits:
+        message = facts.waiting(Type.ONBOARDING, waits)
+        return Plan(say=("True", _Why.INITIAL, message), look_again=PATIENCE)
+    return Plan(Act.ENABLE, ("True", _Why.TESTING, "Smoke test begins"))
+
+
+def _handover(skip: str, act: Act) -> Plan:
+    return Plan(act, ("True", _Why.HANDOVER, f"No smoke test ({skip}); waiting for what is left"))
+
+
+def _end(facts: Facts) -> Plan:
+    wanted = [Type.AGGREGATES_UPDATED, Type.TRAITS_UPDATED]
+    if facts.hypervisor.spec.highAvailability:
+        wanted.append(Type.HA_ENABLED)
+    missing = [type_ for type_ in wanted if not facts.holds(type_, "True")]
+    if not missing:
+        return Plan(say=("False", _Why.SUCCEEDED, "Onboarding completed"))
+    text = "; ".join(_lacks(facts, type_) for type_ in missing)
+    message = facts.waiting(Type.ONBOARDING, f"Waiting for {text}")
+    return Plan(say=("True", _Why.HANDOVER, message), look_again=PATIENCE)
+
+
+def _lacks(facts: Facts, type_: str) -> str:
+    found = facts.condition(type_)
+    if found is not None:
+        return f"{type_} ({found.message})"
+    if type_ == Type.HA_ENABLED:
+        return f"{type_} (no node agent and no HA service has reported)"
+    return type_

@@ -1,0 +1,184 @@
+"""The shell around the rules of `onboarding` and `smoke_test`: reads, acts, says.
+
+What is being waited for is always in the message of `Onboarding`, errors of OpenStack included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from hypercobalt.api.core import Node
+from hypercobalt.api.hypervisor_status import OnboardingReason, SmokeTest
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.model import Host, TestServer
+from hypercobalt.compute.port import ComputeService, SmokeTests
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.lifecycle import onboarding, smoke_test
+from hypercobalt.operator.lifecycle.checks import read_switches, unmet
+from hypercobalt.operator.lifecycle.onboarding import Act, Plan
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.smoke_test import Next
+from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome, Type
+from hypercobalt.operator.node_facts import ZONE_LABEL
+from hypercobalt.runtime import Cache, Kube
+
+log = get_logger(__name__)
+
+_Why = OnboardingReason
+_BEFORE_TEST: Final = (None, _Why.INITIAL, _Why.ABORTED)
+
+
+class Onboarding:
+    """One pass goes one step."""
+
+    name = onboarding.NAME
+
+    def __init__(
+        self, kube: Kube, service: ComputeService, nodes: Cache[Node], settings: Settings
+    ) -> None:
+        self._kube, self._service = kube, service
+        self._nodes, self._settings = nodes, settings
+
+    async def run(self, facts: Facts) -> Outcome:
+        plan = Plan()
+        try:
+            skip = await self._skip(facts)
+            checked = "" if skip else await self._unmet(facts)
+            plan = onboarding.decide(facts, skip, checked, self._settings)
+            return await self._act(facts, plan)
+        except (UnreachableError, RefusedError, ConflictError) as error:
+            return self._failed(facts, plan, error)
+
+    async def _skip(self, facts: Facts) -> str:
+        """Why the host is not tested; "" when it is, or when that does not matter now."""
+        found, host = facts.condition(Type.ONBOARDING), facts.host
+        over = facts.holds(Type.ONBOARDING, "False", _Why.SUCCEEDED)
+        if host is None or over or not onboarding.is_wanted(facts):
+            return ""
+        if facts.hypervisor.spec.skipTests:
+            return "the Node's label says skip-tests"
+        tests = self._service.smoke_tests
+        if tests is None:
+            return f"{self._service.name} has none"
+        if (found.reason if found else None) in _BEFORE_TEST and host.servers:
+            ours = {server.id for server in await tests.find(_name(facts, host))}
+            guests = [server for server in host.servers if server not in ours]
+            if guests:
+                return f"{len(guests)} servers run here already"
+        return ""
+
+    async def _unmet(self, facts: Facts) -> str:
+        found = facts.condition(Type.ONBOARDING)
+        if found is None or found.reason != _Why.INITIAL:
+            return ""
+        name = facts.hypervisor.metadata.name
+        if not facts.hypervisor.metadata.labels.get(ZONE_LABEL):
+            return f"the Node has no label {ZONE_LABEL}, which names the zone to test in"
+        switches = await read_switches(self._kube, name)
+        return unmet(facts, self._nodes.get(name), switches, self._settings)
+
+    async def _act(self, facts: Facts, plan: Plan) -> Outcome:
+        host = facts.host
+        if plan.act is Act.TEST and host is not None and self._service.smoke_tests is not None:
+            return await self._test(facts, host, self._service.smoke_tests)
+        if plan.act is Act.CLEAN_UP:
+            await self._clean_up(facts)
+            facts = facts.having(smokeTest=None)
+        if plan.act is Act.ENABLE and host is not None:
+            if not host.enabled or host.forced_down:
+                log.info("enabling_host", hypervisor=facts.hypervisor.metadata.name)
+                await self._service.hosts.enable(host)
+                enabled = replace(host, enabled=True, disabled_reason="", forced_down=False)
+                facts = replace(facts, host=enabled)
+            facts = facts.having(smokeTest=None)
+        return Outcome(_say(facts, plan.say), plan.look_again)
+
+    async def _clean_up(self, facts: Facts) -> None:
+        tests = self._service.smoke_tests
+        if tests is None:
+            return
+        for name in _names(facts):
+            for server in await tests.find(name):
+                log.info("deleting_test_server", server=server.id, name=name)
+                await tests.delete(server)
+
+    async def _test(self, facts: Facts, host: Host, tests: SmokeTests) -> Outcome:
+        name, test = _name(facts, host), facts.hypervisor.status.smokeTest or SmokeTest()
+        found = await tests.find(name)
+        console = await self._console(tests, smoke_test.wants_console(found, test))
+        plan = smoke_test.decide(found, test, console, self._settings, facts.now)
+        for server in plan.delete:
+            log.info("deleting_test_server", server=server.id, name=name)
+            await tests.delete(server)
+        after = plan.test
+        if plan.next is Next.CREATE:
+            zone = facts.hypervisor.metadata.labels.get(ZONE_LABEL, "")
+            log.info("booting_test_server", hypervisor=facts.hypervisor.metadata.name, name=name)
+            try:
+                made = await tests.create(name, host.name, zone)
+            except RefusedError as error:
+                after = SmokeTest(after.attempts, None, str(error))
+            else:
+                after = SmokeTest(after.attempts, made.id, after.lastFailure)
+        if plan.next is Next.GIVEN_UP:
+            text = f"{plan.message}; tried again after {self._settings.retry_pause}"
+            given_up = facts.having(smokeTest=None).say(
+                Type.ONBOARDING, "False", _Why.ABORTED, text, of_spec=True
+            )
+            return Outcome(given_up, self._settings.retry_pause)
+        if plan.next is Next.PASSED:
+            passed = facts.having(smokeTest=None)
+            return Outcome(_say(passed, ("True", _Why.HANDOVER, f"{plan.message}; handing over")))
+        said = facts.having(smokeTest=after).say(
+            Type.ONBOARDING, "True", _Why.TESTING, plan.message
+        )
+        return Outcome(said, POLL, final=plan.next is Next.CREATE)
+
+    async def _console(self, tests: SmokeTests, server: TestServer | None) -> str | None:
+        if server is None:
+            return None
+        try:
+            return await tests.console(server, smoke_test.CONSOLE_LINES)
+        except (UnreachableError, RefusedError, ConflictError) as error:
+            # The limit for the console counts for one that cannot be read, too.
+            log.warning("console_unreadable", server=server.id, error=str(error))
+            return None
+
+    def _failed(
+        self, facts: Facts, plan: Plan, error: UnreachableError | RefusedError | ConflictError
+    ) -> Outcome:
+        found = facts.condition(Type.ONBOARDING)
+        if found is None:
+            said = facts.say(Type.ONBOARDING, "True", _Why.INITIAL, f"Cannot begin yet: {error}")
+            return Outcome(said, PATIENCE, error)
+        if plan.act is Act.CLEAN_UP and plan.say and plan.say[0] == "False":
+            message = facts.waiting(
+                Type.ONBOARDING, f"{plan.say[2]}; cannot delete the test servers yet: {error}"
+            )
+            said = facts.say(Type.ONBOARDING, "True", _Why.ABORTED, message)
+            return Outcome(said, PATIENCE, error)
+        message = facts.waiting(Type.ONBOARDING, f"Cannot go on yet: {error}")
+        return Outcome(
+            facts.say(Type.ONBOARDING, found.status, found.reason, message), PATIENCE, error
+        )
+
+
+def _say(facts: Facts, words: tuple[str, OnboardingReason, str] | None) -> Facts:
+    if words is None:
+        return facts
+    status, reason, message = words
+    return facts.say(Type.ONBOARDING, status, reason, message, of_spec=status == "False")
+
+
+def _name(facts: Facts, host: Host) -> str:
+    return smoke_test.server_name(facts.hypervisor, host.name)
+
+
+def _names(facts: Facts) -> tuple[str, ...]:
+    """What a test server of the Hypervisor may be called, also when its host is gone."""
+    hypervisor = facts.hypervisor
+    hosts = [facts.host.name] if facts.host else []
+    label = hypervisor.metadata.labels.get("kubernetes.io/hostname", hypervisor.metadata.name)
+    hosts += [hypervisor.metadata.name, label, label.partition(".")[0]]
+    return tuple(dict.fromkeys(smoke_test.server_name(hypervisor, host) for host in hosts))

@@ -1,0 +1,203 @@
+"""One pass over a host: every step sees what the others have done, and the status is written once.
+
+Steps run in order, again and again, until a round changes nothing: a host that needs no test goes
+from its registration to `Ready` in one pass. What OpenStack has been told is not noted before the
+end of the pass: each call may be made again, so a pass that dies half-way is simply repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.api.conditions import Condition, get_condition
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import OnboardingReason
+from hypercobalt.errors import HypercobaltError, TerminalError
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.hypervisors import Part, StatusWriter
+from hypercobalt.operator.lifecycle.availability import foreign
+from hypercobalt.operator.lifecycle.step import Facts, Outcome, Step, Type
+from hypercobalt.operator.newest import Newest
+from hypercobalt.runtime import Clock, Metrics, Recorder, Result
+
+log = get_logger(__name__)
+
+NAME: Final = "lifecycle"
+TYPES: Final = frozenset(
+    {
+        Type.REGISTERED,
+        Type.ONBOARDING,
+        Type.TRAITS_UPDATED,
+        Type.AGGREGATES_UPDATED,
+        Type.HYPERVISOR_DISABLED,
+        Type.EVICTING,
+        Type.OFFBOARDED,
+    }
+)
+"""Conditions that the steps write, but for `HaEnabled`."""
+
+FIELDS: Final = (
+    "hypervisorId",
+    "serviceId",
+    "traits",
+    "appliedTraits",
+    "aggregates",
+    "smokeTest",
+    "evicted",
+)
+_ROUNDS: Final = 8  # more than any way through the states has steps
+
+
+@dataclass(slots=True)
+class _Pass:
+    """What the steps of one pass have left so far."""
+
+    facts: Facts
+    look_again: timedelta | None = None
+    error: HypercobaltError | None = None
+    final: bool = False
+
+    def take(self, outcome: Outcome) -> None:
+        self.facts = outcome.facts
+        self.final = self.final or outcome.final
+        self.error = outcome.error or self.error
+        if outcome.look_again is not None:
+            known = self.look_again
+            self.look_again = min(known, outcome.look_again) if known else outcome.look_again
+
+
+class LifecycleReconciler:
+    """The pass.
+
+    Args:
+        hypervisors: what the controllers share.
+        statuses: writes the status.
+        registration: the step that finds the host; once a pass.
+        steps: the others, in their order.
+        metrics: passes, errors and times are counted for each step, under its name.
+    """
+
+    def __init__(
+        self,
+        hypervisors: Newest[Hypervisor],
+        statuses: StatusWriter,
+        registration: Step,
+        steps: Sequence[Step],
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        events: Recorder,
+    ) -> None:
+        self._hypervisors, self._statuses = hypervisors, statuses
+        self._registration, self._steps = registration, tuple(steps)
+        self._clock, self._metrics, self._events = clock, metrics, events
+        self._left: dict[str, tuple[object, ...]] = {}
+
+    async def reconcile(self, name: str, /) -> Result:
+        stored = self._hypervisors.get(name)
+        self._left.pop(name, None)
+        if stored is None or stored.metadata.deletionTimestamp is not None or _is_over(stored):
+            return Result()
+        run = _Pass(Facts(stored, None, self._clock.now()))
+        await self._one(self._registration, run)
+        soonest = run.look_again
+        for _ in range(_ROUNDS):
+            before, run.look_again = run.facts, soonest
+            for step in self._steps:
+                await self._one(step, run)
+                if run.final:
+                    break
+            if run.final or run.facts == before or run.error is not None:
+                break
+        return await self._end(stored, run)
+
+    async def _one(self, step: Step, run: _Pass) -> None:
+        name, started = step.name, self._clock.monotonic()
+        outcome = await step.run(run.facts)
+        run.take(outcome)
+        result = "error" if outcome.error else "requeue_after" if outcome.look_again else "success"
+        self._metrics.reconcile_total.labels(name, result).inc()
+        self._metrics.reconcile_seconds.labels(name).observe(self._clock.monotonic() - started)
+        if outcome.error is not None:
+            self._metrics.reconcile_errors.labels(name).inc()
+            log.warning("step_failed", step=name, error=str(outcome.error))
+
+    async def _end(self, stored: Hypervisor, run: _Pass) -> Result:
+        after = run.facts.hypervisor
+        self._tell(stored, after)
+        conditions = tuple(c for c in after.conditions if c.type in TYPES)
+        fields = {name: getattr(after.status, name) for name in FIELDS}
+        # Before the write: the watch may tell of it before the answer is here.
+        self._left[stored.metadata.name] = _inputs(after)
+        try:
+            await self._statuses.put(stored, Part(TYPES, conditions, fields))
+        except HypercobaltError:
+            self._left.pop(stored.metadata.name, None)
+            raise
+        if run.error is not None and not isinstance(run.error, TerminalError):
+            raise run.error
+        return Result(run.look_again)
+
+    def worth_a_pass(self, old: Hypervisor | None, new: Hypervisor | None) -> bool:
+        """A predicate: something that the steps look at is not as the last pass left it.
+
+        The node agent writes every few seconds on a busy host, and passes write themselves: that is
+        none of it.
+        """
+        if new is None:
+            if old is not None:
+                self._left.pop(old.metadata.name, None)
+            return False
+        inputs = _inputs(new)
+        left = self._left.get(new.metadata.name)
+        return inputs != left if left is not None else old is None or inputs != _inputs(old)
+
+    def _tell(self, before: Hypervisor, after: Hypervisor) -> None:
+        """Record what people should see of this pass: few Events, each a write."""
+        for type_, new in _changes(before, after):
+            failed = new.reason in ("Failed", "Aborted")
+            done = type_ in (Type.ONBOARDING, Type.OFFBOARDED) and new.reason in (
+                OnboardingReason.SUCCEEDED,
+                "Offboarded",
+            )
+            if failed or done:
+                self._events.record(
+                    after,
+                    "Warning" if failed else "Normal",
+                    f"{type_}{new.reason}",
+                    new.message,
+                    action="Reconciling",
+                )
+
+
+def _is_over(hypervisor: Hypervisor) -> bool:
+    found = get_condition(hypervisor.conditions, Type.OFFBOARDED)
+    return found is not None and found.status == "True"
+
+
+def _changes(before: Hypervisor, after: Hypervisor) -> Iterable[tuple[str, Condition]]:
+    for new in after.conditions:
+        old = get_condition(before.conditions, new.type)
+        if new.type in TYPES and (
+            old is None or (old.status, old.reason) != (new.status, new.reason)
+        ):
+            yield new.type, new
+
+
+def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
+    status = hypervisor.status
+    named = (Type.LIBVIRT_CONNECTION, Type.AGENT_PODS_EVICTED, *sorted(TYPES))
+    found = [get_condition(hypervisor.conditions, type_) for type_ in named]
+    found.append(foreign(hypervisor))
+    said = tuple((c.type, c.status, c.reason) for c in found if c is not None)
+    return (
+        hypervisor.spec,
+        hypervisor.metadata.labels,
+        hypervisor.metadata.deletionTimestamp,
+        status.libVirtVersion or "unknown",  # as the schema says
+        *(getattr(status, name) for name in FIELDS),
+        said,
+    )

@@ -1,0 +1,36 @@
+"""What a site says about the lifecycle of its hosts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Knobs of the steps; the flags of `cobalt operator` set them.
+
+    Args:
+        test_aggregate: that a host is in while it is tested, besides its zone; "" for none.
+        minimum_libvirt: oldest version that onboarding lets pass, `major.minor.release`.
+        bridge: that an OVSNode must show healthy, if the host has an OVSNode.
+        storage_probes: conditions that must be True, as `node:TYPE` or `hypervisor:TYPE`.
+        test_tries: servers that the smoke test boots before it gives up.
+        build_limit: how long a server may take to run, or to be gone.
+        console_limit: how long one that runs may take to print its name.
+        retry_pause: how long an onboarding that failed rests.
+        resync: every host is compared with OpenStack this often, though nothing has changed: people
+            and other programs change aggregates, traits and services there, and OpenStack tells
+            nobody. Half an hour is soon enough for what nobody waits for, and costs a fleet of
+            1,000 hosts a read of the traits every two seconds.
+    """
+
+    test_aggregate: str = "tenant_filter_tests"
+    minimum_libvirt: str = "8.0.0"
+    bridge: str = "br-int"
+    storage_probes: tuple[str, ...] = ()
+    test_tries: int = 3
+    build_limit: timedelta = timedelta(minutes=10)
+    console_limit: timedelta = timedelta(minutes=5)
+    retry_pause: timedelta = timedelta(hours=1)
+    resync: timedelta = timedelta(minutes=30)

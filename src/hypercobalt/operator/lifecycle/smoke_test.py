@@ -1,0 +1,130 @@
+"""The smoke test: one server is booted on the new host, and prints its name on the console. Pure.
+
+A server counts only if this operator booted it for this host and noted its UUID; whatever else has
+the name is deleted first. Every wait has an end, and so have the tries.
+
+Source: openstack-hypervisor-operator, internal/controller/onboarding_controller.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
+from typing import Final
+
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import SmokeTest
+from hypercobalt.compute.model import ServerStatus, TestServer
+from hypercobalt.operator.lifecycle.settings import Settings
+
+CONSOLE_LINES: Final = 11
+_LONGEST_FAULT: Final = 500  # characters
+
+
+class Next(Enum):
+    """What to do about the smoke test now."""
+
+    CREATE = auto()
+    WAIT = auto()
+    DELETE = auto()
+    PASSED = auto()
+    """Delete the server, and go on."""
+    GIVEN_UP = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one pass should do.
+
+    Args:
+        next: see `Next`.
+        message: for a person.
+        test: how far it is then.
+        delete: servers to delete.
+    """
+
+    next: Next
+    message: str
+    test: SmokeTest
+    delete: tuple[TestServer, ...] = ()
+
+
+def server_name(hypervisor: Hypervisor, host: str) -> str:
+    """Of the test server; no other host's name begins with it and is not it."""
+    return f"ohooc--{host}-{hypervisor.metadata.uid}"
+
+
+def wants_console(found: Sequence[TestServer], test: SmokeTest) -> TestServer | None:
+    """The server whose console decides, if it runs."""
+    mine = next((server for server in found if server.id == test.server), None)
+    return mine if mine is not None and mine.status == ServerStatus.ACTIVE else None
+
+
+def decide(
+    found: Sequence[TestServer],
+    test: SmokeTest,
+    console: str | None,
+    settings: Settings,
+    now: datetime,
+) -> Plan:
+    """Decide how the test goes on.
+
+    Args:
+        found: servers of the test's name.
+        test: how far it is.
+        console: last lines of the running server's console; None when it does not run, or the
+            console cannot be read yet.
+        settings: limits.
+        now: the only clock that this function sees.
+    """
+    attempts = test.attempts or 0
+    count = f"try {max(attempts, 1)} of {settings.test_tries}"
+    mine = next((server for server in found if server.id == test.server), None)
+    others = tuple(server for server in found if server is not mine)
+    if mine is None and others:
+        text = f"Waiting until test servers of earlier tries are deleted: {_ids(others)}"
+        return Plan(Next.DELETE, text, SmokeTest(attempts, None, test.lastFailure), others)
+    if mine is None and test.server is not None:
+        return _failed(test, "somebody deleted it", settings)
+    if mine is None and attempts >= settings.test_tries:
+        text = f"Smoke test failed {attempts} times, at last: {test.lastFailure}"
+        return Plan(Next.GIVEN_UP, text, test)
+    if mine is None:
+        why = f"; the one before: {test.lastFailure}" if test.lastFailure else ""
+        text = f"Smoke test, try {attempts + 1} of {settings.test_tries}: booting a server{why}"
+        return Plan(Next.CREATE, text, SmokeTest(attempts + 1, None, test.lastFailure))
+    if mine.status == ServerStatus.ERROR:
+        return _failed(test, mine.fault[:_LONGEST_FAULT] or "it went into ERROR", settings, found)
+    if mine.status != ServerStatus.ACTIVE:
+        if now - mine.created >= settings.build_limit:
+            why = f"still {mine.status} after {settings.build_limit}"
+            return _failed(test, why, settings, found)
+        since = f"{mine.created:%H:%M:%SZ}"
+        text = f"Smoke test, {count}: server {mine.id} is {mine.status} since {since}"
+        return Plan(Next.WAIT, text, test, others)
+    if console is not None and mine.name in console:
+        text = f"Smoke test, {count}: server {mine.id} has booted"
+        return Plan(Next.PASSED, text, test, tuple(found))
+    if mine.launched is not None and now - mine.launched >= settings.console_limit:
+        why = (
+            f"timeout: nothing of it on its console {settings.console_limit} "
+            f"after its launch at {mine.launched:%H:%M:%SZ}"
+        )
+        return _failed(test, why, settings, found)
+    text = f"Smoke test, {count}: server {mine.id} runs, its console does not show its name yet"
+    return Plan(Next.WAIT, text, test, others)
+
+
+def _failed(
+    test: SmokeTest, why: str, settings: Settings, found: Sequence[TestServer] = ()
+) -> Plan:
+    attempts, wrong = test.attempts or 1, f"server {test.server}: {why}"
+    text = f"Smoke test, try {attempts} of {settings.test_tries} failed: {wrong}"
+    after = SmokeTest(attempts, None, wrong)
+    return Plan(Next.DELETE, text, after, tuple(found))
+
+
+def _ids(servers: Sequence[TestServer]) -> str:
+    return ", ".join(server.id for server in servers)

@@ -1,0 +1,140 @@
+"""What steps are given and give back, and the words that they use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from hypercobalt.api.conditions import (
+    Condition,
+    ConditionStatus,
+    get_condition,
+    remove_condition,
+    set_condition,
+)
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorConditionType
+from hypercobalt.compute.model import Host
+from hypercobalt.errors import HypercobaltError
+
+POLL: Final = timedelta(seconds=10)
+"""Between two looks at what OpenStack is doing, which tells nobody when it is done."""
+
+PATIENCE: Final = timedelta(minutes=1)
+"""Between two looks at what somebody else has to do first."""
+
+_SINCE: Final = ", since "
+
+Type = HypervisorConditionType
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A host as a step sees it.
+
+    Args:
+        hypervisor: with what the steps before have said in its status.
+        host: as the compute service knows it; None when it does not, or cannot be asked.
+        now: the only clock that a step sees.
+        compared: what this pass has compared with the compute service already, as the steps call
+            it; the next round takes it as it is.
+    """
+
+    hypervisor: Hypervisor
+    host: Host | None
+    now: datetime
+    compared: frozenset[tuple[str, ...]] = frozenset()
+
+    def condition(self, type_: str) -> Condition | None:
+        """The condition of that type, as it stands in this pass."""
+        return get_condition(self.hypervisor.conditions, type_)
+
+    def holds(self, type_: str, status: str, *reasons: str) -> bool:
+        """Whether the condition has that status, and one of the reasons if any are given."""
+        found = self.condition(type_)
+        return (
+            found is not None
+            and found.status == status
+            and (not reasons or found.reason in reasons)
+        )
+
+    def say(
+        self, type_: str, status: str, reason: str, message: str, *, of_spec: bool = False
+    ) -> Facts:
+        """The same with a condition set.
+
+        Args:
+            type_: of the condition.
+            status: True, False or Unknown.
+            reason: from a closed set.
+            message: for a person.
+            of_spec: note the generation of the spec that it was computed from.
+        """
+        conditions = set_condition(
+            self.hypervisor.conditions,
+            type_,
+            status,
+            reason,
+            message,
+            now=self.now,
+            observed_generation=self.hypervisor.metadata.generation if of_spec else None,
+        )
+        return self.having(conditions=conditions)
+
+    def having_compared(self, *what: str) -> Facts:
+        """The same, once that is known to be in the compute service as it should be."""
+        return replace(self, compared=self.compared | {what})
+
+    def unsaid(self, type_: str) -> Facts:
+        """The same without a condition."""
+        return self.having(conditions=remove_condition(self.hypervisor.conditions, type_))
+
+    def having(self, **fields: Any) -> Facts:  # noqa: ANN401 - fields of the status, by name
+        """The same with fields of the status set."""
+        status = msgspec.structs.replace(self.hypervisor.status, **fields)
+        return replace(self, hypervisor=msgspec.structs.replace(self.hypervisor, status=status))
+
+    def waiting(self, type_: str, what: str) -> str:
+        """`what` and since when that is waited for: the time that the message already has."""
+        old = self.condition(type_)
+        if old is not None and old.message.startswith(f"{what}{_SINCE}"):
+            return old.message
+        return f"{what}{_SINCE}{self.now:%Y-%m-%dT%H:%M:%SZ}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a step leaves.
+
+    Args:
+        facts: for the next step.
+        look_again: after this long, unless something changes before; None waits for a change.
+        error: what stopped the step; it is in the conditions already.
+        final: write the status before anything else is done.
+    """
+
+    facts: Facts
+    look_again: timedelta | None = None
+    error: HypercobaltError | None = None
+    final: bool = False
+
+
+class Step(Protocol):
+    """One concern of a pass."""
+
+    @property
+    def name(self) -> str:
+        """Label of the metrics: the name of the existing operator's controller."""
+        ...
+
+    async def run(self, facts: Facts) -> Outcome:
+        """Look, decide, act; what goes wrong on the way becomes a condition."""
+        ...
+
+
+def is_evicted(facts: Facts) -> bool:
+    """Whether the host is known to be empty: a failed or cancelled eviction is none."""
+    return facts.holds(Type.EVICTING, ConditionStatus.FALSE, "Succeeded")

@@ -1,0 +1,147 @@
+"""`TraitsUpdated`: the traits that the spec wants are on the host's resource provider.
+
+What is there is read from Placement, so that drift is seen; the order of names does not matter, and
+wanting none is in force at once. Traits that others have put there stay: those that are taken away
+are the ones that this operator has put (`status.appliedTraits`).
+
+Source: openstack-hypervisor-operator, internal/controller/traits_controller.go; Placement API
+reference, "Resource provider traits"; names as Placement's schema has them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from hypercobalt.api.conditions import ConditionStatus
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor_status import OnboardingReason, SyncReason
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.model import ProviderTraits
+from hypercobalt.compute.port import ComputeService, Traits
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
+
+log = get_logger(__name__)
+
+NAME: Final = "traits"
+CUSTOM: Final = "CUSTOM_"
+_NAME: Final = re.compile(r"[A-Z0-9_]{1,255}", re.ASCII)
+_TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one pass should do.
+
+    Args:
+        put: all traits to set; None when they are as they should be.
+        applied: those of them that are the operator's.
+        invalid: wanted names that are none.
+    """
+
+    put: tuple[str, ...] | None
+    applied: tuple[str, ...]
+    invalid: tuple[str, ...] = ()
+
+
+def is_due(facts: Facts) -> bool:
+    """Whether it is the time for traits: from Handover on, and not in a termination."""
+    spec, onboarding = facts.hypervisor.spec, facts.condition(Type.ONBOARDING)
+    if not spec.lifecycleEnabled or spec.maintenance == Maintenance.TERMINATION:
+        return False
+    if onboarding is None or facts.host is None:
+        return False
+    return (
+        onboarding.status == ConditionStatus.FALSE or onboarding.reason == OnboardingReason.HANDOVER
+    )
+
+
+def decide(hypervisor: Hypervisor, current: ProviderTraits) -> Plan:
+    """Decide which traits the provider should have.
+
+    Args:
+        hypervisor: its spec wants some, its status says which were put earlier.
+        current: as Placement has them.
+    """
+    wanted = {name for name in hypervisor.spec.customTraits if _NAME.fullmatch(name)}
+    invalid = tuple(sorted(set(hypervisor.spec.customTraits) - wanted))
+    there = set(current.names)
+    target = there - (set(applied(hypervisor)) - wanted) | wanted
+    put = tuple(sorted(target)) if target != there else None
+    return Plan(put, tuple(sorted(wanted)), invalid)
+
+
+def applied(hypervisor: Hypervisor) -> tuple[str, ...]:
+    """What was put earlier; the existing operator noted all traits, and counted all custom ones."""
+    status = hypervisor.status
+    if status.appliedTraits is not None:
+        return status.appliedTraits
+    return tuple(name for name in status.traits if name.startswith(CUSTOM))
+
+
+class TraitSync:
+    """The shell around `decide`."""
+
+    name = NAME
+
+    def __init__(self, service: ComputeService) -> None:
+        self._service = service
+
+    async def run(self, facts: Facts) -> Outcome:
+        if not is_due(facts) or facts.host is None or (NAME,) in facts.compared:
+            return Outcome(facts)
+        traits = self._service.traits
+        if traits is None:
+            wanted = len(facts.hypervisor.spec.customTraits)
+            text = f"{self._service.name} has no traits; {wanted} are wanted"
+            return Outcome(_say(facts, "True", text))
+        try:
+            return await self._sync(facts, traits, facts.host.hypervisor_id)
+        except UnreachableError as error:
+            if facts.holds(Type.TRAITS_UPDATED, "True"):
+                return Outcome(facts, PATIENCE, error)  # nothing is known to be wrong
+            return _failed(facts, error)
+        except (ConflictError, RefusedError) as error:
+            return _failed(facts, error)
+
+    async def _sync(self, facts: Facts, traits: Traits, provider: str) -> Outcome:
+        attempt = 0
+        while True:
+            attempt += 1
+            current = await traits.get(provider)
+            if current is None:
+                text = f"Placement has no resource provider {provider}: does nova-compute run?"
+                return Outcome(_say(facts, "False", text), PATIENCE)
+            plan = decide(facts.hypervisor, current)
+            if plan.put is None:
+                return _done(facts, plan, current)
+            name = facts.hypervisor.metadata.name
+            log.info("setting_traits", hypervisor=name, traits=",".join(plan.put))
+            try:
+                after = await traits.put(provider, ProviderTraits(plan.put, current.generation))
+            except ConflictError:
+                if attempt == _TRIES:
+                    raise
+            else:
+                return _done(facts, plan, after)
+
+
+def _done(facts: Facts, plan: Plan, there: ProviderTraits) -> Outcome:
+    done = facts.having(traits=tuple(sorted(there.names)), appliedTraits=plan.applied)
+    if plan.invalid:
+        names = ", ".join(map(repr, plan.invalid))
+        text = f"no names of traits (A-Z, 0-9, _; at most 255 characters): {names}"
+        return Outcome(_say(done, "False", f"Failed to update traits: {text}"))
+    return Outcome(_say(done.having_compared(NAME), "True", "Traits updated"))
+
+
+def _say(facts: Facts, status: str, message: str) -> Facts:
+    reason = SyncReason.SUCCEEDED if status == "True" else SyncReason.FAILED
+    return facts.say(Type.TRAITS_UPDATED, status, reason, message)
+
+
+def _failed(facts: Facts, error: HypercobaltError) -> Outcome:
+    return Outcome(_say(facts, "False", f"Failed to update traits: {error}"), PATIENCE, error)

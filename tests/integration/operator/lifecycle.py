@@ -1,0 +1,45 @@
+"""What the tests of the lifecycle share: a site in memory, and what node agents report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from hypercobalt.api.conditions import set_condition
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.runtime import Kube
+
+TEST_AGGREGATE = "tenant_filter_tests"
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def site(*hosts: str, has: Iterable[str] | None = None) -> FakeCompute:
+    """A compute service with the aggregates that tests name, and those hosts."""
+    made = FakeCompute(now, has=has) if has is not None else FakeCompute(now)
+    made.world.add_aggregate("zone-a", zone="zone-a")
+    made.world.add_aggregate("zone-b", zone="zone-b")
+    made.world.add_aggregate(TEST_AGGREGATE)
+    made.world.add_aggregate("general")
+    for host in hosts:
+        made.world.add_host(host)
+    return made
+
+
+async def agent_reports(
+    kube: Kube, name: str, *, status: str = "True", version: str = "9.0.0"
+) -> Hypervisor:
+    """What the host's node agent writes when libvirt answers."""
+    conditions = set_condition(
+        (), "LibVirtConnection", status, "Connected", "", now=datetime(2026, 1, 1, tzinfo=UTC)
+    )
+    mine = HypervisorStatus(libVirtVersion=version, numInstances=0, conditions=conditions)
+    agent = kube.as_manager("kvm-node-agent")
+    return await agent.apply(
+        Hypervisor(metadata=ObjectMeta(name=name), status=mine), force=True, subresource="status"
+    )

@@ -1,0 +1,159 @@
+"""Maintenance, drift and the way out, on a real API server and a compute service in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.integration.operator.conftest import add_node, operator, reason, until
+from tests.integration.operator.lifecycle import agent_reports, site
+from tests.integration.runtime.scripted import eventually
+
+from hypercobalt.api.conditions import set_condition
+from hypercobalt.api.eviction import Eviction, EvictionSpec
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.compute.model import HostAggregate
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
+from hypercobalt.runtime import Kube
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SOON = Settings(resync=timedelta(milliseconds=300))
+
+
+async def in_service(kube: Kube, name: str) -> Hypervisor:
+    """Have a host onboarded."""
+    labels, asked = {LIFECYCLE_LABEL: "skip-tests"}, {AGGREGATES_ANNOTATION: "general"}
+    await add_node(kube, name, labels=labels, annotations=asked)
+    await until(kube, Hypervisor, name, lambda hv: bool(hv.status.serviceId))
+    await agent_reports(kube, name)
+    return await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
+
+
+async def set_spec(kube: Kube, name: str, **changes: object) -> None:
+    def changed(found: Hypervisor) -> Hypervisor:
+        spec: HypervisorSpec = replace(found.spec, **changes)
+        return replace(found, spec=spec)
+
+    assert await kube.modify(Hypervisor, name, changed) is not None
+
+
+async def end_eviction(kube: Kube, name: str, why: str) -> None:
+    """What the controller of Evictions writes at the end."""
+
+    def ended(found: Eviction) -> Eviction:
+        said = set_condition(
+            found.status.conditions,
+            "Evicting",
+            "False",
+            why,
+            "i1 is stuck",
+            now=datetime.now(UTC),
+        )
+        return replace(found, status=replace(found.status, conditions=said))
+
+    assert await kube.modify(Eviction, name, ended, subresource="status") is not None
+
+
+def host_of(compute: FakeCompute, name: str) -> tuple[bool, str]:
+    host = compute.world.hosts[name]
+    return host.enabled, host.disabled_reason
+
+
+async def test_host_goes_into_maintenance_and_comes_back(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    async with operator(kubeconfig, compute):
+        await in_service(kube, name)
+        await set_spec(kube, name, maintenance="manual", maintenanceReason="fan")
+        found = await until(kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") != "")
+        assert reason(found, "HypervisorDisabled") == "True/Succeeded"
+        assert host_of(compute, name) == (False, "Hypervisor CRD: spec.maintenance=manual")
+        eviction = await kube.get(Eviction, name)
+        assert eviction is not None
+        assert eviction.spec.reason == "openstack-hypervisor-operator maintenance"
+        assert eviction.metadata.ownerReferences[0].controller
+        assert eviction.metadata.labels["topology.kubernetes.io/zone"] == "zone-a"
+
+        await set_spec(kube, name, maintenance="auto", maintenanceReason="")
+        await eventually(lambda: host_of(compute, name)[1].endswith("=auto"))
+        await end_eviction(kube, name, "Succeeded")
+        done = await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
+        assert reason(done, "Ready") == "False/Evicted"
+
+        await set_spec(kube, name, maintenance="")
+        back = await until(kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "")
+        assert reason(back, "Ready") == "True/Ready"
+        assert back.status.evicted is False
+        assert await kube.get(Eviction, name) is None
+        await eventually(lambda: host_of(compute, name) == (True, ""))
+
+
+@pytest.mark.parametrize("why", ["Failed", "Cancelled"])
+async def test_failed_eviction_is_not_success(
+    kube: Kube, kubeconfig: Path, name: str, why: str
+) -> None:
+    compute = site(name)
+    async with operator(kubeconfig, compute):
+        await in_service(kube, name)
+        await set_spec(kube, name, maintenance="termination")
+        await until(kube, Eviction, name, lambda _: True)
+        await end_eviction(kube, name, why)
+        found = await until(
+            kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "False/Failed"
+        )
+        assert found.status.evicted is False
+        waiting = await until(
+            kube, Hypervisor, name, lambda hv: "i1 is stuck" in message(hv, "Offboarded")
+        )
+        assert reason(waiting, "Offboarded") == "False/Offboarding"
+        assert reason(waiting, "AggregatesUpdated") == "False/EvictionInProgress"
+        assert name in compute.world.hosts
+
+        await kube.delete(Eviction, name)  # the way back
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "True/Running")
+
+
+def message(hypervisor: Hypervisor, type_: str) -> str:
+    found = next((c for c in hypervisor.conditions if c.type == type_), None)
+    return found.message if found else ""
+
+
+async def test_drift_in_openstack_is_put_right(kube: Kube, kubeconfig: Path, name: str) -> None:
+    compute = site(name)
+    async with operator(kubeconfig, compute, lifecycle=SOON):
+        await in_service(kube, name)
+        world = compute.world
+        world.change_host(name, enabled=False, disabled_reason="somebody", forced_down=True)
+        world.add_aggregate("foreign", hosts=[name])
+        world.aggregates[4] = emptied(world.aggregates[4])
+        await eventually(lambda: host_of(compute, name) == (True, ""))
+        await eventually(lambda: world.names_of(name) == {"general", "zone-a"})
+        assert not world.hosts[name].forced_down
+
+
+def emptied(aggregate: HostAggregate) -> HostAggregate:
+    return dataclasses.replace(aggregate, hosts=())
+
+
+async def test_eviction_by_hand_keeps_the_host_disabled_until_it_is_deleted(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    async with operator(kubeconfig, compute):
+        await in_service(kube, name)
+        spec = EvictionSpec(hypervisor=name, reason="kvm-node-agent: host reboot")
+        await kube.create(Eviction(metadata=ObjectMeta(name=f"{name}-boot"), spec=spec))
+        await until(
+            kube, Hypervisor, name, lambda hv: reason(hv, "HypervisorDisabled").startswith("True")
+        )
+        assert "host reboot" in host_of(compute, name)[1]
+        await kube.delete(Eviction, f"{name}-boot")
+        await eventually(lambda: host_of(compute, name) == (True, ""))

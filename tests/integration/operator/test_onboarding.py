@@ -1,0 +1,69 @@
+"""A host's way into OpenStack, on a real API server and a compute service in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.integration.operator.conftest import add_node, operator, reason, until
+from tests.integration.operator.lifecycle import agent_reports, site
+
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.operator.node_facts import (
+    AGGREGATES_ANNOTATION,
+    LIFECYCLE_LABEL,
+    TRAITS_ANNOTATION,
+)
+from hypercobalt.runtime import Kube
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SKIP = {LIFECYCLE_LABEL: "skip-tests"}
+GENERAL = {AGGREGATES_ANNOTATION: "general"}
+
+
+def is_ready(hypervisor: Hypervisor) -> bool:
+    return reason(hypervisor, "Ready") == "True/Ready"
+
+
+async def test_host_without_a_test_is_onboarded_with_few_writes(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    annotations = GENERAL | {TRAITS_ANNOTATION: "CUSTOM_B,CUSTOM_A"}
+    async with operator(kubeconfig, compute) as running:
+        await add_node(kube, name, labels=SKIP, annotations=annotations)
+        await until(kube, Hypervisor, name, lambda hv: bool(hv.status.serviceId))
+        await agent_reports(kube, name)
+        made = await until(kube, Hypervisor, name, is_ready)
+        assert running.writes <= 12
+        assert running.requests("PATCH", "409") == 0
+    host = compute.world.hosts[name]
+    assert (made.status.hypervisorId, made.status.serviceId) == (
+        host.hypervisor_id,
+        host.service_id,
+    )
+    assert compute.world.names_of(name) == {"general", "zone-a"}
+    assert made.status.traits == ("CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_VMX")
+    assert reason(made, "Onboarding") == "False/Succeeded"
+    assert reason(made, "HaEnabled") == "True/Succeeded"
+    assert reason(made, "HypervisorDisabled") == "False/Succeeded"
+    assert len(compute.world.calls) <= 9
+
+
+async def test_host_is_tested_in_the_test_aggregate_before_it_is_handed_over(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    compute.world.change_host(name, enabled=False, disabled_reason="new")
+    async with operator(kubeconfig, compute):
+        await add_node(kube, name, labels={LIFECYCLE_LABEL: "true"}, annotations=GENERAL)
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Onboarding") == "True/Initial")
+        assert not any("create" in call for call in compute.world.calls)
+        await agent_reports(kube, name)
+        testing = await until(kube, Hypervisor, name, lambda hv: hv.status.smokeTest is not None)
+        assert reason(testing, "AggregatesUpdated") == "False/TestAggregates"
+        made = await until(kube, Hypervisor, name, is_ready)
+    assert compute.world.names_of(name) == {"general", "zone-a"}
+    assert compute.world.tests == {}
+    assert made.status.smokeTest is None

@@ -1,0 +1,146 @@
+"""Where a host should be, and how it gets there."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given as given_
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.unit.operator.lifecycle.facts import HOST, ON, facts
+from tests.unit.operator.samples import condition
+
+from hypercobalt.compute.model import HostAggregate
+from hypercobalt.operator.lifecycle.aggregates import decide, wish
+from hypercobalt.operator.lifecycle.step import Facts
+
+GENERAL = replace(ON, aggregates=("general", "zone-a", "general"))
+LEAVING = replace(GENERAL, maintenance="termination")
+EVICTED = condition("Evicting", "False", "Succeeded")
+DONE = condition("Onboarding", "False", "Succeeded")
+HANDOVER = condition("Onboarding", "True", "Handover")
+TESTING = condition("Onboarding", "True", "Testing")
+TRAITS = condition("TraitsUpdated", "True", "Succeeded")
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "reason"),
+    [
+        pytest.param(facts(TESTING), ("zone-a", "tests"), "TestAggregates", id="being tested"),
+        pytest.param(
+            facts(condition("Onboarding", "True", "Initial")),
+            ("zone-a", "tests"),
+            "TestAggregates",
+            id="before its test",
+        ),
+        pytest.param(facts(HANDOVER), None, "WaitingForTraits", id="traits first"),
+        pytest.param(
+            facts(HANDOVER, TRAITS, spec=GENERAL),
+            ("general", "zone-a"),
+            "Succeeded",
+            id="traits are there; each name once",
+        ),
+        pytest.param(
+            facts(DONE, spec=GENERAL), ("general", "zone-a"), "Succeeded", id="in service"
+        ),
+        pytest.param(facts(DONE), (), "Succeeded", id="in service, none wanted"),
+        pytest.param(
+            facts(DONE, spec=LEAVING), None, "EvictionInProgress", id="leaving, not empty"
+        ),
+        pytest.param(
+            facts(DONE, condition("Evicting", "False", "Failed"), spec=LEAVING),
+            None,
+            "EvictionInProgress",
+            id="leaving, eviction failed",
+        ),
+        pytest.param(facts(DONE, EVICTED, spec=LEAVING), (), "Terminating", id="leaving, empty"),
+    ],
+)
+def test_wish(given: Facts, names: tuple[str, ...] | None, reason: str) -> None:
+    found = wish(given, "tests")
+    assert found is not None
+    assert (found.names, found.reason) == (names, reason)
+    assert (found.status == "True") is (reason == "Succeeded")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(
+            facts(DONE, spec=replace(GENERAL, lifecycleEnabled=False)), id="lifecycle off"
+        ),
+        pytest.param(facts(DONE, host=None), id="not registered"),
+        pytest.param(facts(), id="onboarding has not begun"),
+        pytest.param(facts(condition("Onboarding", "False", "Aborted")), id="onboarding failed"),
+        pytest.param(facts(TESTING, labels={}), id="zone label missing: no empty name"),
+    ],
+)
+def test_host_stays_where_it_is(given: Facts) -> None:
+    assert wish(given, "tests") is None
+
+
+def aggregate(number: int, name: str, *hosts: str, zone: str = "") -> HostAggregate:
+    metadata = {"availability_zone": zone} if zone else {}
+    return HostAggregate(number, f"uuid-{number}", name, hosts, metadata)
+
+
+def steps(wanted: tuple[str, ...], *known: HostAggregate) -> list[str]:
+    plan = decide(HOST, wanted, known)
+    return [f"{'+' if c.enter else '-'}{c.aggregate.name}/{c.aggregate.id}" for c in plan.changes]
+
+
+def test_entered_first_and_left_afterwards() -> None:
+    old, new = aggregate(1, "old", "kvm-a"), aggregate(2, "new", "kvm-b")
+    assert steps(("new",), old, new) == ["+new/2", "-old/1"]
+
+
+def test_another_zone_is_left_before_one_is_entered() -> None:
+    known = (
+        aggregate(1, "zone-a", "kvm-a", zone="zone-a"),
+        aggregate(2, "zone-b", zone="zone-b"),
+        aggregate(3, "old", "kvm-a"),
+    )
+    assert steps(("zone-b",), *known) == ["-zone-a/1", "+zone-b/2", "-old/3"]
+
+
+def test_same_zone_under_another_name_is_entered_first() -> None:
+    known = (
+        aggregate(1, "zone-a", "kvm-a", zone="zone-a"),
+        aggregate(2, "zone-a-new", zone="zone-a"),
+    )
+    assert steps(("zone-a-new",), *known) == ["+zone-a-new/2", "-zone-a/1"]
+
+
+def test_of_two_aggregates_of_one_name_the_one_that_the_host_is_in_will_do() -> None:
+    assert steps(("twice",), aggregate(1, "twice"), aggregate(2, "twice", "kvm-a")) == []
+
+
+def test_all_missing_names_are_named_and_nothing_is_changed() -> None:
+    plan = decide(HOST, ("x", "there", "y"), [aggregate(1, "there"), aggregate(2, "old", "kvm-a")])
+    assert plan.missing == ("x", "y")
+    assert plan.changes == ()
+
+
+_KNOWN = st.lists(
+    st.tuples(
+        st.sampled_from("abcd"), st.booleans(), st.sampled_from(["", "", "zone-a", "zone-b"])
+    ),
+    max_size=8,
+)
+
+
+@given_(st.sets(st.sampled_from("abcd")), _KNOWN)
+def test_after_the_changes_the_host_is_just_where_it_should_be(
+    wanted: set[str], rows: list[tuple[str, bool, str]]
+) -> None:
+    known = [
+        aggregate(n, name, *(["kvm-a"] if member else []), zone=zone)
+        for n, (name, member, zone) in enumerate(rows)
+    ]
+    plan = decide(HOST, sorted(wanted), known)
+    if plan.missing:
+        assert not {one.name for one in known} & set(plan.missing)
+        return
+    there = {one.id for one in known if "kvm-a" in one.hosts}
+    for change in plan.changes:
+        (there.add if change.enter else there.discard)(change.aggregate.id)
+    assert sorted(one.name for one in known if one.id in there) == sorted(wanted)

@@ -1,0 +1,149 @@
+"""Which step onboarding takes next."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.operator.lifecycle.facts import ON, facts
+from tests.unit.operator.samples import condition
+
+from hypercobalt.api.conditions import Condition
+from hypercobalt.api.hypervisor import HypervisorSpec
+from hypercobalt.operator.lifecycle.onboarding import LIFECYCLE_OFF, TERMINATION, Act, decide
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.step import Facts
+
+SETTINGS = Settings()
+OFF = HypervisorSpec(lifecycleEnabled=False)
+LEAVING = HypervisorSpec(lifecycleEnabled=True, maintenance="termination")
+HA = replace(ON, highAvailability=True)
+
+
+def onboarding(reason: str, status: str = "True", message: str = "") -> Condition:
+    return condition("Onboarding", status, reason, message)
+
+
+IN_TEST = condition("AggregatesUpdated", "False", "TestAggregates")
+AGGREGATES = condition("AggregatesUpdated", "True", "Succeeded")
+TRAITS = condition("TraitsUpdated", "True", "Succeeded")
+HANDOVER = onboarding("Handover")
+
+
+@pytest.mark.parametrize(
+    ("given", "act", "state"),
+    [
+        pytest.param(facts(), Act.NONE, "True/Initial", id="begins when registered"),
+        pytest.param(facts(host=None), Act.NONE, "", id="waits to be registered"),
+        pytest.param(facts(spec=OFF), Act.NONE, "", id="lifecycle off: nothing begins"),
+        pytest.param(facts(onboarding("Initial")), Act.NONE, "True/Initial", id="no aggregates"),
+        pytest.param(
+            facts(onboarding("Initial"), IN_TEST), Act.ENABLE, "True/Testing", id="may be tested"
+        ),
+        pytest.param(facts(onboarding("Testing")), Act.TEST, "", id="is tested"),
+        pytest.param(facts(HANDOVER), Act.NONE, "True/Handover", id="two missing"),
+        pytest.param(
+            facts(HANDOVER, AGGREGATES), Act.NONE, "True/Handover", id="traits still missing"
+        ),
+        pytest.param(
+            facts(HANDOVER, AGGREGATES, TRAITS), Act.NONE, "False/Succeeded", id="all is there"
+        ),
+        pytest.param(
+            facts(HANDOVER, AGGREGATES, TRAITS, spec=HA), Act.NONE, "True/Handover", id="HA missing"
+        ),
+        pytest.param(
+            facts(
+                HANDOVER, AGGREGATES, TRAITS, condition("HaEnabled", "True", "Succeeded"), spec=HA
+            ),
+            Act.NONE,
+            "False/Succeeded",
+            id="HA is there",
+        ),
+        pytest.param(facts(onboarding("Succeeded", "False")), Act.NONE, "", id="done"),
+        pytest.param(
+            facts(onboarding("Testing"), spec=OFF), Act.CLEAN_UP, "False/Aborted", id="switched off"
+        ),
+        pytest.param(
+            facts(onboarding("Succeeded", "False"), spec=LEAVING),
+            Act.CLEAN_UP,
+            "False/Aborted",
+            id="terminated",
+        ),
+        pytest.param(
+            facts(onboarding("Aborted", "False", TERMINATION), spec=LEAVING),
+            Act.NONE,
+            "",
+            id="aborted once is enough",
+        ),
+        pytest.param(
+            facts(onboarding("Aborted", "False", LIFECYCLE_OFF)),
+            Act.NONE,
+            "True/Initial",
+            id="switched off and on again: begins anew",
+        ),
+        pytest.param(
+            facts(onboarding("Aborted", "True", "cannot delete")),
+            Act.NONE,
+            "True/Initial",
+            id="a cleanup error has a way back",
+        ),
+        pytest.param(
+            facts(onboarding("Aborted", "True", "cannot delete"), spec=OFF),
+            Act.CLEAN_UP,
+            "False/Aborted",
+            id="a cleanup that failed is tried again",
+        ),
+    ],
+)
+def test_next_step(given: Facts, act: Act, state: str) -> None:
+    plan = decide(given, "", "", SETTINGS)
+    assert plan.act is act
+    assert (f"{plan.say[0]}/{plan.say[1]}" if plan.say else "") == state
+
+
+@pytest.mark.parametrize("at", [None, "Initial", "Testing"])
+def test_without_a_test_it_goes_straight_to_handover(at: str | None) -> None:
+    given = facts(onboarding(at)) if at else facts()
+    plan = decide(given, "skip-tests", "", SETTINGS)
+    assert plan.say is not None
+    assert plan.say[:2] == ("True", "Handover")
+    assert "skip-tests" in plan.say[2]
+
+
+def test_check_that_does_not_pass_is_named_with_the_time_and_looked_at_again() -> None:
+    given = facts(onboarding("Initial"), IN_TEST)
+    plan = decide(given, "", "libvirt is too old", SETTINGS)
+    assert plan.say is not None
+    assert plan.say[2].endswith("libvirt is too old, since 2026-11-21T00:00:00Z")
+    assert plan.look_again is not None
+
+
+def test_what_waits_says_since_when_without_writing_again() -> None:
+    first = facts(HANDOVER)
+    plan = decide(first, "", "", SETTINGS)
+    assert plan.say is not None
+    later = Facts(
+        facts(onboarding("Handover", message=plan.say[2])).hypervisor,
+        first.host,
+        first.now + timedelta(hours=1),
+    )
+    assert decide(later, "", "", SETTINGS).say == plan.say
+
+
+@pytest.mark.parametrize(
+    ("generation", "passed", "begins"),
+    [
+        pytest.param(3, timedelta(minutes=59), False, id="rests"),
+        pytest.param(3, timedelta(minutes=61), True, id="after the pause"),
+        pytest.param(2, timedelta(0), True, id="the spec has changed"),
+    ],
+)
+def test_failed_onboarding_has_a_way_back(generation: int, passed: timedelta, begins: bool) -> None:
+    failed = replace(
+        onboarding("Aborted", "False", "Smoke test failed 3 times"), observedGeneration=generation
+    )
+    given = facts(failed)
+    plan = decide(Facts(given.hypervisor, given.host, given.now + passed), "", "", SETTINGS)
+    assert (plan.say is not None) is begins
+    assert begins or plan.look_again == timedelta(minutes=1)

@@ -1,0 +1,94 @@
+"""How the smoke test goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.unit.operator.samples import NOW, hypervisor
+
+from hypercobalt.api.hypervisor_status import SmokeTest
+from hypercobalt.compute.model import TestServer
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.smoke_test import Next, decide, server_name
+
+SETTINGS = Settings()
+MINE = TestServer("t1", "ohooc--kvm-a-uid", "ACTIVE", NOW, launched=NOW)
+BUILD = replace(MINE, status="BUILD", launched=None)
+OLD = replace(MINE, id="t0")
+SECOND = SmokeTest(attempts=2, server="t1", lastFailure="server t0: no host")
+LAST = SmokeTest(attempts=3, server="t1")
+SOON, LATE = timedelta(minutes=1), timedelta(minutes=11)
+
+
+@pytest.mark.parametrize(
+    ("found", "test", "console", "after", "expected"),
+    [
+        pytest.param((), SmokeTest(), None, SOON, Next.CREATE, id="first server"),
+        pytest.param((BUILD,), SECOND, None, SOON, Next.WAIT, id="being built"),
+        pytest.param((BUILD,), SECOND, None, LATE, Next.DELETE, id="built for too long"),
+        pytest.param((MINE,), SECOND, "boot…", SOON, Next.WAIT, id="boots"),
+        pytest.param((MINE,), SECOND, None, SOON, Next.WAIT, id="console not readable yet"),
+        pytest.param((MINE,), SECOND, "boot…", LATE, Next.DELETE, id="never prints its name"),
+        pytest.param((MINE,), SECOND, None, LATE, Next.DELETE, id="console never readable"),
+        pytest.param(
+            (replace(MINE, launched=None),), SECOND, "boot…", LATE, Next.WAIT, id="launch unknown"
+        ),
+        pytest.param(
+            (MINE,), SECOND, "ohooc--kvm-a-uid login:", LATE, Next.PASSED, id="prints its name"
+        ),
+        pytest.param(
+            (replace(MINE, status="ERROR", fault="No valid host"),),
+            SECOND,
+            None,
+            SOON,
+            Next.DELETE,
+            id="failed",
+        ),
+        pytest.param((), SECOND, None, SOON, Next.DELETE, id="somebody deleted it"),
+        pytest.param((OLD,), SmokeTest(1), None, SOON, Next.DELETE, id="left over from earlier"),
+        pytest.param((), SmokeTest(3, None, "t1: x"), None, SOON, Next.GIVEN_UP, id="enough"),
+    ],
+)
+def test_next(
+    found: tuple[TestServer, ...],
+    test: SmokeTest,
+    console: str | None,
+    after: timedelta,
+    expected: Next,
+) -> None:
+    assert decide(found, test, console, SETTINGS, NOW + after).next is expected
+
+
+def test_try_that_failed_is_deleted_counted_and_named() -> None:
+    broken = replace(MINE, status="ERROR", fault="No valid host")
+    plan = decide((broken,), LAST, None, SETTINGS, NOW)
+    assert plan.delete == (broken,)
+    assert plan.test == SmokeTest(3, None, "server t1: No valid host")
+    assert plan.message == "Smoke test, try 3 of 3 failed: server t1: No valid host"
+    given_up = decide((), plan.test, None, SETTINGS, NOW)
+    assert given_up.next is Next.GIVEN_UP
+    assert "No valid host" in given_up.message
+
+
+def test_the_next_try_says_why_there_is_one() -> None:
+    plan = decide((), SmokeTest(1, None, "server t0: no host"), None, SETTINGS, NOW)
+    assert plan.test.attempts == 2
+    assert "no host" in plan.message
+
+
+def test_a_server_that_has_passed_goes_with_all_that_is_left() -> None:
+    plan = decide((OLD, MINE), SECOND, "ohooc--kvm-a-uid", SETTINGS, NOW)
+    assert plan.next is Next.PASSED
+    assert set(plan.delete) == {OLD, MINE}
+
+
+def test_fault_of_any_length_stays_readable() -> None:
+    broken = replace(MINE, status="ERROR", fault="x" * 100_000)
+    assert len(decide((broken,), SECOND, None, SETTINGS, NOW).message) < 700
+
+
+def test_no_host_finds_the_test_server_of_another_whose_name_begins_alike() -> None:
+    ours = hypervisor()
+    assert server_name(ours, "node1") != server_name(ours, "node10")

@@ -1,0 +1,86 @@
+"""Which traits a host's resource provider should have."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given as given_
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.unit.operator.lifecycle.facts import ON, facts
+from tests.unit.operator.samples import condition
+
+from hypercobalt.compute.model import ProviderTraits
+from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.lifecycle.traits import Plan, decide, is_due
+
+DONE = condition("Onboarding", "False", "Succeeded")
+
+
+def plan(
+    wanted: tuple[str, ...], there: tuple[str, ...], applied: tuple[str, ...] | None = None
+) -> Plan:
+    given = facts(spec=replace(ON, customTraits=wanted), appliedTraits=applied)
+    return decide(given.hypervisor, ProviderTraits(there, 1))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "applied", "put"),
+    [
+        pytest.param((), ("HW_X",), None, None, id="none wanted is in force at once"),
+        pytest.param(("B", "CUSTOM_A"), ("CUSTOM_A", "B"), (), None, id="order does not matter"),
+        pytest.param(("CUSTOM_A",), ("HW_X",), (), ("CUSTOM_A", "HW_X"), id="added, others kept"),
+        pytest.param((), ("CUSTOM_A", "HW_X"), ("CUSTOM_A",), ("HW_X",), id="ours taken away"),
+        pytest.param((), ("CUSTOM_A", "HW_X"), (), None, id="those of others stay"),
+        pytest.param(("HW_Y",), ("HW_X",), (), ("HW_X", "HW_Y"), id="not only custom ones count"),
+        pytest.param(("CUSTOM_A",), (), ("CUSTOM_A",), ("CUSTOM_A",), id="drift is put right"),
+    ],
+)
+def test_traits_to_put(
+    wanted: tuple[str, ...],
+    there: tuple[str, ...],
+    applied: tuple[str, ...],
+    put: tuple[str, ...] | None,
+) -> None:
+    assert plan(wanted, there, applied).put == put
+
+
+def test_traits_that_the_existing_operator_has_put_are_known_by_their_prefix() -> None:
+    given = facts(spec=replace(ON, customTraits=("CUSTOM_B",)), traits=("CUSTOM_A", "HW_X"))
+    found = decide(given.hypervisor, ProviderTraits(("CUSTOM_A", "HW_X"), 1))
+    assert found.put == ("CUSTOM_B", "HW_X")
+    assert found.applied == ("CUSTOM_B",)
+
+
+def test_names_that_are_none_are_named_and_the_others_set() -> None:
+    found = plan(("CUSTOM_A", "no-good", "x" * 300, "ümlaut"), ())
+    assert found.put == ("CUSTOM_A",)
+    assert found.invalid == ("no-good", "x" * 300, "ümlaut")
+
+
+@given_(*[st.sets(st.sampled_from(["CUSTOM_A", "CUSTOM_B", "HW_X", "HW_Y"])) for _ in range(3)])
+def test_in_the_end_all_wanted_are_there_and_only_ours_have_gone(
+    wanted: set[str], there: set[str], applied: set[str]
+) -> None:
+    found = plan(tuple(wanted), tuple(sorted(there)), tuple(sorted(applied)))
+    after = set(found.put) if found.put is not None else there
+    assert wanted <= after
+    assert there - after <= applied
+    assert after <= there | wanted
+
+
+@pytest.mark.parametrize(
+    ("given", "due"),
+    [
+        pytest.param(facts(DONE), True, id="in service"),
+        pytest.param(facts(condition("Onboarding", "True", "Handover")), True, id="handed over"),
+        pytest.param(facts(condition("Onboarding", "True", "Testing")), False, id="being tested"),
+        pytest.param(facts(), False, id="not begun"),
+        pytest.param(facts(DONE, host=None), False, id="not registered"),
+        pytest.param(
+            facts(DONE, spec=replace(ON, maintenance="termination")), False, id="terminating"
+        ),
+        pytest.param(facts(DONE, spec=replace(ON, lifecycleEnabled=False)), False, id="off"),
+    ],
+)
+def test_when_traits_are_due(given: Facts, due: bool) -> None:
+    assert is_due(given) is due
