@@ -5,11 +5,13 @@ Each adapter is imported when it is chosen: what the others need is not loaded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry
 
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import ConfigurationError
@@ -41,3 +43,25 @@ def connect_nova(
     agent = f"hypercobalt-operator/{version('hypercobalt')}"
     command = environment.get("OS_PW_CMD", "")
     return service.connect(agent, command, registry, smoke or SmokeSettings())
+
+
+def connect_direct(
+    hypervisors: Callable[[], Iterable[Hypervisor]], settings: DirectSettings | None = None
+) -> ComputeService:
+    """Make the adapter of a site without OpenStack; close it after use.
+
+    Args:
+        hypervisors: gives the hosts as they are known now, such as an informer's cache.
+        settings: how they are reached; None is `DirectSettings()`.
+
+    Raises:
+        ConfigurationError: libvirt-python is not installed, or an address is none.
+    """
+    try:
+        from hypercobalt.compute.direct import connecting  # noqa: PLC0415  libvirt, when chosen
+    except ModuleNotFoundError as exc:
+        raise ConfigurationError(
+            f"--compute direct needs the package libvirt-python ({exc.name} is missing): "
+            "pip install 'hypercobalt[agent]'"
+        ) from exc
+    return connecting.connect(hypervisors, settings or DirectSettings())

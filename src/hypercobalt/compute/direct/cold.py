@@ -42,11 +42,27 @@ class ColdMove:
         try:
             self._say("running")
             if not await self._runs_elsewhere():
+                # On both, until it is known where: whoever comes after a crash finds them so.
+                await self._bind(self._source, self._target)
                 await self._transfer()
+                await self._bind(self._target)
+        except ColdMoveError as exc:
+            await self._stay(str(exc))
         except TransientError as exc:
             self._say("error", str(exc))
         else:
             self._say("confirmed")
+
+    async def _stay(self, why: str) -> None:
+        try:
+            await self._bind(self._source)
+        except TransientError as exc:
+            why = f"{why}; {exc}"
+        self._say("error", why)
+
+    async def _bind(self, *hosts: Place) -> None:
+        names = tuple(host.name for host in hosts)
+        await self._site.ports.bind(self._guest.makeup.ports, names)
 
     async def _runs_elsewhere(self) -> bool:
         """Take back what other attempts have left: of this one, where it has moved live before.
@@ -84,7 +100,6 @@ class ColdMove:
             raise ColdMoveError(f"{self._guest.name} was started on {source.name} meanwhile")
         if definition.autostart:
             await site.daemon(target).define(definition)
-        await site.ports.bind(self._guest.makeup.ports, (target.name,))
 
     async def _expect(self, place: Place, wanted: Sight) -> None:
         sight, _ = await self._site.look(place, self._guest.uuid)

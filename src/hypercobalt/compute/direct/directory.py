@@ -13,6 +13,7 @@ from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import CPU, MEMORY, Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorConditionType
 from hypercobalt.api.quantity import Quantity
+from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.model import Size
 
 _MIB = 1024 * 1024
@@ -32,6 +33,7 @@ class Place:
         capacity: what may be promised on it.
         used: what has been promised, by its agent.
         guests: UUIDs of the domains that `used` counts.
+        disabled: why it is out of service, by its Hypervisor; "" when it is in service.
         closed: why nothing may go there; "" when it may.
         up: its libvirtd answers, by its agent.
     """
@@ -44,6 +46,7 @@ class Place:
     capacity: Size = _NOTHING
     used: Size = _NOTHING
     guests: frozenset[str] = frozenset()
+    disabled: str = ""
     closed: str = ""
     up: bool = True
 
@@ -56,69 +59,60 @@ class Directory(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """URIs of a site's hosts; `{name}` and `{ip}` in them stand for a host's own.
-
-    Args:
-        control: from the operator to libvirtd; `qemu+tls://{name}/system?pkipath=DIRECTORY`
-            takes the client's certificate from a directory.
-        migration: from libvirtd to libvirtd.
-        stream: from QEMU to QEMU; "" leaves it to libvirt, which then needs names that resolve.
-    """
-
-    control: str = "qemu+tls://{ip}/system"
-    migration: str = "qemu+tls://{ip}/system"
-    stream: str = "tcp://{ip}"
-
-
 class HypervisorDirectory:
     """The hosts by their Hypervisors.
 
     Args:
         hypervisors: gives the objects as they are known now.
-        addresses: see there.
+        settings: how they are reached.
     """
 
     def __init__(
-        self, hypervisors: Callable[[], Iterable[Hypervisor]], addresses: Addresses
+        self, hypervisors: Callable[[], Iterable[Hypervisor]], settings: DirectSettings
     ) -> None:
-        self._hypervisors, self._addresses = hypervisors, addresses
+        self._hypervisors, self._settings = hypervisors, settings
 
     def places(self) -> tuple[Place, ...]:
         return tuple(
-            place(one, self._addresses) for one in self._hypervisors() if one.status.internalIp
+            place(one, self._settings) for one in self._hypervisors() if one.status.internalIp
         )
 
 
-def place(hypervisor: Hypervisor, addresses: Addresses) -> Place:
+def fill(template: str, name: str, ip: str) -> str:
+    """An address of a host."""
+    bracketed = f"[{ip}]" if ":" in ip else ip
+    return template.replace("{name}", name).replace("{ip}", bracketed)
+
+
+def place(hypervisor: Hypervisor, settings: DirectSettings) -> Place:
     """The host of a Hypervisor that has an address."""
     status, name = hypervisor.status, hypervisor.metadata.name
     ip = status.internalIp or ""
-
-    def fill(template: str) -> str:
-        bracketed = f"[{ip}]" if ":" in ip else ip
-        return template.replace("{name}", name).replace("{ip}", bracketed)
-
     return Place(
         name=name,
         id=hypervisor.metadata.uid,
-        control=fill(addresses.control),
-        migration=fill(addresses.migration),
-        stream=fill(addresses.stream),
+        control=fill(settings.control, name, ip),
+        migration=fill(settings.migration, name, ip),
+        stream=fill(settings.stream, name, ip),
         capacity=_size(status.effectiveCapacity or status.capacity),
         used=_size(status.allocation),
         guests=frozenset(instance.id for instance in status.instances),
+        disabled=_why_disabled(hypervisor),
         closed=_why_closed(hypervisor),
         up=_is_up(hypervisor),
     )
 
 
-def _why_closed(hypervisor: Hypervisor) -> str:
+def _why_disabled(hypervisor: Hypervisor) -> str:
     if hypervisor.metadata.deletionTimestamp is not None:
         return "it is being deleted"
-    if hypervisor.spec.maintenance:
-        return f"it is in maintenance ({hypervisor.spec.maintenance})"
+    maintenance = hypervisor.spec.maintenance
+    return f"it is in maintenance ({maintenance})" if maintenance else ""
+
+
+def _why_closed(hypervisor: Hypervisor) -> str:
+    if disabled := _why_disabled(hypervisor):
+        return disabled
     ready = get_condition(hypervisor.conditions, HypervisorConditionType.READY)
     if ready is None or ready.status != "True":
         return f"it is not ready: {ready.message}" if ready else "it is not ready"

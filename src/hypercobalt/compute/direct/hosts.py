@@ -1,7 +1,8 @@
 """The hosts, as the directory has them.
 
-There is no service to switch off: nobody places virtual machines but us. A host is closed to moves
-by its Hypervisor (maintenance, not ready), and by `disable`, which this process remembers.
+There is no service to switch off: nobody places virtual machines but us. A host is disabled while
+its Hypervisor is in maintenance, and by `disable`, which this process remembers; nothing is moved
+to one that is disabled or not ready.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ class DirectHosts:
         place = self.find(name)
         if place is None:
             return None
+        reason = self._disabled.get(place.name) or place.disabled
         return Host(
             name=place.name,
             hypervisor_id=place.id,
             service_id=place.id,
-            enabled=place.name not in self._disabled,
-            disabled_reason=self._disabled.get(place.name, ""),
+            enabled=not reason,
+            disabled_reason=reason,
             up=place.up,
             servers=tuple(sorted(place.guests)),
         )

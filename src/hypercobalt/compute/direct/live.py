@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Final
 
 from hypercobalt.adapters.libvirt.model import DomainState
@@ -148,7 +147,7 @@ class LiveMove:
         if outcome is Outcome.ARRIVED:
             self._say("completed")
             return
-        cancelled = "abort" in self._why or "cancel" in self._why
+        cancelled = "canceled by client" in self._why
         words = _WORDS[outcome].format(source=self._source.name, target=self._target.name)
         why = f"{words}: {self._why}" if self._why else words
         self._say("cancelled" if cancelled else "error", why)
@@ -159,8 +158,7 @@ class LiveMove:
 
     def adopt(self) -> None:
         """Say that somebody else has begun it: which disks are copied is what must be."""
-        with suppress(KeyError):
-            self._say("running")
+        self._say("running")
         self._copied = obstacles.local_disks(
             self._guest, lambda disk: self._site.sharing.is_shared(disk, self._source.name)
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.remote.model import Disk, Guest
-from hypercobalt.compute.direct import servers
+from hypercobalt.compute.direct import leftovers, servers
 from hypercobalt.compute.direct.cold import ColdMove
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.live import LiveMove, progress
@@ -33,6 +33,7 @@ class DirectMoves:
     def __init__(self, site: Site, *, tls: bool = False) -> None:
         self._site, self._tls = site, tls
         self._tasks: set[asyncio.Task[None]] = set()
+        self._settled = False
 
     @property
     def chooses_target(self) -> bool:
@@ -43,6 +44,7 @@ class DirectMoves:
 
     async def servers(self, host: str) -> tuple[Server, ...]:
         place = self._place(host)
+        await self._settle_ports()
         with translated(f"host {host}"):
             guests = await self._site.daemon(place).guests()
         await self._learn(place, guests)
@@ -68,11 +70,13 @@ class DirectMoves:
         place = self._place(host)
         with translated(f"host {host}"):
             guests = await self._site.daemon(place).guests()
-        for guest in guests:
-            if guest.job:
-                move = self._site.records.under_way(guest.uuid) or await self._adopt(guest, place)
-                self._site.records.progress(move, *progress(guest), self._site.clock.now())
-        return self._site.records.of(place.name)
+        records, now = self._site.records, self._site.clock.now()
+        leaving = [guest for guest in guests if guest.job]
+        moves = [records.under_way(one.uuid) or await self._adopt(one, place) for one in leaving]
+        for guest, move in zip(leaving, moves, strict=True):
+            records.progress(move, *progress(guest), now)
+        unknown = tuple(move for move in moves if not move.target)
+        return (*unknown, *records.of(place.name))
 
     async def rooms(self, server: Server) -> tuple[Room, ...]:
         now = self._site.clock.now()
@@ -131,6 +135,13 @@ class DirectMoves:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # -- parts ---------------------------------------------------------------------------------
+
+    async def _settle_ports(self) -> None:
+        """Once: bind the ports of moves whose process has ended in between."""
+        if not self._settled:
+            with translated("ports between hosts"):
+                await leftovers.settle_ports(self._site)
+            self._settled = True
 
     def _place(self, host: str) -> Place:
         place = self._site.hosts.find(host)
@@ -201,10 +212,9 @@ class DirectMoves:
         if known:
             return known
         target = next((place for place, sight, _ in seen if sight is Sight.ARRIVES), None)
-        if target is None:
-            raise UnreachableError(
-                f"server {guest.name} is leaving {source.name}, and no host that answers gets it"
-            )
+        if target is None:  # it has just begun, or its target does not answer: ask again
+            now = self._site.clock.now()
+            return Move(guest.uuid, guest.uuid, MoveKind.LIVE, "running", source.name, "", now, now)
         log.info("move_adopted", server=guest.uuid, source=source.name, target=target.name)
         move = self._begin(guest, MoveKind.LIVE, source, target)
         await self._learn(source, (guest,))

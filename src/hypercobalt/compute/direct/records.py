@@ -63,8 +63,8 @@ class Records:
 
     def progress(self, move: Move, total: int, remaining: int, now: datetime) -> None:
         """Say how much there is to do; nothing changes where nothing has moved on."""
-        record = self._records[move.id]
-        if (record.move.total, record.move.remaining) != (total, remaining):
+        record = self._records.get(move.id)
+        if record and (record.move.total, record.move.remaining) != (total, remaining):
             changed = replace(record.move, total=total, remaining=remaining, updated=now)
             self._records[move.id] = replace(record, move=changed)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from hypercobalt.adapters.libvirt.remote.daemon import RemoteDaemons
 from hypercobalt.adapters.libvirt.remote.port import Daemons
 from hypercobalt.compute.direct.directory import Directory
 from hypercobalt.compute.direct.hosts import DirectHosts
 from hypercobalt.compute.direct.moves import DirectMoves
-from hypercobalt.compute.direct.ports import NoPorts, Ports
+from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
 from hypercobalt.compute.direct.sharing import Sharing
 from hypercobalt.compute.direct.site import Site
-from hypercobalt.compute.port import ComputeService
 from hypercobalt.runtime import Clock, SystemClock
 
 
@@ -66,10 +64,3 @@ class DirectService:
         await self.moves.close()
         await self._ports.close()
         await self._daemons.close()
-
-
-def connect_direct(
-    directory: Directory, *, ports: Ports | None = None, tls: bool = False
-) -> ComputeService:
-    """The compute service of a site without OpenStack; close it after use."""
-    return DirectService(directory, RemoteDaemons(), ports or NoPorts(), tls=tls)

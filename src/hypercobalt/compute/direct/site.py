@@ -17,6 +17,7 @@ from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
 from hypercobalt.compute.direct.sharing import Sharing
 from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Clock
 
 
@@ -65,10 +66,10 @@ class Site:
 
 @contextmanager
 def translated(what: str) -> Generator[None]:
-    """Raise libvirt's errors as those of the compute port."""
+    """Raise the errors of libvirt and of the network as those of the compute port."""
     try:
         yield
     except LibvirtRefusedError as exc:
         raise RefusedError(f"{what}: {exc}") from exc
-    except LibvirtError as exc:
+    except TransientError as exc:
         raise UnreachableError(f"{what}: {exc}") from exc
