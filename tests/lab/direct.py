@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from hypercobalt.adapters.libvirt.remote.daemon import RemoteDaemons
 from hypercobalt.adapters.ovn.northbound import Northbound, parse_remotes
 from hypercobalt.compute.direct.directory import Place
-from hypercobalt.compute.direct.service import connect_direct
-from hypercobalt.compute.model import Move, Server, Size
+from hypercobalt.compute.direct.service import DirectService
+from hypercobalt.compute.model import Size
 from hypercobalt.compute.port import ComputeService
+from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.site import Lab
+from hypercobalt.lab.vms.fleet import Fleet
+from hypercobalt.lab.vms.request import Request
+from tests.contracts.direct import A, B, Storage
 
 
 class LabDirectory:
@@ -37,41 +41,56 @@ def _place(host: Host) -> Place:
     )
 
 
-@asynccontextmanager
-async def direct(lab: Lab) -> AsyncIterator[ComputeService]:
-    """The service, and nothing of it afterwards; what moves goes on."""
-    ports = Northbound(parse_remotes(lab.central.northbound)) if lab.running.ovn else None
-    service = connect_direct(LabDirectory(lab), ports=ports)
-    try:
-        yield service
-    finally:
-        await service.close()
+class LabWorld:
+    """Hosts of a lab, as a `World` of the contracts."""
 
+    def __init__(self, vms: Fleet, lab: Lab) -> None:
+        self.vms, self._lab = vms, lab
 
-async def named(service: ComputeService, host: str, name: str) -> Server:
-    """The server of this name on a host."""
-    return next(one for one in await service.moves.servers(host) if one.name == name)
+    async def add(
+        self, name: str, *, disk: Storage | None = None, runs: bool = True, slow: bool = False
+    ) -> None:
+        await self.vms.add(Request(name=name, host=A, disk=disk))
+        if slow:
+            await self.vms.host(A).run("virsh", "migrate-setspeed", name, "2")
+        if not runs:
+            await self.vms.stop(name)
 
+    async def copy_definition(self, name: str) -> None:
+        document = await self.vms.host(A).run("virsh", "dumpxml", "--inactive", name)
+        await self.vms.host(B).run("virsh", "define", "/dev/stdin", stdin=document)
 
-async def ended(service: ComputeService, host: str, server: Server) -> Move:
-    """The server's newest move away from a host, once it has ended."""
-    found: list[Move] = []
+    async def set_autostart(self, name: str) -> None:
+        await self.vms.host(A).run("virsh", "autostart", name)
 
-    async def has_ended() -> bool:
-        moves = await service.moves.moves(host)
-        found[:] = [move for move in moves if move.server == server.id]
-        return bool(found) and found[0].ended
+    async def where(self) -> list[tuple[str, str, str]]:
+        vms = (await self.vms.inventory()).vms
+        return sorted((vm.name, vm.host, vm.state) for vm in vms)
 
-    await until(has_ended)
-    return found[0]
+    async def autostarts(self, host: str) -> list[str]:
+        listed = await self.vms.host(host).run("virsh", "list", "--all", "--autostart", "--name")
+        return listed.split()
 
+    async def local_files(self, name: str) -> list[str]:
+        path = f"{LOCAL[1:]}/vms/{name}.img"
+        return [
+            host.name
+            for host in self._lab.hosts
+            if (self._lab.layout.root(host.name) / path).exists()
+        ]
 
-async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 90) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(seconds):
-        while not await holds():
-            await _moment()
+    @asynccontextmanager
+    async def service(self) -> AsyncIterator[ComputeService]:
+        ports = Northbound(parse_remotes(self._lab.central.northbound))
+        made = DirectService(LabDirectory(self._lab), RemoteDaemons(), ports)
+        try:
+            yield made
+        finally:
+            await made.close()
 
-
-async def _moment() -> None:
-    await asyncio.sleep(0.1)
+    async def bound_to(self, name: str) -> tuple[str, ...]:
+        """Hosts that may have the machine's port."""
+        column = ("--bare", "--columns=options", "find", "Logical_Switch_Port")
+        options = await self._lab.central.nbctl(*column, f"external_ids:vm={name}")
+        listed = dict(word.split("=", 1) for word in options.split())
+        return tuple(listed.get("requested-chassis", "").split(","))

@@ -2,59 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
-from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.site import Lab
-from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request, Storage
+from tests.contracts.direct import CONTRACTS, A, B, World, ended, named
 from tests.lab.conftest import TakeFleet
-from tests.lab.direct import direct, ended, named
+from tests.lab.direct import LabWorld
 
 pytestmark = pytest.mark.timeout(300)
 
 
-async def where(vms: Fleet) -> list[tuple[str, str, str]]:
-    """Name, host and state of every domain on every host."""
-    return [(vm.name, vm.host, vm.state) for vm in (await vms.inventory()).vms]
-
-
-@pytest.mark.parametrize("disk", [None, "shared", "local"])
-async def test_a_running_vm_goes_to_another_host_with_its_disk(
-    fleet: TakeFleet, switched: Lab, disk: Storage | None
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.__name__)
+async def test_contract(
+    fleet: TakeFleet, switched: Lab, contract: Callable[[World], Awaitable[None]]
 ) -> None:
-    vms = await fleet(2)
-    await vms.add(Request(name="a", host="kvm-1", disk=disk))
-    written = await vms.tell("a", "write-disk 4") if disk else ""
-
-    async with direct(switched) as service:
-        server = await named(service, "kvm-1", "a")
-        await service.moves.live_migrate(server, "kvm-2")
-        move = await ended(service, "kvm-1", server)
-
-    assert (move.status, move.target, move.message) == ("completed", "kvm-2", "")
-    assert await where(vms) == [("a", "kvm-2", "running")]
-    if disk:
-        assert await vms.tell("a", "read-disk 4") == written
-    files = [switched.layout.root(host) / f"{LOCAL[1:]}/vms/a.img" for host in ("kvm-1", "kvm-2")]
-    assert [file.exists() for file in files] == [False, disk == "local"]
-    assert server.local_disk == (disk == "local")
+    await contract(LabWorld(await fleet(2), switched))
 
 
-async def test_a_stopped_vm_goes_by_its_definition(fleet: TakeFleet, switched: Lab) -> None:
-    vms = await fleet(2)
-    await vms.add(Request(name="a", host="kvm-1", disk="shared"))
-    written = await vms.tell("a", "write-disk 4")
-    await vms.stop("a")
-    await vms.host("kvm-1").run("virsh", "autostart", "a")
+async def test_disk_and_network_are_whole_after_a_move(fleet: TakeFleet, switched: Lab) -> None:
+    world = LabWorld(await fleet(2), switched)
+    await world.add("a", disk="local")
+    written = await world.vms.tell("a", "write-disk 4")
 
-    async with direct(switched) as service:
-        server = await named(service, "kvm-1", "a")
-        await service.moves.cold_migrate(server, "kvm-2")
-        move = await ended(service, "kvm-1", server)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+        await ended(service, server)
 
-    assert (move.status, move.message) == ("confirmed", "")
-    assert await where(vms) == [("a", "kvm-2", "shut off")]
-    assert "a" in await vms.host("kvm-2").run("virsh", "list", "--all", "--autostart", "--name")
-    await vms.start("a")
-    assert await vms.tell("a", "read-disk 4") == written
+    assert await world.vms.tell("a", "read-disk 4") == written
+    assert await world.bound_to("a") == (B,)

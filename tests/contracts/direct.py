@@ -1,0 +1,221 @@
+"""What the compute service `direct` does with hosts; run on hosts in memory and on real ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Literal, Protocol
+
+import pytest
+
+from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.model import Move, Server
+from hypercobalt.compute.port import ComputeService
+
+A, B = "kvm-1", "kvm-2"
+Storage = Literal["shared", "local"]
+
+
+class World(Protocol):
+    """Two hosts, and what a contract does to them."""
+
+    async def add(
+        self, name: str, *, disk: Storage | None = None, runs: bool = True, slow: bool = False
+    ) -> None:
+        """Make a virtual machine on host A; a slow one takes many seconds to move."""
+        ...
+
+    async def copy_definition(self, name: str) -> None:
+        """Define a machine of host A on host B as well."""
+        ...
+
+    async def set_autostart(self, name: str) -> None:
+        """Have a machine of host A started with its host."""
+        ...
+
+    async def where(self) -> list[tuple[str, str, str]]:
+        """Name, host and state (`running`, `shut off`) of every domain."""
+        ...
+
+    async def autostarts(self, host: str) -> list[str]:
+        """Names of the machines that are started with the host."""
+        ...
+
+    async def local_files(self, name: str) -> list[str]:
+        """Hosts that have the machine's local disk."""
+        ...
+
+    def service(self) -> AbstractAsyncContextManager[ComputeService]:
+        """The service, as one process has it."""
+        ...
+
+
+async def named(service: ComputeService, host: str, name: str) -> Server:
+    """The server of this name on a host."""
+    return next(one for one in await service.moves.servers(host) if one.name == name)
+
+
+async def newest(service: ComputeService, server: Server) -> Move:
+    """The server's newest move away from host A."""
+    return next(move for move in await service.moves.moves(A) if move.server == server.id)
+
+
+async def ended(service: ComputeService, server: Server) -> Move:
+    """The same, once it has ended."""
+
+    async def has_ended() -> bool:
+        return (await newest(service, server)).ended
+
+    await until(has_ended)
+    return await newest(service, server)
+
+
+async def _under_way(service: ComputeService, server: Server) -> Move:
+    async def flows() -> bool:
+        return (await newest(service, server)).remaining > 0
+
+    await until(flows)
+    return await newest(service, server)
+
+
+async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 90) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(seconds):
+        while not await holds():
+            await _moment()
+
+
+async def _moment() -> None:
+    await asyncio.sleep(0.1)
+
+
+# -- the contracts -----------------------------------------------------------------------------
+
+
+async def a_running_vm_goes(world: World) -> None:
+    await world.add("a")
+    await _goes(world, files=[])
+
+
+async def a_running_vm_goes_to_its_shared_disk(world: World) -> None:
+    await world.add("a", disk="shared")
+    server = await _goes(world, files=[])
+    assert not server.local_disk
+
+
+async def a_running_vm_takes_its_local_disk_along(world: World) -> None:
+    await world.add("a", disk="local")
+    server = await _goes(world, files=[B])
+    assert server.local_disk
+
+
+async def _goes(world: World, files: list[str]) -> Server:
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+        move = await ended(service, server)
+        there = await service.moves.server(server.id)
+    assert (move.status, move.kind, move.target, move.message) == (
+        "completed",
+        "live-migration",
+        B,
+        "",
+    )
+    assert there is not None
+    assert (there.host, there.running) == (B, True)
+    assert await world.where() == [("a", B, "running")]
+    assert await world.local_files("a") == files
+    return server
+
+
+async def a_stopped_vm_goes_by_its_definition(world: World) -> None:
+    await world.add("a", disk="shared", runs=False)
+    await world.set_autostart("a")
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.cold_migrate(server, B)
+        move = await ended(service, server)
+    assert (move.status, move.message) == ("confirmed", "")
+    assert await world.where() == [("a", B, "shut off")]
+    assert await world.autostarts(B) == ["a"]
+
+
+async def an_interrupted_transfer_is_finished(world: World) -> None:
+    await world.add("a", disk="shared", runs=False)
+    await world.copy_definition("a")
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.cold_migrate(server, B)
+        move = await ended(service, server)
+    assert move.status == "confirmed"
+    assert await world.where() == [("a", B, "shut off")]
+
+
+async def a_stopped_vm_with_a_local_disk_stays_and_says_why(world: World) -> None:
+    await world.add("a", disk="local", runs=False)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        assert "off and has disks on the host itself" in server.hindrance
+        with pytest.raises(RefusedError, match="vda"):
+            await service.moves.cold_migrate(server, B)
+    assert await world.where() == [("a", A, "shut off")]
+
+
+async def a_move_that_is_asked_for_twice_is_one(world: World) -> None:
+    await world.add("a", slow=True)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+        await service.moves.live_migrate(server, B)
+        move = await _under_way(service, server)
+        await service.moves.live_migrate(server, B)
+        assert (await named(service, A, "a")).task_state == "migrating"
+        assert len(await service.moves.moves(A)) == 1
+        await service.moves.force_complete(move)
+        assert (await ended(service, server)).status == "completed"
+        with pytest.raises(ConflictError):
+            await service.moves.live_migrate(server, B)
+
+
+async def a_move_that_is_called_off_leaves_nothing(world: World) -> None:
+    await world.add("a", disk="local", slow=True)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+        await service.moves.abort(await _under_way(service, server))
+        move = await ended(service, server)
+        await service.moves.abort(move)
+    assert move.status == "cancelled"
+    assert await world.where() == [("a", A, "running")]
+    assert await world.local_files("a") == [A]
+
+
+async def another_process_finds_the_move_and_ends_it(world: World) -> None:
+    await world.add("a", disk="local", slow=True)
+    async with world.service() as first:
+        server = await named(first, A, "a")
+        await first.moves.live_migrate(server, B)
+        await _under_way(first, server)
+    async with world.service() as second:
+        await second.moves.live_migrate(server, B)
+        found = await _under_way(second, server)
+        assert (found.target, found.status) == (B, "running")
+        await second.moves.force_complete(found)
+        move = await ended(second, server)
+    assert (move.id, move.status) == (found.id, "completed")
+    assert await world.where() == [("a", B, "running")]
+    assert await world.local_files("a") == [B]
+
+
+CONTRACTS = (
+    a_running_vm_goes,
+    a_running_vm_goes_to_its_shared_disk,
+    a_running_vm_takes_its_local_disk_along,
+    a_stopped_vm_goes_by_its_definition,
+    an_interrupted_transfer_is_finished,
+    a_stopped_vm_with_a_local_disk_stays_and_says_why,
+    a_move_that_is_asked_for_twice_is_one,
+    a_move_that_is_called_off_leaves_nothing,
+    another_process_finds_the_move_and_ends_it,
+)

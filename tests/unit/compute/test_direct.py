@@ -1,0 +1,255 @@
+"""The compute service `direct` on hosts in memory."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from tests.contracts.direct import CONTRACTS, A, B, Storage, World, ended, named
+
+from hypercobalt.adapters.libvirt.model import DomainState
+from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.remote.fake import FakeDaemon, FakeDaemons
+from hypercobalt.adapters.libvirt.remote.model import Disk, Guest, Makeup
+from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.ports import NoPorts
+from hypercobalt.compute.direct.service import DirectService
+from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.compute.model import Size
+from hypercobalt.compute.port import ComputeService
+
+pytestmark = pytest.mark.looptime
+
+C = "kvm-3"
+DIRECTORIES = {"shared": "/shared/vms", "local": "/local/vms"}
+Contract = Callable[[World], Awaitable[None]]
+
+
+class Memory:
+    """Hosts in memory, as a `World`."""
+
+    def __init__(self) -> None:
+        self.daemons = FakeDaemons()
+        self.daemons.shared.add("/shared/vms")
+        self.places = {name: place(name) for name in (A, B, C)}
+
+    def host(self, name: str) -> FakeDaemon:
+        return self.daemons.at(self.places[name].control)
+
+    async def add(
+        self, name: str, *, disk: Storage | None = None, runs: bool = True, slow: bool = False
+    ) -> None:
+        disks = (Disk("vda", path=f"{DIRECTORIES[disk]}/{name}.img"),) if disk else ()
+        made = Guest(
+            uuid=identity(name),
+            name=name,
+            state=DomainState.RUNNING if runs else DomainState.SHUTOFF,
+            active=runs,
+            makeup=Makeup(1024**3, 1, disks),
+        )
+        self.host(A).put(made)
+        self.daemons.seconds[made.uuid] = 60 if slow else 1
+
+    async def copy_definition(self, name: str) -> None:
+        self.host(B).here[identity(name)] = self.host(A).here[identity(name)]
+
+    async def set_autostart(self, name: str) -> None:
+        self.host(A).autostarted.add(identity(name))
+
+    async def where(self) -> list[tuple[str, str, str]]:
+        return sorted(
+            (guest.name, name, "running" if guest.active else "shut off")
+            for name in self.places
+            for guest in self.host(name).here.values()
+        )
+
+    async def autostarts(self, host: str) -> list[str]:
+        there = self.host(host)
+        return [there.here[uuid].name for uuid in there.autostarted]
+
+    async def local_files(self, name: str) -> list[str]:
+        return [host for host in self.places if f"/local/vms/{name}.img" in self.host(host).files]
+
+    @asynccontextmanager
+    async def service(self) -> AsyncIterator[ComputeService]:
+        made = DirectService(Fixed(*self.places.values()), self.daemons, NoPorts())
+        try:
+            yield made
+        finally:
+            await made.close()
+
+
+class Fixed:
+    """A directory that a test has written."""
+
+    def __init__(self, *places: Place) -> None:
+        self._places = places
+
+    def places(self) -> tuple[Place, ...]:
+        return self._places
+
+
+def place(name: str) -> Place:
+    uri = f"qemu+tcp://{name}/system"
+    return Place(name, f"id-{name}", uri, uri, capacity=Size(8, 8192))
+
+
+def identity(name: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+@pytest.fixture
+def world() -> Memory:
+    return Memory()
+
+
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.__name__)
+async def test_contract(world: Memory, contract: Contract) -> None:
+    await contract(world)
+
+
+# -- rooms ---------------------------------------------------------------------------------------
+
+
+async def test_rooms_are_open_hosts_with_enough_left(world: Memory) -> None:
+    await world.add("a")
+    full, shut = Size(8, 100), "it is in maintenance"
+    world.places[B] = replace(world.places[B], used=full)
+    world.places["kvm-4"] = replace(place("kvm-4"), closed=shut)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        assert [room.host for room in await service.moves.rooms(server)] == [C]
+        host = await service.hosts.get(C)
+        assert host is not None
+        await service.hosts.disable(host, "for a test")
+        assert await service.moves.rooms(server) == ()
+
+
+async def test_what_is_on_its_way_takes_room_until_the_agent_counts_it(world: Memory) -> None:
+    await world.add("a", slow=True)
+    await world.add("b")
+    async with world.service() as service:
+        await service.moves.live_migrate(await named(service, A, "a"), B)
+        rooms = {
+            room.host: room.used for room in await service.moves.rooms(await named(service, A, "b"))
+        }
+        assert rooms == {B: Size(1, 1024), C: Size(0, 0)}
+
+    counted = frozenset({identity("a")})
+    world.places[B] = replace(world.places[B], used=Size(1, 1024), guests=counted)
+    async with world.service() as service:
+        rooms = {
+            room.host: room.used for room in await service.moves.rooms(await named(service, A, "b"))
+        }
+        assert rooms == {B: Size(1, 1024), C: Size(0, 0)}
+
+
+# -- moves that go wrong -------------------------------------------------------------------------
+
+
+async def test_without_a_target_nothing_is_moved(world: Memory) -> None:
+    await world.add("a")
+    async with world.service() as service:
+        assert not service.moves.chooses_target
+        with pytest.raises(RefusedError, match="name a host"):
+            await service.moves.live_migrate(await named(service, A, "a"))
+
+
+async def test_a_target_that_dies_leaves_the_vm_on_its_source(world: Memory) -> None:
+    await world.add("a", disk="shared", slow=True)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+        await service.moves.moves(A)
+        world.host(B).silent = True
+        move = await ended(service, server)
+    assert move.status == "error"
+    assert move.message.startswith("it has stayed on kvm-1: ")
+    assert [one for one in await world.where() if one[1] != B] == [("a", A, "running")]
+
+
+async def test_a_source_that_does_not_answer_is_waited_for(world: Memory) -> None:
+    await world.add("a", disk="shared", slow=True)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+        await service.moves.moves(A)
+        world.host(A).silent = True
+        with pytest.raises(UnreachableError):
+            await service.moves.moves(A)
+        world.host(A).silent = False
+        assert (await ended(service, server)).status == "error"
+
+
+async def test_a_vm_that_a_migration_left_paused_runs_on(world: Memory) -> None:
+    await world.add("a")
+    host = world.host(A)
+    host.failures["migrate"] = LibvirtError("End of file while reading data")
+    host.here[identity("a")] = replace(host.here[identity("a")], held=True)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+        await ended(service, server)
+    assert host.calls["resume"] == 1
+
+
+async def test_a_disk_of_another_vm_is_not_written_over(world: Memory) -> None:
+    await world.add("a", disk="local")
+    other = replace(world.host(A).here[identity("a")], uuid=identity("other"), name="other")
+    world.host(B).put(other)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+        move = await ended(service, server)
+    assert "/local/vms/a.img is a disk of other" in move.message
+    assert await world.local_files("a") == [A, B]
+
+
+async def test_a_definition_that_stayed_behind_is_removed_not_moved(world: Memory) -> None:
+    await world.add("a", disk="shared")
+    running = world.host(A).here[identity("a")]
+    world.host(C).put(running)
+    world.host(A).put(replace(running, active=False, state=DomainState.SHUTOFF))
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.cold_migrate(server, B)
+        move = await ended(service, server)
+    assert (move.status, move.target) == ("confirmed", C)
+    assert await world.where() == [("a", C, "running")]
+
+
+async def test_a_transfer_that_went_elsewhere_before_is_taken_back(world: Memory) -> None:
+    await world.add("a", disk="shared", runs=False)
+    await world.copy_definition("a")
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.cold_migrate(server, C)
+        await ended(service, server)
+    assert await world.where() == [("a", C, "shut off")]
+
+
+# -- hosts ---------------------------------------------------------------------------------------
+
+
+async def test_a_host_is_found_by_its_whole_name_or_first_label(world: Memory) -> None:
+    async with world.service() as service:
+        for name in (A, f"{A}.example.com"):
+            host = await service.hosts.get(name)
+            assert host is not None
+            assert (host.name, host.hypervisor_id, host.enabled) == (A, f"id-{A}", True)
+        assert await service.hosts.get("kvm-10") is None
+        assert await service.hosts.get("kvm") is None
+
+
+async def test_a_host_with_vms_is_not_forgotten(world: Memory) -> None:
+    await world.add("a")
+    async with world.service() as service:
+        host = await service.hosts.get(A)
+        assert host is not None
+        with pytest.raises(RefusedError, match="1 virtual machines: a"):
+            await service.hosts.remove(host)
+        world.host(A).here.clear()
+        await service.hosts.remove(host)

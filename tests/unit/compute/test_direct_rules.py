@@ -1,0 +1,239 @@
+"""The rules of the compute service `direct`, as tables."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypercobalt.adapters.libvirt.model import DomainState, JobStats, JobType
+from hypercobalt.adapters.libvirt.remote import makeup
+from hypercobalt.adapters.libvirt.remote.model import Disk, Guest, Makeup
+from hypercobalt.api.conditions import Condition
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.quantity import Quantity
+from hypercobalt.compute.direct.directory import place
+from hypercobalt.compute.direct.obstacles import hindrance
+from hypercobalt.compute.direct.outcome import Outcome, Sight, decide, sight
+from hypercobalt.compute.direct.settings import DirectSettings
+from hypercobalt.compute.model import Size
+
+# -- what became of a move -----------------------------------------------------------------------
+
+_S, _O = Sight, Outcome
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "outcome"),
+    [
+        (_S.LEAVES, _S.ARRIVES, _O.UNDER_WAY),
+        (_S.LEAVES, _S.SILENT, _O.UNDER_WAY),
+        (_S.ABSENT, _S.RUNS, _O.ARRIVED),
+        (_S.OFF, _S.RUNS, _O.ARRIVED),
+        (_S.SILENT, _S.RUNS, _O.ARRIVED),
+        (_S.HELD, _S.RUNS, _O.ARRIVED),
+        (_S.RUNS, _S.ABSENT, _O.STAYED),
+        (_S.RUNS, _S.OFF, _O.STAYED),
+        (_S.RUNS, _S.SILENT, _O.STAYED),
+        (_S.RUNS, _S.ARRIVES, _O.UNDER_WAY),
+        (_S.HELD, _S.ABSENT, _O.STAYED_HELD),
+        (_S.HELD, _S.SILENT, _O.UNKNOWN),
+        (_S.HELD, _S.ARRIVES, _O.UNKNOWN),
+        (_S.HELD, _S.HELD, _O.UNKNOWN),
+        (_S.SILENT, _S.ABSENT, _O.UNKNOWN),
+        (_S.SILENT, _S.SILENT, _O.UNKNOWN),
+        (_S.ABSENT, _S.SILENT, _O.UNKNOWN),
+        (_S.ABSENT, _S.ARRIVES, _O.UNKNOWN),
+        (_S.ABSENT, _S.ABSENT, _O.LOST),
+        (_S.RUNS, _S.RUNS, _O.TWICE),
+    ],
+)
+def test_what_became_of_a_move(source: Sight, target: Sight, outcome: Outcome) -> None:
+    assert decide(source, target) is outcome
+
+
+@given(st.sampled_from(Sight), st.sampled_from(Sight))
+def test_nothing_is_resumed_unless_the_target_says_that_it_has_it_not(
+    source: Sight, target: Sight
+) -> None:
+    if decide(source, target) is Outcome.STAYED_HELD:
+        assert target in {Sight.ABSENT, Sight.OFF}
+
+
+_JOB = JobStats(JobType.UNBOUNDED, {"operation": 5})
+
+
+@pytest.mark.parametrize(
+    ("guest", "seen"),
+    [
+        (None, Sight.ABSENT),
+        (Guest("u", "n", DomainState.SHUTOFF, active=False), Sight.OFF),
+        (Guest("u", "n", DomainState.RUNNING, active=True), Sight.RUNS),
+        (Guest("u", "n", DomainState.PAUSED, active=True), Sight.RUNS),
+        (Guest("u", "n", DomainState.RUNNING, active=True, job=_JOB), Sight.LEAVES),
+        (Guest("u", "n", DomainState.PAUSED, active=True, moving_in=True), Sight.ARRIVES),
+        (Guest("u", "n", DomainState.PAUSED, active=True, held=True), Sight.HELD),
+    ],
+)
+def test_how_a_host_has_a_guest(guest: Guest | None, seen: Sight) -> None:
+    assert sight(guest) is seen
+
+
+# -- what is in the way --------------------------------------------------------------------------
+
+_LOCAL = Disk("vda", path="/local/a.img")
+_SHARED = Disk("vda", path="/shared/a.img")
+
+
+def _shared(disk: Disk) -> bool:
+    return disk.path.startswith("/shared")
+
+
+@pytest.mark.parametrize(
+    ("made", "runs", "why"),
+    [
+        (Makeup(), True, ""),
+        (Makeup(), False, ""),
+        (Makeup(disks=(_LOCAL,)), True, ""),
+        (Makeup(disks=(_LOCAL,)), False, "it is off and has disks on the host itself"),
+        (Makeup(disks=(_SHARED,)), False, ""),
+        (Makeup(disks=(Disk("sda", "cdrom"),)), True, ""),
+        (Makeup(disks=(Disk("sda", "cdrom", "/local/x.iso"),)), True, "the medium in its cdrom"),
+        (Makeup(disks=(Disk("sda", "cdrom", "/shared/x.iso"),)), True, ""),
+        (Makeup(disks=(Disk("vdb", path="/local/x", readonly=True),)), True, "its read-only disk"),
+        (
+            Makeup(disks=(Disk("vdb", path="/dev/sdb", block=True),)),
+            True,
+            "is a device of the host",
+        ),
+        (Makeup(bound=("TPM of the type emulator",)), True, "tied to its host by: TPM"),
+        (Makeup(nvram="/local/VARS.fd"), True, ""),
+        (Makeup(nvram="/local/VARS.fd"), False, "its firmware's variables"),
+        (Makeup(nvram="/shared/VARS.fd"), False, ""),
+        (Makeup(problem="its definition cannot be read"), True, "cannot be read"),
+    ],
+)
+def test_what_keeps_a_guest_on_its_host(made: Makeup, runs: bool, why: str) -> None:
+    state = DomainState.RUNNING if runs else DomainState.SHUTOFF
+    found = hindrance(Guest("u", "n", state, active=runs, makeup=made), _shared)
+    assert found == "" if not why else why in found
+
+
+# -- what a guest is made of ---------------------------------------------------------------------
+
+_DOCUMENT = """\
+<domain type='kvm'><name>a</name><memory unit='MiB'>160</memory><vcpu>2</vcpu>
+<os><type>hvm</type><nvram>/var/lib/x_VARS.fd</nvram></os><devices>
+<disk type='file' device='disk'><source file='/local/a.img'/><target dev='vda'/></disk>
+<disk type='block' device='disk'><source dev='/dev/sdb'/><target dev='vdb'/><readonly/></disk>
+<disk type='network' device='disk'><source protocol='rbd' name='p/i'/><target dev='vdc'/></disk>
+<disk type='file' device='cdrom'><target dev='sda'/></disk>
+<interface type='bridge'><virtualport type='openvswitch'><parameters interfaceid='p-1'/>
+</virtualport></interface>
+<interface type='hostdev'><source><address type='pci' domain='0x0000' bus='0x3b' slot='0x01'
+ function='0x2'/></source></interface>
+<hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='0x3b' slot='0x00'
+ function='0x0'/></source></hostdev>
+<hostdev mode='subsystem' type='mdev'><source><address uuid='c2177883'/></source></hostdev>
+<tpm model='tpm-crb'><backend type='emulator' version='2.0'/></tpm>
+<filesystem type='mount'><source dir='/srv'/><target dir='share'/></filesystem>
+</devices></domain>"""
+
+
+def test_what_a_document_says() -> None:
+    assert makeup.parse(_DOCUMENT) == Makeup(
+        memory_bytes=160 * 1024**2,
+        vcpus=2,
+        disks=(
+            Disk("vda", path="/local/a.img"),
+            Disk("vdb", path="/dev/sdb", block=True, readonly=True),
+            Disk("vdc"),
+            Disk("sda", "cdrom"),
+        ),
+        ports=("p-1",),
+        bound=(
+            "host device pci 0000:3b:00.0",
+            "host device mdev c2177883",
+            "network interface passed through 0000:3b:01.2",
+            "TPM of the type emulator",
+            "directory of the host share",
+        ),
+        nvram="/var/lib/x_VARS.fd",
+    )
+
+
+@given(st.text() | st.text().map(lambda text: f"<domain><vcpu>{text}</vcpu></domain>"))
+def test_no_document_is_too_bad(document: str) -> None:
+    assert isinstance(makeup.parse(document), Makeup)
+
+
+# -- hosts by their Hypervisors ------------------------------------------------------------------
+
+
+_THEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _condition(type_: str, status: str) -> Condition:
+    return Condition(
+        type=type_, status=status, lastTransitionTime=_THEN, reason="Test", message="as it is"
+    )
+
+
+_READY = (_condition("Ready", "True"), _condition("LibVirtConnection", "True"))
+
+
+def _hypervisor(
+    *conditions: Condition, maintenance: str | None = None, ip: str = "192.0.2.1"
+) -> Hypervisor:
+    return Hypervisor(
+        metadata=ObjectMeta(name="h", uid="u-1"),
+        spec=HypervisorSpec(maintenance=maintenance),
+        status=HypervisorStatus(
+            internalIp=ip,
+            capacity={"cpu": Quantity("8"), "memory": Quantity("16Gi")},
+            effectiveCapacity={"cpu": Quantity("16"), "memory": Quantity("16Gi")},
+            allocation={"cpu": Quantity("3"), "memory": Quantity("1Gi")},
+            instances=(Instance(id="v-1", name="a", active=True),),
+            conditions=conditions,
+        ),
+    )
+
+
+def test_a_place_has_the_room_that_the_hypervisor_shows() -> None:
+    found = place(_hypervisor(*_READY), DirectSettings(control="qemu+tcp://{name}/system"))
+    assert (found.capacity, found.used) == (Size(16, 16384), Size(3, 1024))
+    assert (found.id, found.guests, found.closed, found.up) == ("u-1", frozenset({"v-1"}), "", True)
+    assert (found.control, found.migration, found.stream) == (
+        "qemu+tcp://h/system",
+        "qemu+tls://192.0.2.1/system",
+        "tcp://192.0.2.1",
+    )
+
+
+def test_an_address_of_the_sixth_version_is_bracketed() -> None:
+    assert place(_hypervisor(ip="2001:db8::1"), DirectSettings()).stream == "tcp://[2001:db8::1]"
+
+
+@pytest.mark.parametrize(
+    ("hypervisor", "closed", "disabled"),
+    [
+        (_hypervisor(*_READY), "", ""),
+        (_hypervisor(*_READY, maintenance="manual"), "in maintenance (manual)", "(manual)"),
+        (_hypervisor(_READY[1]), "it is not ready", ""),
+        (_hypervisor(_condition("Ready", "False"), _READY[1]), "not ready: as it is", ""),
+        (_hypervisor(_READY[0]), "its libvirtd does not answer", ""),
+        (
+            _hypervisor(*_READY, _condition("AcceptsNewInstances", "False")),
+            "it takes no new instances",
+            "",
+        ),
+    ],
+)
+def test_which_hosts_are_closed(hypervisor: Hypervisor, closed: str, disabled: str) -> None:
+    found = place(hypervisor, DirectSettings())
+    assert found.closed == "" if not closed else closed in found.closed
+    assert found.disabled == "" if not disabled else disabled in found.disabled
