@@ -20,7 +20,7 @@ from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab.errors import CommandError
-from hypercobalt.lab.host import Host, Power
+from hypercobalt.lab.host import Host
 from hypercobalt.node_agent.host.certificates import UPDATE_UNIT, Certificates, Settings
 from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.status.board import Board
@@ -28,7 +28,17 @@ from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
 from hypercobalt.runtime.client.requests import Selection
 from tests.following import background, follow
 from tests.lab.conftest import TakeHosts
-from tests.lab.test_host_system import DEADLINE, LIBVIRTD, LIMIT, LOGIND, bus, evict, off, root
+from tests.lab.test_host_system import (
+    DEADLINE,
+    LIBVIRTD,
+    LIMIT,
+    LOGIND,
+    bus,
+    evict,
+    is_held_back,
+    off,
+    root,
+)
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -108,8 +118,7 @@ async def test_a_host_goes_down_once_its_instances_have_left(
     await host.run("systemctl", "--no-wall", "--no-block", "poweroff")
     eviction = await evict(api, host)
     assert eviction.spec.trigger == "HostShutdown"
-    await asyncio.sleep(2)  # long enough for a shutdown that nobody holds back
-    assert host.power is Power.RUNNING
+    assert await is_held_back(host)
 
     left = time.monotonic()
     await host.run("virsh", "destroy", "guest")  # as if it had been moved
