@@ -21,6 +21,7 @@ from typing import Final
 from hypercobalt.lab import mounts
 from hypercobalt.lab.commands import run
 from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.processes import environment
 
 # Of the machine, and hidden from its hosts: enabled units, boot scripts, networks, databases of
 # libvirt and Open vSwitch with whatever runs on the machine itself, timers' stamps, its journal.
@@ -246,16 +247,17 @@ class Disk:
         mounted = mounts.under(self.folder)
         if self.folder not in mounted:
             self.folder.mkdir(parents=True, exist_ok=True)
-            await run("mount", "-t", "tmpfs", "-o", "mode=755", "hypercobalt", str(self.folder))
+            mount = ("mount", "-t", "tmpfs", "-o", "mode=755", "hypercobalt", str(self.folder))
+            await run(*mount, env=environment(identity.lab_id))
         if self.root not in mounted:
             try:
                 self._write_layer(identity)
             except OSError as exc:
                 raise LabError(f"disk of {identity.name}: {exc}") from exc
-            await self._mount_root()
+            await self._mount_root(identity)
         self.write_hosts(addresses)
 
-    async def _mount_root(self) -> None:
+    async def _mount_root(self, identity: Identity) -> None:
         work = self.folder / "work"
         work.mkdir(exist_ok=True)
         self.root.mkdir(exist_ok=True)
@@ -263,6 +265,7 @@ class Disk:
         await run(
             "env", f"--chdir={self.folder}", "mount", "-t", "overlay", "overlay",
             "-o", "lowerdir=/,upperdir=upper,workdir=work", "root",
+            env=environment(identity.lab_id),
         )  # fmt: skip
 
     def _write_layer(self, identity: Identity) -> None:

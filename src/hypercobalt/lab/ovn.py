@@ -88,7 +88,12 @@ class Central:
     async def _database(self, which: str) -> None:
         file = self._folder / f"{which}.db"
         if not file.exists():
-            await run("ovsdb-tool", "create", str(file), str(_SCHEMAS / f"ovn-{which}.ovsschema"))
+            fresh = file.with_suffix(".new")  # of one that was killed, perhaps
+            fresh.unlink(missing_ok=True)
+            schema = str(_SCHEMAS / f"ovn-{which}.ovsschema")
+            env = processes.environment(self._id)
+            await run("ovsdb-tool", "create", str(fresh), schema, env=env)
+            fresh.rename(file)
         await self._process(
             which,
             "ovsdb-server",

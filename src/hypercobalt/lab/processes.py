@@ -1,4 +1,4 @@
-"""Processes of a lab that outlive the command that started them.
+"""Processes of a lab that outlive, or may outlive, the command that started them.
 
 Each carries a mark in its environment: the lab's id and a role, such as `host/kvm-1`. The processes
 of a lab are those that carry its mark, whatever died in between: no list of process ids can be out
@@ -22,6 +22,8 @@ from hypercobalt.lab.errors import LabError
 
 MARK = "HYPERCOBALT_LAB"
 _PROC = Path("/proc")
+# Fields of proc_pid_stat(5), counted after the command's name.
+_START_CODE, _ENV_START = 26 - 3, 50 - 3
 _ENDING = timedelta(seconds=20)  # killed processes are gone long before, also on a busy machine
 
 
@@ -36,6 +38,14 @@ class Marked:
 def mark(lab_id: str, role: str) -> str:
     """`VARIABLE=value`: in a process's environment it makes the process belong to a lab."""
     return f"{MARK}={lab_id} {role}"
+
+
+def environment(lab_id: str, role: str = "command") -> dict[str, str]:
+    """Our environment with a mark, for a command that changes the machine.
+
+    Should we be killed while it works, `down` ends it before it looks at what there is.
+    """
+    return {**os.environ, MARK: f"{lab_id} {role}"}
 
 
 async def spawn(
@@ -86,14 +96,36 @@ def pids() -> Iterator[int]:
 
 
 def _role(pid: int, lab_id: str) -> str | None:
-    try:
-        environment = (_PROC / str(pid) / "environ").read_bytes()
-    except OSError:
-        return None  # gone, or not ours to read
     start = f"{MARK}={lab_id} ".encode()
-    values = (line for line in environment.split(b"\0") if line.startswith(start))
+    values = (line for line in _environment(pid).split(b"\0") if line.startswith(start))
     value = next(values, None)
     return None if value is None else value[len(start) :].decode(errors="replace")
+
+
+def _environment(pid: int) -> bytes:
+    """What a process has been given; nothing when it is gone, or not ours to read.
+
+    While a process is in execve(2), which takes long on a busy machine, it shows none: it is looked
+    at again until nothing changed meanwhile.
+    """
+    folder = _PROC / str(pid)
+    try:
+        program = None
+        while not (found := (folder / "environ").read_bytes()):
+            before, program = program, _program(folder)
+            if program == before and program[0] != b"0":
+                break
+            os.sched_yield()
+    except OSError:
+        return b""
+    return found
+
+
+def _program(folder: Path) -> tuple[bytes, bytes]:
+    """Where the code of a process begins and where its environment; 0 for the code during exec."""
+    (folder / "exe").readlink()  # neither a kernel thread nor a dead process has one
+    fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
+    return fields[_START_CODE], fields[_ENV_START]
 
 
 async def kill(lab_id: str, wanted: Callable[[Marked], bool] = lambda _: True) -> None:

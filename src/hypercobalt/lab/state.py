@@ -129,6 +129,11 @@ class Layout:
         return self.data / "state.json"
 
     @property
+    def new_state(self) -> Path:
+        """The state while it is written."""
+        return self.data / "state.new"
+
+    @property
     def lock(self) -> Path:
         return self.data / "lock"
 
@@ -196,13 +201,12 @@ def save(layout: Layout, state: State) -> None:
     Raises:
         LabError: it cannot be written.
     """
-    fresh = layout.state.with_suffix(".new")
     try:
-        with fresh.open("wb") as file:
+        with layout.new_state.open("wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(state), indent=2))
             file.flush()
             os.fsync(file.fileno())
-        fresh.replace(layout.state)
+        layout.new_state.replace(layout.state)
     except OSError as exc:
         raise LabError(f"{layout.state} cannot be written: {exc.strerror}") from exc
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import socket
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
+from hypercobalt.lab import processes
 from hypercobalt.lab.commands import execute, run
 from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.state import State, subnet
@@ -71,19 +73,20 @@ async def make_bridge(state: State) -> bool:
     Raises:
         CommandError: the machine refuses.
     """
+    env = processes.environment(state.id)
     if not is_ours(state):
         argv = ("ip", "link", "add", state.bridge, "address", state.bridge_mac, "type", "bridge")
-        done = await execute((*argv, "mcast_snooping", "0"))
+        done = await execute((*argv, "mcast_snooping", "0"), env=env)
         if done.code:
             if (_SYS / state.bridge).exists():
                 return False
             raise CommandError(argv, done.code, done.stderr)
     for rule in _rules(state):
-        done = await execute(("ip", "rule", "add", *rule))
+        done = await execute(("ip", "rule", "add", *rule), env=env)
         if done.code and "File exists" not in done.stderr:
             raise CommandError(("ip", "rule", "add", *rule), done.code, done.stderr)
-    await run("ip", "address", "replace", f"{state.address}/24", "dev", state.bridge)
-    await run("ip", "link", "set", state.bridge, "up")
+    await run("ip", "address", "replace", f"{state.address}/24", "dev", state.bridge, env=env)
+    await run("ip", "link", "set", state.bridge, "up", env=env)
     return True
 
 
@@ -94,6 +97,13 @@ def _rules(state: State) -> tuple[tuple[str, ...], ...]:
     root = ("iif", "lo", "uidrange", "0-0", "lookup", "main")  # codespell:ignore iif
     to = ("to", str(state.network))
     return ("pref", str(first), *to, *root), ("pref", str(first + 1), *to, "prohibit")
+
+
+def free_port(state: State) -> int:
+    """A TCP port that nothing listens on at the machine's address in the lab."""
+    with socket.socket() as probe:
+        probe.bind((state.address, 0))
+        return int(probe.getsockname()[1])
 
 
 def is_ours(state: State) -> bool:

@@ -67,7 +67,7 @@ class Wire:
             LabError: the host is off.
         """
         self._check()
-        await run("ip", "link", "set", self.port, "down")
+        await self._ip("set", self.port, "down")
 
     async def restore(self) -> None:
         """Put the cable back, whole.
@@ -77,7 +77,7 @@ class Wire:
         """
         self._check()
         await self.clear()
-        await run("ip", "link", "set", self.port, "master", self.bridge, "up")
+        await self._ip("set", self.port, "master", self.bridge, "up")
 
     async def worsen(self, *, delay: timedelta = timedelta(), loss_percent: float = 0) -> None:
         """Make every frame late, each way, and lose some.
@@ -98,11 +98,14 @@ class Wire:
         self._check()
         await self.clear()
         inner, outer = self._pair
-        await run("ip", "link", "add", inner, "type", "veth", "peer", "name", outer)
-        await run("ip", "link", "set", self.port, "nomaster", "up")
-        await run("ip", "link", "set", inner, "master", self.bridge, "up")
-        await run("ip", "link", "set", outer, "up")
+        await self._ip("add", inner, "type", "veth", "peer", "name", outer)
+        await self._ip("set", self.port, "nomaster", "up")
+        await self._ip("set", inner, "master", self.bridge, "up")
+        await self._ip("set", outer, "up")
         await self._relay((self.port, outer), f"{milliseconds:g}", f"{loss_percent:g}")
+
+    async def _ip(self, *arguments: str) -> None:
+        await run("ip", "link", *arguments, env=processes.environment(self.lab_id))
 
     async def _relay(self, ends: tuple[str, str], *badness: str) -> None:
         with NotifySocket(f"{self.lab_id}/{self._role}") as socket:
