@@ -10,9 +10,9 @@ import pytest
 
 from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.errors import CommandError, LabError
-from hypercobalt.lab.host import SHARED, Power
+from hypercobalt.lab.host import EMULATORS, SHARED, Power
 from hypercobalt.lab.site import Lab
-from tests.lab.conftest import TakeHosts, until
+from tests.lab.conftest import BARE, TakeHosts, until
 
 pytestmark = pytest.mark.timeout(180)
 SOON = timedelta(seconds=3)
@@ -258,6 +258,19 @@ async def test_an_added_host_is_known_to_the_others_and_a_removed_one_is_gone(
         await first.run("busybox", "ping", "-c", "1", "-W", "2", "spare")
     with pytest.raises(LabError, match="'spare' is not in the lab"):
         lab.host("spare")
+
+
+async def test_a_new_host_knows_the_emulators_from_those_before(lab: Lab, hosts: TakeHosts) -> None:
+    (first,) = await hosts(1)
+    written = ("sh", "-c", f"stat --format='%n %y' {EMULATORS}/*")
+    await first.run("virsh", "domcapabilities")  # now libvirt has asked QEMU
+    known = await first.run(*written)
+
+    fresh = await lab.add_host("fresh", wish=BARE)
+    await fresh.run("virsh", "domcapabilities")
+
+    assert await fresh.run(*written) == known
+    await lab.remove_host("fresh")
 
 
 def _works(pid: int) -> bool:

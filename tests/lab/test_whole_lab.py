@@ -34,21 +34,37 @@ def data(tmp_path: Path) -> Iterator[Path]:
 
 def traces(state: State, data: Path) -> list[str]:
     """Everything of a lab that the machine still has."""
+    files = [str(file) for file in data.iterdir() if file.name != "lock"] if data.exists() else []
+    return [
+        *(f"process {process.role}" for process in processes.find(state.id)),
+        *(f"mount {point}" for point in mounts.under(data)),
+        *files,
+        *named_traces(state),
+    ]
+
+
+def named_traces(state: State) -> list[str]:
+    """What bears the lab's number; nothing when another lab has taken that meanwhile."""
+    if belongs_to_another(state):
+        return []
     links = [link.name for link in Path("/sys/class/net").iterdir()]
     links = [link for link in links if link == state.bridge or f"{state.prefix}-" in link]
     groups = [str(g) for h in cgroups.here() for g in h.glob(f"{state.prefix}-*")]
     nspawn = [str(left) for left in Path("/run/systemd/nspawn").glob(f"*/{state.prefix}-*")]
     rules = subprocess.run(("ip", "rule"), capture_output=True, text=True, check=True).stdout
-    files = [str(file) for file in data.iterdir() if file.name != "lock"] if data.exists() else []
-    return [
-        *(f"process {process.role}" for process in processes.find(state.id)),
-        *(f"mount {point}" for point in mounts.under(data)),
+    found = [
         *(f"interface {link}" for link in links),
         *(f"group {group}" for group in groups),
         *(rule for rule in rules.splitlines() if str(state.network) in rule),
         *nspawn,
-        *files,
     ]
+    # A lab makes its bridge first and removes it last, so whose the traces are is known by that.
+    return [] if belongs_to_another(state) else found
+
+
+def belongs_to_another(state: State) -> bool:
+    there = Path("/sys/class/net", state.bridge).exists()
+    return there and not bridge.is_ours(state)
 
 
 def found(data: Path) -> State:
@@ -76,6 +92,16 @@ async def test_up_makes_all_of_it_and_down_leaves_nothing(data: Path) -> None:
     assert await down(data)
     assert traces(lab.state, data) == []
     assert not await down(data)
+
+
+async def test_a_lab_takes_a_free_port_for_its_api_and_keeps_it(data: Path) -> None:
+    lab = await Lab.make(data, api_port=0)
+    await lab.control.start()
+    again = await Lab.make(data, api_port=0)
+    async with again.control.client() as kube:
+        assert (await kube.list(Node)).items == []
+    assert again.state == lab.state
+    assert lab.state.api_port
 
 
 async def test_only_root_reaches_the_libvirt_of_a_host(data: Path) -> None:

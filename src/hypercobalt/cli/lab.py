@@ -54,7 +54,7 @@ def up(
     yes
         Install missing packages without asking; so does YES=1, and so does having no terminal.
     port
-        Port of a new lab's API server; 0 takes a free one when only the API is served.
+        Port of a new lab's API server; 0 takes a free one.
     """
     return run(_up(data, hosts, vms, port, yes=yes or os.environ.get("YES") == "1"))
 

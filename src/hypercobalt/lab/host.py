@@ -36,6 +36,8 @@ SHARED = "/var/lib/hypercobalt/shared"
 """In a host: the directory that all hosts share, for VM disks."""
 GUESTS = "/var/lib/hypercobalt/guests"
 """In a host: the machine's cache of guest images."""
+EMULATORS = "/var/cache/libvirt/qemu/capabilities"
+"""In a host: what its libvirt has found out about QEMU; see `_nspawn`."""
 SERVICES = (
     "libvirtd.service",
     "libvirtd-tcp.socket",
@@ -207,7 +209,12 @@ class Host:
         devices = (f"--bind={device}" for device in _DEVICES if Path(device).exists())
         shared = self._layout.shared
         guests = image.cache_directory()
-        guests.mkdir(parents=True, exist_ok=True)
+        # Each libvirt would start every emulator twice to see what it can: seconds of each core,
+        # and up to a minute on a busy machine, until a host has a status or starts its first guest.
+        # What one has found all may know: libvirt itself sees when it no longer holds.
+        emulators = guests.with_name("emulators")
+        for folder in (guests, emulators):
+            folder.mkdir(parents=True, exist_ok=True)
         return (
             "systemd-nspawn",
             "--quiet",
@@ -230,6 +237,7 @@ class Host:
             *devices,
             *binds,
             f"--bind-ro={_escaped(guests)}:{GUESTS}",
+            f"--bind={_escaped(emulators)}:{EMULATORS}",
             *((f"--bind={_escaped(shared)}:{SHARED}",) if shared.exists() else ()),
         )
 

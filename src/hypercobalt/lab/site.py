@@ -87,17 +87,20 @@ class Lab:
         Args:
             data: the directory.
             report: is told how far things are.
-            api_port: of a new lab's API server.
+            api_port: of a new lab's API server; 0 is one that is free now.
 
         Raises:
             LabError: no network is free, or the machine refuses.
         """
         layout = Layout.at(data)
         layout.data.mkdir(parents=True, exist_ok=True)
-        layout.log.mkdir(exist_ok=True)
         state = records.load(layout)
         if state is None or not await bridge.make_bridge(state):
             state = await _take_network(layout, state, api_port)
+        if not state.api_port:
+            state = msgspec.structs.replace(state, api_port=bridge.free_port(state))
+            records.save(layout, state)
+        layout.log.mkdir(exist_ok=True)
         return cls(layout, state, report)
 
     # -- what is there -------------------------------------------------------------------------
@@ -360,7 +363,8 @@ async def down(data: Path, report: Report = _silent) -> bool:
 
 
 def _forget(layout: Layout) -> None:
-    layout.lock.unlink(missing_ok=True)
+    for file in (layout.new_state, layout.lock):
+        file.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         layout.data.rmdir()  # stays when a person has put something there
 
