@@ -1,9 +1,10 @@
 """When the last instance should have left, judging by the pace so far. Pure.
 
-A move takes a fixed time and a time for its memory; both are fitted to the moves that have ended.
-Those under way count too, as lasting at least as long as they do already: else the short ones,
-which end first, would make it look too good. What is left is then put into the places for moves,
-in its order.
+A move takes a fixed time and a time for its memory, the second only where the moves that have ended
+show that it matters. Those under way count too, as lasting at least as long as they do already:
+else the short ones, which end first, would make it look too good. What is left is then put into the
+places for moves, in its order, several times over, with lengths that stray from the pace as much as
+those seen: the last to leave is a late one.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-_ROUNDS = 4  # of filling in what the moves under way will take; it settles quickly
+_ROUNDS: Final = 3  # of filling in what the moves under way will take; it settles quickly
+_DRAWS: Final = 12  # enough for the mean to stray by a few percent
+_STRIDE: Final = 7  # through the strayings seen, so that neighbours in time are not neighbours here
+_CLEAR: Final = 3.0  # times its own uncertainty that the share of memory must be
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +64,40 @@ def seconds_left(
     pace = fit(ended, running)
     if pace is None:
         return None
-    free = [
-        max(pace.seconds(move.memory_mib) - move.seconds, 0.0) or pace.fixed / 10
-        for move in running
+    strays = sorted(move.seconds / max(pace.seconds(move.memory_mib), 0.001) for move in ended)
+    draws = [
+        _last(
+            pace,
+            [strays[(draw + _STRIDE * i) % len(strays)] for i in range(len(strays))],
+            running,
+            waiting,
+            places,
+        )
+        for draw in range(min(_DRAWS, len(strays)))
     ]
+    return sum(draws) / len(draws)
+
+
+def _last(
+    pace: Pace,
+    strays: Sequence[float],
+    running: Sequence[Sample],
+    waiting: Sequence[int],
+    places: int,
+) -> float:
+    """When the last one leaves if the next moves stray from the pace like these."""
+    free: list[float] = []
+    for index, move in enumerate(running):
+        expected = pace.seconds(move.memory_mib)
+        longer = [stray for stray in strays if expected * stray > move.seconds]
+        # One that lasts longer than any has done is given a tenth more.
+        whole = expected * longer[index % len(longer)] if longer else move.seconds * 1.1
+        free.append(whole - move.seconds)
     free += [0.0] * max(places - len(free), 0)
     heapq.heapify(free)
     last = max(free, default=0.0)
-    for memory_mib in waiting:
-        end = heapq.heappop(free) + pace.seconds(memory_mib)
+    for index, memory_mib in enumerate(waiting):
+        end = heapq.heappop(free) + pace.seconds(memory_mib) * strays[index % len(strays)]
         heapq.heappush(free, end)
         last = max(last, end)
     return last
@@ -88,16 +118,18 @@ def fit(ended: Sequence[Sample], running: Sequence[Sample]) -> Pace | None:
 
 
 def _line(samples: Sequence[Sample]) -> Pace:
-    """Least squares, neither part below zero."""
+    """Least squares, neither part below zero; flat while memory does not clearly matter."""
     count = len(samples)
     memory = sum(s.memory_mib for s in samples) / count
     seconds = sum(s.seconds for s in samples) / count
+    flat = Pace(seconds, 0.0)
     spread = sum((s.memory_mib - memory) ** 2 for s in samples)
-    if not spread:
-        return Pace(seconds, 0.0)
+    if not spread or count <= 2:  # noqa: PLR2004 - two points always lie on a line
+        return flat
     slope = sum((s.memory_mib - memory) * (s.seconds - seconds) for s in samples) / spread
-    if slope <= 0:
-        return Pace(seconds, 0.0)
+    rest = sum((s.seconds - seconds - slope * (s.memory_mib - memory)) ** 2 for s in samples)
+    if slope <= _CLEAR * (rest / (count - 2) / spread) ** 0.5:
+        return flat
     fixed = seconds - slope * memory
     if fixed >= 0:
         return Pace(fixed, slope)

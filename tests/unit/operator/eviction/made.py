@@ -1,0 +1,59 @@
+"""Servers, records and Evictions for tables."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionSpec, EvictionStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.model import Move, Room, Server, Size
+from hypercobalt.operator.eviction.follow import Moment, Seen, Standing, Step, Track
+from hypercobalt.operator.eviction.policy import Policy
+
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = Moment(BEGAN + timedelta(minutes=10), 1000.0)
+POLICY = Policy()
+SIZE = Size(1, 1024, 0)
+
+
+def server(id_: str = "a", status: str = "ACTIVE", **fields: object) -> Server:
+    wanted: dict[str, object] = {"running": status == "ACTIVE", "size": SIZE, **fields}
+    return Server(id=id_, name=f"vm-{id_}", host="here", status=status, **wanted)  # type: ignore[arg-type]
+
+
+def move(status: str = "running", id_: str = "a", **fields: object) -> Move:
+    begun = BEGAN + timedelta(minutes=1)
+    wanted: dict[str, object] = {
+        "id": "1",
+        "kind": "live-migration",
+        "source": "here",
+        "target": "there",
+        "created": begun,
+        "updated": begun,
+        "total": 1000,
+        "remaining": 500,
+        **fields,
+    }
+    return Move(server=id_, status=status, **wanted)  # type: ignore[arg-type]
+
+
+def room(host: str, memory_mib: int = 4096, used_mib: int = 0) -> Room:
+    return Room(host, Size(100, memory_mib, 100), Size(0, used_mib, 0))
+
+
+def entry(id_: str = "a", phase: str | None = "Pending", **fields: object) -> EvictionInstance:
+    return EvictionInstance(id=id_, phase=phase, **fields)  # type: ignore[arg-type]
+
+
+def standing(of: Server, step: Step = Step.START, **fields: object) -> Standing:
+    wanted: dict[str, object] = {"phase": "Pending", "track": Track(), "step": step, **fields}
+    return Standing(Seen(entry(of.id), of, ()), **wanted)  # type: ignore[arg-type]
+
+
+def eviction(status: EvictionStatus | None = None, **spec: object) -> Eviction:
+    wanted: dict[str, object] = {"hypervisor": "here", "reason": "test", **spec}
+    return Eviction(
+        metadata=ObjectMeta(name="here", generation=1, creationTimestamp=BEGAN),
+        spec=EvictionSpec(**wanted),  # type: ignore[arg-type]
+        status=status or EvictionStatus(),
+    )

@@ -1,0 +1,188 @@
+"""How far one instance is."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.unit.operator.eviction.made import BEGAN, NOW, POLICY, entry, move, server
+
+from hypercobalt.operator.eviction.follow import BEGUN, Seen, Standing, Step, Track, follow
+from hypercobalt.operator.eviction.policy import Policy, StuckHelp
+
+AGES_AGO = BEGAN - timedelta(days=1)
+COLD = {"kind": "migration"}
+STALLED = Track("1", "running", 500, since=800.0)  # 200 s ago
+
+
+def seen(
+    of: object = None, *moves: object, known: object = None, remaining: int | None = None
+) -> Seen:
+    return Seen(known or entry(), of, moves, remaining)  # type: ignore[arg-type]
+
+
+def followed(of: Seen, track: Track | None = None, policy: Policy = POLICY) -> Standing:
+    return follow(of, track or Track(), BEGAN, policy, NOW)
+
+
+@pytest.mark.parametrize(
+    ("of", "phase", "step"),
+    [
+        pytest.param(seen(server()), "Pending", Step.START, id="nothing begun"),
+        pytest.param(seen(server(), move()), "Migrating", Step.NONE, id="under way: not again"),
+        pytest.param(
+            seen(server(), move(created=AGES_AGO)),
+            "Migrating",
+            Step.NONE,
+            id="begun by somebody else: not again either",
+        ),
+        pytest.param(
+            seen(server(status="MIGRATING")), "Migrating", Step.NONE, id="accepted, no record yet"
+        ),
+        pytest.param(
+            seen(server(), move("error", created=AGES_AGO)),
+            "Pending",
+            Step.START,
+            id="failed long ago",
+        ),
+        pytest.param(
+            seen(server(), move("error")), "Pending", Step.NONE, id="failed just now: wait a little"
+        ),
+        pytest.param(
+            seen(server(), *(move("error", id=str(n)) for n in range(3))),
+            "Failed",
+            Step.NONE,
+            id="failed too often",
+        ),
+        pytest.param(
+            seen(server(), known=entry(attempts=3, message="no")),
+            "Failed",
+            Step.NONE,
+            id="refused too often",
+        ),
+        pytest.param(seen(None, move()), "Migrating", Step.NONE, id="arrives, the record counts"),
+        pytest.param(seen(None, move("completed")), "Succeeded", Step.NONE, id="moved"),
+        pytest.param(seen(None), "Succeeded", Step.NONE, id="gone"),
+        pytest.param(seen(None, move("error")), "Succeeded", Step.NONE, id="gone after a failure"),
+        pytest.param(
+            seen(None, move("finished", **COLD)), "Confirming", Step.CONFIRM, id="to be confirmed"
+        ),
+        pytest.param(
+            seen(None, move("finished", kind="resize")),
+            "Succeeded",
+            Step.NONE,
+            id="a resize is its owner's to confirm",
+        ),
+        pytest.param(
+            seen(None, move("finished", created=AGES_AGO, **COLD)),
+            "Succeeded",
+            Step.NONE,
+            id="a cold move before the Eviction is somebody else's to confirm",
+        ),
+        pytest.param(seen(None, move("confirmed", **COLD)), "Succeeded", Step.NONE, id="confirmed"),
+        pytest.param(seen(server(status="SUSPENDED")), "Failed", Step.NONE, id="cannot be moved"),
+        pytest.param(seen(server(status="BUILD")), "Pending", Step.NONE, id="cannot be moved yet"),
+        pytest.param(
+            seen(server(status="SHELVED_OFFLOADED")), "Skipped", Step.NONE, id="on no host"
+        ),
+    ],
+)
+def test_phases(of: Seen, phase: str, step: Step) -> None:
+    found = followed(of)
+    assert (found.phase, found.step) == (phase, step)
+
+
+@pytest.mark.parametrize(
+    ("of", "track", "policy", "step"),
+    [
+        pytest.param(seen(server(), move()), STALLED, POLICY, Step.FORCE, id="stalled: helped"),
+        pytest.param(
+            seen(server(), move()),
+            STALLED,
+            Policy(stuck_help=StuckHelp.NONE),
+            Step.ABORT,
+            id="stalled, no help wanted: aborted",
+        ),
+        pytest.param(
+            seen(server(), move()),
+            Track("1", "running", 500, since=800.0, helped=True),
+            POLICY,
+            Step.ABORT,
+            id="help did not help: aborted",
+        ),
+        pytest.param(
+            seen(server(), move(remaining=400)), STALLED, POLICY, Step.NONE, id="it goes on"
+        ),
+        pytest.param(
+            seen(server(), move("post-migrating")), STALLED, POLICY, Step.NONE, id="a new state"
+        ),
+        pytest.param(
+            seen(server(), move(remaining=600)),
+            STALLED,
+            POLICY,
+            Step.FORCE,
+            id="dirtied faster than sent is no progress",
+        ),
+        pytest.param(
+            seen(server(), move(remaining=0, total=0), remaining=400),
+            STALLED,
+            POLICY,
+            Step.NONE,
+            id="the node agent sees it go on",
+        ),
+        pytest.param(
+            seen(server(), move("queued", remaining=0, total=0)),
+            Track("1", "queued", 0, since=800.0),
+            POLICY,
+            Step.NONE,
+            id="in a queue is not stalled",
+        ),
+        pytest.param(
+            seen(server(), move("queued", remaining=0, total=0)),
+            Track("1", "queued", 0, since=-4000.0),
+            POLICY,
+            Step.ABORT,
+            id="in a queue for more than an hour is",
+        ),
+    ],
+)
+def test_a_move_without_progress(of: Seen, track: Track, policy: Policy, step: Step) -> None:
+    found = followed(of, track, policy)
+    assert (found.phase, found.step) == ("Migrating", step)
+    assert found.occupies
+
+
+def test_a_move_that_cannot_be_stopped_frees_its_place_for_others() -> None:
+    hopeless = Track("1", "running", 500, since=800.0, helped=True, aborted=True)
+    found = followed(seen(server(), move()), hopeless)
+    assert (found.phase, found.step, found.occupies) == ("Failed", Step.NONE, False)
+    assert "cannot be aborted" in found.message
+
+
+def test_an_instance_in_transition_is_waited_for_only_so_long() -> None:
+    building = seen(server(status="BUILD"))
+    waiting = followed(building)
+    assert waiting.phase == "Pending"
+    old = Track(waiting.track.move, since=NOW.at - 601)
+    assert followed(building, old).phase == "Failed"
+
+
+def test_a_call_is_not_repeated_before_it_had_time_to_show() -> None:
+    just_now = Track(BEGUN, "", since=995.0, not_before=1005.0)
+    found = followed(seen(server()), just_now)
+    assert (found.phase, found.step, found.occupies) == ("Migrating", Step.NONE, True)
+    long_ago = Track(BEGUN, "", since=900.0, not_before=910.0)
+    assert followed(seen(server()), long_ago).step is Step.START
+
+
+def test_hosts_where_it_failed_are_avoided() -> None:
+    failed = (move("error", id="1", target="x"), move("cancelled", id="2", target="y"))
+    found = followed(seen(server(), *failed), Track(refused=frozenset({"z"})))
+    assert found.avoid == {"x", "y", "z"}
+    assert found.attempts == 2
+
+
+def test_the_reason_of_the_last_failure_is_kept() -> None:
+    found = followed(seen(server(), move("error", target="x", message="no route")))
+    assert "x" in found.message
+    assert "no route" in found.message

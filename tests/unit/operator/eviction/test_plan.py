@@ -1,0 +1,161 @@
+"""Which moves begin, and where they go."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.operator.eviction.made import POLICY, SIZE, room, server, standing
+
+from hypercobalt.compute.model import Room, ServerGroup, Size
+from hypercobalt.operator.eviction.follow import Standing, Step
+from hypercobalt.operator.eviction.plan import (
+    Load,
+    Places,
+    Start,
+    in_order,
+    needs_rooms,
+    places,
+    plan,
+)
+from hypercobalt.operator.eviction.policy import Order, Policy
+
+MANY = Places(100, 0)
+
+
+def started(
+    standings: list[Standing],
+    rooms: tuple[Room, ...] = (),
+    free: Places = MANY,
+    policy: Policy = POLICY,
+    *,
+    order: Order = Order.LARGEST,
+    chooses: bool = True,
+    others: tuple[Load, ...] = (),
+) -> tuple[Start, ...]:
+    sizes = {s.seen.server.size: rooms for s in standings if s.seen.server}
+    found = plan(standings, sizes, free, policy, order=order, chooses=chooses, others=others)
+    return found.chosen
+
+
+def targets(chosen: tuple[Start, ...]) -> list[str]:
+    return sorted(start.target for start in chosen)
+
+
+def test_the_service_chooses_the_target_unless_somebody_must() -> None:
+    assert targets(started([standing(server("a")), standing(server("b"))])) == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("chooses", "policy", "avoid"),
+    [
+        pytest.param(False, POLICY, frozenset[str](), id="a service that does not choose"),
+        pytest.param(True, Policy(per_target=1), frozenset[str](), id="a limit for targets"),
+        pytest.param(True, POLICY, frozenset({"bad"}), id="another try, elsewhere"),
+    ],
+)
+def test_a_target_is_named_where_it_must_be(
+    chooses: bool, policy: Policy, avoid: frozenset[str]
+) -> None:
+    of = standing(server(), avoid=avoid)
+    assert needs_rooms([of], policy, chooses=chooses) == {SIZE}
+    rooms = (room("bad", 9999), room("good"))
+    chosen = started([of], rooms if avoid else rooms[1:], policy=policy, chooses=chooses)
+    assert targets(chosen) == ["good"]
+
+
+def test_a_host_where_it_failed_is_better_than_none() -> None:
+    of = standing(server(), avoid=frozenset({"bad"}))
+    assert targets(started([of], (room("bad"),))) == ["bad"]
+
+
+def test_a_limit_for_targets_spreads_moves() -> None:
+    all_ = [standing(server(str(n))) for n in range(5)]
+    rooms = (room("x", 99_999), room("y", 99_999))
+    assert targets(started(all_, rooms, policy=Policy(per_target=2))) == ["x", "x", "y", "y"]
+
+
+def test_strict_anti_affinity_is_kept() -> None:
+    group = ServerGroup("anti-affinity", ("a", "b"))
+    all_ = [standing(server(n, group=group)) for n in ("a", "b")]
+    rooms = (room("x", 99_999), room("y", 9_999))
+    assert targets(started(all_, rooms, chooses=False)) == ["x", "y"]
+
+
+def test_an_instance_without_a_place_is_told_so_and_does_not_hold_up_smaller_ones() -> None:
+    large, small = server("a", size=Size(1, 8192)), server("b", size=Size(1, 512))
+    found = plan(
+        [standing(large), standing(small)],
+        {large.size: (), small.size: (room("x", 600),)},
+        MANY,
+        POLICY,
+        order=Order.LARGEST,
+        chooses=False,
+    )
+    assert [start.server.id for start in found.chosen] == ["b"]
+    assert "8192 MiB" in found.standings[0].message
+
+
+@pytest.mark.parametrize(
+    ("busy", "parallelism", "others", "free"),
+    [
+        pytest.param(0, None, (), 5, id="the site's"),
+        pytest.param(0, 9, (), 9, id="the Eviction's"),
+        pytest.param(3, None, (), 2, id="some under way"),
+        pytest.param(7, None, (), 0, id="more than allowed under way"),
+        pytest.param(
+            0, 60, (Load("else", {str(n): "" for n in range(30)}),), 20, id="the cluster's"
+        ),
+        pytest.param(
+            0, None, (Load("here", {"x": "", "y": ""}),), 3, id="another Eviction of the host"
+        ),
+    ],
+)
+def test_places(busy: int, parallelism: int | None, others: tuple[Load, ...], free: int) -> None:
+    moving = [standing(server(str(n)), Step.NONE, occupies=True) for n in range(busy)]
+    found = places(moving, others, POLICY, host="here", parallelism=parallelism)
+    assert (found.free, found.busy) == (free, busy)
+
+
+def test_an_instance_that_another_eviction_moves_is_left_to_it() -> None:
+    others = (Load("here", {"a": "x"}),)
+    chosen = started([standing(server("a")), standing(server("b"))], others=others)
+    assert [start.server.id for start in chosen] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("order", "ids"),
+    [
+        (Order.LARGEST, ["large", "middle", "small"]),
+        (Order.SMALLEST, ["small", "middle", "large"]),
+        (Order.URGENT, ["middle", "large", "small"]),
+    ],
+)
+def test_orders(order: Order, ids: list[str]) -> None:
+    found = in_order(
+        [
+            server("small", "SHUTOFF", size=Size(1, 1)),
+            server("large", size=Size(1, 3)),
+            server("middle", size=Size(1, 2)),
+        ],
+        order,
+    )
+    assert [each.id for each in found] == ids
+
+
+@given(
+    memory=st.lists(st.integers(1, 64), min_size=1, max_size=40),
+    left=st.lists(st.integers(0, 200), min_size=1, max_size=6),
+    free=st.integers(0, 20),
+    limit=st.integers(0, 5),
+)
+def test_no_limit_is_ever_broken(memory: list[int], left: list[int], free: int, limit: int) -> None:
+    standings = [standing(server(str(n), size=Size(1, mib))) for n, mib in enumerate(memory)]
+    rooms = tuple(room(f"h{n}", mib) for n, mib in enumerate(left))
+    chosen = started(standings, rooms, Places(free, 0), Policy(per_target=limit), chooses=False)
+    assert len(chosen) <= free
+    for each in rooms:
+        going = [start.server.size.memory_mib for start in chosen if start.target == each.host]
+        assert sum(going) <= each.capacity.memory_mib
+        assert not limit or len(going) <= limit
+    assert len({start.server.id for start in chosen}) == len(chosen)
