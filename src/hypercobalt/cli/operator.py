@@ -6,6 +6,7 @@ import asyncio
 import logging
 import platform
 import sys
+from collections.abc import Iterable
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -13,6 +14,8 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 from hypercobalt import logs
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.cli.operator_compute import DirectFlags, Kind, connect
 from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.operator.assembly import Options, add_controllers, lease_name
 from hypercobalt.operator.certificates import Issuing
@@ -38,6 +41,7 @@ _LEVELS: Final = {
     "panic": logging.CRITICAL,
 }
 _Ignored = Annotated[str | None, Parameter(show=False)]
+_DIRECT: Final = DirectFlags()
 
 
 def operator(
@@ -50,6 +54,8 @@ def operator(
         str, Parameter(env_var="CERTIFICATE_ISSUER_NAME")
     ] = "nova-hypervisor-agents-ca-issuer",
     signal_image: str = IMAGE,
+    compute: Annotated[Kind | None, Parameter(env_var="COMPUTE")] = None,
+    direct: DirectFlags = _DIRECT,
     leader_elect: bool = False,
     metrics_bind_address: str = "0",
     metrics_secure: bool = True,
@@ -82,6 +88,9 @@ def operator(
         Name of the cert-manager Issuer there.
     signal_image
         Of the pod that holds a Node for Gardener; with sleep, /bin/true and /bin/false.
+    compute
+        Where virtual machines run: nova is OpenStack, by clouds.yaml or OS_*; direct moves them
+        from libvirt to libvirt. Without it, hosts are neither onboarded nor emptied.
     leader_elect
         Of several processes, only one works; the lease is in the own namespace.
     metrics_bind_address
@@ -115,6 +124,8 @@ def operator(
             _run(
                 options,
                 kubeconfig,
+                compute=compute,
+                direct=direct,
                 leader_elect=leader_elect,
                 metrics_bind_address=metrics_bind_address,
                 metrics_secure=metrics_secure,
@@ -131,6 +142,8 @@ async def _run(
     options: Options,
     kubeconfig: Path | None,
     *,
+    compute: Kind | None,
+    direct: DirectFlags,
     leader_elect: bool,
     metrics_bind_address: str,
     metrics_secure: bool,
@@ -150,8 +163,17 @@ async def _run(
             metrics_address=address,
             metrics_guard=guard(kube) if address and metrics_secure else None,
         )
-        add_controllers(manager, options, metrics)
-        await manager.run()
+
+        def hypervisors() -> Iterable[Hypervisor]:
+            return manager.informer(Hypervisor, labels=options.label_selector).cache
+
+        service = connect(compute, direct, hypervisors, metrics.registry)
+        add_controllers(manager, options, metrics, service)
+        try:
+            await manager.run()
+        finally:
+            if service is not None:
+                await service.close()
 
 
 def _version() -> str:

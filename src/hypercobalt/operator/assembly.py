@@ -24,6 +24,8 @@ from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator import certificates, gardener, hypervisor, ready, taint
 from hypercobalt.operator.agent_pods import AgentPods
 from hypercobalt.operator.certificates import Issuing
+from hypercobalt.operator.eviction.controller import add_eviction
+from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.hypervisors import StatusWriter
 from hypercobalt.operator.lifecycle.assembly import BY_SERVICE, Shared, add_lifecycle, service_of
 from hypercobalt.operator.lifecycle.settings import Settings
@@ -67,6 +69,7 @@ class Options:
         signal_image: of the pod that holds a Node for Gardener.
         label_selector: restricts Nodes and Hypervisors to a shard; "" takes all.
         lifecycle: of hosts in the compute service.
+        eviction: limits and choices.
     """
 
     agent_namespaces: tuple[str, ...]
@@ -74,6 +77,7 @@ class Options:
     signal_image: str = gardener.IMAGE
     label_selector: str = ""
     lifecycle: Settings = field(default_factory=Settings)
+    eviction: Policy = field(default_factory=Policy)
 
 
 def lease_name(label_selector: str) -> str:
@@ -125,6 +129,9 @@ def add_controllers(
             settings=options.lifecycle,
             labels=copied_labels(options.label_selector),
             metrics=metrics,
+        )
+        add_eviction(
+            manager, service, shared.informer, policy=options.eviction, events=shared.events
         )
         manager.add_check(
             f"compute-{service.name}", lambda: service.trouble or None, readiness=True
