@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from tests.simulated_openstack.http import Answer, Request, encode
@@ -23,6 +23,7 @@ class Fault:
         calls: pattern of their kinds, as a shell's: `compute *`, `placement PUT */traits`.
         code: status of the answer, in place of the real one; 0 leaves that as it is.
         body: of that answer; an error of the service's own form when not given.
+        headers: of that answer.
         delay: seconds before anything else happens.
         hang: no answer ever comes, until the client goes away.
         cut: the connection ends without an answer.
@@ -34,6 +35,7 @@ class Fault:
     calls: str = "*"
     code: int = 0
     body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
     delay: float = 0
     hang: bool = False
     cut: bool = False
@@ -129,4 +131,4 @@ def _spoil(fault: Fault, request: Request, answer: Answer | None) -> Answer | No
     body = fault.body
     if body is None:
         body = encode(request.service.error(fault.code, "scripted"))
-    return Answer(fault.code, raw=body)
+    return Answer(fault.code, headers=fault.headers, raw=body)

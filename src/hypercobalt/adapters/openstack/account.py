@@ -56,6 +56,7 @@ class _Config(OpenStackConfig):
     def __init__(self, identity: Identity, password: str | None) -> None:
         self._identity, self._password = identity, password
         super().__init__(app_name=identity.user_agent)
+        self._influxdb_config = {}  # the library warns of its own default
 
     def auth_config_hook(self, config: dict[str, Any]) -> dict[str, Any]:
         config = super().auth_config_hook(config)
@@ -146,13 +147,16 @@ class Account:
         session = self.session()
         region = self._region
         assert region is not None  # noqa: S101  the session is made of it
-        found = region.get_endpoint(service) or session.get_endpoint(
-            service_type=region.get_service_type(service),
-            service_name=region.get_service_name(service),
-            region_name=region.get_region_name(service),
-            interface=region.get_interface(service),
-            skip_discovery=True,
-        )
+        try:
+            found = region.get_endpoint(service) or session.get_endpoint(
+                service_type=region.get_service_type(service),
+                service_name=region.get_service_name(service),
+                region_name=region.get_region_name(service),
+                interface=region.get_interface(service),
+                skip_discovery=True,
+            )
+        except keystone.CatalogException:
+            found = None
         if not found:
             where = f"region {region.get_region_name(service) or '(any)'}"
             raise NoEndpointError(

@@ -9,7 +9,7 @@ import msgspec
 
 from hypercobalt.adapters.openstack.request import Answer
 from hypercobalt.compute.model import HostAggregate
-from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, refused
+from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, read, refused
 from hypercobalt.compute.nova.shared import Shared
 
 SHARED_SECONDS: Final = 2.0
@@ -67,7 +67,7 @@ class Aggregates:
         )
         return tuple(
             HostAggregate(one.id, one.uuid, one.name, one.hosts, one.metadata)
-            for one in answer.read(_Aggregates).aggregates
+            for one in read(answer, _Aggregates).aggregates
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from hypercobalt.adapters.openstack.client import Client
 from hypercobalt.adapters.openstack.errors import NoAnswerError
@@ -26,6 +26,7 @@ nested providers in allocation candidates), and the newest whose answers are und
 _ASSUMED: Final = {COMPUTE: (2, 95), PLACEMENT: (1, 39)}
 """Of a service that does not say what it has."""
 _NOT_FOUND, _NOT_ACCEPTABLE, _CONFLICT = 404, 406, 409
+T = TypeVar("T")
 _FOR_EVER = float("inf")
 
 
@@ -121,7 +122,10 @@ class Calls:
 
     async def _negotiate(self, service: str) -> Version:
         oldest, understood = _SUPPORTED[service]
-        offered = await supported(self._client, service)
+        try:
+            offered = await supported(self._client, service)
+        except NoAnswerError as exc:
+            raise UnreachableError(str(exc), retry_after=exc.retry_after) from exc
         if offered is not None and (offered[1] < oldest or offered[0] > understood):
             raise self._no_common(service, offered)
         self._unsupported.pop(service, None)
@@ -137,6 +141,18 @@ class Calls:
         )
         self._unsupported[service] = why
         return UnreachableError(why)
+
+
+def read(answer: Answer, type_: type[T]) -> T:
+    """The body of an answer as a type.
+
+    Raises:
+        UnreachableError: it is not of that shape.
+    """
+    try:
+        return answer.read(type_)
+    except NoAnswerError as exc:
+        raise UnreachableError(str(exc)) from exc
 
 
 def refused(answer: Answer, service: str) -> RefusedError:

@@ -16,7 +16,7 @@ from hypercobalt.adapters.openstack.request import Answer
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.nova import pages
-from hypercobalt.compute.nova.calls import COMPUTE, LONG, PLACEMENT, Calls, refused
+from hypercobalt.compute.nova.calls import COMPUTE, LONG, PLACEMENT, Calls, read, refused
 from hypercobalt.compute.nova.names import best, short
 from hypercobalt.compute.nova.shared import Shared
 
@@ -96,7 +96,7 @@ class Hosts:
         )
         if answer.code == _NOT_FOUND:
             return ()
-        return await self._told(list(answer.read(_Hypervisors).hypervisors))
+        return await self._told(list(read(answer, _Hypervisors).hypervisors))
 
     async def _list(self) -> _Named:
         query, found = [("with_servers", "true"), pages.LIMIT], list[_Hypervisor]()
@@ -110,7 +110,7 @@ class Hosts:
                 version=_LISTING,
                 deadline=LONG,
             )
-            page = answer.read(_Hypervisors)
+            page = read(answer, _Hypervisors)
             found += page.hypervisors
             following = pages.next_query(page.hypervisors_links)
             if following is None:
@@ -134,7 +134,7 @@ class Hosts:
             version=_WRITING,
             deadline=LONG,
         )
-        return frozenset(s.id for s in answer.read(_Services).services if s.forced_down)
+        return frozenset(s.id for s in read(answer, _Services).services if s.forced_down)
 
     async def _remove_provider(self, about: str, provider: str) -> None:
         path = f"/resource_providers/{provider}"
@@ -142,10 +142,10 @@ class Hosts:
         if found.code == _NOT_FOUND:
             return
         listing = await self._placement(about, "GET", f"{path}/allocations", _NOT_FOUND)
-        consumers = listing.read(_Allocations).allocations if listing.ok else {}
+        consumers = read(listing, _Allocations).allocations if listing.ok else {}
         for consumer in consumers:
             own = await self._placement(about, "GET", f"/allocations/{consumer}")
-            if own.read(_Allocations).allocations:
+            if read(own, _Allocations).allocations:
                 raise RefusedError(
                     f"{about}: {consumer} still has resources on it. Move or delete that server, "
                     f"or remove what it left: openstack resource provider allocation delete "

@@ -21,7 +21,7 @@ from hypercobalt.adapters.openstack.request import Answer
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.model import Move, MoveKind, Room, Server, ServerGroup
 from hypercobalt.compute.nova import pages
-from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, refused
+from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, read, refused
 from hypercobalt.compute.nova.rooms import Rooms
 from hypercobalt.compute.nova.servers import NovaServer, NovaServers, OneServer, to_server
 from hypercobalt.compute.nova.shared import Shared
@@ -68,7 +68,7 @@ class Moves:
         )
         if answer.code == _NOT_FOUND:
             return None
-        return to_server(answer.read(OneServer).server, await self._groups.get())
+        return to_server(read(answer, OneServer).server, await self._groups.get())
 
     async def moves(self, host: str) -> tuple[Move, ...]:
         answer = await self._calls(
@@ -79,7 +79,7 @@ class Moves:
             query=(("source_compute", host), ("limit", str(NEWEST))),
             version=_MOVING,
         )
-        found = sorted(answer.read(_Migrations).migrations, key=lambda m: (m.created_at, m.id))
+        found = sorted(read(answer, _Migrations).migrations, key=lambda m: (m.created_at, m.id))
         return await self._with_progress([_move(one) for one in reversed(found)])
 
     async def rooms(self, server: Server) -> tuple[Room, ...]:
@@ -140,7 +140,7 @@ class Moves:
                 version=_READING,
                 deadline=LONG,
             )
-            page = answer.read(NovaServers)
+            page = read(answer, NovaServers)
             found += (one for one in page.servers if one.host == host)
             following = pages.next_query(page.servers_links)
             if following is None:
@@ -163,7 +163,7 @@ class Moves:
                 version=_ACTING,
                 deadline=LONG,
             )
-            groups = answer.read(_Groups).server_groups
+            groups = read(answer, _Groups).server_groups
             for one in groups:
                 for member in one.members:
                     others = tuple(other for other in one.members if other != member)
@@ -205,7 +205,7 @@ class Moves:
             version=_MOVING,
             allow={_NOT_FOUND},
         )
-        return answer.read(_OneProgress).migration if answer.ok else None
+        return read(answer, _OneProgress).migration if answer.ok else None
 
 
 def _checked(id: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from hypercobalt.compute.model import Host, Room, Server, Size
-from hypercobalt.compute.nova.calls import PLACEMENT, Calls
+from hypercobalt.compute.nova.calls import PLACEMENT, Calls, read
 from hypercobalt.compute.nova.claims import CPUS
 from hypercobalt.compute.nova.hosts import Hosts
 from hypercobalt.compute.nova.shared import Shared
@@ -67,7 +67,7 @@ class Rooms:
             query=(*parse_qsl(claim), ("limit", str(CANDIDATES))),
             version=_VERSION,
         )
-        return answer.read(_Candidates)
+        return read(answer, _Candidates)
 
 
 def rooms(candidates: _Candidates, hosts: dict[str, Host], present: str) -> tuple[Room, ...]:

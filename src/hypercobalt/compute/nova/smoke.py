@@ -13,7 +13,7 @@ import msgspec
 from hypercobalt.compute.errors import RefusedError
 from hypercobalt.compute.model import TestServer
 from hypercobalt.compute.nova import pages
-from hypercobalt.compute.nova.calls import COMPUTE, Calls
+from hypercobalt.compute.nova.calls import COMPUTE, Calls, read
 from hypercobalt.compute.nova.servers import Fault
 from hypercobalt.compute.nova.settings import FIRST_NETWORK, NO_NETWORK, SmokeSettings
 from hypercobalt.compute.nova.times import read_time
@@ -48,7 +48,7 @@ class SmokeTests:
         )
         if not answer.ok:
             return ()
-        return tuple(_server(one) for one in answer.read(_Servers).servers if one.name == name)
+        return tuple(_server(one) for one in read(answer, _Servers).servers if one.name == name)
 
     async def create(self, name: str, host: str, zone: str) -> TestServer:
         """See the port. The zone names the host, so that a disabled one is no obstacle."""
@@ -66,7 +66,7 @@ class SmokeTests:
             wanted["block_device_mapping_v2"] = [_volume(image, settings)]
         body = {"server": wanted}
         answer = await self._calls(about, COMPUTE, "POST", "/servers", body=body, version=_VERSION)
-        made = answer.read(_Made).server.id
+        made = read(answer, _Made).server.id
         return TestServer(made, name, "BUILD", datetime.now(UTC))
 
     async def console(self, server: TestServer, lines: int) -> str:
@@ -78,7 +78,7 @@ class SmokeTests:
             body={"os-getConsoleOutput": {"length": lines}},
             version=_VERSION,
         )
-        return answer.read(_Console).output or ""
+        return read(answer, _Console).output or ""
 
     async def delete(self, server: TestServer) -> None:
         about, path = f"delete test server {server.name}", f"/servers/{server.id}"
@@ -89,7 +89,7 @@ class SmokeTests:
         answer = await self._calls(
             about, IMAGE, "GET", "/v2/images", query=(("name", name), pages.LIMIT)
         )
-        for image in answer.read(_Images).images:
+        for image in read(answer, _Images).images:
             if image.name == name:
                 return image.id
         raise RefusedError(f"{about}: there is no image {name!r}", reason="NoImage")
@@ -101,7 +101,7 @@ class SmokeTests:
             return ""
         query = (("shared", "false"),) if wanted == FIRST_NETWORK else ()
         answer = await self._calls(about, NETWORK, "GET", "/v2.0/networks", query=query)
-        for network in answer.read(_Networks).networks:
+        for network in read(answer, _Networks).networks:
             if wanted in {FIRST_NETWORK, network.id, network.name}:
                 return network.id
         which = f"network {wanted!r}" if wanted else "network that is not shared"

@@ -1,0 +1,452 @@
+"""What every class behind the ports of `hypercobalt.compute.port` does.
+
+Run on Nova's adapter, against the simulated OpenStack and the real one, and on the fakes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Protocol, TypeVar
+
+import pytest
+
+from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.model import Host, HostAggregate, Move, MoveKind, Server, TestServer
+from hypercobalt.compute.port import Aggregates, ComputeService, Hosts, Moves, SmokeTests, Traits
+
+T = TypeVar("T")
+NOBODY = "00000000-0000-0000-0000-000000000000"
+_WITHIN = 90.0
+_FIRST_STEP, _STEP = 0.01, 0.5
+
+
+class Site(Protocol):
+    """A compute service with two hosts that are up, enabled and empty."""
+
+    @property
+    def service(self) -> ComputeService: ...
+
+    @property
+    def hosts(self) -> tuple[str, str]: ...
+
+    @property
+    def zone(self) -> str:
+        """Where the hosts are."""
+        ...
+
+    async def boot(self, host: str) -> str:
+        """Have a server that runs on a host; gives its id. It is gone after the contract."""
+        ...
+
+    async def boot_stopped(self, host: str) -> str:
+        """Have a server that was shut down on a host; gives its id."""
+        ...
+
+    @property
+    def no_cold_moves(self) -> str:
+        """Why stopped servers cannot be moved here; "" where they can."""
+        ...
+
+    async def aggregate(self, name: str) -> None:
+        """Have an aggregate without hosts; it is gone after the contract."""
+        ...
+
+
+async def until(
+    read: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], within: float = _WITHIN
+) -> T:
+    """Read until it is as wanted.
+
+    Raises:
+        TimeoutError: it is not in time.
+    """
+    step = _FIRST_STEP
+    async with asyncio.timeout(within):
+        while True:
+            if wanted(seen := await read()):
+                return seen
+            await asyncio.sleep(step)
+            step = min(step * 1.5, _STEP)
+
+
+async def _known(hosts: Hosts, name: str) -> Host:
+    found = await hosts.get(name, fresh=True)
+    assert found is not None
+    return found
+
+
+async def a_host_is_found_by_its_exact_name(site: Site) -> None:
+    name = site.hosts[0]
+    found = await site.service.hosts.get(name)
+    assert found is not None
+    assert (found.name, found.enabled, found.up, found.forced_down) == (name, True, True, False)
+    for other in (f"{name}0", name[:-1], f"x{name}", "no-such-host"):
+        assert await site.service.hosts.get(other) is None, other
+
+
+async def a_host_is_found_by_a_longer_name(site: Site) -> None:
+    name = site.hosts[0]
+    found = await site.service.hosts.get(f"{name}.zone.example")
+    assert found is not None
+    assert found.name == name
+
+
+async def many_who_ask_for_hosts_at_once_all_get_theirs(site: Site) -> None:
+    names = [*site.hosts, "no-such-host"] * 7
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(site.service.hosts.get(name)) for name in names]
+    found = [host.name if (host := task.result()) else "no-such-host" for task in tasks]
+    assert found == names
+
+
+async def disabling_is_seen_with_its_reason_until_the_host_is_enabled(site: Site) -> None:
+    hosts, name = site.service.hosts, site.hosts[1]
+    try:
+        for reason in ("Hypervisor CRD: spec.maintenance=manual", "another: ü"):
+            await hosts.disable(await _known(hosts, name), reason)
+            seen = await _known(hosts, name)
+            assert (seen.enabled, seen.disabled_reason) == (False, reason)
+    finally:
+        await hosts.enable(await _known(hosts, name))
+    seen = await _known(hosts, name)
+    assert (seen.enabled, seen.disabled_reason) == (True, "")
+
+
+async def a_host_tells_what_is_on_it(site: Site) -> None:
+    server = await site.boot(site.hosts[0])
+    here, there = [await _known(site.service.hosts, name) for name in site.hosts]
+    assert (server in here.servers, server in there.servers) == (True, False)
+
+
+HOSTS = (
+    a_host_is_found_by_its_exact_name,
+    a_host_is_found_by_a_longer_name,
+    many_who_ask_for_hosts_at_once_all_get_theirs,
+    disabling_is_seen_with_its_reason_until_the_host_is_enabled,
+    a_host_tells_what_is_on_it,
+)
+
+
+async def _server(moves: Moves, id_: str) -> Server:
+    found = await moves.server(id_)
+    assert found is not None
+    return found
+
+
+async def _newest(moves: Moves, source: str, id_: str) -> Move | None:
+    return next((m for m in await moves.moves(source) if m.server == id_), None)
+
+
+async def _ended(moves: Moves, source: str, id_: str) -> Move:
+    def over(move: Move | None) -> bool:
+        return move is not None and move.ended
+
+    move = await until(lambda: _newest(moves, source, id_), over)
+    assert move is not None
+    return move
+
+
+async def a_server_is_on_one_host_and_runs(site: Site) -> None:
+    moves = site.service.moves
+    id_ = await site.boot(site.hosts[0])
+    here, there = [{s.id: s for s in await moves.servers(host)} for host in site.hosts]
+    assert id_ in here
+    assert id_ not in there
+    assert here[id_] == await _server(moves, id_)
+    assert (here[id_].host, here[id_].status) == (site.hosts[0], "ACTIVE")
+    assert (here[id_].task_state, here[id_].running, here[id_].hindrance) == ("", True, "")
+    assert here[id_].size.memory_mib > 0
+
+
+async def what_is_not_there_is_none_or_empty(site: Site) -> None:
+    moves = site.service.moves
+    assert await moves.server(NOBODY) is None
+    assert await moves.server("../servers") is None
+    assert await moves.servers("no-such-host") == ()
+    assert await moves.moves("no-such-host") == ()
+
+
+async def a_running_server_moves_to_the_host_that_is_named(site: Site) -> None:
+    moves, (source, target) = site.service.moves, site.hosts
+    id_ = await site.boot(source)
+    await moves.live_migrate(await _server(moves, id_), target)
+    move = await _ended(moves, source, id_)
+    assert (move.kind, move.source, move.target) == (MoveKind.LIVE, source, target)
+    assert move.succeeded, move
+    seen = await _server(moves, id_)
+    assert (seen.host, seen.status, seen.running) == (target, "ACTIVE", True)
+    assert id_ not in {s.id for s in await moves.servers(source)}
+    assert await _newest(moves, target, id_) is None
+
+
+async def a_running_server_moves_to_where_the_service_says(site: Site) -> None:
+    moves, (source, target) = site.service.moves, site.hosts
+    id_ = await site.boot(source)
+    if not moves.chooses_target:
+        with pytest.raises(RefusedError):
+            await moves.live_migrate(await _server(moves, id_))
+        return
+    await moves.live_migrate(await _server(moves, id_))
+    move = await _ended(moves, source, id_)
+    assert (move.succeeded, move.target) == (True, target)
+
+
+async def a_stopped_server_moves_cold_and_is_confirmed(site: Site) -> None:
+    if site.no_cold_moves:
+        pytest.skip(site.no_cold_moves)
+    moves, (source, target) = site.service.moves, site.hosts
+    id_ = await site.boot_stopped(source)
+    server = await _server(moves, id_)
+    assert (server.status, server.running) == ("SHUTOFF", False)
+    await moves.cold_migrate(server, target)
+    await until(lambda: _server(moves, id_), lambda s: s.status == "VERIFY_RESIZE")
+    move = await _ended(moves, source, id_)
+    assert (move.kind, move.succeeded, move.target) == (MoveKind.COLD, True, target)
+    await moves.confirm(await _server(moves, id_))
+    seen = await until(lambda: _server(moves, id_), lambda s: s.status == "SHUTOFF")
+    assert (seen.host, seen.running) == (target, False)
+    with pytest.raises((ConflictError, RefusedError)):
+        await moves.confirm(seen)
+
+
+async def stepping_in_too_late_is_no_error(site: Site) -> None:
+    moves, (source, target) = site.service.moves, site.hosts
+    id_ = await site.boot(source)
+    await moves.live_migrate(await _server(moves, id_), target)
+    move = await _ended(moves, source, id_)
+    await moves.abort(move)
+    await moves.force_complete(move)
+    assert (await _server(moves, id_)).host == target
+
+
+async def moves_are_given_newest_first(site: Site) -> None:
+    moves, (source, target) = site.service.moves, site.hosts
+    id_ = await site.boot(source)
+    for here, there in ((source, target), (target, source), (source, target)):
+        await moves.live_migrate(await _server(moves, id_), there)
+        await _ended(moves, here, id_)
+        await until(
+            lambda: _server(moves, id_), lambda s: s.status == "ACTIVE" and not s.task_state
+        )
+    seen = [m for m in await moves.moves(source) if m.server == id_]
+    assert len(seen) == 2
+    assert seen[0].created >= seen[1].created
+    assert seen[0].id != seen[1].id
+
+
+async def a_server_that_does_not_run_is_not_moved_live(site: Site) -> None:
+    moves, (source, target) = site.service.moves, site.hosts
+    id_ = await site.boot_stopped(source)
+    server = await _server(moves, id_)
+    assert (server.status, server.running) == ("SHUTOFF", False)
+    with pytest.raises((ConflictError, RefusedError), match=id_):
+        await moves.live_migrate(server, target)
+
+
+async def a_server_that_is_gone_cannot_be_moved(site: Site) -> None:
+    moves, (source, target) = site.service.moves, site.hosts
+    gone = Server(NOBODY, "gone", source, "ACTIVE")
+    for begin in (moves.live_migrate, moves.cold_migrate):
+        with pytest.raises(RefusedError, match=NOBODY):
+            await begin(gone, target)
+
+
+async def rooms_are_on_other_hosts_and_grow_less(site: Site) -> None:
+    moves, (source, target) = site.service.moves, site.hosts
+    server = await _server(moves, await site.boot(source))
+    rooms = {room.host: room for room in await moves.rooms(server)}
+    assert target in rooms
+    assert source not in rooms
+    before = rooms[target]
+    assert before.used.memory_mib + server.size.memory_mib <= before.capacity.memory_mib
+    await site.boot(target)
+
+    async def used() -> int:
+        (room,) = [room for room in await moves.rooms(server) if room.host == target]
+        return room.used.memory_mib
+
+    wanted = before.used.memory_mib + server.size.memory_mib
+    await until(used, lambda now: now == wanted)
+
+
+async def a_disabled_host_has_no_room(site: Site) -> None:
+    moves, hosts, (source, target) = site.service.moves, site.service.hosts, site.hosts
+    server = await _server(moves, await site.boot(source))
+
+    async def names() -> set[str]:
+        return {room.host for room in await moves.rooms(server)}
+
+    try:
+        await hosts.disable(await _known(hosts, target), "contract")
+        await until(names, lambda seen: target not in seen)
+    finally:
+        await hosts.enable(await _known(hosts, target))
+    await until(names, lambda seen: target in seen)
+
+
+MOVES = (
+    a_server_is_on_one_host_and_runs,
+    what_is_not_there_is_none_or_empty,
+    a_running_server_moves_to_the_host_that_is_named,
+    a_running_server_moves_to_where_the_service_says,
+    a_stopped_server_moves_cold_and_is_confirmed,
+    stepping_in_too_late_is_no_error,
+    moves_are_given_newest_first,
+    a_server_that_does_not_run_is_not_moved_live,
+    a_server_that_is_gone_cannot_be_moved,
+    rooms_are_on_other_hosts_and_grow_less,
+    a_disabled_host_has_no_room,
+)
+
+
+def _aggregates(site: Site) -> Aggregates:
+    assert site.service.aggregates is not None
+    return site.service.aggregates
+
+
+async def _aggregate(aggregates: Aggregates, name: str) -> HostAggregate:
+    (found,) = [one for one in await aggregates.list(fresh=True) if one.name == name]
+    return found
+
+
+async def a_host_is_put_into_an_aggregate_and_taken_out_however_often(site: Site) -> None:
+    aggregates, host = _aggregates(site), site.hosts[0]
+    await site.aggregate("contract")
+    empty = await _aggregate(aggregates, "contract")
+    assert empty.hosts == ()
+    for _ in range(2):
+        await aggregates.add(empty, host)
+        assert (await _aggregate(aggregates, "contract")).hosts == (host,)
+    for _ in range(2):
+        await aggregates.remove(empty, host)
+        assert (await _aggregate(aggregates, "contract")).hosts == ()
+
+
+async def an_unknown_host_cannot_be_put_into_an_aggregate(site: Site) -> None:
+    aggregates = _aggregates(site)
+    await site.aggregate("contract")
+    empty = await _aggregate(aggregates, "contract")
+    with pytest.raises(RefusedError, match="no-such-host"):
+        await aggregates.add(empty, "no-such-host")
+    await aggregates.remove(empty, "no-such-host")
+
+
+AGGREGATES = (
+    a_host_is_put_into_an_aggregate_and_taken_out_however_often,
+    an_unknown_host_cannot_be_put_into_an_aggregate,
+)
+
+
+def _traits(site: Site) -> Traits:
+    assert site.service.traits is not None
+    return site.service.traits
+
+
+async def _changed(traits: Traits, provider: str, name: str, *, wanted: bool) -> bool:
+    """Write once; False when somebody else was quicker."""
+    seen = await traits.get(provider)
+    assert seen is not None
+    names = {*seen.names, name} if wanted else {*seen.names} - {name}
+    try:
+        written = await traits.put(provider, replace(seen, names=tuple(sorted(names))))
+    except ConflictError:
+        return False
+    assert set(written.names) == names
+    assert written == await traits.get(provider) or written.generation > seen.generation
+    return True
+
+
+async def traits_are_set_and_made_where_they_do_not_exist(site: Site) -> None:
+    traits, name = _traits(site), f"CUSTOM_{uuid.uuid4().hex.upper()}"
+    provider = (await _known(site.service.hosts, site.hosts[0])).hypervisor_id
+    for wanted in (True, False):
+        await until(partial(_changed, traits, provider, name, wanted=wanted), bool)
+        seen = await traits.get(provider)
+        assert seen is not None
+        assert (name in seen.names) == wanted
+        assert seen.names == tuple(sorted(seen.names))
+
+
+async def an_old_generation_is_a_conflict(site: Site) -> None:
+    traits = _traits(site)
+    provider = (await _known(site.service.hosts, site.hosts[0])).hypervisor_id
+    seen = await traits.get(provider)
+    assert seen is not None
+    with pytest.raises(ConflictError):
+        await traits.put(provider, replace(seen, generation=seen.generation - 1))
+
+
+async def a_name_that_cannot_be_a_trait_is_refused(site: Site) -> None:
+    traits = _traits(site)
+    provider = (await _known(site.service.hosts, site.hosts[0])).hypervisor_id
+
+    async def refused() -> bool:
+        seen = await traits.get(provider)
+        assert seen is not None
+        try:
+            await traits.put(provider, replace(seen, names=(*seen.names, "CUSTOM_low-case")))
+        except ConflictError:
+            return False
+        except RefusedError as error:
+            assert "CUSTOM_low-case" in str(error)  # noqa: PT017
+            return True
+        raise AssertionError("it was taken")
+
+    await until(refused, bool)
+
+
+async def an_unknown_provider_has_no_traits(site: Site) -> None:
+    assert await _traits(site).get(NOBODY) is None
+
+
+TRAITS = (
+    traits_are_set_and_made_where_they_do_not_exist,
+    an_old_generation_is_a_conflict,
+    a_name_that_cannot_be_a_trait_is_refused,
+    an_unknown_provider_has_no_traits,
+)
+
+
+def _smoke(site: Site) -> SmokeTests:
+    assert site.service.smoke_tests is not None
+    return site.service.smoke_tests
+
+
+async def a_test_server_is_booted_found_and_deleted(site: Site) -> None:
+    smoke, host = _smoke(site), site.hosts[0]
+    name = f"ohooc--{host}-{uuid.uuid4()}"
+    assert await smoke.find(name) == ()
+    made = await smoke.create(name, host, site.zone)
+
+    async def found() -> TestServer:
+        (one,) = await smoke.find(name)
+        return one
+
+    try:
+        seen = await until(found, lambda one: one.status in {"ACTIVE", "ERROR"})
+        assert (seen.id, seen.status, seen.fault) == (made.id, "ACTIVE", "")
+        assert seen.launched is not None
+        assert await smoke.find(name[:-1]) == ()
+        assert isinstance(await smoke.console(seen, 11), str)
+        there = await site.service.moves.server(made.id)
+        assert there is not None
+        assert there.host == host
+    finally:
+        await smoke.delete(made)
+    await until(lambda: smoke.find(name), lambda left: not left)
+    await smoke.delete(made)
+
+
+SMOKE_TESTS = (a_test_server_is_booted_found_and_deleted,)
+
+CONTRACTS: tuple[Callable[[Site], Awaitable[None]], ...] = (
+    *HOSTS,
+    *MOVES,
+    *AGGREGATES,
+    *TRAITS,
+    *SMOKE_TESTS,
+)

@@ -1,0 +1,92 @@
+"""Nova's adapter keeps the contracts of the port, on a real OpenStack and on the simulated one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from hypercobalt.compute.connect import connect_nova
+from hypercobalt.compute.nova.settings import NO_NETWORK, SmokeSettings
+from hypercobalt.compute.port import ComputeService
+from tests.contracts.compute import CONTRACTS, Site
+from tests.openstack.client import Session
+from tests.openstack.cloud import Cloud
+from tests.openstack.conftest import on_real
+from tests.openstack.environment import set_account
+from tests.openstack.servers import VERSION, Servers
+
+_NO_SSH = "Nova's libvirt driver moves a stopped server by ssh, which the lab's hosts do not have"
+NAMES = {contract.__name__.replace("_", " "): contract for contract in CONTRACTS}
+
+
+@dataclass(slots=True)
+class CloudSite:
+    """A cloud, as the contracts see it."""
+
+    service: ComputeService
+    hosts: tuple[str, str]
+    made: Servers
+    admin: Session
+    guest: str
+    no_cold_moves: str
+    zone: str = "nova"
+    aggregates: list[int] = field(default_factory=list[int])
+
+    async def boot(self, host: str) -> str:
+        return await self.made.boot(host=host)
+
+    async def boot_stopped(self, host: str) -> str:
+        """One that heeds its power button: others are given a minute."""
+        server = await self.made.boot(host=host, image=self.guest)
+        (await self.made.act(server, {"os-stop": None})).ok()
+        await self.made.until(server, lambda shown: shown["status"] == "SHUTOFF")
+        return server
+
+    async def aggregate(self, name: str) -> None:
+        body = {"aggregate": {"name": name}}
+        answer = await self.admin("compute", "POST", "/os-aggregates", body, version=VERSION)
+        self.aggregates.append(answer.ok()["aggregate"]["id"])
+
+    async def close(self) -> None:
+        await self.service.close()
+        for id_ in self.aggregates:
+            await self.admin("compute", "DELETE", f"/os-aggregates/{id_}")
+
+
+@pytest.fixture
+async def site(
+    request: pytest.FixtureRequest,
+    cloud: Cloud,
+    admin: Session,
+    servers: Servers,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Site]:
+    set_account(monkeypatch, cloud.admin)
+    smoke = SmokeSettings(
+        project="",
+        flavor=await flavor(admin, cloud.names.flavor),
+        image=cloud.names.empty,
+        network=NO_NETWORK,
+        volume_gib=0,
+    )
+    service = connect_nova({}, CollectorRegistry(), smoke)
+    one, other, *_ = cloud.hosts
+    why = _NO_SSH if on_real(request.config) else ""
+    made = CloudSite(service, (one, other), servers, admin, cloud.names.guest, why)
+    yield made
+    await made.close()
+
+
+async def flavor(admin: Session, name: str) -> str:
+    """The id of a flavor."""
+    answer = await admin("compute", "GET", "/flavors", version=VERSION)
+    return next(str(one["id"]) for one in answer.ok()["flavors"] if one["name"] == name)
+
+
+@pytest.mark.parametrize("contract", NAMES.values(), ids=NAMES)
+async def test_contract(contract: Callable[[Site], Awaitable[None]], site: Site) -> None:
+    await contract(site)
+    assert site.service.trouble == ""
