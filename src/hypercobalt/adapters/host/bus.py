@@ -29,6 +29,9 @@ from hypercobalt.logs import get_logger
 log = get_logger(__name__)
 
 CALL_DEADLINE: Final = timedelta(seconds=10)
+PING: Final = timedelta(seconds=20)
+"""After so much silence the service is asked whether it is there; one that hangs says nothing."""
+
 _BUS, _BUS_PATH = "org.freedesktop.DBus", "/org/freedesktop/DBus"
 _CLOSE_DEADLINE = 1.0  # seconds
 _MAX_TEXT = 512  # characters of an error's text
@@ -72,8 +75,9 @@ class Retry:
 class Service:
     """A service on the bus, for as long as one connection and one incarnation of it last."""
 
-    def __init__(self, bus: MessageBus, name: str) -> None:
+    def __init__(self, bus: MessageBus, name: str, ping: timedelta = PING) -> None:
         self.name = name
+        self._ping = ping.total_seconds()
         self._bus = bus
         self._owner: str | None = None  # unique name; None: not asked for yet
         self._wake = asyncio.Event()
@@ -163,9 +167,16 @@ class Service:
         """Wait until a signal came since the last call, or the service went away.
 
         Raises:
-            HostError: the connection broke, or the service left the bus or restarted.
+            HostError: the connection broke, the service left the bus or restarted, or it or the bus
+                hangs.
         """
-        await self._wake.wait()
+        while not self._wake.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._ping):
+                    await self._wake.wait()
+                continue
+            with suppress(RefusedError):  # that is an answer
+                await self.call("/", "org.freedesktop.DBus.Peer.Ping")
         self._wake.clear()
         if self._lost:
             raise self._lost
@@ -232,7 +243,7 @@ def make_call(
 
 @asynccontextmanager
 async def reach(
-    name: str, address: str | None, *, descriptors: bool = False
+    name: str, address: str | None, *, descriptors: bool = False, ping: timedelta = PING
 ) -> AsyncGenerator[Service]:
     """Connect to the system bus, to talk to one service.
 
@@ -240,12 +251,13 @@ async def reach(
         name: of the service: `org.freedesktop.systemd1`.
         address: of the bus, such as `unix:path=/run/dbus/system_bus_socket`; None: the usual one.
         descriptors: whether file descriptors can be received.
+        ping: how much silence makes `Service.changed` ask whether the service is there.
 
     Raises:
         HostError: no bus there, or it does not let us in.
     """
     bus = await _connect(name, address, descriptors=descriptors)
-    service = Service(bus, name)
+    service = Service(bus, name, ping)
     ended = asyncio.create_task(_ended(bus), name=f"dbus {name}")
     ended.add_done_callback(lambda _: service.lose("the connection to the system bus broke"))
     try:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.adapters.host.bus import RefusedError, Retry, Service, reach
+from hypercobalt.adapters.host.bus import PING, RefusedError, Retry, Service, reach
 from hypercobalt.adapters.host.model import UnitState, check_unit_name
 from hypercobalt.adapters.host.port import JOB_DEADLINE, HostError
 
@@ -35,10 +35,13 @@ class SystemdUnits:
     Args:
         address: of the system bus; None: the usual one.
         grace: how long systemd may be away before watchers hear of it.
+        ping: after so much silence systemd is asked whether it is there.
     """
 
-    def __init__(self, address: str | None = None, *, grace: timedelta = GRACE) -> None:
-        self._address, self._grace = address, grace
+    def __init__(
+        self, address: str | None = None, *, grace: timedelta = GRACE, ping: timedelta = PING
+    ) -> None:
+        self._address, self._grace, self._ping = address, grace, ping
 
     async def watch(
         self, names: Sequence[str]
@@ -52,7 +55,7 @@ class SystemdUnits:
         away_since = clock() - grace
         while True:
             try:
-                async with reach(_NAME, self._address) as systemd:
+                async with reach(_NAME, self._address, ping=self._ping) as systemd:
                     watched = _Watched(systemd, names)
                     await watched.begin()
                     while True:

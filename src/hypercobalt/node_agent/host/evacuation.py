@@ -3,7 +3,8 @@
 While instances run and `spec.evacuateOnReboot` is set, logind is told to delay a shutdown. When one
 begins, an Eviction named like the host is made, and the delay is given up once the Eviction has
 ended, no instance runs any more, or there is no time left. If the API cannot be reached, nobody can
-move instances, so the host does not wait for long either.
+move instances, so the host does not wait for long either. Once the host is up again, the Eviction
+is removed when it has ended: the next maintenance would take it for its own.
 
 Invariant: whatever happens, the delay ends within logind's limit.
 
@@ -47,6 +48,7 @@ SHORT_LIMIT: Final = timedelta(minutes=1)
 """A limit of logind below this will hardly do for moving anything; it is logged."""
 
 _RETRY: Final = Backoff(base=timedelta(milliseconds=100), cap=timedelta(seconds=2))
+_RETRY_REMOVING: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(minutes=5))
 RETRY_HOLD: Final = timedelta(seconds=5)
 """Between attempts to hold back shutdowns, while logind is not there."""
 
@@ -136,7 +138,7 @@ class Evacuation:
 
     async def run(self) -> None:
         """Guard the host until cancelled."""
-        await first(self._hear(), self._guard())
+        await first(self._hear(), self._guard(), self._tidy())
 
     async def _hear(self) -> None:
         """Note whether a shutdown is being prepared."""
@@ -234,6 +236,32 @@ class Evacuation:
                 log.info("eviction_has_ended", eviction=name)
                 return ours, True
         return ours, False
+
+    async def _tidy(self) -> None:
+        """While no shutdown is prepared, remove the Eviction that an earlier one has left."""
+        while True:
+            await self._until(lambda: self._hypervisor.value is not None and not self._preparing)
+            again = self._until(lambda: self._preparing)
+            await first(again, self._remove_left_over())
+            await self._until(lambda: self._preparing)
+
+    async def _remove_left_over(self) -> None:
+        failures = 0
+        while (hypervisor := self._hypervisor.value) is not None:
+            name = hypervisor.metadata.name
+            try:
+                eviction = await self._kube.get(Eviction, name)
+                if eviction is None or not _is_for_shutdown(eviction):
+                    return
+                if _has_ended(eviction):
+                    log.info("removing_eviction", eviction=name)
+                    await self._kube.delete(Eviction, name, uid=eviction.metadata.uid)
+                    return
+                await self._wait(eviction, eviction.metadata.uid)
+            except HypercobaltError as error:
+                log.warning("eviction_not_removed", eviction=name, error=str(error))
+                await asyncio.sleep(_RETRY_REMOVING.wait(failures))
+                failures += 1
 
     async def _wait(self, eviction: Eviction, ours: str | None) -> None:
         """Wait until there is something else to do about the Eviction than to wait."""

@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import os
 import shutil
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -45,6 +46,15 @@ class Bus:
         assert self._process.stdout
         async with asyncio.timeout(DEADLINE):
             await self._process.stdout.readline()
+
+    def freeze(self) -> None:
+        """Have it hang, its connections open."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     async def kill(self) -> None:
         if self._process is not None:

@@ -133,6 +133,34 @@ async def test_states_come_again_after_the_bus_was_killed(bus: Bus, join: Join) 
         assert await active(news) == "failed"
 
 
+async def test_a_bus_that_hangs_is_noticed_without_any_signal(bus: Bus, join: Join) -> None:
+    await join_systemd(join)
+    units = SystemdUnits(bus.address, grace=GRACE, ping=GRACE)
+    async with asyncio.timeout(3 * DEADLINE), aclosing(units.watch([UNIT])) as news:
+        assert await active(news) == "active"
+        bus.freeze()
+        try:
+            assert isinstance(await anext(news), HostError)
+        finally:
+            bus.thaw()
+        assert await active(news) == "active"
+
+
+async def test_a_service_that_answers_pings_is_left_in_peace(bus: Bus, join: Join) -> None:
+    systemd = await join_systemd(join)
+    systemd.refuses("Ping", "org.freedesktop.DBus.Error.AccessDenied")  # an answer as well
+    units = SystemdUnits(bus.address, grace=GRACE, ping=GRACE)
+    async with asyncio.timeout(DEADLINE), aclosing(units.watch([UNIT])) as news:
+        assert await active(news) == "active"
+        waiting = asyncio.ensure_future(anext(news))
+        await systemd.called("Ping", times=3)
+        assert systemd.calls.count("Subscribe") == 1
+        await changed(systemd, "failed")
+        states = await waiting
+        assert isinstance(states, tuple)
+        assert states[0].active == "failed"
+
+
 async def test_a_socket_that_is_missing_is_named(tmp_path: Path) -> None:
     units = SystemdUnits(f"unix:path={tmp_path}/none")
     with pytest.raises(HostError, match=r"org\.freedesktop\.systemd1: no way to the system bus"):

@@ -9,13 +9,14 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 from tests.integration.node_agent.host.conftest import DEADLINE, NODE, Site, create_hypervisor
+from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.adapters.host.fake import FakeShutdown
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.node_agent.host.evacuation import Evacuation
+from hypercobalt.node_agent.host.evacuation import Evacuation, make_eviction
 from hypercobalt.runtime import Backoff, Connection, Kube, Limits, SystemClock
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -59,6 +60,15 @@ async def created(kube: Kube, *, not_uid: str = "") -> Eviction:
             if found is not None and found.metadata.uid != not_uid:
                 return found
     raise AssertionError("the watch ended")
+
+
+async def gone(kube: Kube) -> None:
+    """Wait until the host has no Eviction."""
+    await eventually(lambda: lacks_eviction(kube), seconds=DEADLINE)
+
+
+async def lacks_eviction(kube: Kube) -> bool:
+    return await kube.get(Eviction, NODE) is None
 
 
 async def end(kube: Kube, status: str, reason: str) -> None:
@@ -172,6 +182,33 @@ async def test_a_shutdown_that_is_called_off_keeps_the_delay_for_the_next(
     await is_not_released(shutdown)
     await end(kube, "False", "Succeeded")
     await released(shutdown)
+
+
+@pytest.mark.parametrize("ended_before", [True, False])
+async def test_what_a_shutdown_has_left_is_removed_once_the_host_is_up_and_it_has_ended(
+    kube: Kube, site: Site, ended_before: bool
+) -> None:
+    hypervisor = await create_hypervisor(kube)
+    await kube.create(make_eviction(hypervisor))
+    if ended_before:
+        await end(kube, "False", "Succeeded")
+    guard(site, FakeShutdown(AMPLE))
+    if not ended_before:
+        await end(kube, "True", "Running")
+        await end(kube, "False", "Failed")
+
+    await gone(kube)
+
+
+async def test_an_eviction_that_is_not_for_a_shutdown_is_left_alone(kube: Kube, site: Site) -> None:
+    spec = EvictionSpec(hypervisor=NODE, reason="maintenance", trigger="Maintenance")
+    await kube.create(Eviction(metadata=ObjectMeta(name=NODE), spec=spec))
+    await end(kube, "False", "Succeeded")
+    await guarded(kube, site)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await gone(kube)
 
 
 async def test_logind_is_let_go_before_its_limit(kube: Kube, site: Site) -> None:
