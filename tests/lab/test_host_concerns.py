@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import ssl
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 import trustme
 from msgspec.structs import replace
 
+from hypercobalt.adapters.host.system import HostSystem
 from hypercobalt.adapters.host.units import SystemdUnits
 from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.core import Namespace, Secret
@@ -26,6 +29,7 @@ from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.status.board import Board
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
 from hypercobalt.runtime.client.requests import Selection
+from tests.contracts import shutdown, system
 from tests.following import background, follow
 from tests.lab.conftest import TakeHosts
 from tests.lab.test_host_system import (
@@ -77,6 +81,59 @@ async def repeat(attempt: Callable[[], Awaitable[str]], good: Callable[[str], bo
                 if good(said := await attempt()):
                     return said
             await asyncio.sleep(0.05)
+
+
+KEEPS = """
+import asyncio, subprocess
+import shutdown
+from hypercobalt.adapters.host.shutdown import LogindShutdown
+
+class Real(shutdown.World):
+    async def inhibitors(self):
+        found = subprocess.check_output(["systemd-inhibit", "--list", "--no-legend"], text=True)
+        return [line.split()[0] for line in found.splitlines() if shutdown.WHY in line]
+
+    async def begin(self):
+        subprocess.check_call(["systemctl", "--no-wall", "--no-block", "poweroff"])
+
+for contract in shutdown.CONTRACTS:
+    asyncio.run(contract(Real(LogindShutdown())))
+    print(contract.__name__, flush=True)
+"""
+
+
+class RealSystem(system.World):
+    def __init__(self, host: Host) -> None:
+        super().__init__(HostSystem(bus(host), root=root(host)))
+        self._host = host
+
+    async def update(self, pretty_version: str) -> None:
+        # As updates do: beside its place, then renamed.
+        await self._host.run("tee", "/etc/new", stdin=f'PRETTY_NAME="{pretty_version}"\n')
+        await self._host.run("mv", "/etc/new", "/etc/os-release")
+
+
+async def test_the_system_of_a_host_keeps_the_contract_of_the_fake(hosts: TakeHosts) -> None:
+    (host,) = await hosts(1)
+    await host.run("rm", "/etc/os-release")  # a link to the file of the image
+    for contract in system.CONTRACTS:
+        await contract(RealSystem(host))
+    await host.crash()  # so that no other test has it
+
+
+async def test_logind_keeps_the_contract_of_the_fake(hosts: TakeHosts) -> None:
+    (host,) = await hosts(1)
+    await host.run("mkdir", "-p", "/root/contract")
+    for name, source in (("keeps.py", KEEPS), ("shutdown.py", inspect.getsource(shutdown))):
+        await host.run("tee", f"/root/contract/{name}", stdin=source)
+    # A service of the host: logind knows no process from outside, and ends this one in order.
+    log = ("--property=StandardOutput=file:/root/kept", "--property=StandardError=file:/root/error")
+    await host.run("systemd-run", "--quiet", *log, sys.executable, "/root/contract/keeps.py")
+    await off(host)
+
+    kept = (host.disk.root / "root/kept").read_text().split()
+    error = (host.disk.root / "root/error").read_text()
+    assert kept == [contract.__name__ for contract in shutdown.CONTRACTS], error
 
 
 async def test_a_killed_unit_shows_in_the_api_within_a_second(
