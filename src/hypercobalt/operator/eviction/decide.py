@@ -54,12 +54,14 @@ class Outcome:
         start: the move, when one was to begin.
         refusal: why not, in the service's words; "" when it was taken on.
         unknown: nothing is known of what the call did.
+        needless: there was nothing to call for.
     """
 
     step: Step
     start: Start | None = None
     refusal: str = ""
     unknown: bool = False
+    needless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,9 @@ def _after(standing: Standing, outcome: Outcome, policy: Policy, moment: Moment)
 
 
 def _after_other(standing: Standing, outcome: Outcome, policy: Policy, moment: Moment) -> Standing:
+    if outcome.needless:
+        text = f"moved to {standing.seen.move.target}" if standing.seen.move else ""
+        return replace(standing, phase=InstancePhase.SUCCEEDED, message=text)
     if not outcome.refusal:
         return standing
     wait = policy.retry_after.total_seconds()

@@ -62,5 +62,12 @@ def standings(
     return tuple(found)
 
 
+def unlisted(id_: str) -> Standing:
+    """An instance that the compute service counts to the host and lists nowhere."""
+    text = "the compute service counts it to the host, but does not list it: look at it there"
+    seen = Seen(EvictionInstance(id=id_), None, ())
+    return Standing(seen, InstancePhase.FAILED, Track(), message=text)
+
+
 def _is_moving(seen: Seen) -> bool:
     return seen.move is not None and not seen.move.ended

@@ -28,6 +28,7 @@ class Memory:
         ended: how long moves took.
         status: as decided last; newer than what is written.
         written_at: when it was written last; -inf: never by this process.
+        counted_since: since when the compute service counts what it does not list.
         load: what is under way.
     """
 
@@ -40,6 +41,7 @@ class Memory:
     ended: list[Sample] = field(default_factory=list[Sample])
     status: EvictionStatus | None = None
     written_at: float = float("-inf")
+    counted_since: float | None = None
     load: Load | None = None
 
     def time(self, standings: Iterable[Standing], moment: Moment) -> None:

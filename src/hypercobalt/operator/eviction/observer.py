@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
-from hypercobalt.compute.model import Host, Move, Room, Server, Size
+from hypercobalt.compute.model import Host, Move, Room, Server, ServerStatus
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction.decide import Outcome
 from hypercobalt.operator.eviction.follow import Standing, Step
 from hypercobalt.operator.eviction.plan import Start
+from hypercobalt.operator.eviction.targets import Need, need
 from hypercobalt.runtime.tasks import sole
 
 log = get_logger(__name__)
 
 _AT_ONCE: Final = 4
-"""Questions about rooms at the same time; there is one for each size of instance."""
+"""Questions about rooms at the same time; there is one for each kind of instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,13 @@ class Observer:
         servers = await self._compute.moves.servers(host)
         return Found(servers, await self._compute.moves.moves(host))
 
-    async def rooms(self, servers: Iterable[Server]) -> Mapping[Size, tuple[Room, ...]]:
-        """For each size among the servers, the hosts that could take one.
+    async def rooms(self, servers: Iterable[Server]) -> Mapping[Need, tuple[Room, ...]]:
+        """For each need among the servers, the hosts that could take one.
 
         Raises:
             UnreachableError: it does not answer.
         """
-        by_size = {server.size: server for server in servers}
+        by_need = {need(server): server for server in servers}
         turn = asyncio.Semaphore(_AT_ONCE)
 
         async def ask(server: Server) -> tuple[Room, ...]:
@@ -78,10 +79,10 @@ class Observer:
 
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = {size: group.create_task(ask(one)) for size, one in by_size.items()}
+                tasks = {kind: group.create_task(ask(one)) for kind, one in by_need.items()}
         except BaseExceptionGroup as errors:
             raise sole(errors) from errors
-        return {size: task.result() for size, task in tasks.items()}
+        return {kind: task.result() for kind, task in tasks.items()}
 
     async def start(self, starts: Iterable[Start]) -> dict[str, Outcome]:
         """Begin moves, all at once; gives how each call ended, by UUID."""
@@ -123,13 +124,15 @@ class Observer:
                 case Step.ABORT:
                     await self._compute.moves.abort(move)
                 case _:
-                    await self._confirm(standing.id)
+                    return await self._confirm(standing)
         except HypercobaltError as error:
             log.warning("step_failed", server=standing.id, error=str(error))
             return Outcome(standing.step, refusal=str(error))
         return Outcome(standing.step)
 
-    async def _confirm(self, id_: str) -> None:
-        server = await self._compute.moves.server(id_)
-        if server is not None and server.status == "VERIFY_RESIZE":
-            await self._compute.moves.confirm(server)
+    async def _confirm(self, standing: Standing) -> Outcome:
+        server = await self._compute.moves.server(standing.id)
+        if server is None or server.status != ServerStatus.VERIFY_RESIZE:
+            return Outcome(Step.CONFIRM, needless=True)
+        await self._compute.moves.confirm(server)
+        return Outcome(Step.CONFIRM)

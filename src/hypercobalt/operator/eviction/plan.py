@@ -9,10 +9,10 @@ from typing import Final
 from hypercobalt.compute.model import Room, Server, Size
 from hypercobalt.operator.eviction.follow import Standing, Step
 from hypercobalt.operator.eviction.policy import Order, Policy
-from hypercobalt.operator.eviction.targets import Promises, choose
+from hypercobalt.operator.eviction.targets import Need, Promises, choose, need
 
-_NOT_CLAIMED: Final = frozenset({"accepted", "preparing"})
-"""States of a record in which the target's room may not tell of the move yet."""
+_NOT_CLAIMED: Final = "accepted"
+"""State of a record while the target's room may not tell of the move yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ def places(
     return Places(max(min(own, policy.per_cluster - busy - everywhere), 0), busy)
 
 
-def needs_rooms(standings: Sequence[Standing], policy: Policy, *, chooses: bool) -> set[Size]:
-    """Sizes for which rooms must be known before anything begins.
+def needs_rooms(standings: Sequence[Standing], policy: Policy, *, chooses: bool) -> set[Need]:
+    """Needs for which rooms must be known before anything begins.
 
     Args:
         standings: of every instance.
@@ -113,7 +113,7 @@ def needs_rooms(standings: Sequence[Standing], policy: Policy, *, chooses: bool)
         chooses: the compute service finds targets itself.
     """
     return {
-        standing.seen.server.size
+        need(standing.seen.server)
         for standing in standings
         if standing.step is Step.START
         and standing.seen.server is not None
@@ -123,7 +123,7 @@ def needs_rooms(standings: Sequence[Standing], policy: Policy, *, chooses: bool)
 
 def plan(
     standings: Sequence[Standing],
-    rooms: Mapping[Size, tuple[Room, ...]],
+    rooms: Mapping[Need, tuple[Room, ...]],
     places: Places,
     policy: Policy,
     *,
@@ -135,7 +135,7 @@ def plan(
 
     Args:
         standings: of every instance.
-        rooms: for the sizes of `needs_rooms`.
+        rooms: for the needs of `needs_rooms`.
         places: how many may begin.
         policy: limits.
         order: which go first.
@@ -156,7 +156,7 @@ def plan(
             break
         standing, target = ready[server.id], ""
         if _is_named(standing, policy, chooses=chooses):
-            fitting = rooms.get(server.size, ())
+            fitting = rooms.get(need(server), ())
             found = choose(
                 server, fitting, promises, avoid=standing.avoid, per_target=policy.per_target
             )
@@ -196,7 +196,7 @@ def _promised(standings: Sequence[Standing], others: Sequence[Load]) -> Promises
         target = move.target if move and not move.ended else standing.seen.entry.target
         if not target:
             continue
-        if server is not None and (move is None or move.ended or move.status in _NOT_CLAIMED):
+        if server is not None and (move is None or move.ended or move.status == _NOT_CLAIMED):
             promises.add(server, target)
         else:
             promises.moves[target] += 1

@@ -17,7 +17,7 @@ from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_status import HypervisorConditionType
 from hypercobalt.compute.model import Host, Room, Server, Size
 from hypercobalt.operator.eviction.policy import Doubt
-from hypercobalt.operator.eviction.targets import Promises, choose
+from hypercobalt.operator.eviction.targets import Need, Promises, choose, need
 from hypercobalt.operator.eviction.ways import Way, verdict
 
 _NAMED: Final = 10  # instances in one message; their entries say the rest
@@ -71,13 +71,13 @@ def of_host(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> tuple[Evi
 
 
 def of_instances(
-    servers: Sequence[Server], rooms: Mapping[Size, tuple[Room, ...]], doubt: Doubt
+    servers: Sequence[Server], rooms: Mapping[Need, tuple[Room, ...]], doubt: Doubt
 ) -> tuple[EvictionCheck, ...]:
     """Whether every instance can be moved, as far as that is known.
 
     Args:
         servers: those to be moved.
-        rooms: for each distinct size, the hosts that could take it.
+        rooms: for each distinct need, the hosts that could take it.
         doubt: what a check in doubt amounts to.
     """
     bad = CheckResult.FAILED if doubt is Doubt.STOP else CheckResult.WARNING
@@ -132,11 +132,11 @@ def _hindered(servers: Sequence[Server]) -> list[str]:
     return [f"{_called(s)} {v.why}" for s, v in found if v.way is Way.BLOCKED]
 
 
-def _homeless(servers: Sequence[Server], rooms: Mapping[Size, tuple[Room, ...]]) -> list[str]:
+def _homeless(servers: Sequence[Server], rooms: Mapping[Need, tuple[Room, ...]]) -> list[str]:
     """Those for which no host is left when every one before has found its place."""
     promises, homeless = Promises(), list[Server]()
     for server in sorted(servers, key=lambda s: s.size.memory_mib, reverse=True):
-        target = choose(server, rooms.get(server.size, ()), promises)
+        target = choose(server, rooms.get(need(server), ()), promises)
         if target is None:
             homeless.append(server)
         else:
@@ -158,7 +158,7 @@ def _grouped(servers: Sequence[Server]) -> list[str]:
     found = list[str]()
     for server in servers:
         group = server.group
-        if group is not None and group.policy == "affinity" and len(group.members) > 1:
+        if group is not None and group.policy == "affinity" and group.members:
             found.append(f"{_called(server)} is in a server group with strict affinity")
     return found
 

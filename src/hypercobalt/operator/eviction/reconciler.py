@@ -15,13 +15,14 @@ from msgspec.structs import replace as with_fields
 
 from hypercobalt.api.eviction import Eviction, EvictionReason, EvictionStatus, InstancePhase
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.compute.errors import UnreachableError
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
+from hypercobalt.errors import HypercobaltError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction import decide, preflight
 from hypercobalt.operator.eviction import status as texts
 from hypercobalt.operator.eviction.cancel import Cancelling
-from hypercobalt.operator.eviction.entries import standings
+from hypercobalt.operator.eviction.entries import standings, unlisted
 from hypercobalt.operator.eviction.estimate import fit, seconds_left
 from hypercobalt.operator.eviction.finalizer import hold, is_held, release
 from hypercobalt.operator.eviction.follow import Moment, Standing, Step, begun
@@ -30,6 +31,7 @@ from hypercobalt.operator.eviction.observer import Found, Observer
 from hypercobalt.operator.eviction.plan import Load, Start, in_order, needs_rooms, places, plan
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.preflight import Preflight
+from hypercobalt.operator.eviction.targets import need
 from hypercobalt.operator.newest import Newest
 from hypercobalt.runtime import Cache, Clock, Kube, Recorder, Result
 
@@ -102,7 +104,7 @@ class EvictionReconciler:
             if not is_held(eviction):
                 eviction = await hold(self._kube, self._evictions, eviction)
             return await self._pass(eviction, memory, hypervisor, host)
-        except UnreachableError as error:
+        except (UnreachableError, ConflictError, RefusedError) as error:
             return await self._unreachable(eviction, memory, error)
 
     async def _pass(
@@ -117,7 +119,10 @@ class EvictionReconciler:
         moment = self._moment()
         memory.tracks = {standing.id: standing.track for standing in now}
         memory.time(now, moment)
-        verified = decide.is_done(now, checks) and await self._is_empty(eviction, host, now)
+        verified = decide.is_done(now, checks)
+        if verified:
+            left = await self._counted(eviction, now)
+            verified, now = self._judge(memory, left, now, moment)
         settled = decide.settle(
             eviction,
             texts.with_host(before, host),
@@ -214,8 +219,8 @@ class EvictionReconciler:
         if not free.free or not any(standing.step is Step.START for standing in now):
             memory.load = _load(host, now)
             return now, ()
-        sizes = needs_rooms(now, policy, chooses=chooses)
-        servers = (s.seen.server for s in now if s.seen.server and s.seen.server.size in sizes)
+        needs = needs_rooms(now, policy, chooses=chooses)
+        servers = (s.seen.server for s in now if s.seen.server and need(s.seen.server) in needs)
         rooms = await self._observer.rooms(servers)
         # From here to the load nothing is awaited: another Eviction must not take the same places.
         others = self._memories.others(self._running(), name)
@@ -230,17 +235,26 @@ class EvictionReconciler:
             eviction for eviction in self._evictions.all() if not texts.has_ended(eviction.status)
         ]
 
-    async def _is_empty(self, eviction: Eviction, host: Host, now: tuple[Standing, ...]) -> bool:
-        """Whether the compute service itself counts nothing else to the host."""
+    async def _counted(self, eviction: Eviction, now: tuple[Standing, ...]) -> set[str]:
+        """What the compute service counts to the host, of which this pass knows nothing."""
         fresh = await self._observer.host(eviction.spec.hypervisor, fresh=True)
-        if fresh is None:
-            return True
-        stay = {standing.id for standing in now if standing.phase in _STAY}
         only = set(eviction.spec.instances)
-        left = {id_ for id_ in fresh.servers if not only or id_ in only} - stay
-        if left:
-            log.info("not_empty_yet", hypervisor=host.name, servers=len(left))
-        return not left
+        known = {s.id for s in now if s.phase in _STAY or s.attempts}
+        servers = fresh.servers if fresh else ()
+        return {id_ for id_ in servers if not only or id_ in only} - known
+
+    def _judge(
+        self, memory: Memory, left: set[str], now: tuple[Standing, ...], moment: Moment
+    ) -> tuple[bool, tuple[Standing, ...]]:
+        """Whether it is over: what is counted, but listed nowhere, is waited for only so long."""
+        if not left:
+            return True, now
+        if memory.counted_since is None:
+            memory.counted_since = moment.at
+        log.info("not_empty_yet", servers=len(left), example=min(left))
+        if moment.at - memory.counted_since <= self._policy.patience.total_seconds():
+            return False, now
+        return True, (*now, *map(unlisted, sorted(left)))
 
     def _seconds_left(
         self, eviction: Eviction, memory: Memory, now: tuple[Standing, ...], moment: Moment
@@ -331,11 +345,12 @@ class EvictionReconciler:
         return await self._wait(eviction, self._memories.of(eviction), text, decide.IDLE)
 
     async def _unreachable(
-        self, eviction: Eviction, memory: Memory, error: UnreachableError
+        self, eviction: Eviction, memory: Memory, error: HypercobaltError
     ) -> Result:
         log.warning("compute_unreachable", eviction=eviction.metadata.name, error=str(error))
         text = f"the compute service {self._observer.name} cannot be asked: {error}"
-        return await self._wait(eviction, memory, text, error.retry_after or _AWAY)
+        wait = error.retry_after if isinstance(error, TransientError) else None
+        return await self._wait(eviction, memory, text, wait or _AWAY)
 
     def _record(self, eviction: Eviction, note: decide.Note) -> None:
         self._events.record(eviction, note.type, note.reason, note.text, action="Evicting")

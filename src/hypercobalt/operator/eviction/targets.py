@@ -8,8 +8,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from hypercobalt.compute.model import Room, Server, ServerGroup, Size
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a server needs of a host: those who need the same could go to the same ones.
+
+    Args:
+        size: of the server.
+        claim: what the compute service asks for besides.
+    """
+
+    size: Size
+    claim: str
+
+
+def need(server: Server) -> Need:
+    """What a server needs of a host."""
+    return Need(server.size, server.claim)
 
 
 class Promises:
@@ -26,7 +45,7 @@ class Promises:
         self.moves[host] += 1
         self._sizes.setdefault(host, []).append(server.size)
         if _must_part(server.group):
-            self._apart.add((_key(server.group), host))
+            self._apart.add((_members(server), host))
 
     def fits(self, server: Server, room: Room) -> bool:
         """Whether the host has room for the server besides what is promised."""
@@ -37,7 +56,7 @@ class Promises:
             and used.memory_mib + sum(s.memory_mib for s in sizes) + wanted.memory_mib
             <= left.memory_mib
             and used.disk_gib + sum(s.disk_gib for s in sizes) + wanted.disk_gib <= left.disk_gib
-            and not (_must_part(server.group) and (_key(server.group), room.host) in self._apart)
+            and not (_must_part(server.group) and (_members(server), room.host) in self._apart)
         )
 
     def free_mib(self, room: Room) -> int:
@@ -77,5 +96,6 @@ def _must_part(group: ServerGroup | None) -> bool:
     return group is not None and group.policy == "anti-affinity"
 
 
-def _key(group: ServerGroup | None) -> tuple[str, ...]:
-    return tuple(sorted(group.members)) if group else ()
+def _members(server: Server) -> tuple[str, ...]:
+    """Of its group, itself included: the same for all of them."""
+    return tuple(sorted({server.id, *(server.group.members if server.group else ())}))

@@ -19,6 +19,7 @@ from hypercobalt.operator.eviction.plan import (
     plan,
 )
 from hypercobalt.operator.eviction.policy import Order, Policy
+from hypercobalt.operator.eviction.targets import Need, need
 
 MANY = Places(100, 0)
 
@@ -33,7 +34,7 @@ def started(
     chooses: bool = True,
     others: tuple[Load, ...] = (),
 ) -> tuple[Start, ...]:
-    sizes = {s.seen.server.size: rooms for s in standings if s.seen.server}
+    sizes = {need(s.seen.server): rooms for s in standings if s.seen.server}
     found = plan(standings, sizes, free, policy, order=order, chooses=chooses, others=others)
     return found.chosen
 
@@ -58,7 +59,7 @@ def test_a_target_is_named_where_it_must_be(
     chooses: bool, policy: Policy, avoid: frozenset[str]
 ) -> None:
     of = standing(server(), avoid=avoid)
-    assert needs_rooms([of], policy, chooses=chooses) == {SIZE}
+    assert needs_rooms([of], policy, chooses=chooses) == {Need(SIZE, "")}
     rooms = (room("bad", 9999), room("good"))
     chosen = started([of], rooms if avoid else rooms[1:], policy=policy, chooses=chooses)
     assert targets(chosen) == ["good"]
@@ -76,8 +77,8 @@ def test_a_limit_for_targets_spreads_moves() -> None:
 
 
 def test_strict_anti_affinity_is_kept() -> None:
-    group = ServerGroup("anti-affinity", ("a", "b"))
-    all_ = [standing(server(n, group=group)) for n in ("a", "b")]
+    groups = {n: ServerGroup("anti-affinity", (other,)) for n, other in ("ab", "ba")}
+    all_ = [standing(server(n, group=group)) for n, group in groups.items()]
     rooms = (room("x", 99_999), room("y", 9_999))
     assert targets(started(all_, rooms, chooses=False)) == ["x", "y"]
 
@@ -86,7 +87,7 @@ def test_an_instance_without_a_place_is_told_so_and_does_not_hold_up_smaller_one
     large, small = server("a", size=Size(1, 8192)), server("b", size=Size(1, 512))
     found = plan(
         [standing(large), standing(small)],
-        {large.size: (), small.size: (room("x", 600),)},
+        {need(large): (), need(small): (room("x", 600),)},
         MANY,
         POLICY,
         order=Order.LARGEST,
