@@ -13,12 +13,28 @@ Source: kvm-node-agent, api/v1alpha1/migration_types.go; libvirt, virDomainGetJo
 
 from __future__ import annotations
 
+import hashlib
+import re
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from hypercobalt.api.meta import ResourceInfo, Struct
 from hypercobalt.api.schema import Column, CustomObject, Definition, Field, Limits
+
+SERVER: Final = "kvm.cloud.sap/server"
+"""Label: UUID of the server."""
+ORIGIN: Final = "kvm.cloud.sap/origin"
+"""Label: the host whose agent made the object, see `label_value`."""
+
+_LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
+
+
+def label_value(text: str) -> str:
+    """`text` if it can be a label's value, else a digest of it."""
+    if _LABEL.fullmatch(text):
+        return text
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:40]
 
 
 class MigrationType(StrEnum):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import uuid
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.integration.operator.eviction_world import (
     HUGE,
@@ -27,11 +29,20 @@ from hypercobalt.api.coordination import Event
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.migration import (
+    ORIGIN,
+    SERVER,
+    Migration,
+    MigrationSpec,
+    MigrationStatus,
+)
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake.moves import Script
 from hypercobalt.compute.model import Size
+from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.policy import Doubt, Policy
-from hypercobalt.runtime import Change, Kube
+from hypercobalt.runtime import Change, Kube, Metrics, SystemClock
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -522,3 +533,26 @@ async def test_what_the_operator_writes_does_not_grow_with_the_instances(
         done = await until_ended(kube, name)
     assert state(done) == "False/Succeeded"
     assert running.writes < 20
+
+
+async def test_what_a_node_agent_sees_of_a_migration_counts_and_its_end_wakes_the_eviction(
+    kube: Kube, name: str
+) -> None:
+    seen, told, stop = Migrations(kube, Metrics()), list[str](), asyncio.Event()
+    seen.watch.attach(told.append)
+    running = asyncio.create_task(seen.run(stop))
+    seen.follow("an-eviction", name)
+    server = str(uuid.uuid4())
+    labels = {SERVER: server, ORIGIN: name}
+    meta = ObjectMeta(name=server, namespace="monsoon3", labels=labels)
+    made = await kube.create(Migration(metadata=meta, spec=MigrationSpec()))
+    status = MigrationStatus(started=SystemClock().now(), type="unbounded", memRemaining="1.0 MiB")
+    made = await kube.patch_status(made, status)
+    await eventually(lambda: seen.remaining == {server: 1 << 20})
+    assert not told
+    await kube.patch_status(made, msgspec.structs.replace(status, type="completed"))
+    await eventually(lambda: told == ["an-eviction"])
+    assert not seen.remaining
+    seen.release("an-eviction")
+    stop.set()
+    await asyncio.wait_for(running, 5)

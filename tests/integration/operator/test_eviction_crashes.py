@@ -21,6 +21,7 @@ from hypercobalt.api.eviction import Eviction, InstancePhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.fake.moves import Script
 from hypercobalt.operator.eviction.finalizer import is_held
+from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.observer import Observer
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.reconciler import EvictionReconciler
@@ -87,6 +88,7 @@ class Process:
             POLICY,
             clock=clock,
             events=Recorder(kube, "example.com/test", "test", clock=clock, metrics=metrics),
+            migrations=Migrations(kube, metrics),
         )
 
     async def step(self, name: str) -> Eviction | None:

@@ -29,19 +29,23 @@ from hypercobalt.adapters.libvirt.model import (
     Notice,
 )
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
-from hypercobalt.api.migration import Migration, MigrationOperation, MigrationStatus
+from hypercobalt.api.migration import (
+    ORIGIN,
+    SERVER,
+    Migration,
+    MigrationOperation,
+    MigrationStatus,
+    label_value,
+)
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.migrations.incoming import Incoming
 from hypercobalt.node_agent.migrations.outgoing import Outgoing
 from hypercobalt.node_agent.migrations.record import Record
 from hypercobalt.node_agent.migrations.rules import (
-    ORIGIN,
-    SERVER,
     expired,
     is_finished,
     is_outgoing,
-    label_value,
     started_at,
 )
 from hypercobalt.node_agent.settings import Settings

@@ -13,16 +13,14 @@ from typing import Final
 
 from hypercobalt.adapters.libvirt.model import JobStats
 from hypercobalt.adapters.libvirt.port import Libvirt
-from hypercobalt.api.migration import Migration, MigrationType
+from hypercobalt.api.migration import SERVER, Migration, MigrationType, label_value
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.migrations.rules import (
-    SERVER,
     Ending,
     changed_fields,
     finish,
     is_finished,
-    label_value,
     to_claim,
 )
 from hypercobalt.node_agent.settings import Settings

@@ -13,12 +13,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.api.migration import Migration, MigrationStatus
+from hypercobalt.api.migration import ORIGIN, SERVER, Migration, MigrationStatus
 from hypercobalt.errors import TerminalError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.migrations.rules import (
-    ORIGIN,
-    SERVER,
     changed_fields,
     is_finished,
     new_migration,

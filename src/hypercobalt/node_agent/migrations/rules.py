@@ -5,8 +5,6 @@ Source: kvm-node-agent, api/v1alpha1/migration_types.go; libvirt-domain.h, VIR_D
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,19 +18,17 @@ from hypercobalt.api.duration import format_nanoseconds
 from hypercobalt.api.iec import format_iec, format_iec_rate
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import (
+    ORIGIN,
+    SERVER,
     Migration,
     MigrationOperation,
     MigrationSpec,
     MigrationStatus,
     MigrationType,
+    label_value,
 )
 from hypercobalt.node_agent.settings import MigrationNames, Retention
 from hypercobalt.node_agent.status.text import clean
-
-SERVER: Final = "kvm.cloud.sap/server"
-"""Label: UUID of the server."""
-ORIGIN: Final = "kvm.cloud.sap/origin"
-"""Label: the host whose agent made the object, see `label_value`."""
 
 MIGRATION_OUT: Final = 5  # virDomainJobOperation
 _OPERATIONS: Final = tuple(MigrationOperation)
@@ -48,7 +44,6 @@ _MAX: Final = 2**63 - 1
 _NANOSECONDS: Final = 10**6  # in a millisecond
 _MAX_ERROR: Final = 4096
 _RECENT: Final = timedelta(hours=1)
-_LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 
 
 def _duration(milliseconds: int) -> str:
@@ -152,13 +147,6 @@ def new_migration(
         ),
         spec=MigrationSpec(),
     )
-
-
-def label_value(text: str) -> str:
-    """`text` if it can be a label's value, else a digest of it."""
-    if _LABEL.fullmatch(text):
-        return text
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:40]
 
 
 def to_claim(migrations: Iterable[Migration], host: str, now: datetime) -> Migration | None:

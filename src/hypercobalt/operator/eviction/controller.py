@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.port import ComputeService
+from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.observer import Observer
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.reconciler import NAME, EvictionReconciler
 from hypercobalt.operator.newest import Newest
-from hypercobalt.runtime import Controller, Informer, Manager, Recorder, mapped, primary
+from hypercobalt.runtime import Controller, Informer, Manager, Metrics, Recorder, mapped, primary
 
 _WORKERS = 16
 """Passes at once, each for another Eviction: they wait for the compute service."""
@@ -24,6 +25,7 @@ def add_eviction(
     *,
     policy: Policy,
     events: Recorder,
+    metrics: Metrics | None = None,
 ) -> None:
     """Add the controller that works off Evictions.
 
@@ -33,6 +35,7 @@ def add_eviction(
         hypervisors: those of this shard.
         policy: limits and choices of the site.
         events: for people.
+        metrics: of the process.
     """
     evictions = manager.informer(Eviction)
 
@@ -40,6 +43,8 @@ def add_eviction(
         name = hypervisor.metadata.name
         return [e.metadata.name for e in evictions.cache if e.spec.hypervisor == name]
 
+    migrations = Migrations(manager.kube, metrics or Metrics())
+    manager.add_service("eviction-migrations", migrations.run)
     reconciler = EvictionReconciler(
         manager.kube,
         Newest(evictions),
@@ -48,6 +53,7 @@ def add_eviction(
         policy,
         clock=manager.clock,
         events=events,
+        migrations=migrations,
     )
     manager.add(
         Controller(
@@ -56,6 +62,7 @@ def add_eviction(
             watches=(
                 primary(evictions, when=_worth_a_pass),
                 mapped(hypervisors, of_hypervisor, when=_matters),
+                migrations.watch,
             ),
             concurrency=_WORKERS,
         )

@@ -27,6 +27,7 @@ from hypercobalt.operator.eviction.estimate import fit, seconds_left
 from hypercobalt.operator.eviction.finalizer import hold, is_held, release
 from hypercobalt.operator.eviction.follow import Moment, Standing, Step, begun
 from hypercobalt.operator.eviction.memory import Memories, Memory
+from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.observer import Found, Observer
 from hypercobalt.operator.eviction.plan import Load, Start, in_order, needs_rooms, places, plan
 from hypercobalt.operator.eviction.policy import Policy
@@ -52,7 +53,7 @@ class EvictionReconciler:
         kube: writes as this controller.
         evictions: what the controllers share.
         hypervisors: those of this shard.
-        remaining: what the node agents see of migrations.
+        migrations: what the node agents see of them.
     """
 
     def __init__(
@@ -65,12 +66,12 @@ class EvictionReconciler:
         *,
         clock: Clock,
         events: Recorder,
-        remaining: Mapping[str, int] | None = None,
+        migrations: Migrations,
     ) -> None:
         self._kube, self._clock, self._events = kube.as_manager(NAME), clock, events
         self._evictions, self._hypervisors = evictions, hypervisors
         self._observer, self._policy = observer, policy
-        self._remaining = remaining or {}
+        self._migrations = migrations
         self._memories = Memories()
         self._cancelling = Cancelling(
             self._kube, evictions, observer, policy, clock=clock, events=events
@@ -79,13 +80,13 @@ class EvictionReconciler:
     async def reconcile(self, name: str, /) -> Result:
         eviction = self._evictions.get(name)
         if eviction is None:
-            self._memories.forget(name)
+            self._forget(name)
             return Result()
         if eviction.metadata.deletionTimestamp is not None:
-            self._memories.forget(name)
+            self._forget(name)
             return await self._cancelling.step(eviction)
         if texts.has_ended(eviction.status):
-            self._memories.forget(name)
+            self._forget(name)
             await release(self._kube, self._evictions, eviction)
             return Result()
         hypervisor = self._hypervisors.get(eviction.spec.hypervisor)
@@ -103,6 +104,7 @@ class EvictionReconciler:
                 return await self._unknown_host(eviction, memory, hypervisor)
             if not is_held(eviction):
                 eviction = await hold(self._kube, self._evictions, eviction)
+            self._migrations.follow(eviction.metadata.name, hypervisor.metadata.name)
             return await self._pass(eviction, memory, hypervisor, host)
         except (UnreachableError, ConflictError, RefusedError) as error:
             return await self._unreachable(eviction, memory, error)
@@ -138,7 +140,7 @@ class EvictionReconciler:
         memory.status = settled.status
         waits = await self._write(eviction, memory, moment)
         if settled.ended:
-            self._memories.forget(eviction.metadata.name)
+            self._forget(eviction.metadata.name)
             written = self._evictions.get(eviction.metadata.name)
             await release(self._kube, self._evictions, written or eviction)
             return Result()
@@ -160,7 +162,7 @@ class EvictionReconciler:
             before,
             found.servers,
             found.moves,
-            remaining=self._remaining,
+            remaining=self._migrations.remaining,
             tracks=memory.tracks,
             policy=self._policy,
             moment=moment,
@@ -351,6 +353,10 @@ class EvictionReconciler:
         text = f"the compute service {self._observer.name} cannot be asked: {error}"
         wait = error.retry_after if isinstance(error, TransientError) else None
         return await self._wait(eviction, memory, text, wait or _AWAY)
+
+    def _forget(self, name: str) -> None:
+        self._memories.forget(name)
+        self._migrations.release(name)
 
     def _record(self, eviction: Eviction, note: decide.Note) -> None:
         self._events.record(eviction, note.type, note.reason, note.text, action="Evicting")

@@ -10,13 +10,18 @@ from msgspec.structs import replace
 from hypercobalt.adapters.libvirt.model import JobStats, JobType, JobValue
 from hypercobalt.api import codec
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.api.migration import Migration, MigrationSpec, MigrationStatus, MigrationType
+from hypercobalt.api.migration import (
+    Migration,
+    MigrationSpec,
+    MigrationStatus,
+    MigrationType,
+    label_value,
+)
 from hypercobalt.node_agent.migrations.rules import (
     Ending,
     ending_of,
     expired,
     finish,
-    label_value,
     new_migration,
     started_at,
     stayed,
