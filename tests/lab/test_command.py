@@ -97,6 +97,8 @@ async def test_without_a_lab_every_command_says_how_to_get_one(data: Path, argum
         ("up --hosts 0", "--hosts is 0; a lab has at least one host"),
         ("up --hosts 100000", "MiB of memory are needed for 100000 hosts"),
         ("up --vms -1", "--vms is -1"),
+        ("up --port 65536", "--port is 65536; it is 0 to 65535"),
+        ("up --port -1", "--port is -1"),
     ],
 )
 async def test_an_impossible_lab_is_refused(data: Path, arguments: str, complaint: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,10 +13,11 @@ from cyclopts import App, Parameter
 
 from hypercobalt.cli import lab_screen as screen
 from hypercobalt.cli.lab_hosts import HERE, Data, run
+from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.machine import facts, packages, preflight
-from hypercobalt.lab.machine.preflight import Verdict
+from hypercobalt.lab.machine.preflight import MIB, Verdict
 from hypercobalt.lab.site import Lab, Wish
 from hypercobalt.lab.site import down as take_down
 from hypercobalt.lab.state import Layout
@@ -23,6 +25,7 @@ from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 
 lab = App(name="lab", help="Several real hosts on one machine.")
+_LAST_PORT = 65535
 _HOSTS = "hypercobalt.cli.lab_hosts"
 lab.command(f"{_HOSTS}:hosts_app", name="host", help="Add, break, mend and remove hosts.")
 lab.command(f"{_HOSTS}:net_app", name="net", help="Break and mend the network of a host.")
@@ -64,6 +67,8 @@ async def _up(data: Path, hosts: int, vms: int, port: int, *, yes: bool) -> int:
         raise LabError(f"--hosts is {hosts}; a lab has at least one host")
     if vms < 0:
         raise LabError(f"--vms is {vms}; it is 0 or more")
+    if not 0 <= port <= _LAST_PORT:
+        raise LabError(f"--port is {port}; it is 0 to {_LAST_PORT}")
     verdict = preflight.decide(await facts.observe(data), hosts=hosts, guests=vms)
     screen.show_notes(verdict)
     if verdict.shortages and not verdict.lacks:
@@ -81,9 +86,12 @@ async def _up(data: Path, hosts: int, vms: int, port: int, *, yes: bool) -> int:
         try:
             made = await Lab.make(data, report, api_port=port)
             await _up_all(made, hosts, vms if is_new else 0)
-        except BaseException:
+        except BaseException as error:
+            full = shutil.disk_usage(layout.data).free < MIB
             if is_new:  # nothing half-made stays
                 await asyncio.shield(take_down(data))
+            if full and isinstance(error, HypercobaltError | OSError):  # whatever failed by that
+                raise LabError(f"the disk with {layout.data} is full; {error}") from error
             raise
     screen.show_ways_on(made, data, vms=vms)
     await screen.show_table(made)

@@ -19,6 +19,7 @@ from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.site import Lab
 from hypercobalt.lab.state import Layout
+from hypercobalt.lab.vms.fleet import Fleet
 
 hosts_app = App(name="host", help="Add, break, mend and remove hosts.")
 net_app = App(name="net", help="Break and mend the network of a host.")
@@ -35,6 +36,9 @@ def run(work: Coroutine[object, object, int]) -> int:
         return asyncio.run(work)
     except HypercobaltError as error:
         screen.complain(str(error))
+        return 1
+    except OSError as error:  # a full disk, for example
+        screen.complain(f"{error.filename or 'this machine'}: {error.strerror}")
         return 1
     except KeyboardInterrupt:
         screen.complain("interrupted")
@@ -67,11 +71,11 @@ def add(name: Name | None = None, /, *, data: Data = HERE) -> int:
 
 @hosts_app.command
 def remove(name: Name, /, *, data: Data = HERE) -> int:
-    """Cut a host's power and throw it away, with its objects."""
+    """Cut a host's power and throw it away, with its objects and its VMs."""
 
     async def work() -> int:
         with records.locked(Layout.at(data)):
-            await Lab.find(data).remove_host(name)
+            await Fleet(Lab.find(data)).remove_host(name)
         screen.say(f"host {name} is gone")
         return 0
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from asyncio.subprocess import Process
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -50,16 +51,8 @@ async def execute(
         CommandError: it cannot be started or was not done in time.
     """
     data = stdin.encode() if isinstance(stdin, str) else stdin
-    pipe = asyncio.subprocess.PIPE
     try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            stdin=asyncio.subprocess.DEVNULL if data is None else pipe,
-            stdout=pipe,
-            stderr=pipe,
-            env=env,
-            start_new_session=True,
-        )
+        process = await _start(argv, takes_input=data is not None, env=env)
     except OSError as exc:
         raise CommandError(argv, 127, f"{exc.strerror}", where) from exc
     try:
@@ -68,13 +61,41 @@ async def execute(
     except TimeoutError:
         raise CommandError(argv, None, f"{within.total_seconds():g} s", where) from None
     finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await asyncio.shield(process.wait())
+        await _end(process)
     return Finished(
         process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace")
     )
+
+
+async def _start(
+    argv: Sequence[str], *, takes_input: bool, env: Mapping[str, str] | None
+) -> Process:
+    pipe = asyncio.subprocess.PIPE
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(
+            *argv,
+            stdin=pipe if takes_input else asyncio.subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            env=env,
+            start_new_session=True,
+        ),
+        name=f"start {argv[0]}",
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # One that is half started cannot be ended: asyncio would lose sight of it.
+        with contextlib.suppress(OSError):
+            await _end(await starting)
+        raise
+
+
+async def _end(process: Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await asyncio.shield(process.wait())
 
 
 async def run(

@@ -147,6 +147,7 @@ class Lab:
 
         Raises:
             HypercobaltError: the first thing that failed; the others are ended.
+            OSError: as well; a disk is full, for example.
         """
         if not self.state.hosts:
             planned = self.state
@@ -154,7 +155,7 @@ class Lab:
                 planned = planned.with_host(f"kvm-{number}")
             self._record(planned)  # all at once: an up that is killed here is finished by the next
         ready = Ready()
-        failure: HypercobaltError | None = None
+        failure: HypercobaltError | OSError | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._shared(ready), name="shared directory")
@@ -165,7 +166,7 @@ class Lab:
                     group.create_task(self._central(ready), name="OVN")
                 for host in self.hosts:
                     group.create_task(self.up_host(host, wish, ready), name=f"host {host.name}")
-        except* HypercobaltError as failures:
+        except* (HypercobaltError, OSError) as failures:
             failure = _first(failures)
         if failure is not None:
             raise failure
@@ -369,6 +370,6 @@ def _forget(layout: Layout) -> None:
         layout.data.rmdir()  # stays when a person has put something there
 
 
-def _first(group: BaseExceptionGroup[HypercobaltError]) -> HypercobaltError:
+def _first(group: BaseExceptionGroup[HypercobaltError | OSError]) -> HypercobaltError | OSError:
     found = group.exceptions[0]
     return _first(found) if isinstance(found, BaseExceptionGroup) else found

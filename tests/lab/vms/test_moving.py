@@ -56,6 +56,27 @@ async def test_vms_on_two_hosts_reach_each_other(fleet: TakeFleet) -> None:
         assert received >= 8  # the first may wait for OVN to learn where the other is
 
 
+async def test_a_removed_host_takes_its_vms_along_and_no_others(
+    fleet: TakeFleet, switched: Lab
+) -> None:
+    vms = await fleet(2)
+    await vms.add(
+        Request(name="stays", kind="boot", host="kvm-2", disk="shared"),
+        Request(name="goes", kind="boot", host="kvm-2", disk="shared"),
+    )
+    await vms.move("stays", "kvm-1")
+    await vms.host("kvm-2").crash()
+
+    await vms.remove_host("kvm-2")
+
+    assert {vm.name for vm in (await vms.inventory()).vms} == {"stays"}
+    owners = ("--bare", "--columns=external_ids", "list", "Logical_Switch_Port")
+    assert set((await switched.central.nbctl(*owners)).split()) == {"vm=stays"}
+    disks = (switched.layout.shared_files / "vms").iterdir()
+    assert {disk.name for disk in disks} == {"stays.img"}
+    assert not vms.log("goes").exists()
+
+
 async def test_the_network_comes_back_after_its_hosts_did(fleet: TakeFleet, switched: Lab) -> None:
     vms = await fleet(2)
     await vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))

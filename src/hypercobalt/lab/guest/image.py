@@ -2,8 +2,9 @@
 
 Nothing is installed: the kernel and busybox come out of Debian's packages, which apt downloads and
 checks. The cache is keyed by all that goes in (both packages' checksums, and the sources of this
-package), so a new kernel in Debian or a change here builds anew, and an old image stays for the VMs
-that run on it. A finished image appears in one rename; two builders at once do no harm.
+package), so a new kernel in Debian or a change here builds anew, and an old image stays for a
+month, for the VMs that run on it. A finished image appears in one rename; two builders at once do
+no harm.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import hashlib
 import lzma
 import os
 import re
+import shutil
 import tempfile
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -53,6 +56,7 @@ COMMAND_LINE = (
     "initcall_blacklist=init_kprobe_trace,crypto_kdf108_init"
 )
 
+_KEPT = timedelta(days=30)  # longer than the VMs of a lab run; two checkouts have an image each
 _DOWNLOAD = timedelta(minutes=5)
 _UNPACK = timedelta(minutes=2)
 _EXTRACT = """
@@ -108,8 +112,22 @@ async def ready(cache: Path | None = None) -> Image:
         image = _image(cache, _key(packages))
         if not image.kernel.exists():
             await _build(image, packages)
+            await asyncio.to_thread(prune, cache)
         note.write_text(image.key, encoding="ascii")
+    for used in (note, image.kernel.parent):
+        os.utime(used)
     return image
+
+
+def prune(cache: Path) -> None:
+    """Delete what nobody has used for a month: images, notes, and what a killed build has left."""
+    oldest = time.time() - _KEPT.total_seconds()
+    for entry in cache.iterdir():
+        if entry.stat().st_mtime < oldest:
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
 
 
 def _note(cache: Path) -> Path:

@@ -59,7 +59,7 @@ def _machine(
         kvm=os.access("/dev/kvm", os.R_OK | os.W_OK),
         tun=Path("/dev/net/tun").exists(),
         bridge_filter=drops and _is_on(Path("/proc/sys/net/bridge/bridge-nf-call-iptables")),
-        memory_bytes=_memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii")),
+        memory_bytes=available_bytes(),
         disk_bytes=shutil.disk_usage(_existing(data.absolute())).free,
         mounts=frozenset(str(point) for point in mounts.under(Path("/"))),
     )
@@ -115,7 +115,9 @@ def _is_on(setting: Path) -> bool:
     return setting.exists() and setting.read_text(encoding="ascii").strip() != "0"
 
 
-def _memory_bytes(meminfo: str) -> int:
+def available_bytes() -> int:
+    """The memory that the machine could still give away."""
+    meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
     line = next(line for line in meminfo.splitlines() if line.startswith("MemAvailable:"))
     return int(line.split()[1]) * 1024
 

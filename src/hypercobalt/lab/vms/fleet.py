@@ -21,13 +21,14 @@ from hypercobalt.lab.disk import CONSOLES
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest import bootsector, console, image, probe
 from hypercobalt.lab.host import SHARED, Host, Power
+from hypercobalt.lab.machine import facts
 from hypercobalt.lab.site import Lab
 from hypercobalt.lab.vms import blueprint
 from hypercobalt.lab.vms.blueprint import Guests, Identity, disk_path
 from hypercobalt.lab.vms.domain import Domain
-from hypercobalt.lab.vms.request import Placement, Request, Seen, place
+from hypercobalt.lab.vms.request import Placement, Request, Seen, check_memory, place
 from hypercobalt.lab.vms.switch import Switch
-from hypercobalt.lab.vms.virsh import listed, migrate, remove, virsh
+from hypercobalt.lab.vms.virsh import defined, listed, migrate, remove, virsh
 
 T = TypeVar("T")
 
@@ -118,6 +119,7 @@ class Fleet:
         """
         if not requests:
             return ()
+        check_memory(requests, facts.available_bytes() // _MIB)
         guests = await self.guests()
         async with self._alone():
             placements = place(requests, await self._running())
@@ -219,11 +221,29 @@ class Fleet:
     async def _clear(self, host: Host, name: str) -> None:
         files = (disk_path(name, host_only=True), disk_path(name, host_only=False))
         await remove(host, name, *files, f"{CONSOLES}/{name}.sock")
+        await self._forget(name)
+
+    async def _forget(self, name: str) -> None:
         if self._lab.running.ovn:
             await self._switch.detach(self._port_id(name))
         log = self.log(name)
         for file in (log, *log.parent.glob(f"{log.name}.*")):
             file.unlink(missing_ok=True)
+
+    async def remove_host(self, name: str) -> None:
+        """Cut a host's power and throw it away, with its objects and its VMs.
+
+        Raises:
+            HypercobaltError: there is no such host, or something of it is in use.
+        """
+        gone = defined(self.host(name))
+        for host in self._lab.hosts:  # one that has moved is another's, whatever is left here
+            if host.name != name:
+                gone -= defined(host)
+        await self._lab.remove_host(name)
+        for vm in sorted(gone):
+            await self._forget(vm)
+            (self._lab.layout.shared_files / "vms" / f"{vm}.img").unlink(missing_ok=True)
 
     # -- run -----------------------------------------------------------------------------------
 

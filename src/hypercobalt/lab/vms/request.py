@@ -18,6 +18,7 @@ Storage = Literal["shared", "local"]
 
 LINUX_MEMORY_MIB = 160  # 128 is enough to start, 96 is not
 BOOT_MEMORY_MIB = 16
+_LEAST_MIB: Mapping[Kind, int] = {"linux": 96, "boot": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,7 @@ class Request:
     def memory(self) -> int:
         """In MiB."""
         default = LINUX_MEMORY_MIB if self.kind == "linux" else BOOT_MEMORY_MIB
-        return self.memory_mib or default
+        return default if self.memory_mib is None else self.memory_mib
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,24 @@ class Placement:
     request: Request
     name: str
     host: str
+
+
+def check_memory(requests: Iterable[Request], available_mib: int) -> None:
+    """Refuse what can never run: too little for its kind, or more than the machine has.
+
+    Raises:
+        LabError: the message names the request and what would do.
+    """
+    wanted = 0
+    for request in requests:
+        who, least = f"VM {request.name or '(unnamed)'}", _LEAST_MIB[request.kind]
+        if request.memory < least:
+            raise LabError(f"{who}: a {request.kind} guest needs {least} MiB, not {request.memory}")
+        wanted += request.memory
+        if wanted > available_mib:
+            raise LabError(
+                f"{who}: memory of {request.memory} MiB; this machine has {available_mib} MiB left"
+            )
 
 
 def place(

@@ -12,6 +12,7 @@ from hypercobalt.lab.host import Host, Power
 from hypercobalt.lab.vms.request import Seen, parse_list
 
 _URI = "qemu:///system"
+_DOCUMENTS = "etc/libvirt/qemu"  # where libvirt keeps them, `NAME.xml` each
 _MOVE = timedelta(minutes=30)
 # Files go when the domain is gone for sure.
 _REMOVE = """
@@ -42,6 +43,11 @@ async def listed(host: Host) -> tuple[Seen, ...] | str:
         return parse_list(host.name, await virsh(host, "list", "--all", "--title"))
     except LabError as exc:
         return str(exc)
+
+
+def defined(host: Host) -> set[str]:
+    """The names of a host's VMs, running or not, as they are on its disk; the host may be off."""
+    return {document.stem for document in (host.disk.root / _DOCUMENTS).glob("*.xml")}
 
 
 async def remove(host: Host, name: str, *files: str) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,22 @@ def test_packages_are_read_from_apt() -> None:
 def test_a_package_without_checksum_is_refused(printed: str) -> None:
     with pytest.raises(LabError, match="busybox-static; run `apt-get update`"):
         image.parse_uris(("busybox-static",), printed)
+
+
+def test_an_image_goes_when_nobody_has_used_it_for_a_month(tmp_path: Path) -> None:
+    month = 30 * 86400
+    for name, age in (("new", 0), ("used", month - 60), ("old", month + 60)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vmlinux").touch()
+        (tmp_path / f"note-{name}").touch()
+        for entry in (tmp_path / name, tmp_path / f"note-{name}"):
+            then = time.time() - age
+            os.utime(entry, (then, then))
+
+    image.prune(tmp_path)
+
+    left = sorted(entry.name for entry in tmp_path.iterdir())
+    assert left == ["new", "note-new", "note-used", "used"]
 
 
 def test_the_cache_is_where_the_person_wants_it(

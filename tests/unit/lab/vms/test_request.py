@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.vms.request import Request, Seen, parse_list, place
+from hypercobalt.lab.vms.request import Request, Seen, check_memory, parse_list, place
 
 PRINTED = """\
  1    vm-1   running    linux 10.78.0.10
@@ -72,6 +72,25 @@ def test_impossible_requests_are_refused(
 ) -> None:
     with pytest.raises(LabError, match=why):
         place([request_], there)
+
+
+@pytest.mark.parametrize(
+    ("requests", "why"),
+    [
+        pytest.param([Request(memory_mib=-5)], "a linux guest needs 96 MiB, not -5", id="negative"),
+        pytest.param([Request(memory_mib=0)], "a linux guest needs 96 MiB, not 0", id="none"),
+        pytest.param([Request(kind="boot", memory_mib=1)], "a boot guest needs 2 MiB", id="least"),
+        pytest.param([Request(name="x", memory_mib=10**30)], "has 400 MiB left", id="enormous"),
+        pytest.param([Request(), Request(), Request()], "VM .unnamed.: memory of 160", id="sum"),
+    ],
+)
+def test_memory_that_no_vm_can_have_is_refused(requests: list[Request], why: str) -> None:
+    with pytest.raises(LabError, match=why):
+        check_memory(requests, 400)
+
+
+def test_memory_that_is_there_is_given() -> None:
+    check_memory([Request(), Request(), Request(kind="boot")], 400)
 
 
 def test_two_of_one_batch_cannot_have_one_name() -> None:
