@@ -95,6 +95,7 @@ async def operator(kubeconfig: Path) -> AsyncIterator[Operator]:
     process = await asyncio.create_subprocess_exec(
         str(COBALT),
         *("operator", "--kubeconfig", str(kubeconfig), "--agent-namespaces", "agents"),
+        *("--compute", "none"),
         *("--health-probe-bind-address", "0", "--metrics-bind-address", "127.0.0.1:0"),
         "--no-metrics-secure",
         *("--zap-log-level", "info", "--zap-encoder", "json"),

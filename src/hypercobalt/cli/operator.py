@@ -6,7 +6,6 @@ import asyncio
 import logging
 import platform
 import sys
-from collections.abc import Iterable
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -14,10 +13,10 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 from hypercobalt import logs
-from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.cli.operator_compute import DirectFlags, Kind, connect
+from hypercobalt.cli.operator_compute import DirectFlags, Kind, connection
+from hypercobalt.cli.operator_flags import EvictionFlags, LifecycleFlags, TestFlags
 from hypercobalt.errors import ConfigurationError, HypercobaltError
-from hypercobalt.operator.assembly import Options, add_controllers, lease_name
+from hypercobalt.operator.assembly import Connect, Options, add_controllers, lease_name
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.gardener import IMAGE
 from hypercobalt.runtime import (
@@ -40,8 +39,13 @@ _LEVELS: Final = {
     "error": logging.ERROR,
     "panic": logging.CRITICAL,
 }
+_TEST, _LIFECYCLE, _EVICTION, _DIRECT = (
+    TestFlags(),
+    LifecycleFlags(),
+    EvictionFlags(),
+    DirectFlags(),
+)
 _Ignored = Annotated[str | None, Parameter(show=False)]
-_DIRECT: Final = DirectFlags()
 
 
 def operator(
@@ -54,7 +58,10 @@ def operator(
         str, Parameter(env_var="CERTIFICATE_ISSUER_NAME")
     ] = "nova-hypervisor-agents-ca-issuer",
     signal_image: str = IMAGE,
-    compute: Annotated[Kind | None, Parameter(env_var="COMPUTE")] = None,
+    compute: Annotated[Kind, Parameter(env_var="COMPUTE")] = "nova",
+    test: TestFlags = _TEST,
+    lifecycle: LifecycleFlags = _LIFECYCLE,
+    eviction: EvictionFlags = _EVICTION,
     direct: DirectFlags = _DIRECT,
     leader_elect: bool = False,
     metrics_bind_address: str = "0",
@@ -68,9 +75,10 @@ def operator(
     enable_http2: Annotated[bool, Parameter(show=False)] = False,
     version: bool = False,
 ) -> int:
-    """Make Hypervisors out of Nodes, and keep what belongs to them.
+    """Make Hypervisors out of Nodes, and take them into service, through maintenance, and out.
 
-    Runs until SIGTERM or SIGINT. The flags are those of the existing operator. --zap-devel,
+    Runs until SIGTERM or SIGINT. The flags are those of the existing operator, and more; the
+    account for OpenStack is taken from OS_*, OS_PW_CMD and clouds.yaml, as there. --zap-devel,
     --zap-stacktrace-level, --zap-time-encoding and --enable-http2 are taken and change nothing:
     lines always have a full time, errors that are bugs always a traceback, pages always HTTP/1.1.
 
@@ -89,8 +97,8 @@ def operator(
     signal_image
         Of the pod that holds a Node for Gardener; with sleep, /bin/true and /bin/false.
     compute
-        Where virtual machines run: nova is OpenStack, by clouds.yaml or OS_*; direct moves them
-        from libvirt to libvirt. Without it, hosts are neither onboarded nor emptied.
+        Where instances run: nova is OpenStack, by clouds.yaml or OS_*; direct moves them from
+        libvirt to libvirt; with none, hosts are neither onboarded nor emptied.
     leader_elect
         Of several processes, only one works; the lease is in the own namespace.
     metrics_bind_address
@@ -119,13 +127,16 @@ def operator(
             ),
             signal_image=_given("--signal-image", signal_image),
             label_selector=label_selector.strip(),
+            lifecycle=lifecycle.settings(test),
+            eviction=eviction.policy(),
         )
+        metrics = Metrics()
         asyncio.run(
             _run(
                 options,
+                connection(compute, direct, test.smoke(), metrics.registry),
                 kubeconfig,
-                compute=compute,
-                direct=direct,
+                metrics,
                 leader_elect=leader_elect,
                 metrics_bind_address=metrics_bind_address,
                 metrics_secure=metrics_secure,
@@ -140,18 +151,17 @@ def operator(
 
 async def _run(
     options: Options,
+    connect: Connect | None,
     kubeconfig: Path | None,
+    metrics: Metrics,
     *,
-    compute: Kind | None,
-    direct: DirectFlags,
     leader_elect: bool,
     metrics_bind_address: str,
     metrics_secure: bool,
     health_probe_bind_address: str,
 ) -> None:
-    metrics, connection = Metrics(), load_connection(kubeconfig)
     agent = f"{COMPONENT}/{package_version('hypercobalt')}"
-    async with Kube(connection, field_manager=agent, metrics=metrics) as kube:
+    async with Kube(load_connection(kubeconfig), field_manager=agent, metrics=metrics) as kube:
         lease = lease_name(options.label_selector)
         election = Election(lease, kube.namespace, process_identity()) if leader_elect else None
         address = parse_address("--metrics-bind-address", metrics_bind_address)
@@ -163,17 +173,8 @@ async def _run(
             metrics_address=address,
             metrics_guard=guard(kube) if address and metrics_secure else None,
         )
-
-        def hypervisors() -> Iterable[Hypervisor]:
-            return manager.informer(Hypervisor, labels=options.label_selector).cache
-
-        service = connect(compute, direct, hypervisors, metrics.registry)
-        add_controllers(manager, options, metrics, service)
-        try:
-            await manager.run()
-        finally:
-            if service is not None:
-                await service.close()
+        add_controllers(manager, options, metrics, connect)
+        await manager.run()
 
 
 def _version() -> str:

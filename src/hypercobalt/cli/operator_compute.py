@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from prometheus_client import CollectorRegistry
 
-from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.connect import connect_direct, connect_nova
 from hypercobalt.compute.direct.settings import DirectSettings
-from hypercobalt.compute.port import ComputeService
+from hypercobalt.compute.nova.settings import SmokeSettings
+from hypercobalt.operator.assembly import Connect
 
-Kind = Literal["nova", "direct"]
+Kind = Literal["nova", "direct", "none"]
 
 _DIRECT = DirectSettings()
 
@@ -60,17 +59,17 @@ class DirectFlags:
         )
 
 
-def connect(
-    kind: Kind | None,
-    direct: DirectFlags,
-    hypervisors: Callable[[], Iterable[Hypervisor]],
-    registry: CollectorRegistry,
-) -> ComputeService | None:
-    """The compute service that was chosen; None without one.
+def connection(
+    kind: Kind, direct: DirectFlags, smoke: SmokeSettings, registry: CollectorRegistry
+) -> Connect | None:
+    """What makes the compute service that was chosen, once Hypervisors are known; None without one.
 
     Raises:
         ConfigurationError: it cannot be made of the flags and the environment.
     """
     if kind == "direct":
-        return connect_direct(hypervisors, direct.settings())
-    return connect_nova(os.environ, registry) if kind == "nova" else None
+        return lambda hypervisors: connect_direct(hypervisors, direct.settings())
+    if kind == "none":
+        return None
+    nova = connect_nova(os.environ, registry, smoke)
+    return lambda _: nova

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -42,6 +43,9 @@ from hypercobalt.runtime import (
     tasks,
 )
 from hypercobalt.runtime.client.requests import Selection
+
+Connect = Callable[[Callable[[], Iterable[Hypervisor]]], ComputeService]
+"""Makes a compute service, out of what gives the Hypervisors."""
 
 WORKERS: Final = 8
 """Passes of one controller at once: they wait for the API server, which has 16 connections."""
@@ -110,7 +114,7 @@ def copied_labels(label_selector: str) -> tuple[str, ...]:
 
 
 def add_controllers(
-    manager: Manager, options: Options, metrics: Metrics, service: ComputeService | None = None
+    manager: Manager, options: Options, metrics: Metrics, connect: Connect | None = None
 ) -> None:
     """Add every controller and what it watches.
 
@@ -118,27 +122,37 @@ def add_controllers(
         manager: runs them.
         options: of the site.
         metrics: of the process.
-        service: where hosts are registered and servers run; None leaves out what needs one.
+        connect: makes the service where hosts are registered and instances run, when it is given
+            what gives the Hypervisors; None leaves out what needs such a service.
     """
     shared = _shared(manager, options)
-    if service is not None:
-        add_lifecycle(
-            manager,
-            shared,
-            service,
-            settings=options.lifecycle,
-            labels=copied_labels(options.label_selector),
-            metrics=metrics,
-        )
-        add_eviction(
-            manager, service, shared.informer, policy=options.eviction, events=shared.events
-        )
-        manager.add_check(
-            f"compute-{service.name}", lambda: service.trouble or None, readiness=True
-        )
+    if connect is not None:
+        _add_compute(manager, options, shared, connect(shared.hypervisors.all), metrics)
     _add_hypervisors(manager, options, shared, metrics)
     _add_gardener(manager, options, shared)
     _add_certificates(manager, options.issuing, shared.nodes, metrics)
+
+
+def _add_compute(
+    manager: Manager, options: Options, shared: Shared, service: ComputeService, metrics: Metrics
+) -> None:
+    """Add what needs a compute service: hosts' lifecycle and Evictions."""
+    add_lifecycle(
+        manager,
+        shared,
+        service,
+        settings=options.lifecycle,
+        labels=copied_labels(options.label_selector),
+        metrics=metrics,
+    )
+    add_eviction(manager, service, shared.informer, policy=options.eviction, events=shared.events)
+    manager.add_check(f"compute-{service.name}", lambda: service.trouble or None, readiness=True)
+
+    async def close(stop: asyncio.Event) -> None:
+        await stop.wait()
+        await service.close()
+
+    manager.add_service("compute", close)
 
 
 def _shared(manager: Manager, options: Options) -> Shared:

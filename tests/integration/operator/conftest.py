@@ -122,7 +122,7 @@ async def operator(
     asked = replace(DEFAULTS, **options)  # type: ignore[arg-type]
     async with Kube(load_connection(kubeconfig), metrics=metrics) as client:
         manager = Manager(client, metrics=metrics)
-        add_controllers(manager, asked, metrics, compute)
+        add_controllers(manager, asked, metrics, (lambda _: compute) if compute else None)
         running = asyncio.create_task(manager.run())
         try:
             yield Operator(metrics, manager)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.runtime import Kube
 
 TEST_AGGREGATE = "tenant_filter_tests"
+QUICK = Settings(poll=timedelta(milliseconds=50), resync=timedelta(milliseconds=300))
 
 
 def now() -> datetime:

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from tests.integration.operator.conftest import add_node, operator, reason, until
-from tests.integration.operator.lifecycle import agent_reports, site
+from tests.integration.operator.lifecycle import QUICK, agent_reports, site
 from tests.integration.runtime.scripted import eventually
 
-from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake import FakeCompute
-from hypercobalt.compute.model import HostAggregate
-from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.compute.model import HostAggregate, Server
 from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-SOON = Settings(resync=timedelta(milliseconds=300))
 
 
 async def in_service(kube: Kube, name: str) -> Hypervisor:
@@ -44,23 +39,6 @@ async def set_spec(kube: Kube, name: str, **changes: object) -> None:
     assert await kube.modify(Hypervisor, name, changed) is not None
 
 
-async def end_eviction(kube: Kube, name: str, why: str) -> None:
-    """What the controller of Evictions writes at the end."""
-
-    def ended(found: Eviction) -> Eviction:
-        said = set_condition(
-            found.status.conditions,
-            "Evicting",
-            "False",
-            why,
-            "i1 is stuck",
-            now=datetime.now(UTC),
-        )
-        return replace(found, status=replace(found.status, conditions=said))
-
-    assert await kube.modify(Eviction, name, ended, subresource="status") is not None
-
-
 def host_of(compute: FakeCompute, name: str) -> tuple[bool, str]:
     host = compute.world.hosts[name]
     return host.enabled, host.disabled_reason
@@ -70,6 +48,7 @@ async def test_host_goes_into_maintenance_and_comes_back(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = site(name)
+    compute.moves.add(Server("i1", "web", name, "BUILD"))
     async with operator(kubeconfig, compute):
         await in_service(kube, name)
         await set_spec(kube, name, maintenance="manual", maintenanceReason="fan")
@@ -84,7 +63,7 @@ async def test_host_goes_into_maintenance_and_comes_back(
 
         await set_spec(kube, name, maintenance="auto", maintenanceReason="")
         await eventually(lambda: host_of(compute, name)[1].endswith("=auto"))
-        await end_eviction(kube, name, "Succeeded")
+        compute.moves.remove("i1")
         done = await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
         assert reason(done, "Ready") == "False/Evicted"
 
@@ -96,16 +75,12 @@ async def test_host_goes_into_maintenance_and_comes_back(
         await eventually(lambda: host_of(compute, name) == (True, ""))
 
 
-@pytest.mark.parametrize("why", ["Failed", "Cancelled"])
-async def test_failed_eviction_is_not_success(
-    kube: Kube, kubeconfig: Path, name: str, why: str
-) -> None:
+async def test_failed_eviction_is_not_success(kube: Kube, kubeconfig: Path, name: str) -> None:
     compute = site(name)
+    compute.moves.add(Server("i1", "web", name, "ERROR", fault="i1 is stuck"))
     async with operator(kubeconfig, compute):
         await in_service(kube, name)
         await set_spec(kube, name, maintenance="termination")
-        await until(kube, Eviction, name, lambda _: True)
-        await end_eviction(kube, name, why)
         found = await until(
             kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "False/Failed"
         )
@@ -117,8 +92,9 @@ async def test_failed_eviction_is_not_success(
         assert reason(waiting, "AggregatesUpdated") == "False/EvictionInProgress"
         assert name in compute.world.hosts
 
+        compute.moves.remove("i1")
         await kube.delete(Eviction, name)  # the way back
-        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "True/Running")
+        await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
 
 
 def message(hypervisor: Hypervisor, type_: str) -> str:
@@ -128,7 +104,7 @@ def message(hypervisor: Hypervisor, type_: str) -> str:
 
 async def test_drift_in_openstack_is_put_right(kube: Kube, kubeconfig: Path, name: str) -> None:
     compute = site(name)
-    async with operator(kubeconfig, compute, lifecycle=SOON):
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
         await in_service(kube, name)
         world = compute.world
         world.change_host(name, enabled=False, disabled_reason="somebody", forced_down=True)
@@ -143,10 +119,11 @@ def emptied(aggregate: HostAggregate) -> HostAggregate:
     return dataclasses.replace(aggregate, hosts=())
 
 
-async def test_eviction_by_hand_keeps_the_host_disabled_until_it_is_deleted(
+async def test_eviction_by_hand_keeps_the_host_disabled_while_it_runs(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = site(name)
+    compute.moves.add(Server("i1", "web", name, "BUILD"))
     async with operator(kubeconfig, compute):
         await in_service(kube, name)
         spec = EvictionSpec(hypervisor=name, reason="kvm-node-agent: host reboot")
@@ -155,5 +132,5 @@ async def test_eviction_by_hand_keeps_the_host_disabled_until_it_is_deleted(
             kube, Hypervisor, name, lambda hv: reason(hv, "HypervisorDisabled").startswith("True")
         )
         assert "host reboot" in host_of(compute, name)[1]
-        await kube.delete(Eviction, f"{name}-boot")
+        compute.moves.remove("i1")
         await eventually(lambda: host_of(compute, name) == (True, ""))

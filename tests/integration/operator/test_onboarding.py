@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.operator.conftest import add_node, operator, reason, until
-from tests.integration.operator.lifecycle import agent_reports, site
+from tests.integration.operator.lifecycle import QUICK, agent_reports, site
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.node_facts import (
@@ -56,7 +56,7 @@ async def test_host_is_tested_in_the_test_aggregate_before_it_is_handed_over(
 ) -> None:
     compute = site(name)
     compute.world.change_host(name, enabled=False, disabled_reason="new")
-    async with operator(kubeconfig, compute):
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
         await add_node(kube, name, labels={LIFECYCLE_LABEL: "true"}, annotations=GENERAL)
         await until(kube, Hypervisor, name, lambda hv: reason(hv, "Onboarding") == "True/Initial")
         assert not any("create" in call for call in compute.world.calls)

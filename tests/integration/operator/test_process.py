@@ -47,6 +47,7 @@ async def cobalt(*arguments: str) -> AsyncIterator[Process]:
     process = await asyncio.create_subprocess_exec(
         str(Path(sys.executable).with_name("cobalt")),
         "operator",
+        "--compute=none",
         *arguments,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -16,8 +16,8 @@ from datetime import datetime
 from typing import Final
 
 from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.fake.moves import FakeMoves
 from hypercobalt.compute.model import Host, HostAggregate, ProviderTraits, ServerStatus, TestServer
-from hypercobalt.compute.port import Moves
 
 _ZONE: Final = "availability_zone"
 _NAMESPACE: Final = uuid.UUID("6f6b1d0e-0b6c-4a53-9d0b-6a4f1c2f3a10")
@@ -91,15 +91,19 @@ class World:
 
 
 class FakeHosts:
-    """Hosts of a `World`."""
+    """Hosts of a `World`, with the servers that its `Moves` have there."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, world: World, moves: FakeMoves) -> None:
+        self._world, self._moves = world, moves
 
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
         await self._world.call("hosts.get", name)
         hosts = self._world.hosts
-        return hosts.get(name) or hosts.get(name.partition(".")[0])
+        found = hosts.get(name) or hosts.get(name.partition(".")[0])
+        if found is None:
+            return None
+        there = (server.id for server in self._moves.on(found.name))
+        return replace(found, servers=(*found.servers, *there))
 
     async def enable(self, host: Host) -> None:
         await self._world.call("hosts.enable", host.name)
@@ -113,7 +117,7 @@ class FakeHosts:
 
     async def remove(self, host: Host) -> None:
         await self._world.call("hosts.remove", host.name)
-        known = self._world.hosts.get(host.name)
+        known = await self.get(host.name)
         if known is not None and known.servers:
             raise RefusedError(f"host {host.name} still has servers: {', '.join(known.servers)}")
         self._world.hosts.pop(host.name, None)
@@ -235,7 +239,7 @@ class FakeCompute:
 
     Args:
         now: its clock.
-        moves: servers and their moves; without them there are none to ask for.
+        moves: servers and their moves.
         has: what it has besides hosts, of `aggregates`, `traits`, `smoke_tests`.
     """
 
@@ -245,28 +249,16 @@ class FakeCompute:
         self,
         now: Callable[[], datetime],
         *,
-        moves: Moves | None = None,
+        moves: FakeMoves | None = None,
         has: Iterable[str] = ("aggregates", "traits", "smoke_tests"),
     ) -> None:
-        self.world = World(now)
+        self.world, self.moves = World(now), moves or FakeMoves()
         there = set(has)
-        self.hosts = FakeHosts(self.world)
+        self.hosts = FakeHosts(self.world, self.moves)
         self.aggregates = FakeAggregates(self.world) if "aggregates" in there else None
         self.traits = FakeTraits(self.world) if "traits" in there else None
         self.smoke_tests = FakeSmokeTests(self.world) if "smoke_tests" in there else None
         self.trouble = ""
-        self._moves = moves
-
-    @property
-    def moves(self) -> Moves:
-        """Servers and their moves.
-
-        Raises:
-            RefusedError: this one was made without.
-        """
-        if self._moves is None:
-            raise RefusedError("this compute service was made without moves")
-        return self._moves
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -118,16 +118,12 @@ def _eviction(hypervisor: Hypervisor, labels: Collection[str]) -> Eviction:
 def keeps_disabled(evictions: Iterable[Eviction]) -> Eviction | None:
     """The Eviction for whose sake the host takes no new servers, maintenance or not.
 
-    That is one that empties the whole host, until it fails, is cancelled, or is deleted. Those that
-    a maintenance has made do not count: it says itself when the host is disabled.
+    That is one that empties the whole host, until it has ended or is deleted. Those that a
+    maintenance has made do not count: it says itself when the host is disabled.
     """
     for eviction in evictions:
         found = get_condition(eviction.status.conditions, EvictionConditionType.EVICTING)
-        over = (
-            found is not None
-            and found.status == ConditionStatus.FALSE
-            and found.reason != EvictionReason.SUCCEEDED
-        )
+        over = found is not None and found.status == ConditionStatus.FALSE
         leaving = eviction.metadata.deletionTimestamp is not None
         ours = eviction.spec.reason == REASON
         if not (eviction.spec.instances or over or leaving or ours):

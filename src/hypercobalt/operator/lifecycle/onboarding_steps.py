@@ -19,7 +19,7 @@ from hypercobalt.operator.lifecycle.checks import read_switches, unmet
 from hypercobalt.operator.lifecycle.onboarding import Act, Plan
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.smoke_test import Next
-from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome, Type
+from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
 from hypercobalt.operator.node_facts import ZONE_LABEL
 from hypercobalt.runtime import Cache, Kube
 
@@ -133,7 +133,7 @@ class Onboarding:
         said = facts.having(smokeTest=after).say(
             Type.ONBOARDING, "True", _Why.TESTING, plan.message
         )
-        return Outcome(said, POLL, final=plan.next is Next.CREATE)
+        return Outcome(said, self._settings.poll, final=plan.next is Next.CREATE)
 
     async def _console(self, tests: SmokeTests, server: TestServer | None) -> str | None:
         if server is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.api.conditions import Condition, get_condition
+from hypercobalt.api.conditions import Condition, get_condition, is_true
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import OnboardingReason
 from hypercobalt.errors import HypercobaltError, TerminalError
@@ -197,6 +197,8 @@ def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
         hypervisor.spec,
         hypervisor.metadata.labels,
         hypervisor.metadata.deletionTimestamp,
+        # Without OpenStack a host is known once it has an address.
+        status.internalIp if not is_true(hypervisor.conditions, Type.REGISTERED) else None,
         status.libVirtVersion or "unknown",  # as the schema says
         *(getattr(status, name) for name in FIELDS),
         said,

@@ -16,6 +16,7 @@ class Settings:
         bridge: that an OVSNode must show healthy, if the host has an OVSNode.
         storage_probes: conditions that must be True, as `node:TYPE` or `hypervisor:TYPE`.
         test_tries: servers that the smoke test boots before it gives up.
+        poll: between two looks at a test server.
         build_limit: how long a server may take to run, or to be gone.
         console_limit: how long one that runs may take to print its name.
         retry_pause: how long an onboarding that failed rests.
@@ -30,6 +31,7 @@ class Settings:
     bridge: str = "br-int"
     storage_probes: tuple[str, ...] = ()
     test_tries: int = 3
+    poll: timedelta = timedelta(seconds=5)
     build_limit: timedelta = timedelta(minutes=10)
     console_limit: timedelta = timedelta(minutes=5)
     retry_pause: timedelta = timedelta(hours=1)

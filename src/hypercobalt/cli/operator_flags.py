@@ -1,0 +1,178 @@
+"""Flags of `cobalt operator` by concern, and what they become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from cyclopts import Parameter
+
+from hypercobalt.compute.nova.settings import SmokeSettings
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.operator.eviction.policy import Doubt, Order, Policy, StuckHelp
+from hypercobalt.operator.lifecycle.checks import check_probe, parse_version
+from hypercobalt.operator.lifecycle.settings import Settings
+
+_SITE: Final = Settings()
+_TEST: Final = SmokeSettings()
+_EVICT: Final = Policy()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class TestFlags:
+    """The server that onboarding boots on a new host.
+
+    Parameters
+    ----------
+    test_project
+        Project that test servers belong to; "" for the account's own.
+    test_project_domain
+        Domain of that project.
+    test_flavor
+        Id of their flavor.
+    test_image
+        Name of their image.
+    test_network
+        Name or id of their network; "" for the first that is not shared, none for no port.
+    test_volume_type
+        Type of the volume that they boot from; "" for the default type.
+    test_volume_gib
+        Its size; 0 boots from the image, without a volume.
+    test_aggregate
+        Aggregate that a host is in for its test, besides its zone's; "" for none.
+    test_tries
+        Servers that are booted before onboarding is aborted.
+    test_build_limit
+        How long a server may take to run.
+    test_console_limit
+        How long a running one may take to print its name.
+    """
+
+    test_project: str = _TEST.project
+    test_project_domain: str = _TEST.project_domain
+    test_flavor: str = _TEST.flavor
+    test_image: str = _TEST.image
+    test_network: str = _TEST.network
+    test_volume_type: str = _TEST.volume_type
+    test_volume_gib: int = _TEST.volume_gib
+    test_aggregate: str = _SITE.test_aggregate
+    test_tries: int = _SITE.test_tries
+    test_build_limit: timedelta = _SITE.build_limit
+    test_console_limit: timedelta = _SITE.console_limit
+
+    __test__ = False  # no test of pytest's, in spite of its name
+
+    def smoke(self) -> SmokeSettings:
+        """What is booted."""
+        _positive("--test-volume-gib", self.test_volume_gib, zero=True)
+        return SmokeSettings(
+            project=self.test_project,
+            project_domain=self.test_project_domain,
+            flavor=self.test_flavor,
+            image=self.test_image,
+            network=self.test_network,
+            volume_type=self.test_volume_type,
+            volume_gib=self.test_volume_gib,
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class LifecycleFlags:
+    """A host's way through the compute service.
+
+    Parameters
+    ----------
+    minimum_libvirt
+        Oldest version of libvirt that is onboarded with a test.
+    bridge
+        Integration bridge that an OVSNode must show healthy before the test.
+    storage_probes
+        Conditions that must be True before the test, with commas: node:TYPE, hypervisor:TYPE.
+    onboarding_retry
+        How long an onboarding that failed rests before it is tried again.
+    resync
+        How often every host is compared with the compute service though nothing has changed.
+    """
+
+    minimum_libvirt: str = _SITE.minimum_libvirt
+    bridge: str = _SITE.bridge
+    storage_probes: str = ""
+    onboarding_retry: timedelta = _SITE.retry_pause
+    resync: timedelta = _SITE.resync
+
+    def settings(self, test: TestFlags) -> Settings:
+        """What the steps go by."""
+        if parse_version(self.minimum_libvirt) is None:
+            raise ConfigurationError(
+                f"--minimum-libvirt {self.minimum_libvirt!r}: must look like 8.0.0"
+            )
+        probes = [part.strip() for part in self.storage_probes.split(",") if part.strip()]
+        _positive("--test-tries", test.test_tries)
+        return Settings(
+            test_aggregate=test.test_aggregate,
+            minimum_libvirt=self.minimum_libvirt,
+            bridge=self.bridge,
+            storage_probes=tuple(map(check_probe, probes)),
+            test_tries=test.test_tries,
+            build_limit=_lasting("--test-build-limit", test.test_build_limit),
+            console_limit=_lasting("--test-console-limit", test.test_console_limit),
+            retry_pause=_lasting("--onboarding-retry", self.onboarding_retry),
+            resync=_lasting("--resync", self.resync),
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class EvictionFlags:
+    """How hosts are emptied.
+
+    Parameters
+    ----------
+    max_parallel_per_source
+        Moves away from one host at once; an Eviction's spec.parallelism replaces it.
+    max_parallel_per_target
+        Moves to one host at once; 0 leaves it to the compute service.
+    max_parallel
+        Moves at once, over all Evictions.
+    eviction_order
+        Which instances go first: those with most memory, with least, or the running ones.
+    eviction_doubt
+        When not every instance can be moved: warn and move the others, or stop.
+    eviction_stuck
+        What to do first for a live migration without progress: force it, or none.
+    """
+
+    max_parallel_per_source: int = _EVICT.per_source
+    max_parallel_per_target: int = _EVICT.per_target
+    max_parallel: int = _EVICT.per_cluster
+    eviction_order: Order = _EVICT.order
+    eviction_doubt: Doubt = _EVICT.doubt
+    eviction_stuck: StuckHelp = _EVICT.stuck_help
+
+    def policy(self) -> Policy:
+        """What the controller of Evictions goes by."""
+        _positive("--max-parallel-per-source", self.max_parallel_per_source)
+        _positive("--max-parallel-per-target", self.max_parallel_per_target, zero=True)
+        _positive("--max-parallel", self.max_parallel)
+        return Policy(
+            per_source=self.max_parallel_per_source,
+            per_target=self.max_parallel_per_target,
+            per_cluster=self.max_parallel,
+            order=self.eviction_order,
+            doubt=self.eviction_doubt,
+            stuck_help=self.eviction_stuck,
+        )
+
+
+def _positive(flag: str, number: int, *, zero: bool = False) -> None:
+    if number < 0 or (number == 0 and not zero):
+        raise ConfigurationError(f"{flag} {number}: must be {'0 or more' if zero else '1 or more'}")
+
+
+def _lasting(flag: str, span: timedelta) -> timedelta:
+    if span <= timedelta(0):
+        raise ConfigurationError(f"{flag} {span}: must be longer than nothing, such as 10m")
+    return span
