@@ -42,6 +42,9 @@ class Cloud:
         hosts: names of at least two hypervisors.
         crash: cuts the power of a host.
         restore: boots a host that is off; Nova hears of its compute service a little later.
+        hinder: makes the live migrations of a server take minutes, those to come.
+        share_disks: says whether the disks of new servers lie where all hosts see them, as they do
+            at first; for when there are no servers.
     """
 
     admin: Account
@@ -50,3 +53,5 @@ class Cloud:
     hosts: tuple[str, ...]
     crash: Callable[[str], Awaitable[None]]
     restore: Callable[[str], Awaitable[None]]
+    hinder: Callable[[str], Awaitable[None]]
+    share_disks: Callable[[bool], Awaitable[None]]

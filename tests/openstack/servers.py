@@ -123,6 +123,17 @@ class Servers:
             "compute", "POST", f"/servers/{server}/action", action, version=version
         )
 
+    async def console(self, server: str, lines: int = 20) -> str:
+        """The last lines of a server's console."""
+        answer = await self.act(server, {"os-getConsoleOutput": {"length": lines}})
+        return str(answer.ok()["output"])
+
+    async def beats(self, server: str) -> int:
+        """How often a server with a system has said that it lives; it counts from its boot."""
+        text = await self.console(server)
+        lines = [line for line in text.splitlines() if ": alive " in line]
+        return int(lines[-1].split()[-1]) if lines else 0
+
     async def live_migrate(self, server: str, host: str | None, version: str = VERSION) -> Answer:
         """Ask for a live migration, to the scheduler's choice when no host is given."""
         move: Json = {"host": host, "block_migration": "auto"}

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
-from tests.openstack.computes import hypervisors, provider_id, trait_document, traits
+from tests.openstack.computes import (
+    DISABLED,
+    hypervisors,
+    provider_id,
+    set_service,
+    trait_document,
+    traits,
+)
 from tests.openstack.servers import PLACEMENT, VERSION, Servers, until
 
 _KEYS = {
@@ -36,7 +45,64 @@ async def test_since_2_88_a_hypervisor_has_no_sizes(
     assert (here["state"], here["status"]) == ("up", "enabled")
     assert here["service"]["host"] == cloud.hosts[0]
     assert server in [one["uuid"] for one in here["servers"]]
+    assert "load average" in here["uptime"]
     assert found[cloud.hosts[1]]["servers"] == []
+
+
+async def test_a_pattern_is_any_part_of_the_name(cloud: Cloud, admin: Session) -> None:
+    name = cloud.hosts[0]
+
+    assert set(await hypervisors(admin, f"?hypervisor_hostname_pattern={name[:4]}")) == set(
+        cloud.hosts
+    )
+    assert set(await hypervisors(admin, f"?hypervisor_hostname_pattern={name}")) == {name}
+    path = "/os-hypervisors/detail?hypervisor_hostname_pattern="
+    assert (await admin("compute", "GET", f"{path}nobody", version=VERSION)).code == 404
+    assert (await admin("compute", "GET", f"{path}{name}&limit=1", version=VERSION)).code == 400
+
+
+async def test_lists_come_in_pages(cloud: Cloud, admin: Session, servers: Servers) -> None:
+    for _ in range(2):
+        await servers.boot(host=cloud.hosts[0])
+
+    async def pages(path: str, kind: str) -> list[int]:
+        """Sizes of the pages of a list, with the ids seen checked to be all different."""
+        sizes, seen, marker = [], set[str](), ""
+        while True:
+            answer = await admin("compute", "GET", f"{path}limit=1{marker}", version=VERSION)
+            found = answer.ok()
+            sizes.append(len(found[kind]))
+            ids = {one["id"] for one in found[kind]}
+            assert not ids & seen
+            seen |= ids
+            if f"{kind}_links" not in found:
+                return sizes
+            (link,) = found[f"{kind}_links"]
+            assert link["rel"] == "next"
+            marker = f"&marker={max(ids)}"
+
+    assert sum(await pages("/os-hypervisors/detail?", "hypervisors")) == len(cloud.hosts)
+    assert sum(await pages("/servers/detail?all_tenants=1&", "servers")) == 2
+
+
+async def test_candidates_have_room_and_lack_what_is_forbidden(
+    cloud: Cloud, admin: Session, disabled: str
+) -> None:
+    async def candidates(resources: str, query: str = "") -> dict[str, Any]:
+        path = f"/allocation_candidates?resources={resources}{query}"
+        found = (await admin("placement", "GET", path, version=PLACEMENT)).ok()
+        assert len(found["allocation_requests"]) == len(found["provider_summaries"])
+        return dict(found["provider_summaries"])
+
+    everywhere = await candidates("VCPU:1,MEMORY_MB:192,DISK_GB:1")
+    assert set(everywhere) == {await provider_id(admin, host) for host in cloud.hosts}
+    for found in everywhere.values():
+        assert found["resources"]["MEMORY_MB"]["capacity"] > found["resources"]["MEMORY_MB"]["used"]
+    allowed = await candidates("VCPU:1", f"&required=!{DISABLED}")
+    assert await provider_id(admin, disabled) not in allowed
+    assert len(allowed) == len(cloud.hosts) - 1
+    assert await candidates("VCPU:1000000") == {}
+    assert len(await candidates("VCPU:1", "&limit=1")) == 1
 
 
 async def test_before_2_88_it_has(cloud: Cloud, admin: Session) -> None:
@@ -103,6 +169,12 @@ async def test_a_custom_trait_stays(cloud: Cloud, admin: Session) -> None:
 
     # nova-compute writes to the provider too: 409 means read again.
     await until(lambda: write("CUSTOM_TEST", wanted=True), lambda code: code == 200)
+    # nova-compute writes traits of its own meanwhile.
+    await set_service(admin, cloud.hosts[0], status="disabled")
+    await until(lambda: traits(admin, provider), lambda found: DISABLED in found)
+    assert "CUSTOM_TEST" in await traits(admin, provider)
+    await set_service(admin, cloud.hosts[0], status="enabled")
+    await until(lambda: traits(admin, provider), lambda found: DISABLED not in found)
     assert "CUSTOM_TEST" in await traits(admin, provider)
     await until(lambda: write("CUSTOM_TEST", wanted=False), lambda code: code == 200)
     assert "CUSTOM_TEST" not in await traits(admin, provider)

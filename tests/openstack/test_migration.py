@@ -76,26 +76,15 @@ async def test_the_port_moves_with_its_server(
 async def test_a_guest_goes_on_where_it_was(cloud: Cloud, servers: Servers) -> None:
     source, target = cloud.hosts[:2]
     server = await servers.boot(host=source, image=cloud.names.guest)
-
-    async def beats() -> int:
-        answer = await servers.act(server, {"os-getConsoleOutput": {"length": 5}})
-        lines = [line for line in answer.ok()["output"].splitlines() if ": alive " in line]
-        return int(lines[-1].split()[-1]) if lines else 0
-
-    before = await until(beats, lambda n: n >= 2)
+    before = await until(lambda: servers.beats(server), lambda n: n >= 2)
     await servers.live_migrate(server, target)
     await servers.until_migrated(server, "completed")
-    assert await until(beats, lambda n: n > before) > before
+    assert await until(lambda: servers.beats(server), lambda n: n > before) > before
 
 
 async def test_a_guest_is_asked_to_stop(cloud: Cloud, servers: Servers) -> None:
     server = await servers.boot(image=cloud.names.guest)
-
-    async def said() -> str:
-        answer = await servers.act(server, {"os-getConsoleOutput": {}})
-        return str(answer.ok()["output"])
-
-    await until(said, lambda text: ": alive 1" in text)
+    await until(lambda: servers.console(server), lambda text: ": alive 1" in text)
     assert (await servers.act(server, {"os-stop": None})).code == 202
     # One that does not listen is switched off after 60 s.
     await servers.until(server, lambda s: s["status"] == "SHUTOFF", within=45)

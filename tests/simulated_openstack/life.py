@@ -118,7 +118,7 @@ class Life:
                 await self._copy(migration)
             moved = True
         except AbortedError:
-            migration.set("cancelled")
+            migration.set(world.cancelled)
         except RefusalError as refusal:
             migration.set("failed" if refusal.code != 404 else "error")
         finally:
@@ -168,7 +168,7 @@ class Life:
             migration.set("running")
             migration.remaining = left
             while server.memory_left > left and migration.id not in self._forced:
-                migration.remaining = server.memory_left
+                migration.remaining = min(server.memory_left, migration.total)
                 await self._until(migration, time.monotonic() + 0.02)
             if migration.id in self._forced:
                 break

@@ -256,7 +256,7 @@ class Aggregate:
     uuid: str
     name: str
     metadata: dict[str, str] = field(default_factory=dict[str, str])
-    hosts: list[str] = field(default_factory=list[str])
+    hosts: dict[str, None] = field(default_factory=dict[str, None])  # in order
     created: datetime = field(default_factory=now)
     updated: datetime | None = None
 

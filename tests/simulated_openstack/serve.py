@@ -59,9 +59,15 @@ class Simulation:
         async def restore(name: str) -> None:
             self.world.restore(name)
 
+        async def hinder(server: str) -> None:
+            self.world.servers[server].memory_left = 2**60
+
+        async def share_disks(shared: bool) -> None:
+            self.world.shared = shared
+
         tester = Account(self.auth_url, "test", "secret", "test", REGION)
         hosts = tuple(self.world.hosts)
-        return Cloud(self.admin, tester, NAMES, hosts, crash, restore)
+        return Cloud(self.admin, tester, NAMES, hosts, crash, restore, hinder, share_disks)
 
 
 class _Server(uvicorn.Server):

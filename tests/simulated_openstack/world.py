@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -29,7 +30,6 @@ from tests.simulated_openstack.pace import Pace
 DISABLED: Final = "COMPUTE_STATUS_DISABLED"
 DEFAULT_ZONE: Final = "nova"
 _NOWHERE: Final = "No valid host was found. There are not enough hosts available."
-_MIGRATION: Final = "migration-"  # consumers of what a move holds at its source
 
 
 @dataclass(slots=True)
@@ -70,6 +70,8 @@ class World:
         self.ports: dict[str, Port] = {}
         self.volumes: dict[str, Volume] = {}
         self.groups: dict[str, Group] = {}
+        self.cancelled = "cancelled"  # of a live migration that was aborted; `error` in Nova 34
+        self.shared = True  # disks of new servers lie where all hosts see them
         self.custom_traits: set[str] = set()
         self.allocations: dict[str, dict[str, Resources]] = {}
         self.by_id: dict[str, Host] = {}
@@ -134,13 +136,21 @@ class World:
         """Boot a host that is off; it puts away what was evacuated from it."""
         host = self.hosts[name]
         host.power.set()
+        if not host.service:
+            self._enlist(host)
         for migration in self.migrations.values():
             if (migration.source, migration.kind, migration.status) == (
                 *(name, "evacuation", "done"),
             ):
                 migration.set("completed")
-                self.release(_consumer(migration), host)
+                self.release(migration.uuid, host)
         self.sync_disabled(host)
+
+    def _enlist(self, host: Host) -> None:
+        """Have a host that was deleted anew: its hypervisor's id is kept on its disk."""
+        del self.by_service[host.service_id]
+        fresh = Host(host.name, host.hostname, host.inventory, service_id=str(uuid.uuid4()))
+        self.hosts[host.name] = self.by_id[fresh.id] = self.by_service[fresh.service_id] = fresh
 
     def heard(self, host: Host) -> float:
         """When its compute service was last heard of, by the monotonic clock."""
@@ -168,6 +178,10 @@ class World:
         """The availability zone of a host."""
         zones = (a.zone for a in self.aggregates.values() if name in a.hosts and a.zone)
         return next(zones, DEFAULT_ZONE)
+
+    def zones(self) -> set[str]:
+        """Every availability zone that has hosts; the default one also without."""
+        return {a.zone for a in self.aggregates.values() if a.zone and a.hosts} | {DEFAULT_ZONE}
 
     def remove_provider(self, host: Host) -> None:
         """Forget a resource provider and what is allocated from it."""
@@ -201,14 +215,14 @@ class World:
         """Let a move hold what its server has at the source; the server has its target's."""
         source = self.hosts[migration.source]
         self.release(migration.server.id, source)
-        self.allocate(_consumer(migration), source, migration.server.flavor.resources)
+        self.allocate(migration.uuid, source, migration.server.flavor.resources)
 
     def settle(self, migration: Migration, *, moved: bool) -> None:
         """Give back what a move holds: at its source, or at its target when it did not go."""
         server, source = migration.server, self.hosts.get(migration.source)
         target = self.hosts.get(migration.target or "")
         if source is not None:
-            self.release(_consumer(migration), source)
+            self.release(migration.uuid, source)
         if not moved:
             if target is not None:
                 self.release(server.id, target)
@@ -278,6 +292,9 @@ class World:
                 group.members.remove(server.id)
         for volume in server.volumes:
             self.volumes.pop(volume, None)
+        # Records of moves go with the server.
+        for migration in [m for m in self.migrations.values() if m.server is server]:
+            del self.migrations[migration.id]
 
     def ports_of(self, server: Server) -> Iterator[Port]:
         return (port for port in self.ports.values() if port.server == server.id)
@@ -286,7 +303,7 @@ class World:
         self, server: Server, kind: str, target: str | None, status: str
     ) -> Migration:
         """A record of a move of a server from where it is."""
-        number = len(self.migrations) + 1
+        number = next(self._numbers)
         id = stable_uuid("migration", str(number))
         made = Migration(number, id, server, kind, status, server.host, target)
         self.migrations[number] = made
@@ -335,7 +352,3 @@ class World:
             if group.policy == "affinity" and others
             else (group.policy != "anti-affinity" or host.name not in others)
         )
-
-
-def _consumer(migration: Migration) -> str:
-    return stable_uuid(_MIGRATION, migration.uuid)

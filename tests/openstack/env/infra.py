@@ -16,7 +16,12 @@ from tests.openstack.env.config import ACCOUNT, RABBIT_PORT
 from tests.openstack.env.place import PASSWORD, Place
 
 _BROKER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-_PACKAGES = {"rabbitmq-server": _BROKER, "mariadb-server": Path("/usr/sbin/mariadbd")}
+_PACKAGES = {
+    "rabbitmq-server": _BROKER,
+    "mariadb-server": Path("/usr/sbin/mariadbd"),
+    "openssh-server": Path("/usr/sbin/sshd"),
+    "openssh-client": Path("/usr/bin/scp"),
+}
 START = timedelta(seconds=60)  # on a busy machine
 _STEP = 0.1
 _STOP = timedelta(seconds=30)

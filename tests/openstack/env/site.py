@@ -23,7 +23,7 @@ from hypercobalt.lab.host import Place as HostPlace
 from hypercobalt.lab.site import Lab, Report
 from tests.openstack.client import Account, Json, Session
 from tests.openstack.cloud import Cloud
-from tests.openstack.env import apis, catalogue, computes, infra, schema, seed, venv
+from tests.openstack.env import apis, catalogue, computes, infra, remote, schema, seed, venv
 from tests.openstack.env.place import Place
 
 HOSTS: Final = ("compute-1", "compute-2")
@@ -88,6 +88,8 @@ class OpenStack:
             hosts=HOSTS,
             crash=lambda name: self.host(name).crash(),
             restore=self.restore,
+            hinder=self.hinder,
+            share_disks=lambda shared: self.share_disks(shared=shared),
         )
 
     @property
@@ -112,6 +114,35 @@ class OpenStack:
         """
         await self.host(name).start(self._lab.addresses)
 
+    async def hinder(self, server: str) -> None:
+        """Let live migrations of a server copy 4 MiB a second.
+
+        Raises:
+            LabError: it is on no host.
+        """
+        for host in self.hosts:
+            if server in (await host.run("virsh", "list", "--uuid")).split():
+                await host.run("virsh", "migrate-setspeed", server, "4")
+                return
+        raise LabError(f"server {server} runs on no host")
+
+    async def share_disks(self, *, shared: bool) -> None:
+        """Say whether the disks of new servers lie where all hosts see them; there are no servers.
+
+        Raises:
+            LabError: a compute does not come up again.
+        """
+        async with asyncio.TaskGroup() as group:
+            for host in self.hosts:
+                group.create_task(self._restart(host, shared=shared))
+
+    async def _restart(self, host: Host, *, shared: bool) -> None:
+        await computes.configure(self.place, host, shared=shared)
+        await host.run("systemctl", "restart", computes.SERVICE)
+        async with Session(self.admin) as nova:
+            before = await _last_heard(nova, host.name)
+        await self._wait_for_compute(host, before)
+
     # -- up ----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -123,7 +154,7 @@ class OpenStack:
         self.place.folder.mkdir(mode=0o700)
         schema.write_configuration(self.place)
         self._write_clouds()
-        ready = _Ready()
+        ready, key = _Ready(), remote.Key.new()
         failure: BaseExceptionGroup[LabError] | None = None
         try:
             async with asyncio.TaskGroup() as group:
@@ -138,7 +169,7 @@ class OpenStack:
                     self._neutron(ready),
                     self._seed(ready),
                     self._shared(ready),
-                    *(self._compute(host, ready) for host in self.hosts),
+                    *(self._compute(host, key, ready) for host in self.hosts),
                 ):
                     group.create_task(work)
         except* LabError as failures:
@@ -198,9 +229,10 @@ class OpenStack:
             await event.wait()
         await self._step("flavors, images, network", seed.write(self.place))
 
-    async def _compute(self, host: Host, ready: _Ready) -> None:
+    async def _compute(self, host: Host, key: remote.Key, ready: _Ready) -> None:
         await ready.shared.wait()
         await self._step(f"host {host.name}", host.start(self._lab.addresses))
+        await remote.install(host, key)
         await ready.ovn.wait()
         await ovn.join(host, self._lab.central.southbound_remote)
         for event in (ready.catalogue, ready.broker, ready.placement):
@@ -212,15 +244,19 @@ class OpenStack:
         await ready.nova.wait()
         await self._wait_for_compute(host)
 
-    async def _wait_for_compute(self, host: Host) -> None:
+    async def _wait_for_compute(self, host: Host, before: str = "") -> None:
         """Wait until Nova shows a hypervisor as up, and its scheduler knows it.
+
+        Args:
+            host: with the compute.
+            before: when Nova had last heard of it; it is up when that is another time.
 
         Raises:
             LabError: it does not in time; the message has the end of its log.
         """
         try:
             async with asyncio.timeout(_COMPUTE_UP), Session(self.admin) as nova:
-                while not await _is_up(nova, host.name):
+                while not await _is_up(nova, host.name, before):
                     await apis.check(self.place)
                     await asyncio.sleep(_STEP)
         except TimeoutError:
@@ -267,12 +303,17 @@ async def down(data: Path) -> None:
         data.rmdir()
 
 
-async def _is_up(nova: Session, name: str) -> bool:
+async def _is_up(nova: Session, name: str, before: str) -> bool:
     answer = await nova("compute", "GET", "/os-hypervisors/detail", version="2.88")
-    if answer.code != 200:
-        return False
-    found: Json = answer.body["hypervisors"]
-    return any(h["hypervisor_hostname"] == name and h["state"] == "up" for h in found)
+    found: Json = answer.body["hypervisors"] if answer.code == 200 else []
+    up = any(h["hypervisor_hostname"] == name and h["state"] == "up" for h in found)
+    return up and await _last_heard(nova, name) != before
+
+
+async def _last_heard(nova: Session, name: str) -> str:
+    answer = await nova("compute", "GET", f"/os-services?host={name}", version="2.88")
+    (found,) = answer.ok()["services"]
+    return str(found["updated_at"])
 
 
 def _cloud(account: Account) -> dict[str, object]:

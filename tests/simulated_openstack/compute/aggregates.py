@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.simulated_openstack.http import Answer, Json, RefusalError, Request, Route, route
 from tests.simulated_openstack.model import Aggregate, now, stable_uuid
-from tests.simulated_openstack.world import DEFAULT_ZONE, World
+from tests.simulated_openstack.world import World
 
 
 def routes() -> Sequence[Route]:
@@ -128,7 +128,7 @@ def _add(world: World, aggregate: Aggregate, name: str) -> None:
             )
     if name in aggregate.hosts:
         raise RefusalError(409, f"Aggregate {aggregate.id} already has host {name}.")
-    aggregate.hosts.append(name)
+    aggregate.hosts[name] = None
     host.aggregates.add(aggregate.uuid)
     host.generation += 1
 
@@ -144,14 +144,13 @@ def _remove(world: World, aggregate: Aggregate, name: str) -> None:
             raise RefusalError(
                 409, f"Cannot remove host from aggregate {aggregate.id}. Reason: {reason}."
             )
-    aggregate.hosts.remove(name)
+    del aggregate.hosts[name]
     host.aggregates.discard(aggregate.uuid)
     host.generation += 1
 
 
 def _zones(request: Request) -> Answer:
-    world = request.world
-    names = {world.zone(name) for name in world.hosts} or {DEFAULT_ZONE}
+    names = request.world.zones()
     shown = [
         {"zoneName": name, "zoneState": {"available": True}, "hosts": None}
         for name in sorted(names)

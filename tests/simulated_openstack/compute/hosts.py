@@ -217,8 +217,7 @@ def _delete(request: Request) -> Answer:
     ):
         raise RefusalError(409, f"{text} has in-progress migrations.")
     for aggregate in world.aggregates.values():
-        if host.name in aggregate.hosts:
-            aggregate.hosts.remove(host.name)
+        aggregate.hosts.pop(host.name, None)
     host.service = False
     world.remove_provider(host)
     return Answer(204)

@@ -22,7 +22,7 @@ from tests.simulated_openstack.model import Migration
 
 def routes(life: Life) -> Sequence[Route]:
     def abort(request: Request) -> Answer:
-        migration = _of_server(request)
+        migration = _of_server(request, "abort live migration")
         if migration.status not in {"running", "queued", "preparing"}:
             raise _wrong_state(migration, "abort live migration")
         life.abort(migration)
@@ -31,7 +31,7 @@ def routes(life: Life) -> Sequence[Route]:
     def act(request: Request) -> Answer:
         if request.json() != {"force_complete": None}:
             raise RefusalError(400, "There is no such action")
-        migration = _of_server(request)
+        migration = _of_server(request, "force_complete")
         if migration.status != "running":
             raise _wrong_state(migration, "force complete")
         life.force(migration)
@@ -68,7 +68,7 @@ def _common(migration: Migration) -> Json:
         "source_node": migration.source,
         "dest_compute": migration.target,
         "dest_node": migration.target,
-        "dest_host": "192.0.2.2" if migration.target else None,
+        "dest_host": None,
         "created_at": _time(migration.created),
         "updated_at": _time(migration.updated),
         "user_id": server.user,
@@ -137,9 +137,11 @@ def _going_on(request: Request) -> Answer:
     return Answer(200, {"migrations": shown})
 
 
-def _of_server(request: Request) -> Migration:
+def _of_server(request: Request, action: str = "") -> Migration:
     server, number = found(request), request.parts["number"]
     request.must_be_admin("os_compute_api:servers:migrations")
+    if action and server.task_state != "migrating":
+        raise RefusalError(409, f"Instance {server.id} is in an invalid state for '{action}'")
     migration = request.world.migrations.get(int(number) if number.isdecimal() else -1)
     if migration is None or migration.server is not server:
         raise RefusalError(404, f"Migration {number} not found for instance {server.id}")

@@ -235,7 +235,7 @@ def _new(request: Request) -> tuple[Server, str, str | None]:
         request.must_be_admin("os_compute_api:servers:create:requested_destination")
         if host not in world.hosts:
             raise RefusalError(400, f"Compute host {host} could not be found.")
-    if zone and zone not in {world.zone(name) for name in world.hosts}:
+    if zone and zone not in world.zones():
         raise RefusalError(400, "The requested availability zone is not available")
     group = str(wanted.get("os:scheduler_hints", {}).get("group", ""))
     if group and group not in world.groups:
@@ -250,6 +250,7 @@ def _new(request: Request) -> tuple[Server, str, str | None]:
         volumes=volumes,
         group=group,
         zone=zone,
+        shared=world.shared or bool(volumes),
         metadata=dict(wanted.get("metadata", {})),
     )
     _networks(request, wanted, server)
