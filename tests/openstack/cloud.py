@@ -42,6 +42,8 @@ class Cloud:
         hosts: names of at least two hypervisors.
         crash: cuts the power of a host.
         restore: boots a host that is off; Nova hears of its compute service a little later.
+        add_image: adds a public image of a name, with an operating system whose console has some
+            words on each line.
         hinder: makes the live migrations of a server take minutes, those to come.
         share_disks: says whether the disks of new servers lie where all hosts see them, as they do
             at first; for when there are no servers.
@@ -53,5 +55,6 @@ class Cloud:
     hosts: tuple[str, ...]
     crash: Callable[[str], Awaitable[None]]
     restore: Callable[[str], Awaitable[None]]
+    add_image: Callable[[str, str], Awaitable[None]]
     hinder: Callable[[str], Awaitable[None]]
     share_disks: Callable[[bool], Awaitable[None]]

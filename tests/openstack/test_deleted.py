@@ -23,10 +23,10 @@ async def test_records_of_its_moves_are_gone_with_a_server(cloud: Cloud, servers
     assert await servers.migrations(server) == []
 
 
-async def test_a_service_with_servers_cannot_be_deleted(
+async def test_a_host_with_servers_cannot_be_deleted(
     cloud: Cloud, admin: Session, servers: Servers
 ) -> None:
-    await servers.boot(host=cloud.hosts[0])
+    server = await servers.boot(host=cloud.hosts[0])
 
     path = f"/os-services/{(await service(admin, cloud.hosts[0]))['id']}"
     answer = await admin("compute", "DELETE", path, version=VERSION)
@@ -34,13 +34,7 @@ async def test_a_service_with_servers_cannot_be_deleted(
     assert answer.code == 409
     assert "is hosting instances" in answer.body["conflictingRequest"]["message"]
 
-
-async def test_a_provider_with_allocations_cannot_be_deleted(
-    cloud: Cloud, admin: Session, servers: Servers
-) -> None:
-    server = await servers.boot(host=cloud.hosts[0])
     path = f"/resource_providers/{await provider_id(admin, cloud.hosts[0])}"
-
     held = (await admin("placement", "GET", f"{path}/allocations", version=PLACEMENT)).ok()
     assert set(held["allocations"]) == {server}
     answer = await admin("placement", "DELETE", path, version=PLACEMENT)

@@ -118,7 +118,7 @@ class Life:
                 await self._copy(migration)
             moved = True
         except AbortedError:
-            migration.set(world.cancelled)
+            migration.set("error" if world.abort_breaks else "cancelled")
         except RefusalError as refusal:
             migration.set("failed" if refusal.code != 404 else "error")
         finally:
@@ -127,7 +127,9 @@ class Life:
             world.settle(migration, moved=moved)
         if server.id not in world.servers:
             return
-        if moved:
+        if migration.status == "error" and world.abort_breaks:
+            _fail(server, "operation aborted: job 'migration out' canceled by client")
+        elif moved:
             # As in Nova: the server is seen at its new place a moment before its record says so.
             world.place(server, host.name)
             server.set()

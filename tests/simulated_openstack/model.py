@@ -211,7 +211,7 @@ class Server:
 
     @property
     def power_state(self) -> int:
-        return _POWER.get(self.vm_state, 0)
+        return _POWER.get(self.vm_state, 1 if self.launched else 0)
 
     def set(self, vm_state: str | None = None, task_state: str | None = None) -> None:
         """Change its state; the task ends when none is given."""

@@ -16,6 +16,7 @@ from tests.openstack.cloud import Cloud, Names
 from tests.simulated_openstack.app import App
 from tests.simulated_openstack.identity import REGION, Tokens
 from tests.simulated_openstack.life import Life
+from tests.simulated_openstack.model import Image, stable_uuid
 from tests.simulated_openstack.script import Script
 from tests.simulated_openstack.world import World
 
@@ -59,6 +60,10 @@ class Simulation:
         async def restore(name: str) -> None:
             self.world.restore(name)
 
+        async def add_image(name: str, _words: str) -> None:
+            image = Image(stable_uuid("image", name), name)  # guests always say their names
+            self.world.images[image.id] = image
+
         async def hinder(server: str) -> None:
             self.world.servers[server].memory_left = 2**60
 
@@ -67,7 +72,9 @@ class Simulation:
 
         tester = Account(self.auth_url, "test", "secret", "test", REGION)
         hosts = tuple(self.world.hosts)
-        return Cloud(self.admin, tester, NAMES, hosts, crash, restore, hinder, share_disks)
+        return Cloud(
+            self.admin, tester, NAMES, hosts, crash, restore, add_image, hinder, share_disks
+        )
 
 
 class _Server(uvicorn.Server):

@@ -35,12 +35,21 @@ async def write(place: Place) -> None:
             group.create_task(
                 _account(keystone, ACCOUNT, "service", [roles["admin"], roles["service"]])
             )
-            group.create_task(_account(keystone, TEST_USER, TEST_PROJECT, [roles["member"]]))
+            group.create_task(_test_project(keystone, roles))
             for service in SERVICES:
                 group.create_task(_service(keystone, service, place.url(service)))
 
 
-async def _account(keystone: Session, user: str, project: str, roles: list[str]) -> None:
+async def _test_project(keystone: Session, roles: dict[str, str]) -> None:
+    """Somebody's project, that the administrator may work in too."""
+    project = await _account(keystone, TEST_USER, TEST_PROJECT, [roles["member"]])
+    found = (await keystone("identity", "GET", "/users?name=admin")).ok()["users"][0]
+    path = f"/projects/{project}/users/{found['id']}/roles/{roles['admin']}"
+    (await keystone("identity", "PUT", path)).ok()
+
+
+async def _account(keystone: Session, user: str, project: str, roles: list[str]) -> str:
+    """Make a user and its project, and give the project's id."""
     in_project = await _make(keystone, "projects", name=project, domain_id="default")
     made = await _make(
         *(keystone, "users"),
@@ -52,6 +61,7 @@ async def _account(keystone: Session, user: str, project: str, roles: list[str])
     for role in roles:
         path = f"/projects/{in_project}/users/{made}/roles/{role}"
         (await keystone("identity", "PUT", path)).ok()
+    return in_project
 
 
 async def _service(keystone: Session, service: Service, url: str) -> None:

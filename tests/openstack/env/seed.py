@@ -16,6 +16,7 @@ from tests.openstack.env.place import Place
 NAMES: Final = Names(
     flavor="tiny", large_flavor="large", empty="empty", guest="guest", network="net"
 )
+_DISK = "empty.qcow2"
 _CIDR = "192.168.50.0/24"
 
 
@@ -40,7 +41,7 @@ async def _flavor(cloud: Session, name: str, *, ram: int, disk: int) -> None:
 
 
 async def _images(cloud: Session, place: Place) -> None:
-    disk = place.folder / "empty.qcow2"
+    disk = place.folder / _DISK
     await run("qemu-img", "create", "-q", "-f", "qcow2", str(disk), "10M")
     linux = await guest.ready()
     # Nobody in there listens when it is asked to stop.
@@ -53,6 +54,22 @@ async def _images(cloud: Session, place: Place) -> None:
         ramdisk_id=initrd,
         os_command_line=guest.COMMAND_LINE,
     )
+
+
+async def add_image(place: Place, name: str, words: str) -> None:
+    """An image like the guest's, whose lines on the console have some words.
+
+    Raises:
+        AssertionError: Glance refuses.
+    """
+    async with Session(administrator(place)) as cloud:
+        found = (await cloud("image", "GET", f"/v2/images?name={NAMES.guest}")).ok()["images"][0]
+        await _image(
+            *(cloud, name, place.folder / _DISK, "qcow2"),
+            kernel_id=found["kernel_id"],
+            ramdisk_id=found["ramdisk_id"],
+            os_command_line=f"{guest.COMMAND_LINE} guest.name={words}",
+        )
 
 
 async def _image(cloud: Session, name: str, file: Path, form: str, **properties: str) -> str:

@@ -88,6 +88,7 @@ class OpenStack:
             hosts=HOSTS,
             crash=lambda name: self.host(name).crash(),
             restore=self.restore,
+            add_image=lambda name, words: seed.add_image(self.place, name, words),
             hinder=self.hinder,
             share_disks=lambda shared: self.share_disks(shared=shared),
         )
