@@ -46,11 +46,6 @@ class Site(Protocol):
         """Have a server that was shut down on a host; gives its id."""
         ...
 
-    @property
-    def no_cold_moves(self) -> str:
-        """Why stopped servers cannot be moved here; "" where they can."""
-        ...
-
     async def aggregate(self, name: str) -> None:
         """Have an aggregate without hosts; it is gone after the contract."""
         ...
@@ -196,8 +191,6 @@ async def a_running_server_moves_to_where_the_service_says(site: Site) -> None:
 
 
 async def a_stopped_server_moves_cold_and_is_confirmed(site: Site) -> None:
-    if site.no_cold_moves:
-        pytest.skip(site.no_cold_moves)
     moves, (source, target) = site.service.moves, site.hosts
     id_ = await site.boot_stopped(source)
     server = await _server(moves, id_)

@@ -14,11 +14,9 @@ from hypercobalt.compute.port import ComputeService
 from tests.contracts.compute import CONTRACTS, Site
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
-from tests.openstack.conftest import on_real
 from tests.openstack.environment import set_account
 from tests.openstack.servers import VERSION, Servers
 
-_NO_SSH = "Nova's libvirt driver moves a stopped server by ssh, which the lab's hosts do not have"
 NAMES = {contract.__name__.replace("_", " "): contract for contract in CONTRACTS}
 
 
@@ -30,8 +28,6 @@ class CloudSite:
     hosts: tuple[str, str]
     made: Servers
     admin: Session
-    guest: str
-    no_cold_moves: str
     zone: str = "nova"
     aggregates: list[int] = field(default_factory=list[int])
 
@@ -39,8 +35,7 @@ class CloudSite:
         return await self.made.boot(host=host)
 
     async def boot_stopped(self, host: str) -> str:
-        """One that heeds its power button: others are given a minute."""
-        server = await self.made.boot(host=host, image=self.guest)
+        server = await self.made.boot(host=host)
         (await self.made.act(server, {"os-stop": None})).ok()
         await self.made.until(server, lambda shown: shown["status"] == "SHUTOFF")
         return server
@@ -58,7 +53,6 @@ class CloudSite:
 
 @pytest.fixture
 async def site(
-    request: pytest.FixtureRequest,
     cloud: Cloud,
     admin: Session,
     servers: Servers,
@@ -74,8 +68,7 @@ async def site(
     )
     service = connect_nova({}, CollectorRegistry(), smoke)
     one, other, *_ = cloud.hosts
-    why = _NO_SSH if on_real(request.config) else ""
-    made = CloudSite(service, (one, other), servers, admin, cloud.names.guest, why)
+    made = CloudSite(service, (one, other), servers, admin)
     yield made
     await made.close()
 
