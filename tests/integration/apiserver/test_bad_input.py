@@ -244,24 +244,38 @@ async def test_bodies_beyond_the_limit_are_refused(
     assert refused(answer, 413) == "Request entity too large: limit is 3145728"
 
 
-def large(kind: str, count: int) -> bytes:
-    """A body that is costly to read (YAML) or to judge (each container lacks all it needs)."""
-    if kind == "yaml":
-        return b"metadata: {name: c}\ndata:\n" + b"".join(b" k%d: v\n" % n for n in range(count))
-    return b'{"metadata":{"name":"p"},"spec":{"containers":[%s{}]}}' % (b"{}," * count)
+def costly_to_read() -> bytes:
+    return b"metadata: {name: c}\ndata:\n" + b"".join(b" k%d: v\n" % n for n in range(30_000))
+
+
+def costly_to_judge() -> bytes:
+    """Each container lacks all it needs."""
+    return b'{"metadata":{"name":"p"},"spec":{"containers":[%s{}]}}' % (b"{}," * 30_000)
+
+
+def costly_to_check() -> bytes:
+    """A definition with the rules of 100 objects, for each of which the checker learns types."""
+    ruled: Object = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "maxLength": 5}},
+        "x-kubernetes-validations": [{"rule": "self.a != 'b'"}],
+    }
+    schema = {"type": "object", "properties": {f"o{number}": ruled for number in range(100)}}
+    return msgspec.json.encode(definition("things", schema))
 
 
 @pytest.mark.parametrize(
-    ("kind", "path", "code"),
+    ("body", "kind", "path", "code"),
     [
-        pytest.param("yaml", CONFIG_MAPS, 201, id="costly-to-read"),
-        pytest.param("json", PODS, 422, id="costly-to-judge"),
+        pytest.param(costly_to_read(), "yaml", CONFIG_MAPS, 201, id="costly-to-read"),
+        pytest.param(costly_to_judge(), "json", PODS, 422, id="costly-to-judge"),
+        pytest.param(costly_to_check(), "json", DEFINITIONS, 201, id="costly-to-check"),
     ],
 )
-async def test_others_are_answered_while_a_large_body_is_handled(
-    api: Client, kind: str, path: str, code: int
+async def test_others_are_answered_while_a_costly_body_is_handled(
+    api: Client, body: bytes, kind: str, path: str, code: int
 ) -> None:
-    body, headers = large(kind, 30_000), {"content-type": f"application/{kind}"}
+    headers = {"content-type": f"application/{kind}"}
     loop = asyncio.get_running_loop()
     begin = loop.time()
     posting = asyncio.create_task(api.post(path, content=body, headers=headers, timeout=60))

@@ -82,6 +82,10 @@ async def test_a_stored_definition_that_would_be_refused_today_is_served_as_far_
             body = thing(plural, None)
             del body["spec"]
             assert (await client.post(path, json=body)).status_code == 201
+            # Its definition can still be changed, where that is not about the fault.
+            patch = {"metadata": {"labels": {"a": "b"}}}
+            path = f"{DEFINITIONS}/{plural}.example.com"
+            assert (await client.patch_as("merge-patch+json", path, patch)).status_code == 200
         path = "/apis/example.com/v1/columns"
         assert (await client.post(path, json=thing("columns", "b"))).status_code == 201
         table = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
