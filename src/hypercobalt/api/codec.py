@@ -70,22 +70,6 @@ def decode(data: bytes | msgspec.Raw, type_: type[T]) -> T:
         raise DecodeError(f"{_describe(data, type_)}: {exc}") from exc
 
 
-def from_builtins(value: object, type_: type[T]) -> T:
-    """Read what a JSON or YAML parser gave as `type_`.
-
-    Raises:
-        DecodeError: not of that shape.
-    """
-    try:
-        return msgspec.convert(value, type_, dec_hook=_decode_custom)
-    except msgspec.ValidationError as exc:
-        try:
-            name = _describe(msgspec.json.encode(value), type_)
-        except (TypeError, ValueError):  # YAML knows keys and values that JSON does not
-            name = _type_name(type_)
-        raise DecodeError(f"{name}: {exc}") from exc
-
-
 def encode(obj: Struct) -> bytes:
     """Write an object as JSON.
 

@@ -9,7 +9,6 @@ Source: openstack-hypervisor-operator, api/v1/hypervisor_types.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
@@ -260,23 +259,3 @@ class Hypervisor(CustomObject, frozen=True):
     @property
     def conditions(self) -> tuple[Condition, ...]:
         return self.status.conditions
-
-
-def has_trait(groups: Iterable[Group], name: str) -> bool:
-    """Whether one of the groups is the trait of that name."""
-    return any(trait.name == name for trait in get_traits(groups))
-
-
-def get_traits(groups: Iterable[Group]) -> tuple[TraitGroup, ...]:
-    """The traits among the groups, in their order."""
-    return tuple(group.trait for group in groups if group.trait is not None)
-
-
-def has_aggregate(groups: Iterable[Group], uuid: str) -> bool:
-    """Whether one of the groups is the aggregate of that UUID, compared as written."""
-    return any(aggregate.uuid == uuid for aggregate in get_aggregates(groups))
-
-
-def get_aggregates(groups: Iterable[Group]) -> tuple[AggregateGroup, ...]:
-    """The aggregates among the groups, in their order."""
-    return tuple(group.aggregate for group in groups if group.aggregate is not None)

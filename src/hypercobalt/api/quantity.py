@@ -125,11 +125,6 @@ class Quantity:
         return _round_up(Fraction(self.nanos, _NANOS))
 
     @property
-    def milli_value(self) -> int:
-        """Thousandths of a unit, rounded away from zero."""
-        return _round_up(Fraction(self.nanos, 10**6))
-
-    @property
     def wire(self) -> str:
         """The text to write: as it was read, or canonical."""
         return str(self) if self._wire is None else self._wire

@@ -11,38 +11,12 @@ from hypercobalt.api.hypervisor import (
     Group,
     Hypervisor,
     TraitGroup,
-    get_aggregates,
-    get_traits,
-    has_aggregate,
-    has_trait,
 )
 from hypercobalt.api.meta import Object, ObjectMeta
 
 UUID = "12345678-1234-1234-1234-123456789abc"
 TRAIT = Group(trait=TraitGroup(name="CUSTOM_HANA"))
 AGGREGATE = Group(aggregate=AggregateGroup(name="zone-a", uuid=UUID, metadata={"k": "v"}))
-
-
-def test_traits_and_aggregates_are_found_among_the_groups() -> None:
-    groups = (TRAIT, AGGREGATE)
-    assert has_trait(groups, "CUSTOM_HANA")
-    assert not has_trait(groups, "zone-a")
-    assert has_aggregate(groups, UUID)
-    assert not has_aggregate(groups, UUID.upper())
-    assert not has_aggregate(groups, "zone-a")
-
-
-def test_traits_and_aggregates_keep_their_order() -> None:
-    other = Group(trait=TraitGroup(name="A"))
-    groups = (TRAIT, AGGREGATE, other)
-    assert [trait.name for trait in get_traits(groups)] == ["CUSTOM_HANA", "A"]
-    assert [aggregate.uuid for aggregate in get_aggregates(groups)] == [UUID]
-
-
-def test_no_groups_hold_nothing() -> None:
-    assert not has_trait((), "A")
-    assert not has_aggregate((), UUID)
-    assert (get_traits(()), get_aggregates(())) == ((), ())
 
 
 def test_secret_values_do_not_show() -> None:
