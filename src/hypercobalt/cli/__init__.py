@@ -18,7 +18,9 @@ app.command(
 app.command(
     "hypercobalt.cli.apiserver:apiserver",
     name="apiserver",
-    help="Serve the Kubernetes API with hypercobalt's types, for one machine.",
+    help="Serve the Kubernetes API with hypercobalt's types, for one machine.\n\n"
+    "Runs until SIGTERM or SIGINT. Everything is kept in the data directory; a second server on it "
+    "is refused.",
 )
 app.command(
     "hypercobalt.cli.operator:operator",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -25,9 +26,6 @@ def apiserver(
     kubeconfig: Path | None = None,
 ) -> int:
     """Serve the Kubernetes API with hypercobalt's types, for one machine.
-
-    Runs until SIGTERM or SIGINT. Everything is kept in the data directory; a second server on the
-    same directory is refused.
 
     Parameters
     ----------
@@ -55,4 +53,5 @@ def apiserver(
 
 async def _announce(server: Server) -> None:
     print(f"serving on {server.url}")
-    print(f"try: kubectl --kubeconfig {server.kubeconfig} get hypervisors", flush=True)
+    file = shlex.quote(str(server.kubeconfig))
+    print(f"try: kubectl --kubeconfig {file} get hypervisors", flush=True)

@@ -109,11 +109,14 @@ async def test_a_foreign_file_is_refused_and_left_as_it_is(tmp_path: Path) -> No
     assert file.read_bytes().startswith(b"not a database")
 
 
-async def test_a_file_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("version", "age"), [(99, "newer"), (0, "older")])
+async def test_a_file_of_another_version_is_refused_and_left_as_it_is(
+    tmp_path: Path, version: int, age: str
+) -> None:
     await (await Store.open(tmp_path)).close()
     with contextlib.closing(sqlite3.connect(tmp_path / "cobalt.db")) as db:
-        db.execute("PRAGMA user_version = 99")
-    with pytest.raises(StoreError, match=r"newer cobalt \(format 99, .*left as it is"):
+        db.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(StoreError, match=rf"{age} cobalt \(format {version}, .*left as it is"):
         await Store.open(tmp_path)
 
 

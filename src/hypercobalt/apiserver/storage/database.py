@@ -204,15 +204,16 @@ def _prepare(db: sqlite3.Connection, path: Path, *, fresh: bool) -> None:
         db.executescript(f"BEGIN; {SCHEMA} COMMIT;")
     (owner,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    if owner == APPLICATION_ID and version > SCHEMA_VERSION:
+    if owner != APPLICATION_ID:
         raise StoreError(
-            f"{path} was written by a newer cobalt (format {version}, this one reads "
-            f"{SCHEMA_VERSION}); it was left as it is. Use that version, or another --data"
+            f"{path} is not a database of this server (application id {owner:#x}); it was left as "
+            "it is. Name another directory with --data"
         )
-    if owner != APPLICATION_ID or version != SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
         raise StoreError(
-            f"{path} is not a database of this server (application id {owner:#x}, version "
-            f"{version}); it was left as it is. Name another directory with --data"
+            f"{path} was written by {'a newer' if version > SCHEMA_VERSION else 'an older'} cobalt "
+            f"(format {version}, this one reads {SCHEMA_VERSION}); it was left as it is. Use that "
+            "version, or another --data"
         )
     (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
