@@ -22,6 +22,7 @@ from hypercobalt.apiserver.requests.selection import Selection
 from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.storage.objects import Event
 from hypercobalt.apiserver.storage.store import Store
+from hypercobalt.apiserver.values import metadata
 
 MAX_WAITING = 10_000  # events a watcher may lag behind
 MAX_WAITING_BYTES = 32 * 2**20
@@ -92,9 +93,7 @@ def _as_seen(kind: str, event: Event) -> bytes:
     if kind != "DELETED" or event.previous is None:
         return event.data
     obj: JSONObject = msgspec.json.decode(event.previous)
-    meta = obj["metadata"]
-    if isinstance(meta, dict):
-        meta["resourceVersion"] = str(event.revision)
+    metadata(obj)["resourceVersion"] = str(event.revision)
     return msgspec.json.encode(obj)
 
 

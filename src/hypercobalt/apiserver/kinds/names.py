@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject
+from hypercobalt.apiserver.status import Cause, FieldErrors, JSONObject
+from hypercobalt.apiserver.values import object_at, objects_at, texts_at
 
 MAX_LABEL, MAX_SUBDOMAIN = 63, 253  # bytes
 MAX_ANNOTATIONS = 256 * 1024  # bytes, keys and values together
@@ -127,12 +128,11 @@ def check_metadata(meta: JSONObject, name_rule: NameRule, *, custom: bool = Fals
         causes += [FieldErrors.invalid("metadata.generateName", prefix, text) for text in errors]
     causes += _check_labels(meta)
     causes += _check_annotations(meta)
-    causes += _check_owners(meta.get("ownerReferences"))
-    finalizers = meta.get("finalizers")
-    for index, finalizer in enumerate(finalizers if isinstance(finalizers, list) else []):
-        errors = label_key_errors(str(finalizer))
+    causes += _check_owners(objects_at(meta, "ownerReferences"))
+    for index, finalizer in enumerate(texts_at(meta, "finalizers")):
+        errors = label_key_errors(finalizer)
         causes += [FieldErrors.invalid("metadata.finalizers", finalizer, text) for text in errors]
-        if not custom and "/" not in str(finalizer) and finalizer not in STANDARD_FINALIZERS:
+        if not custom and "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
             text = "name is neither a standard finalizer name nor is it fully qualified"
             causes.append(FieldErrors.invalid(f"metadata.finalizers[{index}]", finalizer, text))
     return causes
@@ -140,8 +140,7 @@ def check_metadata(meta: JSONObject, name_rule: NameRule, *, custom: bool = Fals
 
 def _check_labels(meta: JSONObject) -> list[Cause]:
     causes: list[Cause] = []
-    labels = meta.get("labels")
-    for key, value in (labels if isinstance(labels, dict) else {}).items():
+    for key, value in object_at(meta, "labels").items():
         where = "metadata.labels"
         causes += [FieldErrors.invalid(where, key, text) for text in label_key_errors(key)]
         errors = label_value_errors(str(value))
@@ -151,9 +150,8 @@ def _check_labels(meta: JSONObject) -> list[Cause]:
 
 def _check_annotations(meta: JSONObject) -> list[Cause]:
     causes: list[Cause] = []
-    annotations = meta.get("annotations")
     total = 0
-    for key, value in (annotations if isinstance(annotations, dict) else {}).items():
+    for key, value in object_at(meta, "annotations").items():
         total += len(key.encode()) + len(str(value).encode())
         errors = label_key_errors(key.lower())
         causes += [FieldErrors.invalid("metadata.annotations", key, text) for text in errors]
@@ -162,13 +160,11 @@ def _check_annotations(meta: JSONObject) -> list[Cause]:
     return causes
 
 
-def _check_owners(owners: JSON) -> list[Cause]:
+def _check_owners(owners: list[JSONObject]) -> list[Cause]:
     causes: list[Cause] = []
     controllers: list[str] = []
     path = "metadata.ownerReferences"
-    for owner in owners if isinstance(owners, list) else []:
-        if not isinstance(owner, dict):
-            continue
+    for owner in owners:
         version = str(owner.get("apiVersion") or "")
         if not version or version.count("/") > 1:
             text = "version must not be empty"
@@ -186,5 +182,5 @@ def _check_owners(owners: JSON) -> list[Cause]:
             "Only one reference can have Controller set to true. Found "
             f'"true" in references for {controllers[0]} and {controllers[1]}'
         )
-        causes.append(FieldErrors.invalid(path, owners, text))
+        causes.append(FieldErrors.invalid(path, [*owners], text))
     return causes

@@ -19,8 +19,9 @@ from hypercobalt.apiserver.kinds import tables
 from hypercobalt.apiserver.kinds.builtin import rows
 from hypercobalt.apiserver.kinds.scale import Scale
 from hypercobalt.apiserver.kinds.schemas import Conformed, Schema, SchemaLibrary
+from hypercobalt.apiserver.kinds.serving import is_established
 from hypercobalt.apiserver.status import JSON, JSONObject, Subject
-from hypercobalt.apiserver.values import at, text_at
+from hypercobalt.apiserver.values import at, object_at, objects_at, text_at, texts_at
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
@@ -209,7 +210,7 @@ class Registry:
     def define(self, crd: JSONObject) -> None:
         """Serve, change or stop serving what a CustomResourceDefinition says."""
         name = text_at(crd, "metadata", "name")
-        versions = tuple(_custom_resources(crd, self.library)) if _is_established(crd) else ()
+        versions = tuple(_custom_resources(crd, self.library)) if is_established(crd) else ()
         if versions:
             self.custom[name] = versions
         else:
@@ -245,59 +246,48 @@ def _builtin_resource(kind: _BuiltinKind, library: SchemaLibrary) -> Resource:
     )
 
 
-def _is_established(crd: JSONObject) -> bool:
-    conditions = at(crd, "status", "conditions")
-    return isinstance(conditions, list) and any(
-        isinstance(c, dict) and c.get("type") == "Established" and c.get("status") == "True"
-        for c in conditions
-    )
-
-
 def _custom_resources(crd: JSONObject, library: SchemaLibrary) -> Iterator[Resource]:
-    spec = at(crd, "spec")
-    versions = at(crd, "spec", "versions")
-    if not isinstance(spec, dict) or not isinstance(versions, list):
-        return
-    listed = [version for version in versions if isinstance(version, dict)]
+    listed = objects_at(crd, "spec", "versions")
     storage = next((str(v["name"]) for v in listed if v.get("storage") is True), "")
     group = text_at(crd, "spec", "group")
+    reversed_group = ".".join(reversed(group.split(".")))
     names = _names(at(crd, "status", "acceptedNames"))
     for version in listed:
         if version.get("served") is not True:
             continue
-        raw = at(version, "schema", "openAPIV3Schema")
-        columns = version.get("additionalPrinterColumns")
         warning = version.get("deprecationWarning") or _deprecated(group, version, listed, names)
         has_status = isinstance(at(version, "subresources", "status"), dict)
         scale = Scale.of(version)
-        reversed_group = ".".join(reversed(group.split(".")))
         yield Resource(
             group=group,
             version=str(version["name"]),
             names=names,
-            namespaced=spec.get("scope") == "Namespaced",
+            namespaced=at(crd, "spec", "scope") == "Namespaced",
             schema=Schema(
                 f"{reversed_group}.{version['name']}.{names.kind}",
                 library,
-                raw if isinstance(raw, dict) else {},
+                object_at(version, "schema", "openAPIV3Schema"),
             ),
-            printer=_custom_printer(columns if isinstance(columns, list) else [], name=names.kind),
+            printer=_custom_printer(version, names.kind),
             custom=True,
             status=has_status,
             subresources=("status",) * has_status + ("scale",) * (scale is not None),
             scale=scale,
-            selectable=tuple(_selectable(version)),
+            selectable=tuple(
+                text_at(entry, "jsonPath").removeprefix(".")
+                for entry in objects_at(version, "selectableFields")
+            ),
             storage_version=storage,
             revised=at(crd, "metadata", "generation") != 1,
             deprecation=str(warning) if version.get("deprecated") is True else None,
         )
 
 
-def _custom_printer(columns: list[JSON], *, name: str) -> tables.Printer:
+def _custom_printer(version: JSONObject, kind: str) -> tables.Printer:
     try:
-        return tables.custom_printer(columns)
+        return tables.custom_printer(objects_at(version, "additionalPrinterColumns"))
     except ValueError as error:  # of a definition that an older version took
-        log.warning("columns_not_shown", kind=name, reason=str(error))
+        log.warning("columns_not_shown", kind=kind, reason=str(error))
         return tables.custom_printer([])
 
 
@@ -309,23 +299,13 @@ def _deprecated(group: str, version: JSONObject, versions: list[JSONObject], nam
     return text
 
 
-def _selectable(version: JSONObject) -> Iterator[str]:
-    listed = version.get("selectableFields")
-    for entry in listed if isinstance(listed, list) else []:
-        yield text_at(entry, "jsonPath").removeprefix(".")
-
-
 def _names(raw: JSON) -> Names:
-    def texts(name: str) -> tuple[str, ...]:
-        listed = at(raw, name)
-        return tuple(str(item) for item in listed) if isinstance(listed, list) else ()
-
     kind = text_at(raw, "kind")
     return Names(
         text_at(raw, "plural"),
         text_at(raw, "singular") or kind.lower(),
         kind,
         text_at(raw, "listKind") or f"{kind}List",
-        texts("shortNames"),
-        texts("categories"),
+        tuple(texts_at(raw, "shortNames")),
+        tuple(texts_at(raw, "categories")),
     )

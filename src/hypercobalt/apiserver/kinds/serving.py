@@ -6,20 +6,16 @@ Source: apiextensions-apiserver pkg/controller/status/naming_controller.go.
 from __future__ import annotations
 
 from hypercobalt.apiserver.status import JSON, JSONObject, quote
-from hypercobalt.apiserver.values import object_at, objects_at
+from hypercobalt.apiserver.values import list_at, object_at, objects_at
 
 
 def note_stored(obj: JSONObject) -> None:
     """Add the version that objects are stored in to status.storedVersions."""
     status = object_at(obj, "status")
     obj["status"] = status
-    known = status.get("storedVersions")
-    stored = [
-        v.get("name") for v in objects_at(object_at(obj, "spec"), "versions") if v.get("storage")
-    ]
-    status["storedVersions"] = [
-        *dict.fromkeys([*(known if isinstance(known, list) else []), *stored])
-    ]
+    stored = [v.get("name") for v in objects_at(obj, "spec", "versions") if v.get("storage")]
+    known = list_at(status, "storedVersions")
+    status["storedVersions"] = [*dict.fromkeys([*known, *stored])]
 
 
 def establish(obj: JSONObject, others: list[JSONObject], now: str) -> JSONObject:
@@ -59,10 +55,16 @@ def establish(obj: JSONObject, others: list[JSONObject], now: str) -> JSONObject
         _condition(status, now, "Established", "True", reason=reason, message=text)
         return obj
     _condition(status, now, "NamesAccepted", "False", reason=reason, message=text)
-    if not _has(status, "Established", "True"):
+    if not is_established(obj):
         text = "not all names are accepted"
         _condition(status, now, "Established", "False", reason="NotAccepted", message=text)
     return obj
+
+
+def is_established(obj: JSONObject) -> bool:
+    """Whether the kinds of a definition are served."""
+    conditions = objects_at(obj, "status", "conditions")
+    return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)
 
 
 def mark_terminating(obj: JSONObject, now: str) -> None:
@@ -92,9 +94,3 @@ def _condition(
     }
     kept: list[JSON] = [entry if c is old else c for c in held]
     status["conditions"] = kept if old is not None else [*kept, entry]
-
-
-def _has(status: JSONObject, kind: str, value: str) -> bool:
-    return any(
-        c.get("type") == kind and c.get("status") == value for c in objects_at(status, "conditions")
-    )

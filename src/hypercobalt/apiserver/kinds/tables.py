@@ -163,16 +163,15 @@ SCALE_PRINTER = Printer(
 # -- custom resources --------------------------------------------------------------------------
 
 
-def custom_printer(columns: list[JSON]) -> Printer:
+def custom_printer(columns: list[JSONObject]) -> Printer:
     """The printer of a CustomResourceDefinition's additionalPrinterColumns.
 
     Raises:
         ValueError: a column's JSONPath is not supported.
     """
-    listed = [column for column in columns if isinstance(column, dict)] or [AGE_COLUMN]
     definitions: list[JSON] = [NAME_COLUMN]
     cells: list[tuple[str, Path]] = []
-    for column in listed:
+    for column in columns or [AGE_COLUMN]:
         kind, path = text_at(column, "type") or "string", text_at(column, "jsonPath")
         definitions.append(
             {
@@ -203,12 +202,10 @@ def _cell(kind: str, values: list[JSON], now: datetime) -> JSON:
             return ago(value, now) if isinstance(value, str) else None
         case "boolean":
             return value if isinstance(value, bool) else None
-        case "integer":
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            return int(value) if number and isinstance(value, (int, float)) else None
         case _:
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            return value if number else None
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                return None
+            return int(value) if kind == "integer" else value
 
 
 def _printed(value: JSON) -> str:

@@ -21,6 +21,7 @@ from hypercobalt.apiserver.ownership.fieldset import HERE, Fields
 from hypercobalt.apiserver.schema.changing import skeleton
 from hypercobalt.apiserver.schema.node import Node
 from hypercobalt.apiserver.status import JSON, Cause, JSONObject
+from hypercobalt.apiserver.values import object_at
 
 Operation = Literal["Apply", "Update"]
 
@@ -157,14 +158,18 @@ def track_update(
         reset: the client asked to forget all owners.
         ignored: top-level fields that this endpoint never writes; nobody comes to own them here.
     """
-    meta = _meta(new)
+    meta = object_at(new, "metadata")
     if live is not None and reset:
         write(meta, {})
         return
-    if live is not None and not _meta(live).get("managedFields") and not meta.get("managedFields"):
+    if (
+        live is not None
+        and not object_at(live, "metadata").get("managedFields")
+        and not meta.get("managedFields")
+    ):
         return  # its owners were reset on purpose; the next apply starts anew
     owners = _claimed(live, new, manager)
-    comparison = fieldset.compare(node, skeleton(node) if live is None else _json(live), new)
+    comparison = fieldset.compare(node, skeleton(node) if live is None else live, new)
     changed = fieldset.union(comparison.added, comparison.modified)
     for name in ignored:
         changed.pop(f"f:{name}", None)
@@ -179,11 +184,11 @@ def track_update(
 
 def _claimed(live: JSONObject | None, new: JSONObject, manager: Manager) -> Owners:
     """The owners to start from: what the client sent, where it may change them."""
-    if not manager.subresource and _meta(new).get("managedFields"):
-        sent = read(_meta(new))
+    if not manager.subresource and object_at(new, "metadata").get("managedFields"):
+        sent = read(object_at(new, "metadata"))
         if sent is not None:
             return sent
-    return (read(_meta(live)) or {}) if live is not None else {}
+    return read(object_at(live, "metadata")) or {}
 
 
 def _take(
@@ -238,10 +243,10 @@ def apply(
     mine = fieldset.difference(fieldset.fields_of(node, config), _STRIPPED)
     last = owners.get(_identity(manager))
     base: JSONObject = live if live is not None else {}
-    merged = _object(fieldset.merge(node, base, config))
+    merged = object_at(fieldset.merge(node, base, config))
     _set(owners, manager, mine, now)
     if last is not None:
-        merged = _object(fieldset.remove(node, merged, _abandoned(node, last.fields, owners)))
+        merged = object_at(fieldset.remove(node, merged, _abandoned(node, last.fields, owners)))
     comparison = fieldset.compare(node, base, merged)
     if comparison.same() and _identity(manager) in owners:
         # Owning more without changing anything is no event in the manager's life.
@@ -251,7 +256,7 @@ def apply(
     if not force:
         _refuse_conflicts(node, live, owners, _identity(manager), changed)
     _take(owners, _identity(manager), changed, comparison.removed)
-    meta = dict(_meta(merged))
+    meta = dict(object_at(merged, "metadata"))
     merged["metadata"] = meta
     write(meta, owners)
     return merged
@@ -260,13 +265,13 @@ def apply(
 def _owners_before_apply(node: Node, live: JSONObject | None, manager: Manager) -> Owners:
     if live is None:
         return {}
-    owners = read(_meta(live)) or {}
+    owners = read(object_at(live, "metadata")) or {}
     if owners:
         return owners
-    everything = fieldset.compare(node, skeleton(node), _json(live)).added
+    everything = fieldset.compare(node, skeleton(node), live).added
     fields = fieldset.difference(everything, _STRIPPED)
     first = Manager("before-first-apply", "Update", manager.api_version)
-    created = _meta(live).get("creationTimestamp")
+    created = object_at(live, "metadata").get("creationTimestamp")
     return {_identity(first): Owned(first, fields, str(created or ""))} if fields else {}
 
 
@@ -304,7 +309,7 @@ def _refuse_conflicts(
 
 def _last_applied(node: Node, live: JSONObject | None) -> Fields:
     """The fields in kubectl's own note of what it applied last."""
-    annotations = _meta(live or {}).get("annotations")
+    annotations = object_at(live, "metadata").get("annotations")
     note = annotations.get(LAST_APPLIED) if isinstance(annotations, dict) else None
     try:
         applied: JSON = msgspec.json.decode(note) if isinstance(note, str) else None
@@ -318,10 +323,13 @@ def note_last_applied(obj: JSONObject, config: JSON) -> None:
 
     Source: fieldmanager/lastappliedupdater.go.
     """
-    annotations = _meta(obj).get("annotations")
+    annotations = object_at(obj, "metadata").get("annotations")
     if isinstance(annotations, dict) and LAST_APPLIED in annotations:
         text = msgspec.json.encode(config, order="sorted").decode()
-        obj["metadata"] = {**_meta(obj), "annotations": {**annotations, LAST_APPLIED: f"{text}\n"}}
+        obj["metadata"] = {
+            **object_at(obj, "metadata"),
+            "annotations": {**annotations, LAST_APPLIED: f"{text}\n"},
+        }
 
 
 def _label(manager: Manager) -> str:
@@ -343,18 +351,3 @@ def _conflict_message(grouped: dict[str, list[str]], count: int) -> str:
         for label, found in grouped.items()
     ]
     return f"Apply failed with {count} conflicts: " + "\n".join(lines)
-
-
-def _meta(obj: JSONObject) -> JSONObject:
-    meta = obj.get("metadata")
-    return meta if isinstance(meta, dict) else {}
-
-
-def _object(value: JSON) -> JSONObject:
-    if not isinstance(value, dict):
-        raise TypeError("an object merged with an object is an object")
-    return value
-
-
-def _json(value: JSONObject) -> JSON:
-    return value
