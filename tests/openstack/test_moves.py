@@ -54,17 +54,14 @@ async def test_it_says_how_far_it_is_and_can_be_aborted(
     path = f"/servers/{moving}/migrations/{found['id']}"
     assert (await admin("compute", "DELETE", path, version=VERSION)).code == 202
 
-    # Nova 34 with threads takes its own abort for a failure: the record ends in `error`, the server
-    # in ERROR, though its guest runs on; an administrator resets it.
+    # Nova 34 with threads takes its own abort for a failure, a moment after it has said `cancelled`
+    # and ACTIVE: the record ends in `error`, the server in ERROR, though its guest runs on.
     await until(
         lambda: servers.migrations(moving), lambda m: m[0]["status"] in {"cancelled", "error"}
     )
     shown = await servers.until(moving, lambda s: s["OS-EXT-STS:task_state"] is None)
-    assert shown["OS-EXT-SRV-ATTR:host"] == source
-    assert shown["OS-EXT-STS:power_state"] == 1
-    if shown["status"] == "ERROR":
-        (await servers.act(moving, {"os-resetState": {"state": "active"}})).ok()
-    assert (await servers.show(moving))["status"] == "ACTIVE"
+    assert shown["status"] in {"ACTIVE", "ERROR"}
+    assert (shown["OS-EXT-SRV-ATTR:host"], shown["OS-EXT-STS:power_state"]) == (source, 1)
     assert await _going_on(admin, moving) == []
     late = await admin("compute", "DELETE", path, version=VERSION)
     assert late.code == 409
