@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from tests.conformance.real import real_server
 from tests.integration.apiserver.conftest import certificates, fresh
 from tests.integration.cert_manager import CERT_MANAGER
 from tests.integration.runtime.scripted import eventually
+from tests.sockets import left_to_the_collector
 
 from hypercobalt.api.certificate import Certificate
 from hypercobalt.api.core import Namespace, Node, NodeAddress, NodeCondition, NodeStatus
@@ -61,6 +62,13 @@ async def kubeconfig(
     manifests = (*options.manifests, msgspec.json.encode(CERT_MANAGER))
     async with serve(replace(options, manifests=manifests)) as server:
         yield server.kubeconfig
+
+
+@pytest.fixture(autouse=True)
+def abandoned_sockets() -> Generator[None]:
+    """An operator is stopped in the middle of what it asks, in every test."""
+    with left_to_the_collector():
+        yield
 
 
 @pytest_asyncio.fixture(loop_scope="session")

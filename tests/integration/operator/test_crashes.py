@@ -14,7 +14,6 @@ from tests.integration.operator.conftest import (
     until,
     until_settled,
 )
-from tests.sockets import left_to_the_collector
 
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
 from hypercobalt.operator.assembly import add_controllers
@@ -56,8 +55,7 @@ async def test_work_is_finished_after_a_crash_before_any_write(
     kube: Kube, kubeconfig: Path, name: str, writes: int
 ) -> None:
     await add_node(kube, name, labels={LIFECYCLE_LABEL: "true"})
-    with left_to_the_collector():
-        await run_until_death(kubeconfig, writes)
+    await run_until_death(kubeconfig, writes)
     async with operator(kubeconfig) as again:
         made = await until_settled(kube, name)
         for type_ in (Deployment, PodDisruptionBudget):
