@@ -48,7 +48,10 @@ async def test_host_without_a_test_is_onboarded_with_few_writes(
     assert reason(made, "Onboarding") == "False/Succeeded"
     assert reason(made, "HaEnabled") == "True/Succeeded"
     assert reason(made, "HypervisorDisabled") == "False/Succeeded"
-    assert len(compute.world.calls) <= 9
+    # Reads depend on how many passes there are; passes share them in the adapter.
+    reads = ("hosts.get", "traits.get", "aggregates.list")
+    changes = [call for call in compute.world.calls if not call.startswith(reads)]
+    assert len(changes) <= 5, changes
 
 
 async def test_host_is_tested_in_the_test_aggregate_before_it_is_handed_over(
