@@ -115,7 +115,10 @@ async def fleet(switched: Lab) -> AsyncIterator[TakeFleet]:
     """VMs on so many hosts as a test asks for; all are gone afterwards."""
 
     async def take(count: int) -> Fleet:
-        await _take(switched, count, SWITCHED)
+        taken = {host.name for host in await _take(switched, count, SWITCHED)}
+        for host in switched.hosts:  # VMs would be put on any host
+            if host.name not in taken:
+                await switched.remove_host(host.name)
         return Fleet(switched)
 
     yield take
@@ -139,13 +142,15 @@ async def until(attempt: Callable[[], Awaitable[object]]) -> None:
 
 
 async def _take(lab: Lab, count: int, wish: Wish) -> tuple[Host, ...]:
-    there = lab.hosts[:count]
+    """The hosts kvm-1 to kvm-`count`: by name, for a host that was removed leaves a gap."""
+    known = {host.name for host in lab.hosts}
+    names = [f"kvm-{number}" for number in range(1, count + 1)]
     async with asyncio.TaskGroup() as group:
-        for host in there:
-            group.create_task(lab.up_host(host, wish))
-        for _ in range(len(there), count):
-            group.create_task(lab.add_host(wish=wish))
-    return lab.hosts[:count]
+        for name in names:
+            there = name in known
+            bring = lab.up_host(lab.host(name), wish) if there else lab.add_host(name, wish=wish)
+            group.create_task(bring)
+    return tuple([lab.host(name) for name in names])
 
 
 async def _mend(lab: Lab) -> None:

@@ -179,7 +179,7 @@ async def test_a_bus_that_is_away_is_said_and_comes_back(hosts: TakeHosts) -> No
 
 async def test_watching_absent_units_causes_no_traffic(hosts: TakeHosts) -> None:
     (host,) = await hosts(1)
-    async with watched(host, "absent.service", GOOD):
+    async with without_agent(host), watched(host, "absent.service", GOOD):
         heard = await host.run("sh", "-c", "timeout 3 dbus-monitor --system --profile; true")
 
     assert "NameAcquired" in heard  # it did listen
