@@ -46,8 +46,8 @@ class Site(Protocol):
         """Have a server that was shut down on a host; gives its id."""
         ...
 
-    async def aggregate(self, name: str) -> None:
-        """Have an aggregate without hosts; it is gone after the contract."""
+    async def aggregate(self, name: str, zone: str = "") -> None:
+        """Have an aggregate without hosts, a zone or not; it is gone after the contract."""
         ...
 
 
@@ -328,7 +328,18 @@ async def an_unknown_host_cannot_be_put_into_an_aggregate(site: Site) -> None:
     await aggregates.remove(empty, "no-such-host")
 
 
+async def the_zone_of_a_host_with_servers_is_not_changed(site: Site) -> None:
+    aggregates, host = _aggregates(site), site.hosts[0]
+    await site.aggregate("contract", zone="contract")
+    zone = await _aggregate(aggregates, "contract")
+    await site.boot(host)
+    with pytest.raises((ConflictError, RefusedError), match="zone"):
+        await aggregates.add(zone, host)
+    assert (await _aggregate(aggregates, "contract")).hosts == ()
+
+
 AGGREGATES = (
+    the_zone_of_a_host_with_servers_is_not_changed,
     a_host_is_put_into_an_aggregate_and_taken_out_however_often,
     an_unknown_host_cannot_be_put_into_an_aggregate,
 )

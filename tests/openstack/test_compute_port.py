@@ -40,8 +40,8 @@ class CloudSite:
         await self.made.until(server, lambda shown: shown["status"] == "SHUTOFF")
         return server
 
-    async def aggregate(self, name: str) -> None:
-        body = {"aggregate": {"name": name}}
+    async def aggregate(self, name: str, zone: str = "") -> None:
+        body = {"aggregate": {"name": name, "availability_zone": zone or None}}
         answer = await self.admin("compute", "POST", "/os-aggregates", body, version=VERSION)
         self.aggregates.append(answer.ok()["aggregate"]["id"])
 

@@ -9,6 +9,7 @@ Source: OpenStack Compute and Placement API references.
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from hypercobalt.compute.errors import ConflictError, RefusedError
 from hypercobalt.compute.fake.moves import FakeMoves
 from hypercobalt.compute.model import Host, HostAggregate, ProviderTraits, ServerStatus, TestServer
 
+_TRAIT: Final = re.compile(r"(CUSTOM|HW|COMPUTE)_[A-Z0-9_]+")
 _ZONE: Final = "availability_zone"
 _NAMESPACE: Final = uuid.UUID("6f6b1d0e-0b6c-4a53-9d0b-6a4f1c2f3a10")
 
@@ -141,6 +143,8 @@ class FakeAggregates:
     async def add(self, aggregate: HostAggregate, host: str) -> None:
         await self._world.call("aggregates.add", f"{aggregate.name} {host}")
         known = self._known(aggregate)
+        if host not in self._world.hosts:
+            raise RefusedError(f"aggregate {known.name}: no host {host}", code=404)
         if host in known.hosts:
             return
         self._keep_zone(known, host)
@@ -192,7 +196,7 @@ class FakeTraits:
             raise RefusedError(f"no resource provider {provider}", code=404)
         if known.generation != traits.generation:
             raise ConflictError(f"resource provider {provider}: generation {known.generation}")
-        unknown = [name for name in traits.names if not name.startswith(("CUSTOM_", "HW_", "COMP"))]
+        unknown = [name for name in traits.names if not _TRAIT.fullmatch(name)]
         if unknown:
             raise RefusedError(f"no such trait: {', '.join(unknown)}", code=400)
         after = ProviderTraits(tuple(sorted(traits.names)), known.generation + 1)
