@@ -190,6 +190,24 @@ async def a_running_server_moves_to_where_the_service_says(site: Site) -> None:
     assert (move.succeeded, move.target) == (True, target)
 
 
+async def a_move_with_nowhere_to_go_fails_and_says_why(site: Site) -> None:
+    moves, hosts, (source, other) = site.service.moves, site.service.hosts, site.hosts
+    if not moves.chooses_target:
+        return
+    id_ = await site.boot(source)
+    try:
+        await hosts.disable(await _known(hosts, other), "contract")
+        server = await _server(moves, id_)
+        await until(lambda: moves.rooms(server), lambda rooms: not rooms)
+        await moves.live_migrate(server)
+        move = await _ended(moves, source, id_)
+        assert (move.succeeded, move.target) == (False, "")
+        assert "valid host" in move.message
+        assert (await _server(moves, id_)).host == source
+    finally:
+        await hosts.enable(await _known(hosts, other))
+
+
 async def a_stopped_server_moves_cold_and_is_confirmed(site: Site) -> None:
     moves, (source, target) = site.service.moves, site.hosts
     id_ = await site.boot_stopped(source)
@@ -286,6 +304,7 @@ MOVES = (
     what_is_not_there_is_none_or_empty,
     a_running_server_moves_to_the_host_that_is_named,
     a_running_server_moves_to_where_the_service_says,
+    a_move_with_nowhere_to_go_fails_and_says_why,
     a_stopped_server_moves_cold_and_is_confirmed,
     stepping_in_too_late_is_no_error,
     moves_are_given_newest_first,

@@ -106,7 +106,7 @@ class Life:
             with contextlib.suppress(RefusalError):
                 host = world.choose(server, only=target)
         if host is None:
-            migration.set("error")
+            migration.set("error", "No valid host was found. There are not enough hosts available.")
             server.set()
             return
         migration.target = host.name
@@ -120,7 +120,7 @@ class Life:
         except AbortedError:
             migration.set("error" if world.abort_breaks else "cancelled")
         except RefusalError as refusal:
-            migration.set("failed" if refusal.code != 404 else "error")
+            migration.set("failed" if refusal.code != 404 else "error", refusal.message)
         finally:
             self._aborted.discard(migration.id)
             self._forced.discard(migration.id)

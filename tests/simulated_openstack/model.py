@@ -235,9 +235,10 @@ class Migration:
     remaining: int | None = None
     created: datetime = field(default_factory=now)
     updated: datetime = field(default_factory=now)
+    why: str = ""
 
-    def set(self, status: str) -> None:
-        self.status = status
+    def set(self, status: str, why: str = "") -> None:
+        self.status, self.why = status, why
         self.updated = now()
 
     @property

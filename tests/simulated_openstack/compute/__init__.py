@@ -8,6 +8,7 @@ from tests.simulated_openstack.compute import (
     actions,
     aggregates,
     hosts,
+    instance_actions,
     migrations,
     others,
     servers,
@@ -38,6 +39,7 @@ def service(life: Life) -> Service:
         *servers.routes(life),
         *actions.routes(life),
         *migrations.routes(life),
+        *instance_actions.ROUTES,
         *others.ROUTES,
     )
     return Service("compute", "/v2.1", routes, _error, (OLDEST, NEWEST))

@@ -42,7 +42,6 @@ def routes(life: Life) -> Sequence[Route]:
         route("POST", "/servers", create),
         route("GET", "/servers/{id}", _show),
         route("DELETE", "/servers/{id}", delete),
-        route("GET", "/servers/{id}/os-instance-actions", _actions),
     )
 
 
@@ -204,11 +203,6 @@ def _detail(request: Request) -> Answer:
 
 def _show(request: Request) -> Answer:
     return Answer(200, {"server": _view(request, found(request), one=True)})
-
-
-def _actions(request: Request) -> Answer:
-    found(request)
-    return Answer(200, {"instanceActions": []})
 
 
 # -- created ---------------------------------------------------------------------------------------

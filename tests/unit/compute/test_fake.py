@@ -17,6 +17,7 @@ from hypercobalt.compute.model import Server, Size
 _APART = {
     # The hosts and the moves in memory know nothing of each other.
     contracts.a_disabled_host_has_no_room,
+    contracts.a_move_with_nowhere_to_go_fails_and_says_why,
     contracts.a_test_server_is_booted_found_and_deleted,
 }
 NAMES = {

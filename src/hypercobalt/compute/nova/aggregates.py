@@ -1,8 +1,9 @@
-"""Host aggregates. One listing serves all passes of two seconds; a change is one call."""
+"""Host aggregates. One listing serves all passes of two seconds, a change is one call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -13,6 +14,8 @@ from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, read, refused
 from hypercobalt.compute.nova.shared import Shared
 
 SHARED_SECONDS: Final = 2.0
+_KEPT_SECONDS: Final = SHARED_SECONDS + LONG
+"""After which no listing comes that was asked for before a change."""
 _VERSION = (2, 93)
 _NOT_FOUND, _CONFLICT = 404, 409
 
@@ -21,11 +24,16 @@ class Aggregates:
     """See `hypercobalt.compute.port.Aggregates`."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
-        self._calls = calls
+        self._calls, self._clock = calls, clock
+        self._changes: list[_Change] = []
         self._all = Shared("aggregates", self._list, seconds=SHARED_SECONDS, clock=clock)
 
     async def list(self, *, fresh: bool = False) -> tuple[HostAggregate, ...]:
-        return await self._all.get(fresh=fresh)
+        """See the port. What this process changed after the listing was asked for is put in."""
+        seen = await self._all.seen(fresh=fresh)
+        self._changes = [one for one in self._changes if one.at + _KEPT_SECONDS > self._clock()]
+        later = [one for one in self._changes if one.at >= seen.asked]
+        return tuple(_changed(one, later) for one in seen.answer)
 
     async def add(self, aggregate: HostAggregate, host: str) -> None:
         """See the port. A refusal by 409 (another zone while servers are there) is for a person."""
@@ -52,12 +60,14 @@ class Aggregates:
         answer = await self._calls(
             about, COMPUTE, "POST", path, body=body, version=_VERSION, allow=allow
         )
-        self._all.forget()
+        if answer.ok:
+            enter = action == "add_host"
+            self._changes.append(_Change(self._clock(), aggregate.id, host, enter=enter))
         return answer
 
     async def _members(self, aggregate: HostAggregate) -> tuple[str, ...]:
         """Who is in it now, after Nova refused a change: often it is as wanted already."""
-        known = {one.id: one.hosts for one in await self._all.get(fresh=True)}
+        known = {one.id: one.hosts for one in await self.list(fresh=True)}
         return known.get(aggregate.id, ())
 
     async def _list(self) -> tuple[HostAggregate, ...]:
@@ -69,6 +79,25 @@ class Aggregates:
             HostAggregate(one.id, one.uuid, one.name, one.hosts, one.metadata)
             for one in read(answer, _Aggregates).aggregates
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """That a host entered an aggregate, or left it."""
+
+    at: float
+    aggregate: int
+    host: str
+    enter: bool
+
+
+def _changed(one: HostAggregate, changes: Iterable[_Change]) -> HostAggregate:
+    hosts = one.hosts
+    for change in changes:
+        if change.aggregate == one.id:
+            hosts = tuple(host for host in hosts if host != change.host)
+            hosts = (*hosts, change.host) if change.enter else hosts
+    return one if hosts is one.hosts else replace(one, hosts=hosts)
 
 
 class _Aggregate(msgspec.Struct, frozen=True):

@@ -1,13 +1,16 @@
 """Hosts: Nova's compute services with their hypervisors.
 
-What a pass costs: while few ask, one call for its own host (two when that is down). When many ask
-at the same time, one listing of the fleet serves all of them. `enable` and `disable` are one call;
-`remove` is one where Nova has taken the provider along, else three and one or two per consumer.
+What a pass costs: while few ask, one call for its own host (two when that is down). When more ask
+within two seconds, one listing of the fleet serves all of them. `enable` and `disable` are one
+call; `remove` is one where Nova has taken the provider along, else three and one or two per
+consumer.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -23,7 +26,7 @@ from hypercobalt.compute.nova.shared import Shared
 SHARED_SECONDS: Final = 2.0
 """How old the listing of the fleet may be that a pass takes, if it does not ask for a fresh one."""
 FEW: Final = 4
-"""Passes that ask for their own host at the same time; further ones share a listing of all."""
+"""Passes of two seconds that ask for their own host; further ones share a listing of all."""
 _LISTING = (2, 87)
 """From 2.88 on Nova asks each host for its uptime, one after the other, for every listing."""
 _WRITING = (2, 95)
@@ -38,29 +41,35 @@ class Hosts:
     """See `hypercobalt.compute.port.Hosts`."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
-        self._calls = calls
+        self._calls, self._clock = calls, clock
+        self._alone = deque[float](maxlen=FEW)
+        self._written: dict[str, _Written] = {}
+        """What this process last made of hosts, by the hypervisor's id."""
         self._fleet = Shared("hypervisors", self._list, seconds=SHARED_SECONDS, clock=clock)
-        self._asking = 0
 
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
-        if not fresh and (self._fleet.warm or self._asking >= FEW):
-            return _only(name, await self._fleet.get())
-        self._asking += 1
-        try:
-            return _only(name, await self._find(name))
-        finally:
-            self._asking -= 1
+        if not fresh and (self._fleet.warm or self._crowded()):
+            fleet = await self._fleet.seen()
+            found = _only(name, fleet.answer)
+            written = self._written.get(found.hypervisor_id) if found else None
+            if found is None or written is None or written.at < fleet.asked:
+                return found
+            if written.host is not None:
+                return _with(found, written.host)
+        return _only(name, await self._find(name))
 
     async def all(self) -> tuple[Host, ...]:
         """The fleet, some seconds old at most."""
         return tuple(host for host, _ in await self._fleet.get())
 
     async def enable(self, host: Host) -> None:
-        await self._put(f"enable host {host.name}", host, status="enabled", forced_down=False)
+        after = replace(host, enabled=True, disabled_reason="", forced_down=False)
+        await self._put(f"enable host {host.name}", after, status="enabled", forced_down=False)
 
     async def disable(self, host: Host, reason: str) -> None:
+        after = replace(host, enabled=False, disabled_reason=reason)
         await self._put(
-            f"disable host {host.name}", host, status="disabled", disabled_reason=reason
+            f"disable host {host.name}", after, status="disabled", disabled_reason=reason
         )
 
     async def remove(self, host: Host) -> None:
@@ -69,7 +78,7 @@ class Hosts:
         answer = await self._calls(
             about, COMPUTE, "DELETE", path, version=_WRITING, allow={_NOT_FOUND, _CONFLICT}
         )
-        self._fleet.forget()
+        self._written[host.hypervisor_id] = _Written(self._clock(), None)
         if answer.code == _CONFLICT:  # servers or moves are there yet: reading again changes that
             raise refused(answer, COMPUTE)
         await self._remove_provider(about, host.hypervisor_id)
@@ -81,7 +90,15 @@ class Hosts:
     async def _put(self, about: str, host: Host, **body: str | bool) -> None:
         path = f"/os-services/{host.service_id}"
         await self._calls(about, COMPUTE, "PUT", path, body=body, version=_WRITING)
-        self._fleet.forget()
+        self._written[host.hypervisor_id] = _Written(self._clock(), host)
+
+    def _crowded(self) -> bool:
+        """Whether so many asked for their own host a moment ago that one listing is better."""
+        now, times = self._clock(), self._alone
+        if len(times) == FEW and now - times[0] < SHARED_SECONDS:
+            return True
+        times.append(now)
+        return False
 
     async def _find(self, name: str) -> _Named:
         """Hosts whose names have the first label in them, wherever: `node1` finds `node10` too."""
@@ -188,6 +205,23 @@ def _host(one: _Hypervisor, forced: frozenset[str]) -> Host:
 
 def _names(one: _Hypervisor) -> tuple[str, ...]:
     return one.service.host, one.hypervisor_hostname
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A host as this process has left it; None when it has forgotten it."""
+
+    at: float
+    host: Host | None
+
+
+def _with(seen: Host, written: Host) -> Host:
+    return replace(
+        seen,
+        enabled=written.enabled,
+        disabled_reason=written.disabled_reason,
+        forced_down=seen.forced_down and written.forced_down,
+    )
 
 
 class _Server(msgspec.Struct, frozen=True):

@@ -1,16 +1,16 @@
 """Servers on a host, and their moves.
 
 What a pass costs: the servers of a host are one call (one more page after each thousand), and the
-groups one more that passes of ten seconds share; its moves are one call, and one for each live
-migration that has taken long enough to ask how far it is. Every action is one call; an abort that
-comes too late is two.
+groups one more that passes of ten seconds share. Its moves are one call, one for each live
+migration that has taken long enough to ask how far it is, and two, once, for each that failed.
+Every action is one call; an abort that comes too late is two.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -22,6 +22,7 @@ from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.model import Move, MoveKind, Room, Server, ServerGroup
 from hypercobalt.compute.nova import pages
 from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, read, refused
+from hypercobalt.compute.nova.reasons import Reasons
 from hypercobalt.compute.nova.rooms import Rooms
 from hypercobalt.compute.nova.servers import NovaServer, NovaServers, OneServer, to_server
 from hypercobalt.compute.nova.shared import Shared
@@ -32,11 +33,14 @@ NEWEST: Final = 500
 """Records of moves that are read: the newest ones."""
 LONG_MOVE: Final = timedelta(seconds=10)
 """After which a live migration is asked how far it is."""
+RECENT: Final = timedelta(hours=1)
+"""How old a failed move may be whose reason is asked for."""
 _READING = (2, 98)
 _ACTING = (2, 90)
 _MOVING = (2, 80)
 _BAD_REQUEST, _NOT_FOUND, _CONFLICT = 400, 404, 409
 _ENDED = (_BAD_REQUEST, _NOT_FOUND, _CONFLICT)
+_FAILED = frozenset({"error", "failed"})
 _PROGRESSING = frozenset({"running", "post-migrating"})
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
@@ -47,7 +51,7 @@ class Moves:
     chooses_target = True
 
     def __init__(self, calls: Calls, rooms: Rooms, clock: Callable[[], float]) -> None:
-        self._calls, self._rooms = calls, rooms
+        self._calls, self._rooms, self._reasons = calls, rooms, Reasons(calls)
         self._groups = Shared("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
 
     async def servers(self, host: str) -> tuple[Server, ...]:
@@ -80,7 +84,7 @@ class Moves:
             version=_MOVING,
         )
         found = sorted(read(answer, _Migrations).migrations, key=lambda m: (m.created_at, m.id))
-        return await self._with_progress([_move(one) for one in reversed(found)])
+        return await self._with_more([_move(one) for one in reversed(found)])
 
     async def rooms(self, server: Server) -> tuple[Room, ...]:
         return await self._rooms.of(server)
@@ -172,28 +176,37 @@ class Moves:
                 return found
         raise UnreachableError(f"list the server groups: more than {pages.MOST} pages")
 
-    async def _with_progress(self, moves: list[Move]) -> tuple[Move, ...]:
-        since = datetime.now(UTC) - LONG_MOVE
-        long = [
-            move
-            for move in moves
-            if (move.kind, move.status in _PROGRESSING) == (MoveKind.LIVE, True)
-            and move.created < since
-        ]
+    async def _with_more(self, moves: list[Move]) -> tuple[Move, ...]:
+        """With what the records do not say: how far long ones are, and why failed ones failed."""
+        now = datetime.now(UTC)
         async with asyncio.TaskGroup() as tasks:
             asked = {
-                move.id: tasks.create_task(self._try_progress(move), name=f"progress-{move.id}")
-                for move in long
+                move.id: tasks.create_task(read_more(move), name=f"move-{move.id}")
+                for move in moves
+                if (read_more := self._unread(move, now))
             }
         return tuple(
-            _updated(move, asked[move.id].result()) if move.id in asked else move for move in moves
+            asked[move.id].result()
+            if move.id in asked
+            else replace(move, message=self._reasons.known.get(move.id, ""))
+            for move in moves
         )
 
-    async def _try_progress(self, move: Move) -> _Progress | None:
+    def _unread(
+        self, move: Move, now: datetime
+    ) -> Callable[[Move], Coroutine[None, None, Move]] | None:
+        """What reads more of a move than its record has; None when there is nothing to read."""
+        if move.status in _FAILED:
+            asked = move.id in self._reasons.known or now - move.updated > RECENT
+            return None if asked else self._reasons.add
+        live = move.kind == MoveKind.LIVE and move.status in _PROGRESSING
+        return self._add_progress if live and now - move.created > LONG_MOVE else None
+
+    async def _add_progress(self, move: Move) -> Move:
         try:
-            return await self._progress(move)
-        except UnreachableError:
-            return None  # the record says enough for now
+            return _updated(move, await self._progress(move))
+        except (UnreachableError, RefusedError):
+            return move  # the record says enough for now
 
     async def _progress(self, move: Move) -> _Progress | None:
         """How far a live migration is; None when it has ended."""

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 Answer = TypeVar("Answer")
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen(Generic[Item]):
+    """What was read, and when it was asked for, by the clock of who shares it."""
+
+    asked: float
+    answer: Item
 
 
 class Shared(Generic[Answer]):
@@ -28,7 +38,8 @@ class Shared(Generic[Answer]):
         clock: Callable[[], float],
     ) -> None:
         self._what, self._read, self._seconds, self._clock = what, read, seconds, clock
-        self._task: asyncio.Task[Answer] | None = None
+        self._task: asyncio.Task[Seen[Answer]] | None = None
+        self._next: asyncio.Task[Seen[Answer]] | None = None
         self._asked = 0.0
 
     @property
@@ -43,28 +54,51 @@ class Shared(Generic[Answer]):
         """The answer.
 
         Args:
-            fresh: ask now; never what somebody asked for earlier.
+            fresh: never one that was asked for before now. Callers who come while an older one is
+                on its way wait for that, and then share the next.
         """
-        if fresh or not self.warm:
-            self._asked = self._clock()
-            self._task = asyncio.create_task(self._read(), name=self._what)
-            self._task.add_done_callback(_look)
+        return (await self.seen(fresh=fresh)).answer
+
+    async def seen(self, *, fresh: bool = False) -> Seen[Answer]:
+        """The answer, with when it was asked for."""
         task = self._task
-        assert task is not None  # noqa: S101  made above
+        if not fresh and task is not None and self.warm:
+            return await asyncio.shield(task)
+        if task is None or task.done():
+            task = self._start(self._ask())
+            self._task = task
+        else:
+            task = self._next = self._next or self._start(self._ask_after(task))
         return await asyncio.shield(task)
 
     def forget(self) -> None:
-        """Let the next caller ask: what was read has just been changed."""
+        """Let the next caller ask."""
         self._task = None
 
     async def close(self) -> None:
-        """End a read that is under way."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        """End reads that are under way."""
+        tasks = {task for task in (self._task, self._next) if task is not None}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _start(self, work: Coroutine[None, None, Seen[Answer]]) -> asyncio.Task[Seen[Answer]]:
+        task = asyncio.create_task(work, name=self._what)
+        task.add_done_callback(_look)
+        return task
+
+    async def _ask(self) -> Seen[Answer]:
+        asked = self._asked = self._clock()
+        return Seen(asked, await self._read())
+
+    async def _ask_after(self, earlier: asyncio.Task[Seen[Answer]]) -> Seen[Answer]:
+        await asyncio.wait({earlier})
+        self._task, self._next = self._next, None
+        return await self._ask()
 
 
-def _look(task: asyncio.Task[Answer]) -> None:
+def _look(task: asyncio.Task[Seen[Answer]]) -> None:
     """Take note of an error for which nobody waits any more."""
     if not task.cancelled():
         task.exception()

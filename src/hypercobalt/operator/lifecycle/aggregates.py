@@ -176,11 +176,10 @@ class AggregateSync:
     async def _sync(
         self, facts: Facts, host: Host, wanted: Wish, names: tuple[str, ...], service: Aggregates
     ) -> Outcome:
-        # What was written a moment ago may not be in a list that other passes asked for before.
         settled = {one.name for one in facts.hypervisor.status.aggregates} == set(names)
-        known = await service.list(fresh=not settled)
+        known = await service.list()
         plan = decide(host, names, known)
-        if settled and (plan.changes or plan.missing):
+        if plan.missing or (settled and plan.changes):  # the list may be older than what it lacks
             known = await service.list(fresh=True)
             plan = decide(host, names, known)
         if plan.missing:

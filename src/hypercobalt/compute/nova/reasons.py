@@ -1,0 +1,91 @@
+"""Why a move failed: Nova's record does not say, but the server's actions do.
+
+Two calls for a move that has failed, once.
+
+Source: OpenStack Compute API reference, "Servers - instance actions", microversion 2.84.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.compute.model import Move
+from hypercobalt.compute.nova.calls import COMPUTE, Calls, read
+from hypercobalt.compute.nova.times import read_time
+
+_VERSION: Final = (2, 84)
+_ERROR: Final = "Error"
+_SLACK: Final = timedelta(seconds=5)
+"""An action begins before the record of its move, and Nova's clocks differ."""
+_SETTLED: Final = timedelta(seconds=30)
+"""After which a record that says nothing is taken to have nothing to say."""
+_KEPT: Final = 1000
+_LONGEST: Final = 500  # characters
+
+
+class Reasons:
+    """Those of failed moves, kept."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self.known: dict[str, str] = {}
+        """By the id of the move."""
+
+    async def add(self, move: Move) -> Move:
+        """A failed move with why it failed, if anybody says."""
+        try:
+            why = await self._ask(move)
+        except (UnreachableError, RefusedError):
+            return move  # asked again with the next listing
+        if why or datetime.now(UTC) - move.updated > _SETTLED:
+            if len(self.known) >= _KEPT:
+                self.known.clear()
+            self.known[move.id] = why
+        return replace(move, message=why)
+
+    async def _ask(self, move: Move) -> str:
+        about, path = f"see why migration {move.id} failed", f"/servers/{move.server}"
+        answer = await self._calls(
+            about, COMPUTE, "GET", f"{path}/os-instance-actions", version=_VERSION
+        )
+        before = move.created + _SLACK
+        for action in read(answer, _Actions).instanceActions:
+            began = read_time(action.start_time)
+            if action.message == _ERROR and began is not None and began <= before:
+                path = f"{path}/os-instance-actions/{action.request_id}"
+                found = await self._calls(about, COMPUTE, "GET", path, version=_VERSION)
+                return _told(read(found, _OneAction).instanceAction.events)
+        return ""
+
+
+def _told(events: tuple[_Event, ...]) -> str:
+    details = (event.details for event in events if event.result == _ERROR and event.details)
+    return " ".join(next(details, "").split())[:_LONGEST]
+
+
+class _Action(msgspec.Struct, frozen=True):
+    request_id: str
+    start_time: str = ""
+    message: str | None = None
+
+
+class _Actions(msgspec.Struct, frozen=True):
+    instanceActions: tuple[_Action, ...]  # noqa: N815
+
+
+class _Event(msgspec.Struct, frozen=True):
+    result: str | None = None
+    details: str | None = None
+
+
+class _Events(msgspec.Struct, frozen=True):
+    events: tuple[_Event, ...] = ()
+
+
+class _OneAction(msgspec.Struct, frozen=True):
+    instanceAction: _Events  # noqa: N815

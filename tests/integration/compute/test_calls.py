@@ -1,0 +1,275 @@
+"""What is asked of OpenStack, by whom, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from tests.integration.compute.conftest import Adapter
+from tests.simulated_openstack.http import Request
+from tests.simulated_openstack.model import Aggregate, Group
+from tests.simulated_openstack.script import Script
+from tests.simulated_openstack.world import World
+
+from hypercobalt.compute.errors import RefusedError
+from hypercobalt.compute.model import Host, ServerGroup
+from hypercobalt.compute.nova.hosts import FEW
+from hypercobalt.compute.nova.service import Nova
+from hypercobalt.compute.nova.settings import NO_NETWORK, SmokeSettings
+
+LISTING = "compute GET /os-hypervisors/detail"
+
+
+@contextmanager
+def counted(script: Script) -> Iterator[dict[str, int]]:
+    """How often each kind of call is made in the block."""
+    before, made = dict(script.calls), dict[str, int]()
+    yield made
+    made |= {k: n - before.get(k, 0) for k, n in script.calls.items() if n != before.get(k, 0)}
+
+
+async def host(nova: Nova, name: str = "node1") -> Host:
+    found = await nova.hosts.get(name, fresh=True)
+    assert found is not None
+    return found
+
+
+async def test_one_who_asks_alone_asks_for_its_own_host(adapter: Adapter) -> None:
+    nova, asked = adapter.nova(), list[str]()
+    adapter.simulation.script.after(
+        LISTING, lambda r: asked.append(r.query.get("hypervisor_hostname_pattern", "(all)"))
+    )
+    await nova.hosts.get("node1.zone.example")
+    assert asked == ["node1"]
+
+
+async def test_a_thousand_who_ask_at_once_share_one_listing(adapter: Adapter) -> None:
+    nova = adapter.nova()
+    for number in range(1000):
+        adapter.simulation.world.add_host(f"host{number}")
+    await host(nova)
+    with counted(adapter.simulation.script) as made:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(nova.hosts.get(f"host{n}")) for n in range(1000)]
+    found = [one.name if (one := task.result()) else "" for task in tasks]
+    assert found == [f"host{number}" for number in range(1000)]
+    assert made[LISTING] <= FEW + 2  # the fleet has a host more than fits on a page
+
+
+async def test_who_asks_for_a_fresh_answer_gets_one(adapter: Adapter) -> None:
+    nova = adapter.nova()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(FEW + 1):
+            group.create_task(nova.hosts.get("node1"))
+    adapter.simulation.world.hosts["node1"].enabled = False
+    stale = await nova.hosts.get("node1")
+    assert stale is not None
+    assert stale.enabled
+    assert not (await host(nova)).enabled
+
+
+async def test_what_this_process_changed_is_seen_at_once(adapter: Adapter) -> None:
+    nova = adapter.nova()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(FEW + 1):
+            group.create_task(nova.hosts.get("node1"))
+    await nova.hosts.disable(await host(nova), "test")
+    seen = await nova.hosts.get("node1")
+    assert seen is not None
+    assert not seen.enabled
+
+
+async def test_bodies_are_those_of_the_existing_operator(adapter: Adapter) -> None:
+    nova, bodies = adapter.nova(), list[object]()
+    world, script = adapter.simulation.world, adapter.simulation.script
+
+    def note(request: Request) -> None:
+        bodies.append(request.json())
+
+    script.after("compute PUT *", note)
+    script.after("compute POST *", note)
+    on_volume = world.add_server("node1")
+    on_volume.image = ""
+    local = world.add_server("node1", shared=False)
+    stopped = world.add_server("node1", vm_state="stopped")
+    found = await host(nova)
+    await nova.hosts.disable(found, "Hypervisor CRD: spec.maintenance=manual")
+    await nova.hosts.enable(found)
+    servers = {server.id: server for server in await nova.moves.servers("node1")}
+    await nova.moves.live_migrate(replace(servers[on_volume.id], local_disk=False))
+    await nova.moves.live_migrate(servers[local.id])
+    await nova.moves.cold_migrate(servers[stopped.id])
+    assert bodies == [
+        {"status": "disabled", "disabled_reason": "Hypervisor CRD: spec.maintenance=manual"},
+        {"status": "enabled", "forced_down": False},
+        {"os-migrateLive": {"host": None, "block_migration": False}},
+        {"os-migrateLive": {"host": None, "block_migration": "auto"}},
+        {"migrate": None},
+    ]
+
+
+async def test_a_pass_of_an_eviction_asks_twice_however_many_servers_there_are(
+    adapter: Adapter,
+) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    for _ in range(50):
+        world.add_server("node1")
+    await nova.moves.servers("node1")  # versions, and the groups that passes share
+    with counted(adapter.simulation.script) as made:
+        assert len(await nova.moves.servers("node1")) == 50
+        await nova.moves.moves("node1")
+    assert made == {"compute GET /servers/detail": 1, "compute GET /os-migrations": 1}
+
+
+async def test_servers_of_one_size_are_one_question_for_room(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    for _ in range(20):
+        world.add_server("node1")
+    servers = await nova.moves.servers("node1")
+    await nova.moves.rooms(servers[0])
+    with counted(adapter.simulation.script) as made:
+        async with asyncio.TaskGroup() as group:
+            for server in servers:
+                group.create_task(nova.moves.rooms(server))
+    assert sum(made.values()) <= 2
+
+
+async def test_a_listing_of_many_servers_is_read_page_by_page(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    ids = {world.add_server("node1").id for _ in range(1001)}
+    with counted(adapter.simulation.script) as made:
+        assert {server.id for server in await nova.moves.servers("node1")} == ids
+    assert made["compute GET /servers/detail"] == 2
+
+
+async def onboard(nova: Nova, name: str) -> None:
+    """As the operator goes: ids, test aggregates, enable, traits, aggregates of the spec."""
+
+    async def into(*names: str) -> None:
+        known = await nova.aggregates.list()
+        for one in known:
+            if one.name in names and name not in one.hosts:
+                await nova.aggregates.add(one, name)
+            elif one.name not in names and name in one.hosts:
+                await nova.aggregates.remove(one, name)
+
+    found = await nova.hosts.get(name)
+    assert found is not None
+    await into("zone", "tests")
+    await nova.hosts.enable(found)
+    seen = await nova.hosts.get(name)
+    assert seen is not None
+    assert seen.enabled
+    traits = await nova.traits.get(found.hypervisor_id)
+    assert traits is not None
+    wanted = replace(traits, names=(*traits.names, "CUSTOM_X"))
+    await nova.traits.put(found.hypervisor_id, wanted)
+    await into("zone")
+
+
+async def test_onboarding_takes_seven_calls_a_host_at_most(adapter: Adapter) -> None:
+    nova, world, count = adapter.nova(), adapter.simulation.world, 100
+    for id_, name in enumerate(("zone", "tests"), start=1):
+        world.aggregates[id_] = Aggregate(id_, f"uuid-{id_}", name)
+    for number in range(count):
+        world.add_host(f"host{number}", enabled=False)
+    world.custom_traits.add("CUSTOM_X")
+    queue = iter(range(count))
+
+    async def work() -> None:
+        for number in queue:
+            await onboard(nova, f"host{number}")
+
+    with counted(adapter.simulation.script) as made:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(8):  # as many passes as a controller makes at once
+                group.create_task(work())
+    assert sum(made.values()) <= 7 * count, made
+    assert len(world.aggregates[1].hosts) == count
+    assert not world.aggregates[2].hosts
+
+
+async def test_groups_are_told_with_their_other_members(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    project, user = next(iter(world.projects)), next(iter(world.users))
+    group = "40c0d4d0"
+    world.groups[group] = Group(group, "apart", "anti-affinity", project, user)
+    one, other = (world.add_server("node1", group=group) for _ in range(2))
+    found = {server.id: server for server in await nova.moves.servers("node1")}
+    assert found[one.id].group == ServerGroup("anti-affinity", (other.id,))
+
+
+async def test_a_long_migration_tells_how_far_it_is(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    server = world.add_server("node1")
+    record = world.new_migration(server, "live-migration", "node2", "running")
+    record.total, record.remaining = 1000, 400
+    (young,) = await nova.moves.moves("node1")
+    assert (young.total, young.remaining) == (0, 0)
+    record.created = record.created.replace(year=2020)
+    (old,) = await nova.moves.moves("node1")
+    assert (old.total, old.remaining) == (1000, 400)
+
+
+def found_provider(world: World, host: Host) -> bool:
+    known = world.by_id.get(host.hypervisor_id)
+    return known is not None and known.provider
+
+
+async def test_an_empty_host_is_forgotten(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    found = await host(nova)
+    await nova.hosts.remove(found)
+    assert await nova.hosts.get("node1", fresh=True) is None
+    assert not found_provider(world, found)
+    await nova.hosts.remove(found)  # again, after a crash
+
+
+async def test_a_host_with_servers_is_not_forgotten(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    world.add_server("node1")
+    with pytest.raises(RefusedError, match="forget host node1"):
+        await nova.hosts.remove(await host(nova))
+    assert await nova.hosts.get("node1", fresh=True) is not None
+
+
+async def test_test_servers_are_of_the_project_for_tests(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    bodies = list[object]()
+    adapter.simulation.script.after("compute POST /servers", lambda r: bodies.append(r.json()))
+    made = await nova.smoke_tests.create("ohooc--node1-uid", "node1", "nova")
+    project = world.projects[world.servers[made.id].project]
+    assert (project.name, project.domain) == ("test", "cc3test")
+    (body,) = bodies
+    assert isinstance(body, dict)
+    server = body["server"]
+    assert (server["availability_zone"], server["flavorRef"]) == ("nova:node1", "1")
+    (volume,) = server["block_device_mapping_v2"]
+    assert {k: volume[k] for k in volume if k != "uuid"} == {
+        "source_type": "image",
+        "destination_type": "volume",
+        "boot_index": 0,
+        "delete_on_termination": True,
+        "disk_bus": "virtio",
+        "volume_size": 64,
+        "volume_type": "premium",
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [
+        (SmokeSettings(image="no-such"), "no image 'no-such'"),
+        (SmokeSettings(network="no-such"), "no network 'no-such'"),
+        (SmokeSettings(flavor="no-such", network=NO_NETWORK), "no-such"),
+    ],
+)
+async def test_what_a_test_server_lacks_is_named(
+    adapter: Adapter, settings: SmokeSettings, missing: str
+) -> None:
+    nova = adapter.nova(smoke=settings)
+    with pytest.raises(RefusedError, match=missing):
+        await nova.smoke_tests.create("ohooc--node1-uid", "node1", "nova")
