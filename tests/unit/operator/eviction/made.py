@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionSpec, EvictionStatus
+from hypercobalt.api.eviction import (
+    Eviction,
+    EvictionInstance,
+    EvictionSpec,
+    EvictionStatus,
+    InstancePhase,
+)
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Move, Room, Server, Size
 from hypercobalt.operator.eviction.follow import Moment, Seen, Standing, Step, Track
@@ -46,7 +52,8 @@ def entry(id_: str = "a", phase: str | None = "Pending", **fields: object) -> Ev
 
 
 def standing(of: Server, step: Step = Step.START, **fields: object) -> Standing:
-    wanted: dict[str, object] = {"phase": "Pending", "track": Track(), "step": step, **fields}
+    wanted: dict[str, object] = {"track": Track(), "step": step, **fields}
+    wanted["phase"] = InstancePhase(str(fields.get("phase", "Pending")))
     return Standing(Seen(entry(of.id), of, ()), **wanted)  # type: ignore[arg-type]
 
 

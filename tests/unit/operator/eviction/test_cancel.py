@@ -1,0 +1,51 @@
+"""What a deleted Eviction still does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.operator.eviction.made import NOW, entry, eviction, move, server, standing
+
+from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.eviction import InstancePhase
+from hypercobalt.compute.model import Move
+from hypercobalt.operator.eviction.cancel import cancelled, decide
+from hypercobalt.operator.eviction.follow import Seen, Standing, Step, Track
+
+
+def moving(*records: Move, attempts: int = 1) -> Standing:
+    seen = Seen(entry("a", "Migrating"), server(), records)
+    return Standing(seen, InstancePhase.MIGRATING, Track(), attempts=attempts, occupies=True)
+
+
+@pytest.mark.parametrize(
+    ("of", "steps", "left"),
+    [
+        pytest.param(moving(move()), [Step.ABORT], 1, id="a live move is aborted"),
+        pytest.param(moving(move("queued")), [Step.ABORT], 1, id="one in a queue too"),
+        pytest.param(moving(move(kind="migration")), [], 1, id="a cold one comes to its end"),
+        pytest.param(moving(), [], 1, id="one that was just begun shows itself first"),
+        pytest.param(moving(move(), attempts=0), [], 0, id="somebody else's is left alone"),
+        pytest.param(
+            replace(moving(), phase=InstancePhase.CONFIRMING, step=Step.CONFIRM),
+            [Step.CONFIRM],
+            1,
+            id="a cold one at its end is confirmed",
+        ),
+        pytest.param(standing(server()), [], 0, id="nothing is begun"),
+    ],
+)
+def test_what_is_stopped(of: Standing, steps: list[Step], left: int) -> None:
+    found = decide([of])
+    assert [one.step for one in found.steps] == steps
+    assert len(found.left) == left
+
+
+def test_it_is_visible() -> None:
+    found = cancelled(eviction(), [standing(server("b")), moving(move())], [moving()], NOW.now)
+    evicting = get_condition(found.conditions, "Evicting")
+    assert evicting is not None
+    assert (evicting.status, evicting.reason) == ("False", "Cancelled")
+    assert "1 move under way" in evicting.message
+    assert {one.id: one.phase for one in found.instances} == {"a": "Migrating", "b": "Skipped"}

@@ -1,0 +1,76 @@
+"""An Eviction in words."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.unit.operator.eviction.made import BEGAN, NOW, entry, eviction
+
+from hypercobalt.api.conditions import set_condition
+from hypercobalt.api.eviction import Eviction, EvictionCheck, EvictionProgress, EvictionStatus
+from hypercobalt.operator.eviction.explain import explain
+
+
+def of(status: str, reason: str, message: str, **fields: object) -> Eviction:
+    conditions = set_condition((), "Evicting", status, reason, message, now=BEGAN)
+    return eviction(EvictionStatus(conditions=conditions, **fields))  # type: ignore[arg-type]
+
+
+DISABLED = EvictionCheck(name="HostDisabled", result="Failed", message="hypervisor not disabled")
+DOUBT = EvictionCheck(name="Instances", result="Warning", message="vm-a cannot be moved: a GPU")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        pytest.param(eviction(), "Does it run, and lead?", id="not looked at"),
+        pytest.param(eviction(), "There is no Hypervisor here", id="of no host"),
+        pytest.param(
+            of("True", "Running", "Running", checks=(DISABLED,)),
+            "What to do: `cobalt maintain here",
+            id="not disabled",
+        ),
+        pytest.param(of("True", "Running", "Running", checks=(DOUBT,)), "a GPU", id="in doubt"),
+        pytest.param(
+            of(
+                "True",
+                "Running",
+                "Running",
+                instances=(
+                    entry("a", "Migrating", name="web", target="x", attempts=2, startedAt=BEGAN),
+                ),
+            ),
+            "web (a), to x, for 10m, attempt 2",
+            id="on its way",
+        ),
+        pytest.param(
+            of(
+                "True",
+                "Running",
+                "Running",
+                progress=EvictionProgress(estimatedCompletion=NOW.now + timedelta(seconds=90)),
+            ),
+            "should have left in 90s",
+            id="how long it takes",
+        ),
+        pytest.param(
+            of(
+                "False",
+                "Failed",
+                "failed",
+                instances=(entry("b", "Failed", message="is suspended: resume it"),),
+            ),
+            "b: is suspended: resume it",
+            id="what stayed",
+        ),
+        pytest.param(
+            of("False", "Failed", "failed"), "`cobalt evict here` tries again", id="again"
+        ),
+        pytest.param(of("False", "Succeeded", "done"), "`cobalt resume here`", id="back"),
+    ],
+)
+def test_words(given: Eviction, said: str) -> None:
+    text = "\n".join(explain(given, None, NOW.now))
+    assert "It moves all instances away from here, asked for 10m ago, because: test" in text
+    assert said in text

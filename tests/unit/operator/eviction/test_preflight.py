@@ -1,0 +1,131 @@
+"""What is checked before anything moves."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.operator.eviction.made import BEGAN, room, server
+
+from hypercobalt.api.conditions import set_condition
+from hypercobalt.api.eviction import EvictionSpec
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.model import Host, Room, Server, ServerGroup, Size
+from hypercobalt.operator.eviction.policy import Doubt
+from hypercobalt.operator.eviction.preflight import Preflight, of_host, of_instances, refusal
+from hypercobalt.operator.eviction.targets import need
+
+WHOLE = EvictionSpec(hypervisor="here", reason="test")
+
+
+def hypervisor(*, disabled: bool = True, maintenance: str = "manual") -> Hypervisor:
+    conditions = set_condition(
+        (), "HypervisorDisabled", str(disabled), "Succeeded", "said", now=BEGAN
+    )
+    return Hypervisor(
+        metadata=ObjectMeta(name="here"),
+        spec=HypervisorSpec(maintenance=maintenance),
+        status=HypervisorStatus(conditions=conditions),
+    )
+
+
+def host(*, enabled: bool = False, **fields: bool) -> Host:
+    return Host("here", "h", "s", enabled=enabled, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("of", "on", "spec", "said"),
+    [
+        pytest.param(hypervisor(), host(), WHOLE, "", id="disabled on both sides"),
+        pytest.param(
+            hypervisor(disabled=False), host(), WHOLE, "set spec.maintenance", id="not marked"
+        ),
+        pytest.param(
+            hypervisor(),
+            host(enabled=True),
+            WHOLE,
+            "places new instances there",
+            id="marked, but enabled by somebody",
+        ),
+        pytest.param(
+            hypervisor(disabled=False),
+            host(enabled=True),
+            EvictionSpec(hypervisor="here", reason="x", trigger="HostShutdown"),
+            "",
+            id="a shutdown waits for nobody",
+        ),
+        pytest.param(
+            hypervisor(disabled=False),
+            host(enabled=True),
+            EvictionSpec(hypervisor="here", reason="x", instances=("a",)),
+            "",
+            id="only some leave",
+        ),
+        pytest.param(hypervisor(), host(up=False), WHOLE, "does not report", id="down"),
+        pytest.param(hypervisor(), host(forced_down=True), WHOLE, "forced down", id="forced down"),
+    ],
+)
+def test_the_host(of: Hypervisor, on: Host, spec: EvictionSpec, said: str) -> None:
+    obstacles = Preflight(of_host(of, on, spec)).obstacles
+    assert bool(obstacles) == bool(said)
+    assert said in "; ".join(obstacles)
+
+
+@pytest.mark.parametrize(
+    ("maintenance", "trigger", "refused"),
+    [
+        ("manual", None, False),
+        ("ha", None, True),
+        ("", "NodeFailure", True),
+        ("", "IOError", False),
+    ],
+)
+def test_hosts_that_are_dead_are_refused(
+    maintenance: str, trigger: str | None, refused: bool
+) -> None:
+    assert bool(refusal(hypervisor(maintenance=maintenance), trigger)) == refused
+
+
+def checked(*servers: Server, rooms: tuple[Room, ...], doubt: Doubt = Doubt.WARN) -> Preflight:
+    return Preflight(of_instances(servers, {need(one): rooms for one in servers}, doubt))
+
+
+@pytest.mark.parametrize(
+    ("servers", "said"),
+    [
+        pytest.param([server("a"), server("b")], "", id="all can go"),
+        pytest.param(
+            [server(str(n)) for n in range(5)],
+            "no host has room for 1 instances",
+            id="one too many",
+        ),
+        pytest.param([server(size=Size(1, 9999))], "9999 MiB", id="one that is too large"),
+        pytest.param([server(hindrance="a vTPM")], "vm-a (a) cannot be moved: a vTPM", id="pinned"),
+        pytest.param([server(status="SUSPENDED")], "resume it", id="in a state that stays"),
+        pytest.param([server(status="BUILD")], "", id="in a state that ends"),
+        pytest.param(
+            [server(group=ServerGroup("affinity", ("b",)))], "strict affinity", id="tied together"
+        ),
+        pytest.param([server(group=ServerGroup("affinity", ()))], "", id="tied to nobody else"),
+        pytest.param(
+            [
+                server("a", group=ServerGroup("anti-affinity", ("b",))),
+                server("b", group=ServerGroup("anti-affinity", ("a",))),
+            ],
+            "no host has room for 1 instances",
+            id="to be apart, with one host to go to",
+        ),
+    ],
+)
+def test_the_instances(servers: list[Server], said: str) -> None:
+    found = checked(*servers, rooms=(room("x"),))
+    assert not found.obstacles
+    assert bool(found.doubts) == bool(said)
+    assert said in "; ".join(found.doubts)
+    assert bool(checked(*servers, rooms=(room("x"),), doubt=Doubt.STOP).obstacles) == bool(said)
+
+
+def test_of_many_instances_some_are_named_and_the_others_counted() -> None:
+    (doubt,) = checked(*(server(str(n), "SUSPENDED") for n in range(14)), rooms=()).doubts
+    assert doubt.count("is suspended") == 10
+    assert doubt.endswith("and 4 more")
