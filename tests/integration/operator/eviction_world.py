@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.integration.operator.conftest import DEADLINE, until
+from tests.sockets import left_to_the_collector
 
 from hypercobalt.api.conditions import Condition, get_condition, set_condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec
@@ -136,15 +137,16 @@ async def evicting(
 ) -> AsyncIterator[Running]:
     """Run the controller until the block is left."""
     metrics = Metrics()
-    async with Kube(load_connection(kubeconfig), metrics=metrics) as client:
-        manager = assemble(client, metrics, compute, policy)
-        running = asyncio.create_task(manager.run())
-        try:
-            yield Running(metrics, manager)
-        finally:
-            manager.stop()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait_for(running, DEADLINE)
+    with left_to_the_collector():
+        async with Kube(load_connection(kubeconfig), metrics=metrics) as client:
+            manager = assemble(client, metrics, compute, policy)
+            running = asyncio.create_task(manager.run())
+            try:
+                yield Running(metrics, manager)
+            finally:
+                manager.stop()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait_for(running, DEADLINE)
 
 
 def assemble(client: Kube, metrics: Metrics, compute: World, policy: Policy | None) -> Manager:

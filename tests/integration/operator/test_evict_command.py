@@ -44,7 +44,7 @@ async def test_a_host_is_emptied_while_one_watches(
             evict, name, watch=True, reason="new kernel", parallelism=2, kubeconfig=kubeconfig
         )
     assert code == 0
-    assert "eviction completed successfully: 3 instances have left" in capsys.readouterr().out
+    assert "eviction completed successfully: 3 instances left" in capsys.readouterr().out
     host = await kube.get(Hypervisor, name)
     assert host is not None
     assert (host.spec.maintenance, host.spec.maintenanceReason) == ("manual", "new kernel")

@@ -104,7 +104,6 @@ class EvictionReconciler:
                 return await self._unknown_host(eviction, memory, hypervisor)
             if not is_held(eviction):
                 eviction = await hold(self._kube, self._evictions, eviction)
-            self._migrations.follow(eviction.metadata.name, hypervisor.metadata.name)
             return await self._pass(eviction, memory, hypervisor, host)
         except (UnreachableError, ConflictError, RefusedError) as error:
             return await self._unreachable(eviction, memory, error)
@@ -121,6 +120,8 @@ class EvictionReconciler:
         moment = self._moment()
         memory.tracks = {standing.id: standing.track for standing in now}
         memory.time(now, moment)
+        if any(standing.occupies for standing in now):
+            self._migrations.follow(eviction.metadata.name, hypervisor.metadata.name)
         verified = decide.is_done(now, checks)
         if verified:
             left = await self._counted(eviction, now)

@@ -187,11 +187,11 @@ def set_ended(conditions: Conditions, status: EvictionStatus, host: str) -> None
     if failed:
         text = (
             f"eviction failed: {count(len(failed))} could not be moved away from {host}, "
-            f"{done} have left: {listed(failed)}"
+            f"{done} moved: {listed(failed)}"
         )
         conditions.evicting("False", _Reason.FAILED, text)
     else:
-        text = f"eviction completed successfully: {count(done)} have left {host}"
+        text = f"eviction completed successfully: {count(done)} left {host}"
         conditions.evicting("False", _Reason.SUCCEEDED, text)
 
 
