@@ -12,8 +12,10 @@ from contextlib import contextmanager
 def left_to_the_collector() -> Generator[None]:
     """Collect at the end, in silence, what a call that is cancelled in a TLS handshake leaves open.
 
-    Collected by chance, it would be a warning in whatever test runs then.
+    Collected by chance, it would be a warning in whatever test runs then. One in another leaves the
+    collector off for the rest of the outer one.
     """
+    was_on = gc.isenabled()
     gc.disable()
     try:
         yield
@@ -21,4 +23,5 @@ def left_to_the_collector() -> Generator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
+        if was_on:
             gc.enable()
