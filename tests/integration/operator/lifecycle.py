@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from hypercobalt.api.conditions import set_condition
-from hypercobalt.api.hypervisor import Hypervisor
+from msgspec.structs import replace
+
+from hypercobalt.api.conditions import get_condition, set_condition
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake import FakeCompute
@@ -45,3 +47,19 @@ async def agent_reports(
     return await agent.apply(
         Hypervisor(metadata=ObjectMeta(name=name), status=mine), force=True, subresource="status"
     )
+
+
+def message(hypervisor: Hypervisor, type_: str) -> str:
+    """Of a condition, empty if there is none."""
+    found = get_condition(hypervisor.conditions, type_)
+    return found.message if found else ""
+
+
+async def set_spec(kube: Kube, name: str, **changes: object) -> None:
+    """Change the spec as a person would."""
+
+    def changed(found: Hypervisor) -> Hypervisor:
+        spec: HypervisorSpec = replace(found.spec, **changes)
+        return replace(found, spec=spec)
+
+    assert await kube.modify(Hypervisor, name, changed) is not None

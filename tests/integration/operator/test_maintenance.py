@@ -6,13 +6,12 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from tests.integration.operator.conftest import add_node, operator, reason, until
-from tests.integration.operator.lifecycle import QUICK, agent_reports, site
+from tests.integration.operator.lifecycle import QUICK, agent_reports, message, set_spec, site
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.eviction import Eviction, EvictionSpec
-from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import HostAggregate, Server
@@ -29,14 +28,6 @@ async def in_service(kube: Kube, name: str) -> Hypervisor:
     await until(kube, Hypervisor, name, lambda hv: bool(hv.status.serviceId))
     await agent_reports(kube, name)
     return await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
-
-
-async def set_spec(kube: Kube, name: str, **changes: object) -> None:
-    def changed(found: Hypervisor) -> Hypervisor:
-        spec: HypervisorSpec = replace(found.spec, **changes)
-        return replace(found, spec=spec)
-
-    assert await kube.modify(Hypervisor, name, changed) is not None
 
 
 def host_of(compute: FakeCompute, name: str) -> tuple[bool, str]:
@@ -95,11 +86,6 @@ async def test_failed_eviction_is_not_success(kube: Kube, kubeconfig: Path, name
         compute.moves.remove("i1")
         await kube.delete(Eviction, name)  # the way back
         await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
-
-
-def message(hypervisor: Hypervisor, type_: str) -> str:
-    found = next((c for c in hypervisor.conditions if c.type == type_), None)
-    return found.message if found else ""
 
 
 async def test_drift_in_openstack_is_put_right(kube: Kube, kubeconfig: Path, name: str) -> None:

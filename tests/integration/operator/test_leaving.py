@@ -1,0 +1,191 @@
+"""A host's way out, OpenStack away, and an operator that dies on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.integration.operator.conftest import DEFAULTS, add_node, operator, reason, until
+from tests.integration.operator.lifecycle import QUICK, agent_reports, message, set_spec, site
+from tests.integration.operator.test_crashes import Dying
+from tests.sockets import left_to_the_collector
+
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.operator.assembly import add_controllers
+from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
+from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+GENERAL = {AGGREGATES_ANNOTATION: "general"}
+
+
+def is_ready(hypervisor: Hypervisor) -> bool:
+    return reason(hypervisor, "Ready") == "True/Ready"
+
+
+async def in_service(kube: Kube, name: str) -> None:
+    await add_node(kube, name, labels={LIFECYCLE_LABEL: "skip-tests"}, annotations=GENERAL)
+    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
+    await agent_reports(kube, name)
+    await until(kube, Hypervisor, name, is_ready)
+
+
+async def test_host_that_terminates_leaves_openstack(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    async with operator(kubeconfig, compute):
+        await in_service(kube, name)
+        await set_spec(kube, name, maintenance="termination")
+        gone = await until(
+            kube, Hypervisor, name, lambda hv: reason(hv, "Offboarded") == "True/Offboarded"
+        )
+    assert "Offboarding successful" in message(gone, "Offboarded")
+    assert reason(gone, "AggregatesUpdated") == "False/Terminating"
+    assert reason(gone, "HaEnabled") == "False/Evicted"
+    assert gone.status.aggregates == ()
+    assert name not in compute.world.hosts
+    assert compute.world.names_of(name) == set()
+
+
+async def test_offboarding_asks_openstack_again_until_it_may_leave_11(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute, refused = site(name), [True]
+
+    def fault(what: str, about: str) -> Exception | None:
+        held = what == "hosts.remove" and refused[0]
+        return RefusedError("cannot clean up resource provider: c1 has resources") if held else None
+
+    compute.world.fault = fault
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await in_service(kube, name)
+        await set_spec(kube, name, maintenance="termination")
+        held = await until(
+            kube, Hypervisor, name, lambda hv: "cannot clean up" in message(hv, "Offboarded")
+        )
+        assert reason(held, "Offboarded") == "False/Offboarding"
+        assert ", since " in message(held, "Offboarded")
+        refused[0] = False
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Offboarded").startswith("True"))
+
+
+async def test_openstack_away_at_start_is_a_condition_and_nothing_is_lost_26(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute, away = site(name), [True]
+    compute.trouble = "nova does not answer"
+
+    def fault(what: str, about: str) -> Exception | None:
+        return UnreachableError("nova does not answer") if away[0] else None
+
+    compute.world.fault = fault
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await add_node(kube, name, labels={LIFECYCLE_LABEL: "skip-tests"}, annotations=GENERAL)
+        told = await until(
+            kube, Hypervisor, name, lambda hv: reason(hv, "Registered") == "Unknown/Unreachable"
+        )
+        assert "nova does not answer, since " in message(told, "Registered")
+        await agent_reports(kube, name)
+        away[0] = False
+        await until(kube, Hypervisor, name, is_ready)
+        away[0] = True
+        kept = await until(
+            kube, Hypervisor, name, lambda hv: reason(hv, "Registered") == "Unknown/Unreachable"
+        )
+        assert reason(kept, "TraitsUpdated") == "True/Succeeded"
+        assert reason(kept, "Ready") == "True/Ready"
+        assert kept.status.serviceId == compute.world.hosts[name].service_id
+
+
+async def test_one_bad_host_does_not_stop_the_others(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    bad, good = f"{name}-bad", f"{name}-good"
+    compute = site(bad, good)
+
+    def fault(what: str, about: str) -> Exception | None:
+        return UnreachableError(f"{bad} hangs") if bad in about else None
+
+    compute.world.fault = fault
+    async with operator(kubeconfig, compute):
+        await add_node(kube, bad, labels={LIFECYCLE_LABEL: "skip-tests"})
+        await in_service(kube, good)
+
+
+class Death:
+    """Ends the operator before, or after, a call of the compute service."""
+
+    def __init__(self, calls: int) -> None:
+        self.left = calls
+        self.task: asyncio.Task[None] | None = None
+
+    def __call__(self, what: str, about: str) -> Exception | None:
+        self.left -= 1
+        if self.left == 0 and self.task is not None:
+            self.task.cancel()
+            return UnreachableError("dead")
+        return None
+
+
+async def run(kubeconfig: Path, compute: FakeCompute, dying: Dying, death: Death) -> None:
+    """Run the operator until it dies."""
+    metrics = Metrics()
+    async with Kube(load_connection(kubeconfig), metrics=metrics) as client:
+        manager = Manager(client.guarded(dying), metrics=metrics)
+        options = replace(DEFAULTS, lifecycle=QUICK)
+        add_controllers(manager, options, metrics, lambda _: compute)
+        dying.task = death.task = asyncio.create_task(manager.run())
+        # However it ends: nobody asks a dead process what its last error was.
+        await asyncio.wait_for(asyncio.gather(dying.task, return_exceptions=True), 10)
+
+
+DEATHS = [f"write {n}" for n in range(1, 5)] + [f"call {n}" for n in range(1, 13)]
+
+
+@pytest.mark.parametrize("before", DEATHS)
+async def test_onboarding_goes_on_after_a_death(
+    kube: Kube, kubeconfig: Path, name: str, before: str
+) -> None:
+    kind, _, number = before.partition(" ")
+    compute = site(name)
+    death = Death(int(number) if kind == "call" else -1)
+    dying = Dying(int(number) - 1 if kind == "write" else 1_000_000)
+    async with operator(kubeconfig):  # without a compute service: the host is there, no more
+        await add_node(kube, name, labels={LIFECYCLE_LABEL: "true"}, annotations=GENERAL)
+        await until(kube, Hypervisor, name, lambda _: True)
+    await agent_reports(kube, name)
+    compute.world.fault = death
+    with left_to_the_collector():
+        await run(kubeconfig, compute, dying, death)
+    compute.world.fault = None
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await until(kube, Hypervisor, name, is_ready)
+    assert compute.world.names_of(name) == {"general", "zone-a"}
+    assert compute.world.tests == {}
+    assert compute.world.hosts[name].servers == ()
+    assert sum("smoke_tests.create" in call for call in compute.world.calls) <= 2
+
+
+@pytest.mark.parametrize("call", range(1, 13))
+async def test_termination_goes_on_after_a_death(
+    kube: Kube, kubeconfig: Path, name: str, call: int
+) -> None:
+    compute = site(name)
+    async with operator(kubeconfig, compute):
+        await in_service(kube, name)
+    await set_spec(kube, name, maintenance="termination")
+    death = Death(call)
+    compute.world.fault = death
+    with left_to_the_collector():
+        await run(kubeconfig, compute, Dying(1_000_000), death)
+    compute.world.fault = None
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Offboarded").startswith("True"))
+    assert name not in compute.world.hosts
+    assert compute.world.names_of(name) == set()

@@ -1,0 +1,304 @@
+"""Onboarding ends, whatever happens on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.integration.operator.conftest import add_node, operator, reason, until
+from tests.integration.operator.lifecycle import (
+    QUICK,
+    TEST_AGGREGATE,
+    agent_reports,
+    message,
+    set_spec,
+    site,
+)
+from tests.integration.runtime.scripted import eventually
+
+from hypercobalt.api.conditions import set_condition
+from hypercobalt.api.core import Node
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.ovsnode import Bridge, NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
+from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.compute.model import Server
+from hypercobalt.operator.node_facts import (
+    AGGREGATES_ANNOTATION,
+    HOSTNAME_LABEL,
+    LIFECYCLE_LABEL,
+    TRAITS_ANNOTATION,
+    ZONE_LABEL,
+)
+from hypercobalt.runtime import Kube
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+WIPED: dict[str, object] = {"conditions": [], "serviceId": None}
+TESTED, SKIP = {LIFECYCLE_LABEL: "true"}, {LIFECYCLE_LABEL: "skip-tests"}
+GENERAL = {AGGREGATES_ANNOTATION: "general"}
+ONCE = replace(QUICK, test_tries=2, retry_pause=timedelta(hours=1))
+
+
+def is_ready(hypervisor: Hypervisor) -> bool:
+    return reason(hypervisor, "Ready") == "True/Ready"
+
+
+def onboarding(state: str) -> Callable[[Hypervisor], bool]:
+    return lambda hv: reason(hv, "Onboarding") == state
+
+
+async def begun(kube: Kube, name: str, **node: object) -> None:
+    """Add a Node whose agent reports."""
+    await add_node(kube, name, **node)  # type: ignore[arg-type]
+    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
+    await agent_reports(kube, name)
+
+
+async def test_without_custom_traits_5(kube: Kube, kubeconfig: Path, name: str) -> None:
+    async with operator(kubeconfig, site(name)):
+        await begun(kube, name, labels=SKIP)
+        made = await until(kube, Hypervisor, name, is_ready)
+    assert reason(made, "TraitsUpdated") == "True/Succeeded"
+
+
+async def test_with_a_whole_domain_name_6(kube: Kube, kubeconfig: Path, name: str) -> None:
+    compute, whole = site(name), f"{name}.example.org"
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        labels = TESTED | {HOSTNAME_LABEL: whole}
+        await begun(kube, whole, labels=labels, annotations=GENERAL)
+        made = await until(kube, Hypervisor, whole, is_ready)
+    assert made.status.serviceId == compute.world.hosts[name].service_id
+    assert compute.world.names_of(name) == {"general", "zone-a"}
+    assert compute.world.tests == {}
+
+
+async def test_node1_beside_node10_12_15(kube: Kube, kubeconfig: Path, name: str) -> None:
+    first, tenth = f"{name}1", f"{name}10"
+    compute = site(first, tenth)
+    compute.world.boots = ("BUILD", "")
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        for one in (tenth, first):
+            await begun(kube, one, labels=TESTED, annotations=GENERAL)
+            await until(kube, Hypervisor, one, lambda hv: hv.status.smokeTest is not None)
+        assert len(compute.world.tests) == 2  # neither has deleted the other's
+        compute.world.boots = ("ACTIVE", "{name}")
+        for server in list(compute.world.tests.values()):
+            compute.world.tests[server.id] = replace(
+                server, status="ACTIVE", launched=server.created
+            )
+        for one in (first, tenth):
+            made = await until(kube, Hypervisor, one, is_ready)
+            assert made.status.serviceId == compute.world.hosts[one].service_id
+
+
+async def test_two_nodes_of_one_host_do_not_share_it(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute, other = site(name), f"{name}.other.example.org"
+    async with operator(kubeconfig, compute):
+        await begun(kube, name, labels=SKIP)
+        await until(kube, Hypervisor, name, is_ready)
+        await begun(kube, other, labels=SKIP | {HOSTNAME_LABEL: other})
+        claimed = await until(
+            kube, Hypervisor, other, lambda hv: reason(hv, "Registered") == "False/Claimed"
+        )
+    assert f"belongs to hypervisor {name}" in message(claimed, "Registered")
+    assert claimed.status.serviceId is None
+
+
+async def test_although_the_test_server_cannot_be_deleted_for_a_while_14(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute, broken = site(name), [True]
+
+    def fault(what: str, about: str) -> Exception | None:
+        return UnreachableError("no answer") if broken[0] and what.endswith("delete") else None
+
+    compute.world.fault = fault
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await until(kube, Hypervisor, name, lambda hv: "no answer" in message(hv, "Onboarding"))
+        broken[0] = False
+        await until(kube, Hypervisor, name, is_ready)
+    assert compute.world.tests == {}
+
+
+async def test_lifecycle_off_and_on_again_14(kube: Kube, kubeconfig: Path, name: str) -> None:
+    compute = site(name)
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await until(kube, Hypervisor, name, is_ready)
+        await kube.merge_patch(Node, name, {"metadata": {"labels": {LIFECYCLE_LABEL: None}}})
+        off = await until(kube, Hypervisor, name, onboarding("False/Aborted"))
+        assert "LifecycleEnabled" in message(off, "Onboarding")
+        await kube.merge_patch(Node, name, {"metadata": {"labels": TESTED}})
+        await until(kube, Hypervisor, name, is_ready)
+    assert sum("smoke_tests.create" in call for call in compute.world.calls) == 2
+
+
+async def test_wiped_status_of_a_host_in_service_touches_no_guest(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await until(kube, Hypervisor, name, is_ready)
+        compute.moves.add(Server("guest", "guest", name, "ACTIVE"))
+        calls = len(compute.world.calls)
+        await kube.merge_patch(
+            Hypervisor,
+            name,
+            {"status": {"conditions": [], "serviceId": None}},
+            subresource="status",
+        )
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Onboarding") != "")
+        await agent_reports(kube, name)
+        await until(kube, Hypervisor, name, is_ready)
+    since = compute.world.calls[calls:]
+    assert not any("create" in call or TEST_AGGREGATE in call for call in since)
+
+
+async def test_smoke_test_that_always_fails_is_given_up_and_has_a_way_back_16(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    compute.world.boots = ("ERROR", "")
+    async with operator(kubeconfig, compute, lifecycle=ONCE):
+        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        failed = await until(kube, Hypervisor, name, onboarding("False/Aborted"))
+        assert "failed 2 times" in message(failed, "Onboarding")
+        assert "No valid host was found" in message(failed, "Onboarding")
+        assert compute.world.names_of(name) == {"zone-a", TEST_AGGREGATE}
+        assert sum("smoke_tests.create" in call for call in compute.world.calls) == 2
+        compute.world.boots = ("ACTIVE", "{name}")
+        await set_spec(kube, name, version="2")
+        await until(kube, Hypervisor, name, is_ready)
+
+
+async def test_server_that_is_never_built_counts_as_a_failure_16(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    compute.world.boots = ("BUILD", "")
+    settings = replace(ONCE, build_limit=timedelta(milliseconds=100))
+    async with operator(kubeconfig, compute, lifecycle=settings):
+        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        failed = await until(kube, Hypervisor, name, onboarding("False/Aborted"))
+    assert "still BUILD" in message(failed, "Onboarding")
+    assert compute.world.tests == {}
+
+
+async def test_test_server_that_is_refused_counts_as_a_failure(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+
+    def fault(what: str, about: str) -> Exception | None:
+        refused = what == "smoke_tests.create"
+        return RefusedError("there is no image 'cirros-kvm'") if refused else None
+
+    compute.world.fault = fault
+    async with operator(kubeconfig, compute, lifecycle=ONCE):
+        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        failed = await until(kube, Hypervisor, name, onboarding("False/Aborted"))
+    assert "no image 'cirros-kvm'" in message(failed, "Onboarding")
+
+
+async def test_missing_zone_is_named_21(kube: Kube, kubeconfig: Path, name: str) -> None:
+    compute = site(name)
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await begun(kube, name, labels=TESTED | {ZONE_LABEL: ""}, annotations=GENERAL)
+        await until(kube, Hypervisor, name, lambda hv: ZONE_LABEL in message(hv, "Onboarding"))
+        await kube.merge_patch(Node, name, {"metadata": {"labels": {ZONE_LABEL: "zone-a"}}})
+        await until(kube, Hypervisor, name, is_ready)
+    assert not any(call.startswith("aggregates.add  ") for call in compute.world.calls)
+
+
+async def test_unhealthy_bridge_and_old_libvirt_hold_the_test_and_are_named(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    spec = OVSNodeSpec(nodeRef=NodeReference(name=name))
+    meta = ObjectMeta(name=name, namespace="agents")
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await add_node(kube, name, labels=TESTED, annotations=GENERAL)
+        await kube.create(OVSNode(metadata=meta, spec=spec))
+        await until(
+            kube,
+            Hypervisor,
+            name,
+            lambda hv: "not reported libvirt" in message(hv, "Onboarding"),
+        )
+        await agent_reports(kube, name, version="7.0.0")
+        await until(
+            kube, Hypervisor, name, lambda hv: "older than 8.0.0" in message(hv, "Onboarding")
+        )
+        await agent_reports(kube, name)
+        await until(
+            kube, Hypervisor, name, lambda hv: "no bridge br-int" in message(hv, "Onboarding")
+        )
+        assert compute.world.tests == {}
+        good = OVSNodeStatus(bridges=(Bridge(name="br-int", status="Active"),))
+        await kube.apply(OVSNode(metadata=meta, spec=spec, status=good), subresource="status")
+        await until(kube, Hypervisor, name, is_ready)
+    await kube.delete(OVSNode, name, "agents")
+
+
+async def test_invalid_traits_and_aggregates_are_named_until_they_are_put_right(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    wrong = {AGGREGATES_ANNOTATION: "general,nowhere", TRAITS_ANNOTATION: "CUSTOM_A,not a trait"}
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await begun(kube, name, labels=SKIP, annotations=wrong)
+        await until(
+            kube, Hypervisor, name, lambda hv: "'not a trait'" in message(hv, "TraitsUpdated")
+        )
+        right = {"metadata": {"annotations": {TRAITS_ANNOTATION: "CUSTOM_A"}}}
+        await kube.merge_patch(Node, name, right)
+        held = await until(
+            kube, Hypervisor, name, lambda hv: "'nowhere'" in message(hv, "AggregatesUpdated")
+        )
+        assert reason(held, "AggregatesUpdated") == "False/Failed"
+        await kube.merge_patch(Node, name, {"metadata": {"annotations": GENERAL}})
+        await until(kube, Hypervisor, name, is_ready)
+
+
+async def test_where_there_are_no_traits_aggregates_and_tests(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with operator(kubeconfig, site(name, has=())):
+        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        made = await until(kube, Hypervisor, name, is_ready)
+    assert message(made, "TraitsUpdated") == "fake has no traits; 0 are wanted"
+    assert message(made, "AggregatesUpdated") == "fake has no host aggregates; 2 are wanted"
+
+
+async def test_outside_ha_service_is_waited_for_and_not_overwritten_18(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute, service = site(name), kube.as_manager("kvm-ha-service")
+    async with operator(kubeconfig, compute, lifecycle=QUICK) as running:
+        await add_node(kube, name, labels=SKIP, annotations=GENERAL)
+        made = await until(kube, Hypervisor, name, onboarding("True/Handover"))
+        assert "HaEnabled" in message(made, "Onboarding")
+        said = set_condition(
+            (), "HaEnabled", "True", "Succeeded", "by the service", now=compute.world.now()
+        )
+        mine = HypervisorStatus(numInstances=0, conditions=said)
+        await service.apply(
+            Hypervisor(metadata=ObjectMeta(name=name), status=mine), subresource="status"
+        )
+        await until(kube, Hypervisor, name, is_ready)
+        await set_spec(kube, name, highAvailability=False)
+        passes = running.metrics.reconcile_total.labels("ha", "success")
+        before = passes._value.get()
+        await eventually(lambda: passes._value.get() > before)
+        after = await kube.get(Hypervisor, name)
+    assert after is not None
+    assert message(after, "HaEnabled") == "by the service"
