@@ -280,3 +280,12 @@ def _works(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_shared_file_that_was_removed_can_be_made_again_at_once(lab: Lab) -> None:
+    through, beside = lab.layout.shared / "a.log", lab.layout.shared_files / "a.log"
+    for _ in range(10):
+        with through.open("a"):
+            beside.unlink()
+        with through.open("a"):
+            through.unlink()

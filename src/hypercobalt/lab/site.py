@@ -318,7 +318,8 @@ async def share(layout: Layout, state: State) -> None:
     """Mount the directory that the hosts share.
 
     libvirt takes a disk for shared, and migrates without copying it, only on a network file system;
-    a FUSE mount whose subtype is glusterfs counts as one.
+    a FUSE mount whose subtype is glusterfs counts as one. Names are not cached, or a file that was
+    removed beside the mount could not be made again through it for a second.
 
     Raises:
         CommandError: it cannot be mounted.
@@ -329,7 +330,7 @@ async def share(layout: Layout, state: State) -> None:
         await mounts.release(layout.shared)  # it died, and left a mount that answers nothing
     for folder in (layout.shared, layout.shared_files):
         folder.mkdir(exist_ok=True)
-    options = "subtype=glusterfs,fsname=hypercobalt,allow_other"
+    options = "subtype=glusterfs,fsname=hypercobalt,allow_other,entry_timeout=0,attr_timeout=0"
     await run(
         *("env", processes.mark(state.id, "shared")),
         *("bindfs", "-o", options, str(layout.shared_files), str(layout.shared)),
