@@ -24,6 +24,7 @@ _UNIT = """\
 [Unit]
 Description=hypercobalt node agent
 After=dbus.service network.target
+StartLimitIntervalSec=0
 
 [Service]
 ExecStart={cobalt} node-agent --kubeconfig {kubeconfig} --node {node} \\
