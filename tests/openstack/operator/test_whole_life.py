@@ -1,0 +1,232 @@
+"""A host's whole life: into Nova, emptied, back in service, emptied again, and out of Nova.
+
+Everything that the operator says is checked with the cloud itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from tests.openstack.client import Json, Session
+from tests.openstack.cloud import Cloud
+from tests.openstack.computes import (
+    DISABLED,
+    hypervisors,
+    provider_id,
+    service,
+    set_service,
+    traits,
+)
+from tests.openstack.operator.conftest import (
+    AGGREGATE,
+    TEST_AGGREGATE,
+    TRAIT,
+    WITHIN,
+    ZONE,
+    Cluster,
+    condition,
+    operator,
+)
+from tests.openstack.servers import PLACEMENT, VERSION, Servers, until
+
+
+async def _aggregates(admin: Session) -> Json:
+    """Hosts of each aggregate, by name."""
+    answer = await admin("compute", "GET", "/os-aggregates", version=VERSION)
+    return {one["name"]: sorted(one["hosts"]) for one in answer.ok()["aggregates"]}
+
+
+@pytest.fixture
+async def fresh_hosts(
+    cloud: Cloud, admin: Session, servers: Servers
+) -> AsyncIterator[tuple[str, str]]:
+    """Two hosts that nobody has set up: disabled, in no aggregate; afterwards as they were."""
+    for name, zone in ((ZONE, ZONE), (AGGREGATE, None), (TEST_AGGREGATE, None)):
+        body = {"aggregate": {"name": name, "availability_zone": zone}}
+        (await admin("compute", "POST", "/os-aggregates", body, version=VERSION)).ok()
+    for host in cloud.hosts[:2]:
+        await set_service(admin, host, status="disabled", disabled_reason="new")
+    yield cloud.hosts[0], cloud.hosts[1]
+    await servers.remove_all()  # a host leaves a zone only when it is empty
+    if cloud.hosts[0] not in await hypervisors(admin):
+        await cloud.crash(cloud.hosts[0])
+        await cloud.restore(cloud.hosts[0])
+    answer = await admin("compute", "GET", "/os-aggregates", version=VERSION)
+    for aggregate in answer.ok()["aggregates"]:
+        path = f"/os-aggregates/{aggregate['id']}"
+        for host in aggregate["hosts"]:
+            body = {"remove_host": {"host": host}}
+            (await admin("compute", "POST", f"{path}/action", body)).ok()
+        (await admin("compute", "DELETE", path)).ok()
+    await until(lambda: hypervisors(admin), lambda found: set(found) == set(cloud.hosts))
+    for host in cloud.hosts[:2]:
+        await set_service(admin, host, status="enabled")
+        await _without_trait(admin, await provider_id(admin, host))
+    await admin("placement", "DELETE", f"/traits/{TRAIT}", version=PLACEMENT)
+
+
+async def _without_trait(admin: Session, provider: str) -> None:
+    async def write() -> int:
+        path = f"/resource_providers/{provider}/traits"
+        seen = (await admin("placement", "GET", path, version=PLACEMENT)).ok()
+        body = seen | {"traits": sorted({*seen["traits"]} - {TRAIT, DISABLED})}
+        return (await admin("placement", "PUT", path, body, version=PLACEMENT)).code
+
+    await until(write, lambda code: code == 200)
+
+
+async def _flavor(admin: Session, name: str) -> str:
+    answer = await admin("compute", "GET", "/flavors", version=VERSION)
+    return next(str(one["id"]) for one in answer.ok()["flavors"] if one["name"] == name)
+
+
+async def test_a_host_is_taken_in_emptied_and_let_go(  # noqa: PLR0917 - fixtures
+    cloud: Cloud,
+    cluster: Cluster,
+    admin: Session,
+    servers: Servers,
+    fresh_hosts: tuple[str, str],
+    tmp_path: Path,
+) -> None:
+    host, other = fresh_hosts
+    image = f"smoke-{uuid4()}"
+    flags = (
+        "--test-project=test",
+        "--test-project-domain=Default",
+        f"--test-flavor={await _flavor(admin, cloud.names.flavor)}",
+        f"--test-image={image}",
+        "--test-network=none",
+        "--test-volume-gib=0",
+    )
+    async with operator(cluster, cloud, tmp_path / "operator.log", *flags):
+        await _take_in(cloud, cluster, admin, image, host, other)
+        await _empty_and_bring_back(cluster, admin, servers, host, other)
+        await cloud.share_disks(False)
+        try:
+            await _empty_with_disks(cloud, cluster, admin, servers, host, other)
+        finally:
+            await servers.remove_all()
+            await cloud.share_disks(True)
+        await _let_go(cluster, admin, servers, host, other)
+
+
+async def _take_in(  # noqa: PLR0917 - fixtures
+    cloud: Cloud, cluster: Cluster, admin: Session, image: str, host: str, other: str
+) -> None:
+    await cluster.add_node(host, tested=True)
+    await cluster.add_node(other, tested=False)
+    known = await cluster.until(host, lambda hv: bool(hv.status.serviceId))
+    assert known.status.hypervisorId == await provider_id(admin, host)
+    assert known.status.serviceId == (await service(admin, host))["id"]
+    # What the server's first boot would print comes from its image here.
+    await cloud.add_image(image, f"ohooc--{host}-{known.metadata.uid}")
+    for name in (host, other):
+        await cluster.agent_reports(name)
+
+    await cluster.until(host, lambda hv: condition(hv, "Onboarding") == "True/Testing")
+    assert host in (await _aggregates(admin))[TEST_AGGREGATE]
+    for name in (host, other):
+        await cluster.until(name, lambda hv: condition(hv, "Ready") == "True/Ready")
+
+    assert await _aggregates(admin) == {
+        ZONE: sorted([host, other]),
+        AGGREGATE: sorted([host, other]),
+        TEST_AGGREGATE: [],
+    }
+    for name in (host, other):
+        found = await service(admin, name)
+        assert (found["status"], found["zone"]) == ("enabled", ZONE)
+        assert TRAIT in await traits(admin, await provider_id(admin, name))
+    # Deleted, the server of the smoke test is seen for a moment more.
+    await until(lambda: _everything(admin), lambda found: found == set())
+
+
+async def _on(admin: Session, host: str) -> set[str]:
+    return await _everything(admin, f"&host={host}")
+
+
+async def _everything(admin: Session, query: str = "") -> set[str]:
+    """Ids of the servers of all projects."""
+    path = f"/servers?all_tenants=1{query}"
+    answer = await admin("compute", "GET", path, version=VERSION)
+    return {one["id"] for one in answer.ok()["servers"]}
+
+
+async def _empty_and_bring_back(
+    cluster: Cluster, admin: Session, servers: Servers, host: str, other: str
+) -> None:
+    running = [await servers.boot(host=host) for _ in range(2)]
+    stopped = await servers.boot(host=host)
+    (await servers.act(stopped, {"os-stop": None})).ok()
+    await servers.until(stopped, lambda s: s["status"] == "SHUTOFF")
+
+    await cluster.change(host, maintenance="manual", maintenanceReason="fan")
+    found = await cluster.until(host, lambda hv: bool(hv.status.evicted))
+
+    assert condition(found, "Evicting") == "False/Succeeded"
+    assert condition(found, "Ready") == "False/Evicted"
+    shown = await service(admin, host)
+    assert (shown["status"], shown["disabled_reason"]) == (
+        *("disabled", "Hypervisor CRD: spec.maintenance=manual"),
+    )
+    assert await _on(admin, host) == set()
+    assert await _on(admin, other) == {*running, stopped}
+    for server in running:
+        record = await servers.until_migrated(server, "completed")
+        assert record["migration_type"] == "live-migration"
+        assert (await servers.show(server))["status"] == "ACTIVE"
+    await servers.until_migrated(stopped, "confirmed")
+    assert (await servers.show(stopped))["status"] == "SHUTOFF"
+
+    await _bring_back(cluster, admin, host)
+    await servers.remove_all()
+
+
+async def _bring_back(cluster: Cluster, admin: Session, host: str) -> None:
+    await cluster.change(host, maintenance="")
+    # Ready is about the maintenance that is asked for; this is about Nova.
+    found = await cluster.until(
+        host, lambda hv: condition(hv, "HypervisorDisabled").startswith("False/")
+    )
+    assert condition(found, "Ready") == "True/Ready"
+    assert (await service(admin, host))["status"] == "enabled"
+
+
+async def _empty_with_disks(  # noqa: PLR0917 - fixtures
+    cloud: Cloud, cluster: Cluster, admin: Session, servers: Servers, host: str, other: str
+) -> None:
+    """The same with disks that lie on the host alone: they are copied."""
+    guest = await servers.boot(host=host, image=cloud.names.guest)
+    before = await until(lambda: servers.beats(guest), lambda n: n >= 1)
+
+    await cluster.change(host, maintenance="auto")
+    await cluster.until(host, lambda hv: bool(hv.status.evicted))
+
+    assert await servers.host(guest) == other
+    record = await servers.until_migrated(guest, "completed")
+    assert record["migration_type"] == "live-migration"
+    await until(lambda: servers.beats(guest), lambda n: n > before)
+    await _bring_back(cluster, admin, host)
+
+
+async def _let_go(
+    cluster: Cluster, admin: Session, servers: Servers, host: str, other: str
+) -> None:
+    server = await servers.boot(host=host)
+    provider = await provider_id(admin, host)
+
+    await cluster.change(host, maintenance="termination")
+    found = await cluster.until(host, lambda hv: condition(hv, "Offboarded").startswith("True/"))
+
+    assert condition(found, "Ready") == "False/Offboarded"
+    assert await servers.host(server) == other
+    assert set(await hypervisors(admin)) == {other}
+    assert all(host not in hosts for hosts in (await _aggregates(admin)).values())
+    path = f"/resource_providers/{provider}"
+    assert (await admin("placement", "GET", path, version=PLACEMENT)).code == 404
+    async with asyncio.timeout(WITHIN):
+        await servers.remove_all()
