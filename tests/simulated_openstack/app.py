@@ -67,7 +67,7 @@ class App:
             self._script.calls[f"elsewhere {scope['method']} {scope['path']}"] += 1
             return Answer(503, {"error": {"code": 503, "message": f"nothing is at /{name}"}})
         service, routes = self._services[name]
-        base = f"http://{headers.get('host', 'localhost')}/{name}{service.path}"
+        base = f"{scope['scheme']}://{headers.get('host', 'localhost')}/{name}{service.path}"
         if not path.startswith(service.path):
             return Answer(404, service.error(404, "The resource could not be found."))
         request = Request(

@@ -7,6 +7,7 @@ import contextlib
 import socket
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import uvicorn
@@ -94,8 +95,16 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serve(world: World, *, port: int = 0) -> AsyncGenerator[Simulation]:
-    """Serve a world on the loopback until the block is left."""
+async def serve(
+    world: World, *, port: int = 0, certificate: Path | None = None
+) -> AsyncGenerator[Simulation]:
+    """Serve a world on the loopback until the block is left.
+
+    Args:
+        world: what is there.
+        port: 0 takes a free one.
+        certificate: serve TLS with this one, a file with the key and the chain.
+    """
     life, script, tokens = Life(world), Script(), Tokens(world)
     config = uvicorn.Config(
         App(world, life, script, tokens),
@@ -106,13 +115,15 @@ async def serve(world: World, *, port: int = 0) -> AsyncGenerator[Simulation]:
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=_STOP_SECONDS,
+        ssl_certfile=certificate,
     )
     # IPPROTO_TCP, so that asyncio sets TCP_NODELAY.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
         listener.listen(1024)
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        scheme = "http" if certificate is None else "https"
+        url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
         server = _Server(config)
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from tests.integration.compute.conftest import Adapter
 from tests.openstack.environment import set_account
-from tests.simulated_openstack.identity import ELSEWHERE
+from tests.simulated_openstack import identity
+from tests.simulated_openstack.identity import ELSEWHERE, REGION
 from tests.simulated_openstack.script import Fault
 
 from hypercobalt.adapters.openstack.errors import NoAnswerError
@@ -133,6 +134,37 @@ async def test_garbage_is_no_answer(adapter: Adapter, body: bytes) -> None:
     adapter.simulation.script.add(Fault(LISTING, code=200, body=body))
     error = await fails(nova)
     assert "cannot be read" in str(error)
+
+
+@pytest.mark.parametrize("code", [200, 201])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html><body>Sign in</body></html>",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"token": null}',
+        b'{"token": []}',
+        b'{"token": {}}',
+        b'{"token": {"expires_at": "tomorrow", "catalog": 7}}',
+        b'{"token": {"expires_at": "2099-01-01T00:00:00Z", "catalog": [{"type": 7}]}}',
+        b'{"token": {"expires_at"',
+        b"\xff\xfe",
+    ],
+)
+async def test_garbage_in_place_of_a_token_is_no_answer(
+    adapter: Adapter, code: int, body: bytes
+) -> None:
+    headers = {"X-Subject-Token": "gAAAAAB-of-nobody"}
+    fault = adapter.simulation.script.add(Fault(TOKENS, code=code, body=body, headers=headers))
+    nova = adapter.nova()
+    assert "Keystone" in str(await fails(nova))
+    assert "gAAAAAB" not in nova.trouble
+    adapter.simulation.script.faults.remove(fault)
+    adapter.clock.ahead += 10
+    assert (await host(nova)).name == "node1"
 
 
 async def test_a_listing_whose_pages_never_end_is_given_up(adapter: Adapter) -> None:
@@ -262,7 +294,23 @@ async def test_a_wrong_region_is_told_with_its_name(
     monkeypatch.setenv("OS_REGION_NAME", "Nowhere")
     nova = adapter.nova()
     assert "region Nowhere" in str(await fails(nova))
+    for interface in (REGION, ELSEWHERE):
+        assert f"{interface} (admin, internal, public)" in nova.trouble
     assert "OS_REGION_NAME" in nova.trouble
+
+
+async def test_a_catalogue_that_changes_is_seen_with_the_next_token(
+    adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nova, calls = adapter.nova(), adapter.simulation.script.calls
+    await host(nova)
+    monkeypatch.setattr(identity, "REGION", ELSEWHERE)
+    monkeypatch.setattr(identity, "ELSEWHERE", REGION)
+    await host(nova)
+    assert not any(call.startswith("elsewhere") for call in calls)
+    adapter.simulation.tokens.revoke_all()
+    await fails(nova)
+    assert any(call.startswith("elsewhere") for call in calls)
 
 
 async def test_another_region_is_another_cloud(

@@ -10,7 +10,8 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +22,9 @@ from openstack.config.cloud_region import CloudRegion
 from openstack.config.loader import OpenStackConfig
 from openstack.exceptions import ConfigException
 
-from hypercobalt.adapters.openstack.errors import NoEndpointError, NotAuthenticatedError
+from hypercobalt.adapters.openstack.catalogue import Catalogue
+from hypercobalt.adapters.openstack.errors import NotAuthenticatedError
+from hypercobalt.adapters.openstack.trust import check_files, why
 from hypercobalt.errors import ConfigurationError
 
 COMMAND_SECONDS: Final = 30
@@ -88,6 +91,7 @@ class Account:
         self._lock, self._renewing = threading.Lock(), threading.Lock()
         self._region: CloudRegion | None = None
         self._session: Session | None = None
+        self._catalogue: Catalogue | None = None
 
     def check(self) -> None:
         """See that there is a configuration, without asking anybody.
@@ -117,54 +121,59 @@ class Account:
                 call reads the configuration again.
         """
         session = self.session()
-        try:
+        with self._asking(session):
             return session.get_auth_headers() or {}
-        except (keystone.Unauthorized, keystone.NotFound, keystone.Forbidden) as exc:
-            with self._lock:
-                if self._session is session:
-                    self._session = None
-            raise NotAuthenticatedError(
-                f"Keystone gives no token to {self._who()}: {_words(exc)}. "
-                "Check the user, the password, the project and their domains"
-            ) from exc
-        except keystone.ClientException as exc:
-            raise NotAuthenticatedError(f"Keystone does not answer: {_words(exc)}") from exc
 
     def renew(self, refused: dict[str, str]) -> dict[str, str]:
-        """Headers in place of those which a service refused; of many callers one gets a token."""
+        """Headers in place of those which a service refused; of many callers one gets a token.
+
+        Raises:
+            NotAuthenticatedError: as for `headers`.
+        """
         session = self.session()
-        with self._renewing:
+        with self._renewing, self._asking(session):
             if session.get_auth_headers() == refused:
                 session.invalidate()
-            return self.headers()
+            return session.get_auth_headers() or {}
 
     def endpoint(self, service: str) -> str:
         """Where a service is, without a slash at the end.
 
         Raises:
             NoEndpointError: it is not in the catalogue, or not in the region.
+            NotAuthenticatedError: as for `headers`.
         """
         session = self.session()
-        region = self._region
-        assert region is not None  # noqa: S101  the session is made of it
+        catalogue = self._catalogue
+        assert catalogue is not None  # noqa: S101  made with the session
+        with self._asking(session):
+            return catalogue.endpoint(service)
+
+    @contextmanager
+    def _asking(self, session: Session) -> Generator[None]:
+        """Say in words what goes wrong with Keystone; after a bad answer begin from the start."""
         try:
-            found = region.get_endpoint(service) or session.get_endpoint(
-                service_type=region.get_service_type(service),
-                service_name=region.get_service_name(service),
-                region_name=region.get_region_name(service),
-                interface=region.get_interface(service),
-                skip_discovery=True,
-            )
-        except keystone.CatalogException:
-            found = None
-        if not found:
-            where = f"region {region.get_region_name(service) or '(any)'}"
-            raise NoEndpointError(
-                f"the catalogue of {self._who()} has no endpoint of the service {service!r} in "
-                f"{where}, interface {region.get_interface(service)}: check OS_REGION_NAME and "
-                "OS_INTERFACE"
-            )
-        return found.rstrip("/")
+            yield
+        except (keystone.Unauthorized, keystone.NotFound, keystone.Forbidden) as exc:
+            self._drop(session)
+            raise NotAuthenticatedError(
+                f"Keystone gives no token to {self._who(self._region)}: {why(exc)}. "
+                "Check the user, the password, the project and their domains"
+            ) from exc
+        except (keystone.ClientException, OSError) as exc:  # OSError: files of TLS
+            raise NotAuthenticatedError(f"Keystone does not answer: {why(exc)}") from exc
+        except (TypeError, ValueError, LookupError, AttributeError) as exc:
+            # keystoneauth takes a token's document as it comes, and keeps it.
+            self._drop(session)
+            raise NotAuthenticatedError(
+                f"Keystone's answer cannot be read: {type(exc).__name__}: {why(exc)}. "
+                "Is OS_AUTH_URL the address of Keystone's API, version 3?"
+            ) from exc
+
+    def _drop(self, session: Session) -> None:
+        with self._lock:
+            if self._session is session:
+                self._session = None
 
     def root(self, service: str) -> str:
         """A service's endpoint up to the API's version: without a project's id.
@@ -180,34 +189,34 @@ class Account:
         command = self._identity.password_command
         region = self._read(_printed(command) if command else None)
         verify, cert = region.get_requests_verify_args()
-        self._region = region
-        return Session(
+        session = Session(
             auth=region.get_auth(),
             session=self._http(),
             verify=verify if verify is not None else True,
             cert=cert,
             app_name=self._identity.user_agent,
         )
+        self._region, self._catalogue = region, Catalogue(region, session, self._who(region))
+        return session
 
     def _read(self, password: str | None) -> CloudRegion:
         try:
-            return _Config(self._identity, password).get_one()
+            region = _Config(self._identity, password).get_one()
         except (ConfigException, keystone.ClientException, OSError, ValueError) as exc:
             raise ConfigurationError(
                 f"the account for OpenStack: {exc}. Set OS_CLOUD to a cloud of clouds.yaml, or "
                 "OS_AUTH_URL, OS_USERNAME, OS_PASSWORD or OS_PW_CMD, OS_PROJECT_NAME, "
                 "OS_USER_DOMAIN_NAME and OS_PROJECT_DOMAIN_NAME"
             ) from exc
+        check_files(region)
+        return region
 
-    def _who(self) -> str:
-        auth: dict[str, object] = self._region.get_auth_args() if self._region else {}
+    @staticmethod
+    def _who(region: CloudRegion | None) -> str:
+        auth: dict[str, object] = region.get_auth_args() if region else {}
         user = auth.get("username") or auth.get("user_id") or "the account"
         project = auth.get("project_name") or auth.get("project_id") or "no project"
         return f"{user} in {project} at {auth.get('auth_url', 'no address')}"
-
-
-def _words(exc: BaseException) -> str:
-    return " ".join(str(exc).split())
 
 
 def _printed(command: str) -> str:

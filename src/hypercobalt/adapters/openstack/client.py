@@ -15,7 +15,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
-import requests
 from keystoneauth1 import exceptions as keystone
 
 from hypercobalt.adapters.openstack.account import Account
@@ -29,6 +28,7 @@ from hypercobalt.adapters.openstack.errors import (
 from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
 from hypercobalt.adapters.openstack.request import Answer, Request, refusal
 from hypercobalt.adapters.openstack.threads import Threads
+from hypercobalt.adapters.openstack.trust import why
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.logs import get_logger
 
@@ -184,8 +184,8 @@ class Client:
                 answer = self._post(request, account.renew(headers))
         except ConfigurationError as exc:
             raise NotAuthenticatedError(f"{request.about}: {exc}", sent=False) from exc
-        except (keystone.ClientException, requests.RequestException) as exc:
-            raise NoAnswerError(f"{request.about}: {_words(exc)}") from exc
+        except (keystone.ClientException, OSError) as exc:  # what requests raises are OSErrors
+            raise NoAnswerError(f"{request.about}: {why(exc)}") from exc
         return answer
 
     def _post(self, request: Request, headers: dict[str, str]) -> Answer:
@@ -248,7 +248,3 @@ def _wait(error: NoAnswerError, attempt: int) -> float:
 def _each(breakers: list[Breaker], tell: Callable[[Breaker], None]) -> None:
     for breaker in breakers:
         tell(breaker)
-
-
-def _words(exc: BaseException) -> str:
-    return " ".join(str(exc).split())
