@@ -226,3 +226,30 @@ async def test_guests_that_flood_reset_and_panic_cost_no_write(nodes: TakeHosts,
     assert after is not None
     assert after.metadata.resourceVersion == stored.metadata.resourceVersion
     await until(api, host, instances(0))
+
+
+async def test_an_agent_says_that_the_bus_is_away_and_comes_back_with_it(
+    nodes: TakeHosts, api: Kube
+) -> None:
+    (host,) = await nodes(1)
+    await ready(api, host)
+    pid = await shown(host, "MainPID")
+    bus, libvirtd = ("dbus.socket", "dbus.service"), "libvirtd.service"
+
+    # Masked, for whoever starts libvirtd by its socket, as the agent does, starts the bus with it.
+    await host.run("systemctl", "mask", "--runtime", *bus)
+    await host.run("systemctl", "stop", *bus)
+    try:
+        away = await until(api, host, lambda hv: condition(hv, libvirtd).status == "Unknown")
+        assert condition(away, libvirtd).reason == "SystemdUnreachable"
+        assert "system bus" in condition(away, libvirtd).message
+    finally:
+        await host.run("systemctl", "unmask", "--runtime", *bus)
+        await host.run("systemctl", "start", *bus, libvirtd)  # libvirtd ends with the bus
+
+    back = await until(api, host, lambda hv: condition(hv, libvirtd).status == "True")
+    assert condition(back, libvirtd).reason == "Running"
+    await make(host, document("after"), start=True)
+    await until(api, host, instances(1))
+    assert await shown(host, "MainPID") == pid
+    await host.run("virsh", "-q", "destroy after")
