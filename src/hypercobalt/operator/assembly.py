@@ -18,6 +18,7 @@ from typing import Final
 from hypercobalt.api.certificate import Certificate
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.core import Node
+from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
 from hypercobalt.compute.port import ComputeService
@@ -32,6 +33,7 @@ from hypercobalt.operator.lifecycle.assembly import BY_SERVICE, Shared, add_life
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_facts import COPIED_LABELS, HYPERVISOR_LABEL
+from hypercobalt.operator.overview import Overview
 from hypercobalt.runtime import (
     Controller,
     Informer,
@@ -146,6 +148,8 @@ def _add_compute(
         metrics=metrics,
     )
     add_eviction(manager, service, shared.informer, policy=options.eviction, events=shared.events)
+    evictions = manager.informer(Eviction)
+    metrics.registry.register(Overview(shared.hypervisors.all, lambda: list(evictions.cache)))
     manager.add_check(f"compute-{service.name}", lambda: service.trouble or None, readiness=True)
 
     async def close(stop: asyncio.Event) -> None:

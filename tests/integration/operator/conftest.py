@@ -35,7 +35,7 @@ from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.assembly import Options, add_controllers
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.node_facts import HOSTNAME_LABEL, HYPERVISOR_LABEL, ZONE_LABEL
-from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
+from hypercobalt.runtime import Address, Kube, Manager, Metrics, load_connection
 
 __all__ = ["certificates"]
 
@@ -123,13 +123,17 @@ class Operator:
 
 @asynccontextmanager
 async def operator(
-    kubeconfig: Path, compute: ComputeService | None = None, **options: object
+    kubeconfig: Path,
+    compute: ComputeService | None = None,
+    *,
+    address: Address | None = None,
+    **options: object,
 ) -> AsyncIterator[Operator]:
     """Run every controller until the block is left."""
     metrics = Metrics()
     asked = replace(DEFAULTS, **options)  # type: ignore[arg-type]
     async with Kube(load_connection(kubeconfig), metrics=metrics) as client:
-        manager = Manager(client, metrics=metrics)
+        manager = Manager(client, metrics=metrics, address=address)
         add_controllers(manager, asked, metrics, (lambda _: compute) if compute else None)
         running = asyncio.create_task(manager.run())
         try:
