@@ -228,6 +228,19 @@ async def test_an_empty_host_is_forgotten(adapter: Adapter) -> None:
     await nova.hosts.remove(found)  # again, after a crash
 
 
+async def test_a_host_whose_provider_is_gone_is_forgotten_without_asking_for_another(
+    adapter: Adapter,
+) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    found = await host(nova)
+    world.by_id[found.hypervisor_id].provider = False
+    with counted(adapter.simulation.script) as made:
+        await nova.hosts.remove(found)
+    assert await nova.hosts.get("node1", fresh=True) is None
+    asked = {kind: number for kind, number in made.items() if kind.startswith("placement GET /")}
+    assert asked == {"placement GET /resource_providers/{id}": 1}
+
+
 async def test_a_host_with_servers_is_not_forgotten(adapter: Adapter) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
     world.add_server("node1")

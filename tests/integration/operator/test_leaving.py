@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.integration.operator.conftest import DEFAULTS, add_node, operator, reason, until
+from tests.integration.operator.conftest import (
+    AGENTS,
+    DEFAULTS,
+    add_node,
+    operator,
+    reason,
+    until,
+)
 from tests.integration.operator.lifecycle import QUICK, agent_reports, message, set_spec, site
 from tests.integration.operator.test_crashes import Dying
 from tests.sockets import left_to_the_collector
 
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.workloads import Container, Pod, PodSpec
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.compute.model import Server
 from hypercobalt.operator.assembly import add_controllers
 from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
@@ -53,7 +64,7 @@ async def test_host_that_terminates_leaves_openstack(
     assert compute.world.names_of(name) == set()
 
 
-async def test_offboarding_asks_openstack_again_until_it_may_leave_11(
+async def test_offboarding_asks_openstack_again_until_it_may_leave(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute, refused = site(name), [True]
@@ -75,7 +86,33 @@ async def test_offboarding_asks_openstack_again_until_it_may_leave_11(
         await until(kube, Hypervisor, name, lambda hv: reason(hv, "Offboarded").startswith("True"))
 
 
-async def test_openstack_away_at_start_is_a_condition_and_nothing_is_lost_26(
+async def test_host_that_gets_a_server_after_its_eviction_stays_in_openstack(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    agent = Pod(
+        metadata=ObjectMeta(name=f"agent-{name}", namespace=AGENTS[0]),
+        spec=PodSpec(nodeName=name, containers=(Container(name="agent", image="agent"),)),
+    )
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await in_service(kube, name)
+        await kube.create(agent)
+        await set_spec(kube, name, maintenance="termination")
+        await until(
+            kube, Hypervisor, name, lambda hv: "agent pods still run" in message(hv, "Offboarded")
+        )
+        compute.moves.add(Server("late", "late", name, "ACTIVE"))
+        await kube.delete(Pod, agent.metadata.name, AGENTS[0], grace=timedelta(0))
+        held = await until(
+            kube, Hypervisor, name, lambda hv: "1 running VMs" in message(hv, "Offboarded")
+        )
+        assert f"--host {name}" in message(held, "Offboarded")
+        assert name in compute.world.hosts
+        compute.moves.remove("late")
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Offboarded").startswith("True"))
+
+
+async def test_openstack_away_at_start_is_a_condition_and_nothing_is_lost(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute, away = site(name), [True]

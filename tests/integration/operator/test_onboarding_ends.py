@@ -59,14 +59,14 @@ async def begun(kube: Kube, name: str, **node: object) -> None:
     await agent_reports(kube, name)
 
 
-async def test_without_custom_traits_5(kube: Kube, kubeconfig: Path, name: str) -> None:
+async def test_without_custom_traits(kube: Kube, kubeconfig: Path, name: str) -> None:
     async with operator(kubeconfig, site(name)):
         await begun(kube, name, labels=SKIP)
         made = await until(kube, Hypervisor, name, is_ready)
     assert reason(made, "TraitsUpdated") == "True/Succeeded"
 
 
-async def test_with_a_whole_domain_name_6(kube: Kube, kubeconfig: Path, name: str) -> None:
+async def test_with_a_whole_domain_name(kube: Kube, kubeconfig: Path, name: str) -> None:
     compute, whole = site(name), f"{name}.example.org"
     async with operator(kubeconfig, compute, lifecycle=QUICK):
         labels = TESTED | {HOSTNAME_LABEL: whole}
@@ -77,7 +77,7 @@ async def test_with_a_whole_domain_name_6(kube: Kube, kubeconfig: Path, name: st
     assert compute.world.tests == {}
 
 
-async def test_node1_beside_node10_12_15(kube: Kube, kubeconfig: Path, name: str) -> None:
+async def test_node1_beside_node10(kube: Kube, kubeconfig: Path, name: str) -> None:
     first, tenth = f"{name}1", f"{name}10"
     compute = site(first, tenth)
     compute.world.boots = ("BUILD", "")
@@ -111,7 +111,7 @@ async def test_two_nodes_of_one_host_do_not_share_it(
     assert claimed.status.serviceId is None
 
 
-async def test_although_the_test_server_cannot_be_deleted_for_a_while_14(
+async def test_although_the_test_server_cannot_be_deleted_for_a_while(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute, broken = site(name), [True]
@@ -128,7 +128,7 @@ async def test_although_the_test_server_cannot_be_deleted_for_a_while_14(
     assert compute.world.tests == {}
 
 
-async def test_lifecycle_off_and_on_again_14(kube: Kube, kubeconfig: Path, name: str) -> None:
+async def test_lifecycle_off_and_on_again(kube: Kube, kubeconfig: Path, name: str) -> None:
     compute = site(name)
     async with operator(kubeconfig, compute, lifecycle=QUICK):
         await begun(kube, name, labels=TESTED, annotations=GENERAL)
@@ -163,7 +163,7 @@ async def test_wiped_status_of_a_host_in_service_touches_no_guest(
     assert not any("create" in call or TEST_AGGREGATE in call for call in since)
 
 
-async def test_smoke_test_that_always_fails_is_given_up_and_has_a_way_back_16(
+async def test_smoke_test_that_always_fails_is_given_up_and_has_a_way_back(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = site(name)
@@ -180,7 +180,7 @@ async def test_smoke_test_that_always_fails_is_given_up_and_has_a_way_back_16(
         await until(kube, Hypervisor, name, is_ready)
 
 
-async def test_server_that_is_never_built_counts_as_a_failure_16(
+async def test_server_that_is_never_built_counts_as_a_failure(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = site(name)
@@ -209,7 +209,7 @@ async def test_test_server_that_is_refused_counts_as_a_failure(
     assert "no image 'cirros-kvm'" in message(failed, "Onboarding")
 
 
-async def test_missing_zone_is_named_21(kube: Kube, kubeconfig: Path, name: str) -> None:
+async def test_missing_zone_is_named(kube: Kube, kubeconfig: Path, name: str) -> None:
     compute = site(name)
     async with operator(kubeconfig, compute, lifecycle=QUICK):
         await begun(kube, name, labels=TESTED | {ZONE_LABEL: ""}, annotations=GENERAL)
@@ -279,7 +279,7 @@ async def test_where_there_are_no_traits_aggregates_and_tests(
     assert message(made, "AggregatesUpdated") == "fake has no host aggregates; 2 are wanted"
 
 
-async def test_outside_ha_service_is_waited_for_and_not_overwritten_18(
+async def test_outside_ha_service_is_waited_for_and_not_overwritten(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute, service = site(name), kube.as_manager("kvm-ha-service")
