@@ -11,7 +11,7 @@ import ssl
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,7 +144,11 @@ def _write_signing_key(path: Path) -> None:
 
 @contextmanager
 def real_server(
-    directory: Path, *, fsync: bool = False, watch_cache: bool = True
+    directory: Path,
+    *,
+    fsync: bool = False,
+    watch_cache: bool = True,
+    more: Mapping[str, object] | None = None,
 ) -> Iterator[Server]:
     """Start etcd and kube-apiserver with their data under `directory`.
 
@@ -152,6 +156,7 @@ def real_server(
         directory: an existing empty directory.
         fsync: run etcd as in production, with durable writes; the suite need not.
         watch_cache: answer from memory where possible; without, a compaction of etcd shows at once.
+        more: flags of the kube-apiserver, without their dashes.
     """
     directory.chmod(0o700)
     ca_file, cert, key = _write_certificates(directory)
@@ -187,6 +192,7 @@ def real_server(
         "secure-port": port,
         "disable-admission-plugins": ",".join(CLUSTER_POLICIES),
         "watch-cache": str(watch_cache).lower(),
+        **(more or {}),
     }
     apiserver = [built("build-kube-apiserver"), *(f"--{flag}={it}" for flag, it in flags.items())]
     with ExitStack() as stack:

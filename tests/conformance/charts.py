@@ -1,0 +1,75 @@
+"""Renders this project's charts, with Go's own templates and the few functions that they use."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import cast
+
+import yaml
+from tests.conformance.real import ROOT
+from tests.conformance.wire import Body, Json
+
+RELEASE, NAMESPACE = "op", "hypervisors"
+
+
+class RenderError(Exception):
+    """A chart cannot be rendered with the values; the message is the template's."""
+
+
+@functools.cache
+def _renderer() -> Path:
+    """Build it, in seconds: it needs Go's standard library only."""
+    go = subprocess.run(
+        [ROOT / "scripts/find-go"], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.strip()
+    folder = Path(tempfile.mkdtemp(prefix="render-"))
+    source = Path(__file__).with_name("chart") / "render.go"
+    environment = {**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": ""}
+    binary = folder / "render"
+    subprocess.run([go, "build", "-o", binary, source], check=True, env=environment)
+    return binary
+
+
+def rendered(chart: str, values: Body | None = None) -> list[Body]:
+    """Every object of a chart.
+
+    Args:
+        chart: folder under `charts/`.
+        values: over the chart's own.
+
+    Raises:
+        RenderError: a template refuses the values.
+    """
+    folder = ROOT / "charts" / chart
+    own = yaml.safe_load((folder / "values.yaml").read_text())
+    about = yaml.safe_load((folder / "Chart.yaml").read_text())
+    given = {
+        "Values": over(own, values or {}),
+        "Chart": {key[0].upper() + key[1:]: value for key, value in about.items()},
+    }
+    done = subprocess.run(
+        [_renderer(), str(folder), RELEASE, NAMESPACE],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RenderError(done.stderr)
+    return [body for body in yaml.safe_load_all(done.stdout) if body]
+
+
+def over(own: Json, given: Json) -> Json:
+    """Maps are merged, everything else is replaced, as Helm does it."""
+    if not (isinstance(own, dict) and isinstance(given, dict)):
+        return given
+    mine, theirs = cast("Body", own), cast("Body", given)
+    return {
+        **mine,
+        **{key: over(mine[key], it) if key in mine else it for key, it in theirs.items()},
+    }

@@ -1,0 +1,415 @@
+"""The chart and the operator: it may do just what it does, and starts with what the chart gives.
+
+A real kube-apiserver writes down in its audit log what the operator asks for, as the ServiceAccount
+of the chart, from the first Node to the last: every permission is used, and none is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+import re
+import uuid
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import pytest
+import yaml
+from msgspec.structs import replace
+from tests.conformance.charts import NAMESPACE, RenderError, over, rendered
+from tests.conformance.prepare import call, install_definitions, own_definitions
+from tests.conformance.real import Server, real_server, write_kubeconfig
+from tests.conformance.targets import COBALT
+from tests.conformance.wire import Body
+from tests.integration.apiserver.conftest import no_check
+from tests.integration.cert_manager import CERT_MANAGER
+from tests.integration.operator.conftest import (
+    AGENTS,
+    DEFAULTS,
+    add_node,
+    ready,
+    reason,
+    set_node_status,
+    until,
+)
+from tests.integration.operator.lifecycle import QUICK, agent_reports, site
+from tests.sockets import left_to_the_collector
+
+from hypercobalt.api.core import Node
+from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.workloads import Deployment
+from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.compute.model import Server as Instance
+from hypercobalt.compute.model import Size
+from hypercobalt.operator.assembly import add_controllers, lease_name
+from hypercobalt.operator.node_facts import (
+    AGGREGATES_ANNOTATION,
+    LIFECYCLE_LABEL,
+    TRAITS_ANNOTATION,
+    ZONE_LABEL,
+)
+from hypercobalt.runtime import Election, Kube, Manager, Metrics, load_connection, process_identity
+from hypercobalt.runtime.guard import guard
+
+pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
+
+CHART = "hypercobalt-operator"
+PASSWORD = "correct-horse"
+OPENSTACK: Body = {
+    "controllerManager": {
+        "manager": {
+            # As values of the existing chart have them.
+            "args": [
+                "--leader-elect",
+                "--metrics-bind-address=127.0.0.2:0",
+                "--health-probe-bind-address=127.0.0.1:0",
+                "--certificate-issuer-name=${CERTIFICATE_ISSUER_NAME}",
+                "--label-selector=${LABEL_SELECTOR}",
+            ],
+            "env": {
+                "agentNamespaces": ", ".join((*AGENTS, AGENTS[0], "")),
+                "certificateIssuerName": "some-issuer",
+                "osAuthUrl": "http://127.0.0.1:9/v3",
+                "osProjectDomainName": "default",
+                "osProjectName": "service",
+                "osUserDomainName": "default",
+                "osUsername": "operator",
+            },
+        },
+        "podSecurityContext": {"runAsNonRoot": True},
+    },
+    "secret": {"servicePassword": PASSWORD},
+}
+Grant = tuple[str, str, str, str]
+"""Verb, group, resource, namespace; "" is the whole cluster."""
+
+HIDDEN: set[Grant] = {
+    ("create", "apps", "deployments", "kube-system"),
+    ("create", "cert-manager.io", "certificates", "monsoon3"),
+    ("create", "policy", "poddisruptionbudgets", "kube-system"),
+    ("update", "", "nodes/finalizers", ""),
+    ("update", "kvm.cloud.sap", "hypervisors/finalizers", ""),
+}
+"""What the server asks itself while it answers: an apply of what is not there yet is shown as a
+patch, and owner references are looked at by an admission plugin. Without these it answers 403."""
+
+
+@dataclass
+class Cluster:
+    server: Server
+    kubeconfig: Path
+    """Of the chart's ServiceAccount."""
+    user: str
+    audit: Path
+
+    def requests(self) -> Iterator[Body]:
+        """What the ServiceAccount has asked for."""
+        for line in self.audit.read_text().splitlines():
+            entry = json.loads(line)
+            if entry["user"]["username"] == self.user:
+                yield entry
+
+
+@pytest.fixture(scope="module")
+def objects() -> list[Body]:
+    return rendered(CHART, OPENSTACK)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, objects: list[Body]) -> Iterator[Cluster]:
+    """A real kube-apiserver with the chart's permissions, and nothing of it that needs nodes."""
+    folder = tmp_path_factory.mktemp("real")
+    policy, audit = folder / "policy.yaml", folder / "audit.log"
+    policy.write_text(
+        "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n"
+        "rules: [{level: Metadata}]\n"
+    )
+    flags = {
+        "audit-policy-file": policy,
+        "audit-log-path": audit,
+        "enable-admission-plugins": "OwnerReferencesPermissionEnforcement",
+    }
+    with real_server(folder, more=flags) as server:
+        install_definitions(server, [*own_definitions(), CERT_MANAGER])
+        there = {
+            item["metadata"]["name"] for item in call(server, "GET", "/api/v1/namespaces")["items"]
+        }
+        for name in {NAMESPACE, "default", "kube-system", "monsoon3", *AGENTS} - there:
+            call(server, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        for body in objects:
+            call(server, "POST", _path(body), body)
+        account = _only(objects, "ServiceAccount")["metadata"]["name"]
+        token = token_of(server, account)
+        kubeconfig = folder / "operator"
+        write_kubeconfig(kubeconfig, server.url, server.ca_file, token)
+        config = yaml.safe_load(kubeconfig.read_text())
+        config["contexts"][0]["context"]["namespace"] = NAMESPACE
+        kubeconfig.write_text(yaml.safe_dump(config))
+        yield Cluster(server, kubeconfig, f"system:serviceaccount:{NAMESPACE}:{account}", audit)
+
+
+def token_of(server: Server, account: str) -> str:
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
+    asked = {"spec": {"expirationSeconds": 3600}}
+    return str(call(server, "POST", path, asked)["status"]["token"])
+
+
+def _path(body: Body) -> str:
+    version, kind = body["apiVersion"], body["kind"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    namespace = body["metadata"].get("namespace")
+    where = f"/namespaces/{namespace}" if namespace else ""
+    return f"{root}{where}/{kind.lower()}s"
+
+
+def _only(objects: Iterable[Body], kind: str) -> Body:
+    (found,) = (body for body in objects if body["kind"] == kind)
+    return found
+
+
+def granted(objects: Iterable[Body]) -> set[Grant]:
+    """What the chart's roles allow its ServiceAccount."""
+    found: set[Grant] = set()
+    for body in objects:
+        if body["kind"] not in {"Role", "ClusterRole"}:
+            continue
+        for rule in body["rules"]:
+            found |= {
+                (verb, group, resource, body["metadata"].get("namespace", ""))
+                for verb in rule["verbs"]
+                for group in rule.get("apiGroups", ())
+                for resource in rule.get("resources", ())
+            }
+    return found
+
+
+def used(requests: Iterable[Body], may: set[Grant]) -> set[Grant]:
+    """What was asked for, in the cluster where that is allowed, else in the namespace."""
+    found: set[Grant] = set()
+    for entry in requests:
+        about = entry.get("objectRef")
+        if about is None:
+            continue
+        resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+        what = entry["verb"], about.get("apiGroup", ""), resource
+        everywhere = (*what, "")
+        found.add(everywhere if everywhere in may else (*what, about.get("namespace", "")))
+    return found
+
+
+@contextlib.asynccontextmanager
+async def operator(cluster: Cluster, compute: FakeCompute) -> AsyncIterator[Kube]:
+    """All of the operator, as the ServiceAccount; gives its client."""
+    metrics = Metrics()
+    async with Kube(load_connection(cluster.kubeconfig), metrics=metrics) as client:
+        election = Election(lease_name(""), client.namespace, process_identity())
+        manager = Manager(client, metrics=metrics, election=election)
+        options = dataclasses.replace(DEFAULTS, lifecycle=QUICK)
+        add_controllers(manager, options, metrics, lambda _: compute)
+        running = asyncio.create_task(manager.run())
+        try:
+            yield client
+        finally:
+            manager.stop()
+            await asyncio.wait_for(running, 20)
+
+
+async def test_operator_may_do_just_what_it_does(cluster: Cluster, objects: list[Body]) -> None:
+    name = f"kvm-{uuid.uuid4().hex[:8]}"
+    compute = site(name)
+    big = Size(1000, 1_000_000, 0)
+    compute.moves.hosts = {name: big, "other": big}
+    with left_to_the_collector():
+        async with (
+            Kube(load_connection(cluster.server.kubeconfig), field_manager="person") as person,
+            operator(cluster, compute) as client,
+        ):
+            await through_its_life(person, name, compute)
+            assert await guard(client).admits("nobody's", "/metrics") == 401
+            token = yaml.safe_load(cluster.kubeconfig.read_text())["users"][0]["user"]["token"]
+            assert await guard(client).admits(token, "/metrics") == 403
+    requests = list(cluster.requests())
+    forbidden = [e["requestURI"] for e in requests if e["responseStatus"]["code"] == 403]
+    assert forbidden == []
+    may = granted(objects)
+    assert used(requests, may) | HIDDEN == may
+
+
+async def through_its_life(person: Kube, name: str, compute: FakeCompute) -> None:
+    """Onboarding with a test, maintenance and back, eviction, termination, offboarding."""
+    labels = {LIFECYCLE_LABEL: "true"}
+    asked = {AGGREGATES_ANNOTATION: "general", TRAITS_ANNOTATION: "CUSTOM_A"}
+    await add_node(person, name, labels=labels, annotations=asked)
+    await until(person, Hypervisor, name, lambda hv: bool(hv.status.serviceId))
+    await agent_reports(person, name)
+    await until(person, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
+    await come_and_go(person, name)
+    compute.moves.add(Instance("i1", "web", name, "ACTIVE", running=True, size=Size(1, 1024, 0)))
+    await maintain(person, name, Maintenance.AUTO)
+    await until(person, Hypervisor, name, lambda hv: reason(hv, "Ready") == "False/Evicted")
+    await maintain(person, name, Maintenance.NONE)
+    await until(person, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
+    assert await person.get(Eviction, name) is None
+    await maintain(person, name, Maintenance.TERMINATION)
+    await until(person, Hypervisor, name, lambda hv: reason(hv, "Offboarded").startswith("True"))
+    await until(
+        person,
+        Deployment,
+        f"maint-{name}",
+        lambda it: it.spec.replicas == 0,
+        namespace="kube-system",
+    )
+
+
+async def come_and_go(person: Kube, name: str) -> None:
+    """The Node is lost twice, which is one Event with a count, and gets another label."""
+    node = await person.get(Node, name)
+    assert node is not None
+    for status in ("False", "True") * 2:
+        lost = replace(node.status, conditions=ready(status))
+        await set_node_status(person, name, lost)
+        wanted = "True/Healthy" if status == "True" else "False/NotReady"
+        await until(person, Hypervisor, name, functools.partial(is_said, wanted))
+    await person.merge_patch(Node, name, {"metadata": {"labels": {ZONE_LABEL: "zone-b"}}})
+    await until(person, Hypervisor, name, lambda hv: hv.metadata.labels.get(ZONE_LABEL) == "zone-b")
+
+
+def is_said(wanted: str, hypervisor: Hypervisor) -> bool:
+    return reason(hypervisor, "NodeHealthy") == wanted
+
+
+async def maintain(person: Kube, name: str, mode: Maintenance) -> None:
+    def changed(found: Hypervisor) -> Hypervisor:
+        return replace(found, spec=replace(found.spec, maintenance=mode))
+
+    assert await person.modify(Hypervisor, name, changed) is not None
+
+
+async def test_operator_starts_with_the_chart_s_arguments_and_environment(
+    cluster: Cluster, objects: list[Body]
+) -> None:
+    """OpenStack is away, and its password's file too: it runs all the same, and says so."""
+    (container,) = _only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    environment = {entry["name"]: entry["value"] for entry in container["env"]}
+    command = [expanded(word, environment) for word in (*container["command"], *container["args"])]
+    process = await asyncio.create_subprocess_exec(
+        str(COBALT),
+        *command[1:],
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **environment, "KUBECONFIG": str(cluster.kubeconfig)},
+    )
+    try:
+        health, metrics = await ports(process)
+        async with httpx2.AsyncClient(verify=no_check()) as client:
+            async with asyncio.timeout(20):
+                while "compute-nova" not in await text(client, f"{health}/readyz"):  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+            assert (await client.get(f"{health}/healthz")).status_code == 200
+            token = yaml.safe_load(cluster.kubeconfig.read_text())["users"][0]["user"]["token"]
+            asked = {"authorization": f"Bearer {token}"}
+            assert (await client.get(f"{metrics}/metrics", headers=asked)).status_code == 403
+            asked = {"authorization": f"Bearer {scraper(cluster, objects)}"}
+            answer = await client.get(f"{metrics}/metrics", headers=asked)
+            assert (answer.status_code, "controller_runtime" in answer.text) == (200, True)
+    finally:
+        process.terminate()
+        await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == 0
+
+
+async def text(client: httpx2.AsyncClient, url: str) -> str:
+    return (await client.get(url)).text
+
+
+def expanded(text: str, environment: dict[str, str]) -> str:
+    """As the kubelet does with `$(NAME)`."""
+    return re.sub(r"\$\((\w+)\)", lambda found: environment[found[1]], text)
+
+
+async def ports(process: asyncio.subprocess.Process) -> tuple[str, str]:
+    """Where the health pages and the metrics are."""
+    assert process.stderr is not None
+    found: list[int] = []
+    async with asyncio.timeout(20):
+        while len(found) < 2:
+            line = await process.stderr.readline()
+            assert line, "it ended"
+            entry = json.loads(line)
+            if entry["event"] == "serving_endpoints":
+                found.append(entry["port"])
+    return f"http://127.0.0.1:{found[0]}", f"https://127.0.0.2:{found[1]}"
+
+
+def scraper(cluster: Cluster, objects: Iterable[Body]) -> str:
+    """A token of a ServiceAccount with the chart's role of those who scrape."""
+    name = next(
+        body["metadata"]["name"]
+        for body in objects
+        if body["kind"] == "ClusterRole" and body["metadata"]["name"].endswith("metrics-reader")
+    )
+    group, accounts = "rbac.authorization.k8s.io", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+    call(cluster.server, "POST", accounts, {"metadata": {"name": "scraper"}})
+    binding = {
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "scraper", "namespace": NAMESPACE}],
+    }
+    call(cluster.server, "POST", f"/apis/{group}/v1/clusterrolebindings", binding)
+    return token_of(cluster.server, "scraper")
+
+
+def test_password_is_in_the_secret_only(objects: list[Body]) -> None:
+    holders = [body["kind"] for body in objects if PASSWORD in json.dumps(body)]
+    assert holders == ["Secret"]
+    mounted = rendered(CHART, {**OPENSTACK, "secret": {"existingSecret": "mine"}})
+    assert "Secret" not in {body["kind"] for body in mounted}
+    (volume,) = _only(mounted, "Deployment")["spec"]["template"]["spec"]["volumes"]
+    assert volume["secret"] == {"secretName": "mine", "defaultMode": 0o440}
+
+
+def test_pod_has_no_privilege_also_with_the_existing_chart_s_values(objects: list[Body]) -> None:
+    pod = _only(objects, "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [
+        (
+            {"controllerManager": {"manager": {"env": {"agentNamespaces": ""}}}},
+            "env.agentNamespaces",
+        ),
+        ({"controllerManager": {"manager": {"env": {"osAuthUrl": ""}}}}, "env.osAuthUrl"),
+        ({"secret": {"servicePassword": ""}}, "secret.servicePassword"),
+    ],
+)
+def test_value_that_is_missing_is_named(missing: Body, named: str) -> None:
+    with pytest.raises(RenderError, match=re.escape(named)):
+        rendered(CHART, over(OPENSTACK, missing))
+
+
+def test_cloud_of_a_clouds_yaml_is_enough() -> None:
+    values = over(OPENSTACK, {"openstack": {"cloudsSecret": "clouds", "cloud": "site"}})
+    values = over(values, {"controllerManager": {"manager": {"env": {"osAuthUrl": ""}}}})
+    values = over(values, {"secret": {"servicePassword": ""}})
+    (container,) = _only(rendered(CHART, values), "Deployment")["spec"]["template"]["spec"][
+        "containers"
+    ]
+    named = {entry["name"] for entry in container["env"] if entry["name"].startswith("OS_")}
+    assert named == {"OS_CLOUD"}
+    assert container["volumeMounts"][0]["mountPath"] == "/etc/openstack"
