@@ -8,17 +8,18 @@ nothing yet: that is told apart from knowing of no pods.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from hypercobalt.api.workloads import Pod, Toleration
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.node_facts import OFFBOARDING_TAINT
-from hypercobalt.runtime import Informer, Kube, Metrics
+from hypercobalt.runtime import Informer, Kube, Metrics, Source
 from hypercobalt.runtime.client.requests import Selection
-from hypercobalt.runtime.controller import Watch
+from hypercobalt.runtime.tasks import NamedTasks
 
 log = get_logger(__name__)
 
@@ -47,20 +48,17 @@ class AgentPods:
 
     Args:
         namespaces: where the agents live.
+
+    Attributes:
+        source: for the controller: a change leads to the name of the pods' Node.
     """
 
     def __init__(self, kube: Kube, namespaces: Sequence[str], metrics: Metrics) -> None:
         self._kube, self._namespaces, self._metrics = kube, tuple(namespaces), metrics
         self._informers: dict[str, dict[str, Informer[Pod]]] = {}
         self._since: dict[str, float] = {}  # by the loop's clock
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._group: asyncio.TaskGroup | None = None
-        self._tell: list[Callable[[str], None]] = []
-
-    @property
-    def watch(self) -> Watch:
-        """For the controller: a change leads to the name of the pods' Node."""
-        return Watch(self._tell.append, _at_once)
+        self._tasks = NamedTasks()
+        self.source = Source()
 
     def follow(self, node: str) -> Report:
         """The pods of a Node, which is watched from now on; changes reach the controller."""
@@ -74,22 +72,14 @@ class AgentPods:
 
     def release(self, node: str) -> None:
         """Watch a Node's pods no longer."""
-        self._informers.pop(node, None)
-        self._since.pop(node, None)
-        if task := self._tasks.pop(node, None):
+        if self._informers.pop(node, None):
             log.info("unwatching_agent_pods", node=node)
-            task.cancel()
+            del self._since[node]
+            self._tasks.end(node)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Keep the watches going until `stop`."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            for node in self._informers:
-                self._start(node)
-            await stop.wait()
-            self._group = None
-            for task in self._tasks.values():
-                task.cancel()
+        await self._tasks.run(stop)
 
     def _open(self, node: str) -> None:
         log.info("watching_agent_pods", node=node)
@@ -97,14 +87,9 @@ class AgentPods:
         for namespace in self._namespaces:
             selection = Selection(Pod, namespace, "", f"spec.nodeName={node}")
             made[namespace] = Informer(self._kube, selection, metrics=self._metrics)
-            made[namespace].add_handler(_Teller(node, self._changed))
+            made[namespace].add_handler(_Teller(node, self.source))
         self._informers[node], self._since[node] = made, asyncio.get_running_loop().time()
-        self._start(node)
-
-    def _start(self, node: str) -> None:
-        if self._group is not None:
-            task = self._group.create_task(self._run_node(node), name=f"agent-pods-{node}")
-            self._tasks[node] = task
+        self._tasks.begin(node, partial(self._run_node, node))
 
     async def _run_node(self, node: str) -> None:
         async with asyncio.TaskGroup() as group:
@@ -114,29 +99,21 @@ class AgentPods:
 
     async def _tell_when_read(self, node: str, informer: Informer[Pod]) -> None:
         await informer.wait_synced()
-        self._changed(node)
-
-    def _changed(self, node: str) -> None:
-        for tell in self._tell:
-            tell(node)
+        self.source.tell(node)
 
 
 class _Teller:
-    def __init__(self, node: str, changed: Callable[[str], None]) -> None:
-        self._node, self._changed = node, changed
+    def __init__(self, node: str, source: Source) -> None:
+        self._node, self._source = node, source
 
     def on_add(self, obj: Pod) -> None:
-        self._changed(self._node)
+        self._source.tell(self._node)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        self._changed(self._node)
+        self._source.tell(self._node)
 
     def on_delete(self, obj: Pod) -> None:
-        self._changed(self._node)
-
-
-async def _at_once() -> None:
-    """There is nothing to wait for: watches open later."""
+        self._source.tell(self._node)
 
 
 def still_running(pods: Sequence[Pod]) -> tuple[str, ...]:

@@ -196,7 +196,7 @@ def _add_hypervisors(manager: Manager, options: Options, shared: Shared, metrics
                 clock=clock,
                 events=shared.events,
             ),
-            watches=(primary(shared.nodes), primary(shared.informer), pods.watch),
+            watches=(primary(shared.nodes), primary(shared.informer), pods.source.watch),
             concurrency=WORKERS,
         )
     )

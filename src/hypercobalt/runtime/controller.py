@@ -125,6 +125,27 @@ def mapped(
     return Watch(attach, informer.wait_synced)
 
 
+class Source:
+    """Keys that reach a controller from anything but an informer."""
+
+    def __init__(self) -> None:
+        self._adds: list[Callable[[str], None]] = []
+
+    @property
+    def watch(self) -> Watch:
+        """For the controller."""
+        return Watch(self._adds.append, _at_once)
+
+    def tell(self, key: str) -> None:
+        """Have a key reconciled."""
+        for add in self._adds:
+            add(key)
+
+
+async def _at_once() -> None:
+    """A source has nothing that would have to be read first."""
+
+
 def generation_changed(old: Object | None, new: Object | None) -> bool:
     """A predicate: spec or deletion mark changed, not only status, labels or annotations."""
     if old is None or new is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import cast
 
 
@@ -25,6 +25,44 @@ async def first(*waits: Coroutine[None, None, object]) -> None:
         await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
         for task in running:
             task.cancel()
+
+
+class NamedTasks:
+    """Work that is begun and ended by name; a service of the manager.
+
+    What is begun before the service runs waits for it. An error of one ends the service.
+    """
+
+    def __init__(self) -> None:
+        self._work: dict[str, Callable[[], Coroutine[None, None, None]]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    def begin(self, name: str, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Begin some work under a name that is free."""
+        self._work[name] = work
+        self._start(name)
+
+    def end(self, name: str) -> None:
+        """End the work of that name, if there is any."""
+        self._work.pop(name, None)
+        if task := self._tasks.pop(name, None):
+            task.cancel()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Keep the work going until `stop`."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for name in self._work:
+                self._start(name)
+            await stop.wait()
+            self._group = None
+            for task in self._tasks.values():
+                task.cancel()
+
+    def _start(self, name: str) -> None:
+        if self._group is not None:
+            self._tasks[name] = self._group.create_task(self._work[name](), name=name)
 
 
 async def sleep_unless(stop: asyncio.Event, seconds: float) -> bool:

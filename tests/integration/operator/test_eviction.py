@@ -539,7 +539,7 @@ async def test_what_a_node_agent_sees_of_a_migration_counts_and_its_end_wakes_th
     kube: Kube, name: str
 ) -> None:
     seen, told, stop = Migrations(kube, Metrics()), list[str](), asyncio.Event()
-    seen.watch.attach(told.append)
+    seen.source.watch.attach(told.append)
     running = asyncio.create_task(seen.run(stop))
     seen.follow("an-eviction", name)
     server = str(uuid.uuid4())

@@ -62,7 +62,7 @@ def add_eviction(
             watches=(
                 primary(evictions, when=_worth_a_pass),
                 mapped(hypervisors, of_hypervisor, when=_matters),
-                migrations.watch,
+                migrations.source.watch,
             ),
             concurrency=_WORKERS,
         )

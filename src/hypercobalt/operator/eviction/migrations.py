@@ -8,16 +8,15 @@ on by what the compute service says.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
 from hypercobalt.api.iec import SizeError, parse_iec
 from hypercobalt.api.migration import ORIGIN, SERVER, Migration, MigrationType, label_value
 from hypercobalt.logs import get_logger
-from hypercobalt.runtime import Informer, Kube, Metrics
+from hypercobalt.runtime import Informer, Kube, Metrics, Source
 from hypercobalt.runtime.client.requests import Selection
-from hypercobalt.runtime.controller import Watch
+from hypercobalt.runtime.tasks import NamedTasks
 
 log = get_logger(__name__)
 
@@ -36,6 +35,7 @@ class Migrations:
 
     Attributes:
         remaining: bytes of memory that each instance under way still has to move, by UUID.
+        source: for the controller: the end of a migration leads to the Evictions of its host.
     """
 
     def __init__(self, kube: Kube, metrics: Metrics) -> None:
@@ -43,14 +43,8 @@ class Migrations:
         self.remaining: dict[str, int] = {}
         self._hosts: dict[str, str] = {}  # Eviction to host
         self._informers: dict[str, Informer[Migration]] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._group: asyncio.TaskGroup | None = None
-        self._tell: list[Callable[[str], None]] = []
-
-    @property
-    def watch(self) -> Watch:
-        """For the controller: the end of a migration leads to the Evictions of its host."""
-        return Watch(self._tell.append, _at_once)
+        self._tasks = NamedTasks()
+        self.source = Source()
 
     def follow(self, eviction: str, host: str) -> None:
         """Watch the host's migrations from now on, for this Eviction."""
@@ -60,7 +54,7 @@ class Migrations:
             informer = Informer(self._kube, selection, metrics=self._metrics)
             informer.add_handler(_Reader(host, self))
             self._informers[host] = informer
-            self._start(host)
+            self._tasks.begin(host, informer.run)
 
     def release(self, eviction: str) -> None:
         """The Eviction is over; a host that no other one empties is watched no longer."""
@@ -70,19 +64,11 @@ class Migrations:
         informer = self._informers.pop(host)
         for migration in informer.cache:
             self.remaining.pop(migration.metadata.labels.get(SERVER, ""), None)
-        if task := self._tasks.pop(host, None):
-            task.cancel()
+        self._tasks.end(host)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Keep the watches going until `stop`."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            for host in self._informers:
-                self._start(host)
-            await stop.wait()
-            self._group = None
-            for task in self._tasks.values():
-                task.cancel()
+        await self._tasks.run(stop)
 
     def read(self, host: str, old: Migration | None, new: Migration) -> None:
         """Take in what an agent says."""
@@ -98,13 +84,7 @@ class Migrations:
     def _ended(self, host: str) -> None:
         for eviction, emptied in self._hosts.items():
             if emptied == host:
-                for tell in self._tell:
-                    tell(eviction)
-
-    def _start(self, host: str) -> None:
-        if self._group is not None:
-            work = self._informers[host].run()
-            self._tasks[host] = self._group.create_task(work, name=f"migrations-{host}")
+                self.source.tell(eviction)
 
 
 class _Reader:
@@ -119,7 +99,3 @@ class _Reader:
 
     def on_delete(self, obj: Migration) -> None:
         """One that is gone says nothing."""
-
-
-async def _at_once() -> None:
-    """There is nothing to wait for: watches open later."""

@@ -106,7 +106,7 @@ def add_lifecycle(
     watches = (
         primary(shared.informer, when=reconciler.worth_a_pass),
         mapped(informer, hypervisor_of, when=_state_changed),
-        sweep.watch,
+        sweep.source.watch,
     )
     manager.add(Controller(NAME, reconciler, watches=watches, concurrency=WORKERS))
 

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from hypercobalt.logs import get_logger
-from hypercobalt.runtime.controller import Watch
+from hypercobalt.runtime import Source
+from hypercobalt.runtime.tasks import sleep_unless
 
 log = get_logger(__name__)
 
 
 class Sweep:
-    """A service of the manager, and a watch of the controller.
+    """A service of the manager, and a source of the controller.
 
     Args:
         names: gives all there are.
@@ -26,20 +27,12 @@ class Sweep:
 
     def __init__(self, names: Callable[[], Iterable[str]], period: timedelta) -> None:
         self._names, self._period = names, period
-        self._tell: list[Callable[[str], None]] = []
-
-    @property
-    def watch(self) -> Watch:
-        """For the controller."""
-        return Watch(self._tell.append, _at_once)
+        self.source = Source()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Sweep each period until `stop`."""
         while not stop.is_set():
-            try:
-                async with asyncio.timeout(self._period.total_seconds()):
-                    await stop.wait()
-            except TimeoutError:
+            if not await sleep_unless(stop, self._period.total_seconds()):
                 self.sweep()
 
     def sweep(self) -> None:
@@ -47,9 +40,4 @@ class Sweep:
         found = list(self._names())
         log.info("comparing_hosts", hosts=len(found))
         for name in found:
-            for tell in self._tell:
-                tell(name)
-
-
-async def _at_once() -> None:
-    """There is nothing to wait for."""
+            self.source.tell(name)
