@@ -22,15 +22,16 @@ from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.site import Lab, Wish, down, share
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.runtime import Kube
+from tests.lab.hypervisors import make_hypervisor
 from tests.lab.libvirtd import Daemon, private_libvirtd
 
 T = TypeVar("T")
 TakeFleet = Callable[[int], Awaitable[Fleet]]
 TakeHosts = Callable[[int], Awaitable[tuple[Host, ...]]]
 
-BARE = Wish(control_plane=False, ovn=False)
-NODES = Wish(control_plane=True, ovn=False)
-SWITCHED = Wish(control_plane=False, ovn=True)
+BARE = Wish(control_plane=False, ovn=False, operator=False)
+NODES = Wish(control_plane=True, ovn=False, operator=False)
+SWITCHED = Wish(control_plane=False, ovn=True, operator=False)
 
 
 def run(work: Coroutine[object, object, T]) -> T:
@@ -85,7 +86,14 @@ async def hosts(lab: Lab) -> AsyncIterator[TakeHosts]:
 @pytest.fixture
 async def nodes(lab: Lab, api: Kube) -> AsyncIterator[TakeHosts]:
     """As `hosts`, each host with its Node, its Hypervisor and the node agent."""
-    yield lambda count: _take(lab, count, NODES)
+
+    async def take(count: int) -> tuple[Host, ...]:
+        taken = await _take(lab, count, NODES)
+        for host in taken:
+            await make_hypervisor(api, host.name)
+        return taken
+
+    yield take
     await _mend(lab)
 
 

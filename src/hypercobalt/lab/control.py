@@ -1,9 +1,6 @@
-"""The control plane of a lab: the embedded API server, and its objects for the hosts.
+"""The control plane of a lab: the embedded API server, and the hosts' Nodes.
 
-A Node is what a kubelet would register, a Hypervisor what the operator makes of it. The lab stands
-in for both: it creates the objects once and leaves what others write in them alone.
-
-Source: openstack-hypervisor-operator, internal/controller/hypervisor_controller.go.
+A Node is what a kubelet would register; the operator makes a Hypervisor of it.
 """
 
 from __future__ import annotations
@@ -18,15 +15,14 @@ from pathlib import Path
 from typing import Final
 
 from hypercobalt.api.core import Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo
-from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
-from hypercobalt.api.hypervisor_status import HypervisorStatus
-from hypercobalt.api.meta import ObjectMeta, OwnerReference
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.access import pki
 from hypercobalt.lab import processes
 from hypercobalt.lab.disk import Identity
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.state import Layout, State
-from hypercobalt.runtime import AlreadyExistsError, Kube, load_connection
+from hypercobalt.runtime import Kube, load_connection
 
 ROLE: Final = "apiserver"
 _START = timedelta(seconds=60)  # under a second on an idle machine
@@ -34,20 +30,15 @@ _RETRY_SECONDS = 0.05
 
 HYPERVISOR_LABEL: Final = "nova.openstack.cloud.sap/virt-driver"
 """A Node that has it is a hypervisor."""
-_COPIED: Final = (
-    "kubernetes.io/hostname",
-    "kubernetes.metal.cloud.sap/bb",
-    "kubernetes.metal.cloud.sap/name",
-    "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-    "worker.garden.sapcloud.io/group",
-)
+LIFECYCLE_LABEL: Final = "cobaltcore.cloud.sap/node-hypervisor-lifecycle"
+"""The operator takes the host into service."""
 
 
 def node_labels(name: str, index: int) -> dict[str, str]:
     """What a Node of the lab carries: hosts take turns in two zones."""
     return {
         HYPERVISOR_LABEL: "libvirt",
+        LIFECYCLE_LABEL: "true",
         "kubernetes.io/arch": {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), ""),
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
@@ -84,33 +75,6 @@ def node(identity: Identity, index: int, now: datetime) -> Node:
     )
     meta = ObjectMeta(name=identity.name, labels=node_labels(identity.name, index))
     return Node(metadata=meta, status=status)
-
-
-def hypervisor(of: Node) -> Hypervisor:
-    """The Hypervisor that the operator creates for a Node with its lifecycle on."""
-    owner = OwnerReference(
-        apiVersion="v1",
-        kind="Node",
-        name=of.metadata.name,
-        uid=of.metadata.uid,
-        blockOwnerDeletion=True,
-    )
-    meta = ObjectMeta(
-        name=of.metadata.name,
-        labels={key: of.metadata.labels[key] for key in _COPIED if key in of.metadata.labels},
-        ownerReferences=(owner,),
-    )
-    # The lab stands for a site in service: shutdowns wait for evictions, failures are recovered.
-    spec = HypervisorSpec(
-        reboot=False,
-        evacuateOnReboot=True,
-        lifecycleEnabled=True,
-        skipTests=True,
-        highAvailability=True,
-        createCertManagerCertificate=False,
-        installCertificate=False,
-    )
-    return Hypervisor(metadata=meta, spec=spec)
 
 
 class ControlPlane:
@@ -213,25 +177,19 @@ class ControlPlane:
         return pki.kubeconfig(self.url, authority.certificate, client)
 
     async def register(self, identity: Identity, index: int) -> None:
-        """Create the Node and the Hypervisor of a host where they are missing.
+        """Create the Node of a host, or say of it what holds now.
 
         Raises:
             HypercobaltError: the server refuses.
         """
         async with self.client() as kube:
             wanted = node(identity, index, datetime.now(UTC))
-            found = await kube.apply(Node(metadata=wanted.metadata), force=True)
+            await kube.apply(Node(metadata=wanted.metadata), force=True)
             await kube.apply(
                 Node(metadata=ObjectMeta(name=identity.name), status=wanted.status),
                 force=True,
                 subresource="status",
             )
-            try:
-                created = await kube.create(hypervisor(found))
-            except AlreadyExistsError:
-                return
-            status = HypervisorStatus(internalIp=identity.address)
-            await kube.patch_status(created, status)
 
     async def unregister(self, name: str) -> None:
         """Delete the Node of a host; its Hypervisor goes with it.

@@ -23,6 +23,7 @@ from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Place, Power, needed_binds
 from hypercobalt.lab.network import bridge
+from hypercobalt.lab.operator import Operator
 from hypercobalt.lab.state import HostRecord, Layout, State
 
 
@@ -50,11 +51,13 @@ class Wish:
         hosts: how many hosts a new lab gets; a lab that is there keeps its own.
         control_plane: the API server, and objects and agents for the hosts.
         ovn: the databases, and a controller in each host.
+        operator: makes the hosts' Hypervisors and empties hosts; needs the control plane.
     """
 
     hosts: int = 3
     control_plane: bool = True
     ovn: bool = True
+    operator: bool = True
 
 
 class Lab:
@@ -131,6 +134,10 @@ class Lab:
         return ControlPlane(self.layout, self.state)
 
     @property
+    def operator(self) -> Operator:
+        return Operator(self.layout, self.state, self.control)
+
+    @property
     def central(self) -> ovn.Central:
         return ovn.Central(self.layout, self.state)
 
@@ -138,7 +145,8 @@ class Lab:
     def running(self) -> Wish:
         """What a host can join now."""
         has_ovn = bool(processes.find(self.state.id, "ovn/northd"))
-        return Wish(len(self.state.hosts), self.control.is_running, has_ovn)
+        control = self.control.is_running
+        return Wish(len(self.state.hosts), control, has_ovn, self.operator.is_running)
 
     # -- up ------------------------------------------------------------------------------------
 
@@ -161,7 +169,7 @@ class Lab:
                 group.create_task(self._shared(ready), name="shared directory")
                 if wish.control_plane:
                     group.create_task(self._has_node_agent(), name="node agent")
-                    group.create_task(self._control_plane(ready), name="API server")
+                    group.create_task(self._control_plane(ready, wish), name="API server")
                 if wish.ovn:
                     group.create_task(self._central(ready), name="OVN")
                 for host in self.hosts:
@@ -175,9 +183,12 @@ class Lab:
         await self.step("shared directory", share(self.layout, self.state))
         ready.shared.set()
 
-    async def _control_plane(self, ready: Ready) -> None:
+    async def _control_plane(self, ready: Ready, wish: Wish) -> None:
         await self.step("API server", self.control.start())
         ready.api.set()
+        if wish.operator:
+            await self.step("operator", self.operator.start())
+            ready.operator.set()
 
     async def _central(self, ready: Ready) -> None:
         await self.step("OVN databases", self.central.start())
@@ -207,6 +218,9 @@ class Lab:
         if wish.control_plane:
             await ready.api.wait()
             await self.step(f"agents on {host.name}", self._agents(host))
+            if wish.operator:
+                await ready.operator.wait()
+                await self.step(f"hypervisor {host.name}", self.operator.take(host.name))
 
     async def _join(self, host: Host) -> None:
         await ovn.join(host, self.central.southbound_remote)
@@ -292,12 +306,13 @@ class Ready:
     shared: asyncio.Event = field(default_factory=asyncio.Event)
     api: asyncio.Event = field(default_factory=asyncio.Event)
     ovn: asyncio.Event = field(default_factory=asyncio.Event)
+    operator: asyncio.Event = field(default_factory=asyncio.Event)
 
     @classmethod
     def now(cls) -> Ready:
         """Everything is there already."""
         ready = cls()
-        for event in (ready.shared, ready.api, ready.ovn):
+        for event in (ready.shared, ready.api, ready.ovn, ready.operator):
             event.set()
         return ready
 

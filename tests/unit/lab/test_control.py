@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from hypercobalt.lab.control import hypervisor, node, node_labels
+from hypercobalt.lab.control import LIFECYCLE_LABEL, node, node_labels
 from hypercobalt.lab.disk import Identity
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -15,6 +15,7 @@ def test_a_node_says_where_it_is_and_what_it_is() -> None:
     assert addresses == {"Hostname": "kvm-2", "InternalIP": "10.77.0.2"}
     assert made.metadata.labels["kubernetes.io/hostname"] == "kvm-2"
     assert made.metadata.labels["topology.kubernetes.io/zone"] == "lab-b"
+    assert LIFECYCLE_LABEL in made.metadata.labels
     assert made.status.nodeInfo is not None
     assert made.status.nodeInfo.systemUUID == str(HOST.uuid)
 
@@ -22,14 +23,3 @@ def test_a_node_says_where_it_is_and_what_it_is() -> None:
 def test_zones_take_turns() -> None:
     zones = [node_labels(f"kvm-{i}", i)["topology.kubernetes.io/zone"] for i in range(1, 5)]
     assert zones == ["lab-a", "lab-b", "lab-a", "lab-b"]
-
-
-def test_a_hypervisor_belongs_to_its_node_and_has_the_labels_that_the_operator_copies() -> None:
-    made = hypervisor(node(HOST, 2, NOW))
-    (owner,) = made.metadata.ownerReferences
-    assert (owner.kind, owner.name, owner.blockOwnerDeletion) == ("Node", "kvm-2", True)
-    assert owner.controller is None
-    assert made.metadata.labels["topology.kubernetes.io/zone"] == "lab-b"
-    assert "nova.openstack.cloud.sap/virt-driver" not in made.metadata.labels
-    assert made.spec.evacuateOnReboot
-    assert made.spec.highAvailability

@@ -1,0 +1,93 @@
+"""The Hypervisor Operator of a lab: it makes Hypervisors of Nodes, onboards them and empties them.
+
+It runs as any site without OpenStack would run it. Only root reaches the hosts, so it is root's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.api.hypervisor import CPU, Hypervisor, HypervisorSpec
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.lab import agents, processes
+from hypercobalt.lab.control import ControlPlane
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.ovn import Central
+from hypercobalt.lab.state import Layout, State
+
+ROLE: Final = "operator"
+_LIBVIRT: Final = "qemu+tcp://{ip}/system"
+_START: Final = timedelta(seconds=60)  # two seconds on an idle machine
+_RETRY_SECONDS: Final = 0.05
+
+# The lab stands for a site in service, whose hosts have more cores: a shutdown waits until the host
+# is empty, and guests that sleep share the machine's few cores.
+_SPEC: Final = HypervisorSpec(evacuateOnReboot=True, overcommit={CPU: 64.0})
+
+
+class Operator:
+    """The operator's process."""
+
+    def __init__(self, layout: Layout, state: State, control: ControlPlane) -> None:
+        self._layout, self._state, self._control = layout, state, control
+
+    @property
+    def is_running(self) -> bool:
+        return bool(processes.find(self._state.id, ROLE))
+
+    async def start(self) -> None:
+        """Start it where it does not run.
+
+        Raises:
+            LabError: it ends at once.
+        """
+        if not self.is_running:
+            await processes.spawn(
+                self._command(),
+                lab_id=self._state.id,
+                role=ROLE,
+                log=self._layout.log / "operator.log",
+            )
+
+    def _command(self) -> tuple[str, ...]:
+        return (
+            str(agents.cobalt_command()),
+            "operator",
+            f"--kubeconfig={self._control.kubeconfig}",
+            f"--agent-namespaces={agents.NAMESPACE}",
+            "--compute=direct",
+            f"--direct-libvirt-uri={_LIBVIRT}",
+            f"--direct-migration-uri={_LIBVIRT}",
+            f"--ovn-northbound={Central(self._layout, self._state).northbound}",
+            "--health-probe-bind-address=0",
+            "--zap-encoder=console",
+        )
+
+    async def take(self, name: str) -> None:
+        """Wait until a registered Node has its Hypervisor, and say what the lab wants of it.
+
+        Raises:
+            LabError: there is none in time.
+            HypercobaltError: the API server refuses.
+        """
+        async with self._control.client() as kube:
+            try:
+                async with asyncio.timeout(_START.total_seconds()):
+                    while not _is_made(await kube.get(Hypervisor, name)):
+                        if not self.is_running:
+                            raise LabError(f"the operator ended: {self._tail()}")
+                        await asyncio.sleep(_RETRY_SECONDS)
+            except TimeoutError:
+                text = f"the operator makes no Hypervisor of Node {name}: {self._tail()}"
+                raise LabError(text) from None
+            wanted = Hypervisor(metadata=ObjectMeta(name=name), spec=_SPEC)
+            await kube.apply(wanted, force=True)
+
+    def _tail(self) -> str:
+        return processes.tail(self._layout.log / "operator.log")
+
+
+def _is_made(hypervisor: Hypervisor | None) -> bool:
+    return hypervisor is not None and hypervisor.status.internalIp is not None
