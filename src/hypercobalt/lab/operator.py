@@ -60,7 +60,7 @@ class Operator:
             "--compute=direct",
             f"--direct-libvirt-uri={_LIBVIRT}",
             f"--direct-migration-uri={_LIBVIRT}",
-            f"--ovn-northbound={Central(self._layout, self._state).northbound}",
+            f"--ovn-northbound={Central(self._layout, self._state).northbound_remote}",
             "--health-probe-bind-address=0",
             "--zap-encoder=console",
         )

@@ -39,6 +39,11 @@ class Central:
         return f"unix:{self._folder}/nb.sock"
 
     @property
+    def northbound_remote(self) -> str:
+        """Where the operator finds it: a path may be too long for a socket, or have a comma."""
+        return f"tcp:{self._address}:{NORTHBOUND_PORT}"
+
+    @property
     def southbound(self) -> str:
         """Where `ovn-sbctl --db` finds the southbound database on the machine."""
         return f"unix:{self._folder}/sb.sock"
