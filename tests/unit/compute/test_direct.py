@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from tests.contracts.compute import HOSTS, MOVES, Site
 from tests.contracts.direct import CONTRACTS, A, B, Storage, World, ended, named
 
 from hypercobalt.adapters.libvirt.model import DomainState
@@ -109,6 +110,56 @@ def world() -> Memory:
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.__name__)
 async def test_contract(world: Memory, contract: Contract) -> None:
     await contract(world)
+
+
+class PortSite:
+    """Hosts in memory, as the contracts of the port see them."""
+
+    zone = ""
+
+    def __init__(self, world: Memory, service: ComputeService) -> None:
+        self._world, self.service = world, service
+        self.hosts = (A, B)
+
+    async def boot(self, host: str) -> str:
+        return await self._boot(host, runs=True)
+
+    async def boot_stopped(self, host: str) -> str:
+        return await self._boot(host, runs=False)
+
+    async def _boot(self, host: str, *, runs: bool) -> str:
+        name = f"vm-{len(await self._world.where())}"
+        await self._world.add(name, disk="shared", runs=runs)
+        made = self._world.host(A).here.pop(identity(name))
+        self._world.host(host).put(made)
+        return made.uuid
+
+    async def aggregate(self, name: str) -> None:
+        raise AssertionError(f"there is no aggregate {name}")
+
+
+class Counting:
+    """A directory whose agents count at once what is on their hosts."""
+
+    def __init__(self, world: Memory) -> None:
+        self._world = world
+
+    def places(self) -> tuple[Place, ...]:
+        return tuple(self._counted(place) for place in self._world.places.values())
+
+    def _counted(self, place: Place) -> Place:
+        here = self._world.host(place.name).here
+        used = Size(len(here), len(here) * 1024)
+        return replace(place, used=used, guests=frozenset(here))
+
+
+@pytest.mark.parametrize("contract", [*HOSTS, *MOVES], ids=lambda contract: contract.__name__)
+async def test_port(world: Memory, contract: Callable[[Site], Awaitable[None]]) -> None:
+    service = DirectService(Counting(world), world.daemons, NoPorts())
+    try:
+        await contract(PortSite(world, service))
+    finally:
+        await service.close()
 
 
 # -- rooms ---------------------------------------------------------------------------------------

@@ -43,7 +43,9 @@ class DirectMoves:
     # -- what is there -------------------------------------------------------------------------
 
     async def servers(self, host: str) -> tuple[Server, ...]:
-        place = self._place(host)
+        place = self._site.hosts.find(host)
+        if place is None:
+            return ()
         await self._settle_ports()
         with translated(f"host {host}"):
             guests = await self._site.daemon(place).guests()
@@ -67,7 +69,9 @@ class DirectMoves:
         return None
 
     async def moves(self, host: str) -> tuple[Move, ...]:
-        place = self._place(host)
+        place = self._site.hosts.find(host)
+        if place is None:
+            return ()
         with translated(f"host {host}"):
             guests = await self._site.daemon(place).guests()
         records, now = self._site.records, self._site.clock.now()
@@ -98,23 +102,30 @@ class DirectMoves:
         if guest is None:
             return
         if not guest.active:
-            raise RefusedError(f"server {server.name} is off: it moves by its definition")
+            raise RefusedError(f"server {_called(server)} is off: it moves by its definition")
         to = self._target(server, target)
-        move = self._begin(guest, MoveKind.LIVE, source, to)
-        self._start(LiveMove(self._site, move, guest, source, to, tls=self._tls).run())
+        if not self._site.records.under_way(server.id):  # somebody else may have asked meanwhile
+            move = self._begin(guest, MoveKind.LIVE, source, to)
+            self._start(LiveMove(self._site, move, guest, source, to, tls=self._tls).run())
 
     async def cold_migrate(self, server: Server, target: str = "") -> None:
         source, guest = await self._movable(server)
         if guest is None:
             return
         if guest.active:
-            raise RefusedError(f"server {server.name} runs: it moves live")
+            raise RefusedError(f"server {_called(server)} runs: it moves live")
         to = self._target(server, target)
-        move = self._begin(guest, MoveKind.COLD, source, to)
-        self._start(ColdMove(self._site, move, guest, source, to).run())
+        if not self._site.records.under_way(server.id):
+            move = self._begin(guest, MoveKind.COLD, source, to)
+            self._start(ColdMove(self._site, move, guest, source, to).run())
 
     async def confirm(self, server: Server) -> None:
-        """Nothing is left to be said: the source has forgotten it when the move has ended."""
+        """Nothing waits for that: the source has forgotten it when the move has ended.
+
+        Raises:
+            ConflictError: always.
+        """
+        raise ConflictError(f"server {_called(server)} has no move that waits to be confirmed")
 
     async def abort(self, move: Move) -> None:
         now = self._site.records.get(move)
@@ -182,20 +193,24 @@ class DirectMoves:
         with translated(f"server {server.name}"):
             guest = await self._site.guest(place, server.id)
         if guest is None or guest.moving_in:
-            raise ConflictError(f"server {server.name} is no longer on {server.host}")
+            if await self.server(server.id) is None:
+                raise RefusedError(f"server {_called(server)} is gone", reason="NotFound", code=404)
+            raise ConflictError(f"server {_called(server)} is no longer on {server.host}")
         if guest.job:
             await self._adopt(guest, place)
             return place, None
         await self._learn(place, (guest,))
         if why := self._server(guest, place).hindrance:
-            raise RefusedError(f"server {server.name} cannot be moved: {why}", reason="Hindered")
+            raise RefusedError(
+                f"server {_called(server)} cannot be moved: {why}", reason="Hindered"
+            )
         return place, guest
 
     def _target(self, server: Server, wanted: str) -> Place:
         if wanted == server.host:
-            raise RefusedError(f"server {server.name} is on {wanted} already")
+            raise RefusedError(f"server {_called(server)} is on {wanted} already")
         if not wanted:
-            raise RefusedError(f"server {server.name}: name a host, there is no scheduler")
+            raise RefusedError(f"server {_called(server)}: name a host, there is no scheduler")
         return self._place(wanted)
 
     def _begin(self, guest: Guest, kind: MoveKind, source: Place, to: Place) -> Move:
@@ -232,6 +247,10 @@ class DirectMoves:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("move_failed", exc_info=error)
+
+
+def _called(server: Server) -> str:
+    return f"{server.name} ({server.id})"
 
 
 def _sum(one: Size, other: Size) -> Size:
