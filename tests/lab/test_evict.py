@@ -63,7 +63,7 @@ class Site:
         """Hosts with a process of this VM, once for each process; libvirt is not asked."""
         found: list[str] = []
         for host in self.lab.hosts:
-            count = await host.run("sh", "-c", f"pgrep -fc '[g]uest={name},' || :")
+            count = await host.run("sh", "-c", f"pgrep -fc 'guest[=]{name},' || :")
             found += [host.name] * int(count)
         return found
 
@@ -143,7 +143,7 @@ async def test_a_host_is_emptied_and_its_guests_stay_reachable(
     code, said = await site.cobalt("evict", "kvm-1", "--watch")
 
     assert code == 0, said
-    assert "3 instances have left kvm-1" in said
+    assert "3 instances left kvm-1" in said
     there = await site.where()
     assert [name for name, host, _ in there if host == "kvm-1"] == []
     assert {name: state for name, _, state in there} == {

@@ -134,7 +134,7 @@ class PortSite:
         self._world.host(host).put(made)
         return made.uuid
 
-    async def aggregate(self, name: str) -> None:
+    async def aggregate(self, name: str, zone: str = "") -> None:
         raise AssertionError(f"there is no aggregate {name}")
 
 
