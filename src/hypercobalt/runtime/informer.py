@@ -72,7 +72,7 @@ class Informer(Generic[T]):
         self.selection = selection
         self.cache: Cache[T] = Cache(indexes)
         self._kube, self._length, self._idle, self._page = kube, length, idle, page
-        self._retry, self._failures = retry, 0
+        self._retry, self._failures, self._trouble = retry, 0, ""
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()
         self._version = ""  # empty: list before watching
@@ -146,11 +146,11 @@ class Informer(Generic[T]):
             async for event in events:
                 self._take(event)
                 self._version = event.resource_version or self._version
-                self._failures = 0
+                self._works()
         if clock() - started < _TOO_SHORT:
             # A server in trouble may accept watches only to end them: do not spin with it.
             raise WatchClosedError(f"watch {of.about}: ended at once")
-        self._failures = 0
+        self._works()
 
     def _take(self, event: WatchEvent[T]) -> None:
         if event.change is Change.DELETED:
@@ -206,7 +206,13 @@ class Informer(Generic[T]):
 
     def _restart(self, reason: str, error: HypercobaltError) -> None:
         self._restarts.labels(self._name, reason).inc()
-        log.warning("restarting_watch", watch=self.selection.about, reason=reason, error=str(error))
+        # What nobody has installed may stay away for good: the same trouble is said once.
+        say = log.debug if self._trouble == str(error) else log.warning
+        self._trouble = str(error)
+        say("restarting_watch", watch=self.selection.about, reason=reason, error=str(error))
+
+    def _works(self) -> None:
+        self._failures, self._trouble = 0, ""
 
     async def _pause(self, error: HypercobaltError | None = None) -> None:
         wait = self._retry.wait(self._failures)

@@ -251,6 +251,25 @@ async def test_late_handler_hears_of_everything(
         assert sorted(late.known) == ["a", "b"]
 
 
+async def test_trouble_that_lasts_is_said_once_and_again_after_it_was_over(
+    server: ScriptedServer, kube: Kube, metrics: Metrics, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("WARNING", "hypercobalt.runtime.informer")
+
+    def said() -> int:
+        return sum("scripted 404" in record.getMessage() for record in caplog.records)
+
+    async with informing(kube, metrics) as (informer, witness):
+        for times in (1, 2):
+            failed = server.calls["watch"] + 5
+            server.fail(404, times=5, verbs=("watch",))
+            server.drop_watches()
+            await eventually(lambda failed=failed: server.calls["watch"] > failed)
+            add(server, f"seen-{times}")
+            await equal(server, informer, witness)
+            assert said() == times
+
+
 async def test_many_random_faults(server: ScriptedServer, kube: Kube, metrics: Metrics) -> None:
     """Faults and writes in turns; in the end, and whenever it is calm, all are equal."""
     faults = (break_watches, end_in_410, storm(503), lambda _: None)
