@@ -209,7 +209,16 @@ async def killed_up(data: Path, step: str) -> State:
 
 
 STEPS = pytest.mark.parametrize(
-    "step", ["shared directory", "OVN databases", "host kvm-1", "API server", "OVN on kvm-2"]
+    "step",
+    [
+        "shared directory",
+        "OVN databases",
+        "host kvm-1",
+        "API server",
+        "operator",
+        "OVN on kvm-2",
+        "hypervisor kvm-2",
+    ],
 )
 
 

@@ -111,13 +111,15 @@ def _disabled(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> Evictio
     if spec.trigger == Trigger.HOST_SHUTDOWN:
         text = "hypervisor not disabled; it is shutting down, so nobody waits for that"
         return EvictionCheck(name=name, result=CheckResult.WARNING, message=text)
-    text = "hypervisor not disabled: set spec.maintenance of the Hypervisor"
     if marked:
-        text = (
-            "hypervisor not disabled: its condition says it is, but the compute service places new "
-            "instances there"
-        )
-    return EvictionCheck(name=name, result=CheckResult.FAILED, message=text)
+        why = "its condition says it is, but the compute service places new instances there"
+    elif hypervisor.spec.maintenance:
+        why = f"spec.maintenance is {hypervisor.spec.maintenance}, so it is about to be"
+    else:
+        why = "set spec.maintenance of the Hypervisor"
+    return EvictionCheck(
+        name=name, result=CheckResult.FAILED, message=f"hypervisor not disabled: {why}"
+    )
 
 
 def _check(name: str, bad: list[str], result: CheckResult, good: str) -> EvictionCheck:

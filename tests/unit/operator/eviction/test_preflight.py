@@ -38,7 +38,14 @@ def host(*, enabled: bool = False, **fields: bool) -> Host:
     [
         pytest.param(hypervisor(), host(), WHOLE, "", id="disabled on both sides"),
         pytest.param(
-            hypervisor(disabled=False), host(), WHOLE, "set spec.maintenance", id="not marked"
+            hypervisor(disabled=False, maintenance=""),
+            host(),
+            WHOLE,
+            "set spec.maintenance",
+            id="not marked",
+        ),
+        pytest.param(
+            hypervisor(disabled=False), host(), WHOLE, "about to be", id="asked for just now"
         ),
         pytest.param(
             hypervisor(),
