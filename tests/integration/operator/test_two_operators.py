@@ -1,0 +1,184 @@
+"""Two operators under one lease, on one API server and one compute service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.integration.operator.conftest import (
+    DEADLINE,
+    DEFAULTS,
+    Operator,
+    add_node,
+    reason,
+    until,
+)
+from tests.integration.operator.lifecycle import QUICK, agent_reports, now, set_spec, site
+from tests.integration.runtime.scripted import eventually
+
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.compute.fake.moves import Script
+from hypercobalt.compute.fake.registry import FakeHosts
+from hypercobalt.compute.model import Host, Server, Size
+from hypercobalt.errors import TransientError
+from hypercobalt.operator.assembly import add_controllers
+from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
+from hypercobalt.runtime import (
+    Election,
+    Kube,
+    LeadershipLostError,
+    Manager,
+    Metrics,
+    Timing,
+    load_connection,
+)
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SOON = Timing(timedelta(seconds=2), timedelta(seconds=1.5), timedelta(seconds=0.2))
+TWO = Policy(per_source=2)
+LONG = 2.8  # seconds of a move: one that is under way when the lease changes hands goes on after it
+HUGE = Size(1000, 1_000_000, 0)
+
+
+class Network:
+    """What a process's writes go through."""
+
+    def __init__(self) -> None:
+        self.cut = False
+
+    def __call__(self) -> None:
+        if self.cut:
+            raise TransientError("cut off")
+
+
+@dataclass
+class Candidate(Operator):
+    """An operator that waits for the lease, or has it."""
+
+    network: Network
+    task: asyncio.Task[None]
+
+    @property
+    def leads(self) -> bool:
+        (family,) = self.metrics.leader.collect()
+        return any(sample.value for sample in family.samples)
+
+    async def kill(self) -> None:
+        """End it as a crash does: nothing is finished, the lease is not given back."""
+        self.network.cut = True
+        self.task.cancel()
+        await asyncio.wait({self.task}, timeout=DEADLINE)
+
+
+def another(compute: FakeCompute) -> FakeCompute:
+    """The same compute service, as a second process asks it: its calls are counted apart."""
+    made, world = FakeCompute(now, moves=compute.moves), compute.world
+    made.world.hosts, made.world.aggregates = world.hosts, world.aggregates
+    made.world.traits, made.world.tests = world.traits, world.tests
+    return made
+
+
+def never() -> None:
+    raise AssertionError("cancelled work went on")
+
+
+@asynccontextmanager
+async def candidate(
+    kubeconfig: Path, compute: FakeCompute, lease: str, identity: str
+) -> AsyncIterator[Candidate]:
+    metrics, network = Metrics(), Network()
+    async with Kube(load_connection(kubeconfig), metrics=metrics) as client:
+        election = Election(lease, "kube-system", identity, SOON)
+        manager = Manager(client.guarded(network), metrics=metrics, election=election, abort=never)
+        options = replace(DEFAULTS, lifecycle=QUICK, eviction=TWO)
+        add_controllers(manager, options, metrics, lambda _: compute)
+        task = asyncio.create_task(manager.run())
+        try:
+            yield Candidate(metrics, manager, network, task)
+        finally:
+            manager.stop()
+            await asyncio.wait({task}, timeout=DEADLINE)
+
+
+async def in_service(kube: Kube, name: str) -> None:
+    labels, asked = {LIFECYCLE_LABEL: "skip-tests"}, {AGGREGATES_ANNOTATION: "general"}
+    await add_node(kube, name, labels=labels, annotations=asked)
+    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
+    await agent_reports(kube, name)
+    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
+
+
+def crowded(name: str, servers: int) -> FakeCompute:
+    compute = site(name)
+    compute.moves.hosts = {name: HUGE, "other": HUGE}
+    for number in range(servers):
+        id_ = f"i{number}"
+        compute.moves.add(Server(id_, id_, name, "ACTIVE", running=True, size=Size(1, 1024, 0)))
+        compute.moves.script(id_, Script(seconds=LONG))
+    return compute
+
+
+@pytest.mark.parametrize("begun", [1, 3])
+async def test_second_takes_over_in_the_middle_of_an_eviction_and_moves_nothing_twice(
+    kube: Kube, kubeconfig: Path, name: str, begun: int
+) -> None:
+    compute, lease = crowded(name, 4), f"lease-{name}"
+    moves, its = compute.moves, another(compute)
+    async with candidate(kubeconfig, compute, lease, "one") as one:
+        await eventually(lambda: one.leads)
+        async with candidate(kubeconfig, its, lease, "two") as two:
+            await in_service(kube, name)
+            await set_spec(kube, name, maintenance="auto")
+            await eventually(lambda: moves.started.total() >= begun)
+            assert (two.leads, two.writes, its.world.calls) == (False, 0, [])
+            await one.kill()
+            await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
+            assert two.leads
+    assert set(moves.started.values()) == {1}
+    assert moves.most_at_once == 2
+    assert not moves.on(name)
+
+
+class Hanging(FakeHosts):
+    """Its call to disable a host does not come back."""
+
+    def __init__(self, compute: FakeCompute) -> None:
+        super().__init__(compute.world, compute.moves)
+        self.entered, self.answer = asyncio.Event(), asyncio.Event()
+
+    async def disable(self, host: Host, reason: str) -> None:
+        self.entered.set()
+        await self.answer.wait()
+        await super().disable(host, reason)
+
+
+async def test_leader_that_is_cut_off_in_a_pass_does_nothing_more_and_the_next_one_does(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute, lease = crowded(name, 2), f"lease-{name}"
+    compute.hosts = hanging = Hanging(compute)
+    its = another(compute)
+    async with candidate(kubeconfig, compute, lease, "one") as one:
+        await eventually(lambda: one.leads)
+        await in_service(kube, name)
+        async with candidate(kubeconfig, its, lease, "two") as two:
+            await set_spec(kube, name, maintenance="auto")
+            await asyncio.wait_for(hanging.entered.wait(), DEADLINE)
+            one.network.cut = True
+            await asyncio.wait({one.task}, timeout=DEADLINE)
+            hanging.answer.set()
+            calls = len(compute.world.calls)
+            await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
+            assert two.leads
+    assert isinstance(one.task.exception(), LeadershipLostError)
+    assert len(compute.world.calls) == calls
+    assert sum(call.startswith("hosts.disable") for call in its.world.calls) == 1
+    assert set(compute.moves.started.values()) == {1}
