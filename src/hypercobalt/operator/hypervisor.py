@@ -138,6 +138,27 @@ def decide(
     return Plan(part, follow(hypervisor, node, copied), requeue_after)
 
 
+def is_kept(hypervisor: Hypervisor) -> bool:
+    """Whether it is deleted, and kept until what was begun for it has ended."""
+    return hypervisor.metadata.deletionTimestamp is not None and bool(
+        hypervisor.metadata.finalizers
+    )
+
+
+def orphaned(hypervisor: Hypervisor, now: datetime) -> Part:
+    """What is so when the Node is gone, and its pods with it."""
+    text = "The Node is gone"
+    verdicts: list[tuple[str, str, str, str]] = [
+        (_Type.TERMINATING, "True", TerminatingReason.TERMINATING, text)
+    ]
+    if hypervisor.spec.maintenance == Maintenance.TERMINATION:
+        verdicts.append((_Type.AGENT_PODS_EVICTED, "True", AgentPodsReason.NO_AGENT_PODS, text))
+    own = tuple(one for one in hypervisor.conditions if one.type in _OWN)
+    for verdict in verdicts:
+        own = set_condition(own, *verdict, now=now)
+    return Part(_OWN, own)
+
+
 def _evicted(left: tuple[str, ...]) -> tuple[str, str, str]:
     if left:
         text = f"{len(left)} agent pods still run: {', '.join(left)}"
@@ -194,22 +215,29 @@ class HypervisorReconciler:
         self._copied = tuple(copied)
 
     async def reconcile(self, name: str, /) -> Result:
-        node = self._nodes.get(name)
+        node, known = self._nodes.get(name), self._hypervisors.get(name)
         if node is None:
             self._pods.release(name)
+            if known is not None and is_kept(known):
+                await self._without_node(known)
             return Result()
-        hypervisor = self._hypervisors.get(name) or await self._create(node)
-        if hypervisor.metadata.deletionTimestamp is not None:
+        hypervisor = known or await self._create(node)
+        if hypervisor.metadata.deletionTimestamp is not None and not is_kept(hypervisor):
             return Result()
         report = self._agent_pods(hypervisor, node)
         plan = decide(node, hypervisor, report, self._copied, self._clock.now())
         self._tell(hypervisor, plan)
         written = await self._statuses.put(hypervisor, plan.part)
-        if plan.wanted != hypervisor:
+        if plan.wanted != hypervisor and not is_kept(hypervisor):
             log.info("updating_hypervisor", hypervisor=name)
             wanted = follow(written, node, self._copied)
             self._hypervisors.wrote(await self._kube.patch(written, wanted))
         return Result(plan.requeue_after)
+
+    async def _without_node(self, hypervisor: Hypervisor) -> None:
+        name = hypervisor.metadata.name
+        if await self._kube.get(Node, name) is None:  # or it is not a hypervisor any more
+            await self._statuses.put(hypervisor, orphaned(hypervisor, self._clock.now()))
 
     async def _create(self, node: Node) -> Hypervisor:
         wanted = first(node, self._copied)

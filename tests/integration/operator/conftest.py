@@ -81,14 +81,16 @@ async def kube(kubeconfig: Path) -> AsyncIterator[Kube]:
         yield made
         for node in (await made.list(Node)).items:
             await made.delete(Node, node.metadata.name)
-        for old in (await made.list(Hypervisor)).items:
-            await made.delete(Hypervisor, old.metadata.name)
+        for type_ in (Hypervisor, Eviction):
+            for old in (await made.list(type_)).items:
+                await made.delete(type_, old.metadata.name)
+                await made.modify(type_, old.metadata.name, _let_go)
 
 
-def _let_go(eviction: Eviction) -> Eviction:
-    """Without the finalizer, whose controller does not run any more."""
-    meta = msgspec.structs.replace(eviction.metadata, finalizers=())
-    return msgspec.structs.replace(eviction, metadata=meta)
+def _let_go(deleted: T) -> T:
+    """Without finalizers, whose controllers do not run any more."""
+    meta = msgspec.structs.replace(deleted.metadata, finalizers=())
+    return msgspec.structs.replace(deleted, metadata=meta)
 
 
 @pytest.fixture

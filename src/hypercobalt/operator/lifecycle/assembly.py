@@ -95,6 +95,7 @@ def add_lifecycle(
     sweep = Sweep(claimants.keys, settings.resync)
     manager.add_service("sweep", sweep.run)
     reconciler = LifecycleReconciler(
+        manager.kube,
         shared.hypervisors,
         shared.statuses,
         Registration(service, lambda id_: claimants.find(BY_SERVICE, id_)),

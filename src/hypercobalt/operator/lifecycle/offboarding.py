@@ -50,7 +50,11 @@ def decide(facts: Facts) -> tuple[Next, str]:
         return Next.NOTHING, ""
     if facts.holds(Type.ONBOARDING, "True"):
         return Next.WAIT, "Waiting for the onboarding to be aborted"
-    if status.serviceId and not is_evicted(facts):
+    # Deleted, and unknown to OpenStack: what is left there is at most a resource provider.
+    forgotten = facts.hypervisor.metadata.deletionTimestamp is not None and facts.holds(
+        Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED
+    )
+    if status.serviceId and not forgotten and not is_evicted(facts):
         found = facts.condition(Type.EVICTING)
         failed = found is not None and found.status == ConditionStatus.FALSE
         why = f": {found.message}" if failed and found is not None else ""
@@ -64,7 +68,7 @@ def decide(facts: Facts) -> tuple[Next, str]:
         return Next.WAIT, registered.message
     if registered is not None and registered.reason == RegisteredReason.CLAIMED:
         return Next.REMOVE, ""  # nothing in OpenStack is its own
-    if status.aggregates:
+    if status.aggregates and not forgotten:
         left = ", ".join(one.name for one in status.aggregates)
         return Next.WAIT, f"Waiting for aggregates to be removed, current: {left}"
     return Next.REMOVE, ""

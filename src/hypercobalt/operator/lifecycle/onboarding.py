@@ -19,7 +19,7 @@ from enum import Enum, auto
 from typing import Final
 
 from hypercobalt.api.conditions import Condition
-from hypercobalt.api.hypervisor import Maintenance
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_status import AggregatesReason, OnboardingReason
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Type
@@ -28,6 +28,7 @@ NAME: Final = "onboarding"
 _Why = OnboardingReason
 
 LIFECYCLE_OFF: Final = "Aborted due to LifecycleEnabled being false"
+DELETED: Final = "Aborted because the Hypervisor is being deleted"
 TERMINATION: Final = "Aborted due to MaintenanceTermination"
 
 
@@ -60,8 +61,8 @@ class Plan:
 
 def is_wanted(facts: Facts) -> bool:
     """Whether the host is to be in service, or to come into it."""
-    spec = facts.hypervisor.spec
-    return bool(spec.lifecycleEnabled) and spec.maintenance != Maintenance.TERMINATION
+    spec, going = facts.hypervisor.spec, facts.hypervisor.metadata.deletionTimestamp
+    return bool(spec.lifecycleEnabled) and spec.maintenance != Maintenance.TERMINATION and not going
 
 
 def decide(facts: Facts, skip: str, unmet: str, settings: Settings) -> Plan:
@@ -75,8 +76,7 @@ def decide(facts: Facts, skip: str, unmet: str, settings: Settings) -> Plan:
     """
     now = facts.condition(Type.ONBOARDING)
     if not is_wanted(facts):
-        off = not facts.hypervisor.spec.lifecycleEnabled
-        return _abort(now, LIFECYCLE_OFF if off else TERMINATION)
+        return _abort(now, _why_not(facts.hypervisor))
     if facts.host is None or (now and now.status == "False" and now.reason == _Why.SUCCEEDED):
         return Plan()
     if now is None or now.reason == _Why.ABORTED or now.status != "True":
@@ -86,6 +86,13 @@ def decide(facts: Facts, skip: str, unmet: str, settings: Settings) -> Plan:
     if now.reason == _Why.TESTING:
         return _handover(skip, Act.CLEAN_UP) if skip else Plan(Act.TEST)
     return _end(facts)
+
+
+def _why_not(hypervisor: Hypervisor) -> str:
+    if not hypervisor.spec.lifecycleEnabled:
+        return LIFECYCLE_OFF
+    leaves = hypervisor.spec.maintenance == Maintenance.TERMINATION
+    return TERMINATION if leaves else DELETED
 
 
 def _abort(now: Condition | None, why: str) -> Plan:

@@ -8,20 +8,23 @@ end of the pass: each call may be made again, so a pass that dies half-way is si
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
+
+from msgspec.structs import replace as with_fields
 
 from hypercobalt.api.conditions import Condition, get_condition, is_true
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import OnboardingReason
-from hypercobalt.errors import HypercobaltError, TerminalError
+from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.hypervisors import Part, StatusWriter
 from hypercobalt.operator.lifecycle.availability import foreign
+from hypercobalt.operator.lifecycle.holding import hold, is_held, is_needed, release
 from hypercobalt.operator.lifecycle.step import Facts, Outcome, Step, Type
 from hypercobalt.operator.newest import Newest
-from hypercobalt.runtime import Clock, Metrics, Recorder, Result
+from hypercobalt.runtime import Clock, Kube, Metrics, Recorder, Result
 
 log = get_logger(__name__)
 
@@ -73,6 +76,7 @@ class LifecycleReconciler:
     """The pass.
 
     Args:
+        kube: writes as this controller.
         hypervisors: what the controllers share.
         statuses: writes the status.
         registration: the step that finds the host; once a pass.
@@ -82,6 +86,7 @@ class LifecycleReconciler:
 
     def __init__(
         self,
+        kube: Kube,
         hypervisors: Newest[Hypervisor],
         statuses: StatusWriter,
         registration: Step,
@@ -91,6 +96,7 @@ class LifecycleReconciler:
         metrics: Metrics,
         events: Recorder,
     ) -> None:
+        self._kube = kube.as_manager(NAME)
         self._hypervisors, self._statuses = hypervisors, statuses
         self._registration, self._steps = registration, tuple(steps)
         self._clock, self._metrics, self._events = clock, metrics, events
@@ -99,20 +105,47 @@ class LifecycleReconciler:
     async def reconcile(self, name: str, /) -> Result:
         stored = self._hypervisors.get(name)
         self._left.pop(name, None)
-        if stored is None or stored.metadata.deletionTimestamp is not None or _is_over(stored):
+        if stored is None or (_is_going(stored) and not is_held(stored)):
             return Result()
         run = _Pass(Facts(stored, None, self._clock.now()))
+        if _is_over(stored):
+            await self._let_go(run)
+            return Result()
         await self._one(self._registration, run)
         soonest = run.look_again
         for _ in range(_ROUNDS):
             before, run.look_again = run.facts, soonest
-            for step in self._steps:
-                await self._one(step, run)
-                if run.final:
-                    break
+            await self._round(run)
             if run.final or run.facts == before or run.error is not None:
                 break
-        return await self._end(stored, run)
+        result = await self._end(stored, run)
+        await self._let_go(run)
+        return result
+
+    async def _round(self, run: _Pass) -> None:
+        """Take every step once; of a deleted object those that end what was begun."""
+        await self._hold(run)
+        for step in self._steps:
+            if _is_going(run.facts.hypervisor) and not is_needed(run.facts.hypervisor):
+                return
+            await self._one(step, run)
+            if run.final:
+                return
+
+    async def _hold(self, run: _Pass) -> None:
+        known = run.facts.hypervisor
+        if is_held(known) or not is_needed(known):
+            return
+        held = await hold(self._kube, self._hypervisors, known.metadata.name)
+        if held is None:
+            raise TransientError(f"hypervisor {known.metadata.name}: is gone, or being deleted")
+        run.facts = replace(run.facts, hypervisor=with_fields(known, metadata=held.metadata))
+
+    async def _let_go(self, run: _Pass) -> None:
+        known = run.facts.hypervisor
+        if is_held(known) and not is_needed(known):
+            log.info("letting_hypervisor_go", hypervisor=known.metadata.name)
+            await release(self._kube, self._hypervisors, known)
 
     async def _one(self, step: Step, run: _Pass) -> None:
         name, started = step.name, self._clock.monotonic()
@@ -171,6 +204,10 @@ class LifecycleReconciler:
                     new.message,
                     action="Reconciling",
                 )
+
+
+def _is_going(hypervisor: Hypervisor) -> bool:
+    return hypervisor.metadata.deletionTimestamp is not None
 
 
 def _is_over(hypervisor: Hypervisor) -> bool:

@@ -1,0 +1,70 @@
+"""Keeps a deleted Hypervisor while something that was begun for it in OpenStack has not ended.
+
+That is a test server, and a host on its way out. A Node that vanishes takes its Hypervisor along;
+without the finalizer the server would stay, and the host with whatever runs there, and nobody would
+be told. It is there only while there is something to end: at other times deleting is deleting.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from hypercobalt.api.conditions import get_condition, is_true
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor_status import HypervisorConditionType, OnboardingReason
+from hypercobalt.operator.newest import Newest
+from hypercobalt.runtime import Kube
+
+FINALIZER: Final = "kvm.cloud.sap/lifecycle"
+
+_Type = HypervisorConditionType
+
+
+def is_held(hypervisor: Hypervisor) -> bool:
+    """Whether the finalizer is there."""
+    return FINALIZER in hypervisor.metadata.finalizers
+
+
+def is_needed(hypervisor: Hypervisor) -> bool:
+    """Whether something has to be ended before the object may go."""
+    spec = hypervisor.spec
+    found = get_condition(hypervisor.conditions, _Type.ONBOARDING)
+    if found is not None and found.status == "True":
+        tested = found.reason != OnboardingReason.INITIAL or not spec.skipTests
+        if tested and found.reason != OnboardingReason.HANDOVER:
+            return True
+    leaving = spec.lifecycleEnabled and spec.maintenance == Maintenance.TERMINATION
+    there = bool(hypervisor.status.serviceId)
+    return bool(leaving) and there and not is_true(hypervisor.conditions, _Type.OFFBOARDED)
+
+
+async def hold(kube: Kube, hypervisors: Newest[Hypervisor], name: str) -> Hypervisor | None:
+    """Add the finalizer, before anything is begun; None if the object is gone, or going."""
+    written = await kube.modify(Hypervisor, name, _held)
+    if written is None or not is_held(written):
+        return None
+    return hypervisors.wrote(written)
+
+
+async def release(kube: Kube, hypervisors: Newest[Hypervisor], hypervisor: Hypervisor) -> None:
+    """Take the finalizer away; a deleted Hypervisor is gone then."""
+    written = await kube.modify(Hypervisor, hypervisor.metadata.name, _released)
+    going = hypervisor.metadata.deletionTimestamp is not None
+    if written is None or (going and not written.metadata.finalizers):
+        hypervisors.missing(hypervisor)
+    else:
+        hypervisors.wrote(written)
+
+
+def _held(found: Hypervisor) -> Hypervisor:
+    if found.metadata.deletionTimestamp is not None or is_held(found):
+        return found
+    meta = replace(found.metadata, finalizers=(*found.metadata.finalizers, FINALIZER))
+    return replace(found, metadata=meta)
+
+
+def _released(found: Hypervisor) -> Hypervisor:
+    left = tuple(name for name in found.metadata.finalizers if name != FINALIZER)
+    return replace(found, metadata=replace(found.metadata, finalizers=left))

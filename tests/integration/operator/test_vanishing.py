@@ -1,0 +1,177 @@
+"""A Node that vanishes half-way: what was begun for it in OpenStack is brought to its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.integration.operator.conftest import REAL, add_node, operator, reason, until
+from tests.integration.operator.lifecycle import QUICK, agent_reports, message, set_spec, site
+from tests.integration.runtime.scripted import eventually
+
+from hypercobalt.api.core import Node
+from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.errors import UnreachableError
+from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.compute.fake.moves import Script
+from hypercobalt.compute.model import Server, Size
+from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
+from hypercobalt.runtime import Kube
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+TESTED, SKIP = {LIFECYCLE_LABEL: "true"}, {LIFECYCLE_LABEL: "skip-tests"}
+GENERAL = {AGGREGATES_ANNOTATION: "general"}
+HUGE = Size(1000, 1_000_000, 0)
+
+
+async def begun(kube: Kube, name: str, labels: dict[str, str]) -> None:
+    await add_node(kube, name, labels=labels, annotations=GENERAL)
+    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
+    await agent_reports(kube, name)
+
+
+async def in_service(kube: Kube, name: str) -> None:
+    await begun(kube, name, SKIP)
+    await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
+
+
+async def vanish(kube: Kube, name: str) -> None:
+    """Delete the Node; a cluster's collector deletes what belongs to it."""
+    await kube.delete(Node, name)
+    if REAL:  # there is no collector beside the tests' kube-apiserver
+        await kube.delete(Hypervisor, name)
+
+
+async def gone(kube: Kube, name: str) -> None:
+    async def is_gone() -> bool:
+        if REAL and await kube.get(Hypervisor, name) is None and await kube.get(Eviction, name):
+            await kube.delete(Eviction, name)
+        left = [await kube.get(Hypervisor, name), await kube.get(Eviction, name)]
+        return left == [None, None]
+
+    await eventually(is_gone)
+
+
+def occupied(name: str, *others: str, **server: object) -> FakeCompute:
+    compute = site(name, *others)
+    compute.moves.hosts = {name: HUGE, "target": HUGE}
+    size = Size(1, 1024, 0)
+    compute.moves.add(Server("i1", "web", name, size=size, **server))  # type: ignore[arg-type]
+    return compute
+
+
+async def test_in_onboarding_its_test_server_is_deleted_and_it_may_come_back(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute, other = site(name, f"{name}-other"), f"{name}-other"
+    compute.world.boots = ("BUILD", "")
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await begun(kube, name, TESTED)
+        await until(kube, Hypervisor, name, lambda hv: hv.status.smokeTest is not None)
+        await eventually(lambda: len(compute.world.tests) == 1)
+        await vanish(kube, name)
+        await gone(kube, name)
+        assert compute.world.tests == {}
+        compute.world.boots = ("ACTIVE", "{name}")
+        for one in (other, name):
+            await begun(kube, one, TESTED)
+            await until(kube, Hypervisor, one, lambda hv: reason(hv, "Ready") == "True/Ready")
+    assert sum("smoke_tests.create" in call for call in compute.world.calls) == 3
+
+
+async def test_in_onboarding_its_test_server_is_not_forgotten_while_openstack_is_away(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute, away = site(name), [False]
+    compute.world.boots = ("BUILD", "")
+
+    def fault(what: str, about: str) -> Exception | None:
+        return UnreachableError("no answer") if away[0] else None
+
+    compute.world.fault = fault
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await begun(kube, name, TESTED)
+        await eventually(lambda: len(compute.world.tests) == 1)
+        away[0] = True
+        await vanish(kube, name)
+        held = await until(
+            kube,
+            Hypervisor,
+            name,
+            lambda hv: "cannot delete the test servers yet" in message(hv, "Onboarding"),
+        )
+        assert "being deleted" in message(held, "Onboarding")
+        assert held.metadata.deletionTimestamp
+    away[0] = False
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await gone(kube, name)
+    assert compute.world.tests == {}
+
+
+async def test_in_an_eviction_its_moves_are_stopped(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    other = f"{name}-other"
+    compute = occupied(name, other, status="ACTIVE", running=True)
+    compute.moves.script("i1", Script(seconds=60))
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await in_service(kube, name)
+        await set_spec(kube, name, maintenance="auto")
+        await eventually(lambda: compute.moves.under_way == 1)
+        await vanish(kube, name)
+        await gone(kube, name)
+        assert compute.moves.under_way == 0
+        await in_service(kube, other)
+    assert [server.id for server in compute.moves.on(name)] == ["i1"]
+
+
+async def test_in_a_termination_it_leaves_openstack_all_the_same(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = occupied(name, status="ACTIVE", running=True)
+    compute.moves.script("i1", Script(seconds=1))
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await in_service(kube, name)
+        await set_spec(kube, name, maintenance="termination")
+        await eventually(lambda: compute.moves.under_way == 1)
+        await vanish(kube, name)
+        await gone(kube, name)
+    assert compute.moves.started == {"i1": 1}
+    assert not compute.moves.on(name)
+    assert name not in compute.world.hosts
+    assert compute.world.names_of(name) == set()
+
+
+async def test_in_a_termination_it_is_enough_that_openstack_has_forgotten_it(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = occupied(name, status="ERROR", fault="i1 is stuck")
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await in_service(kube, name)
+        await set_spec(kube, name, maintenance="termination")
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "False/Failed")
+        await vanish(kube, name)
+        compute.moves.remove("i1")
+        del compute.world.hosts[name]  # openstack compute service delete
+        await gone(kube, name)
+
+
+async def test_in_a_termination_what_it_leaves_behind_is_named(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = occupied(name, status="ERROR", fault="i1 is stuck")
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await in_service(kube, name)
+        await set_spec(kube, name, maintenance="termination")
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") != "")
+        await vanish(kube, name)
+        held = await until(
+            kube, Hypervisor, name, lambda hv: "i1 is stuck" in message(hv, "Offboarded")
+        )
+        assert held.metadata.deletionTimestamp
+        compute.moves.remove("i1")
+        await kube.delete(Eviction, name)
+        await gone(kube, name)
+    assert name not in compute.world.hosts

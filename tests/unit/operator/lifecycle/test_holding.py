@@ -1,0 +1,63 @@
+"""When a deleted Hypervisor is kept."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.operator.lifecycle.facts import ON, facts
+from tests.unit.operator.samples import NOW, condition
+
+from hypercobalt.api.conditions import get_condition
+from hypercobalt.operator.hypervisor import orphaned
+from hypercobalt.operator.lifecycle.holding import is_needed
+from hypercobalt.operator.lifecycle.step import Facts
+
+LEAVING = replace(ON, maintenance="termination")
+UNTESTED = replace(ON, skipTests=True)
+
+
+def onboarding(reason: str, status: str = "True") -> Facts:
+    return facts(condition("Onboarding", status, reason))
+
+
+@pytest.mark.parametrize(
+    ("given", "needed"),
+    [
+        pytest.param(facts(), False, id="nothing has begun"),
+        pytest.param(onboarding("Initial"), True, id="a test server may come"),
+        pytest.param(onboarding("Testing"), True, id="a test server is there"),
+        pytest.param(onboarding("Aborted"), True, id="a test server is not deleted yet"),
+        pytest.param(onboarding("Handover"), False, id="the test is over"),
+        pytest.param(onboarding("Succeeded", "False"), False, id="in service"),
+        pytest.param(onboarding("Aborted", "False"), False, id="given up and tidy"),
+        pytest.param(
+            facts(condition("Onboarding", "True", "Initial"), spec=UNTESTED), False, id="no test"
+        ),
+        pytest.param(
+            facts(condition("Onboarding", "True", "Testing"), spec=UNTESTED),
+            True,
+            id="the label came in the middle of the test",
+        ),
+        pytest.param(facts(spec=LEAVING), True, id="on its way out"),
+        pytest.param(
+            facts(condition("Offboarded", "True"), spec=LEAVING), False, id="it has left OpenStack"
+        ),
+        pytest.param(facts(spec=LEAVING, serviceId=None), False, id="it never was in OpenStack"),
+        pytest.param(
+            facts(spec=replace(LEAVING, lifecycleEnabled=False)), False, id="it is somebody else's"
+        ),
+    ],
+)
+def test_when_it_is_kept(given: Facts, needed: bool) -> None:
+    assert is_needed(given.hypervisor) is needed
+
+
+@pytest.mark.parametrize(("spec", "pods"), [(ON, False), (LEAVING, True)])
+def test_without_a_node_nothing_runs_there(spec: object, pods: bool) -> None:
+    given = facts(condition("NodeHealthy", "True"), spec=spec)  # type: ignore[arg-type]
+    said = orphaned(given.hypervisor, NOW).conditions
+    terminating = get_condition(said, "Terminating")
+    assert terminating is not None
+    assert (terminating.status, terminating.message) == ("True", "The Node is gone")
+    assert (get_condition(said, "AgentPodsEvicted") is not None) is pods
+    assert get_condition(said, "NodeHealthy") is not None
