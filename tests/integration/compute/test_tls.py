@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,13 @@ class Site:
         return found is not None and found.name == "node1"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def abandoned_sockets() -> Generator[None]:
+    """Those that asyncio's server leaves of handshakes that fail; they outlive a test's loop."""
+    with left_to_the_collector():
+        yield
+
+
 @pytest.fixture
 async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
     authority, ours, mine = trustme.CA(), tmp_path / "ca.pem", tmp_path / "server.pem"
@@ -41,13 +48,12 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(mine)
     world = World()
     world.add_host("node1")
-    with left_to_the_collector():  # asyncio's server, of handshakes that fail
-        async with serve(world, certificate=mine) as simulation:
-            set_account(monkeypatch, simulation.admin)
-            adapter = Adapter(simulation)
-            yield Site(tmp_path, adapter, ours)
-            for nova in adapter.made:
-                await nova.close()
+    async with serve(world, certificate=mine) as simulation:
+        set_account(monkeypatch, simulation.admin)
+        adapter = Adapter(simulation)
+        yield Site(tmp_path, adapter, ours)
+        for nova in adapter.made:
+            await nova.close()
 
 
 async def test_a_private_authority_is_taken_from_the_environment(
