@@ -34,7 +34,7 @@ def connect_nova(
         ConfigurationError: openstacksdk is not installed, or no account is configured.
     """
     try:
-        from hypercobalt.compute.nova import service  # noqa: PLC0415  40 MiB, only when chosen
+        from hypercobalt.compute.nova import service  # noqa: PLC0415  20 MiB, only when chosen
     except ModuleNotFoundError as exc:
         raise ConfigurationError(
             f"--compute nova needs the package openstacksdk ({exc.name} is missing): "

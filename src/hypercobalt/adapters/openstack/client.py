@@ -42,6 +42,7 @@ _UNAUTHORIZED, _TOO_MANY, _SERVER_FAULT = 401, 429, 500
 _AWAY = frozenset({502, 503, 504})
 _VERSION: Final = re.compile(r"/v\d")
 _LAST_VERSION: Final = re.compile(r"/v\d+(\.\d+)?$")
+_JSON: Final = (b"{", b"[", b"n")  # "n" of null, which says nothing either, but is JSON
 _random = random.SystemRandom()
 
 
@@ -220,6 +221,13 @@ def joined(endpoint: str, path: str) -> str:
 def _sorted_out(request: Request, answer: Answer) -> Answer:
     """The answer, if it says anything about the request."""
     code = answer.code
+    if answer.ok and answer.body and answer.body.lstrip()[:1] not in _JSON:
+        # Something between us and the service has answered: a write is not known to be done.
+        raise NoAnswerError(
+            f"{request.about}: the answer of the service {request.service} cannot be read: it is "
+            f"no JSON but {answer.headers.get('Content-Type', 'of no type')}",
+            down=False,
+        )
     if code < _SERVER_FAULT and code not in {_UNAUTHORIZED, _TOO_MANY}:
         return answer
     said = refusal(code, answer.body)

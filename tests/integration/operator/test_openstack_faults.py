@@ -1,0 +1,229 @@
+"""Hosts come into service through an OpenStack that fails on the way, and conditions say how."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+import trustme
+from tests.integration.compute.conftest import Adapter
+from tests.integration.operator.conftest import add_node, operator, reason, until
+from tests.integration.operator.lifecycle import QUICK, agent_reports
+from tests.openstack.environment import set_account
+from tests.simulated_openstack.compute.aggregates import make
+from tests.simulated_openstack.http import Request
+from tests.simulated_openstack.identity import ELSEWHERE, REGION
+from tests.simulated_openstack.model import Host
+from tests.simulated_openstack.script import Fault, Script
+from tests.simulated_openstack.serve import Simulation, serve
+from tests.simulated_openstack.world import World
+
+from hypercobalt.adapters.openstack.breaker import Rules
+from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.operator.node_facts import (
+    AGGREGATES_ANNOTATION,
+    LIFECYCLE_LABEL,
+    TRAITS_ANNOTATION,
+)
+from hypercobalt.runtime import Kube
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+TOKENS = "identity POST /auth/tokens"
+READS = (
+    "compute GET /",
+    "compute GET /os-hypervisors/detail",
+    "compute GET /os-aggregates",
+    "placement GET ",
+    "placement GET /resource_providers/{id}/traits",
+)
+WRITES = (
+    "compute PUT /os-services/{id}",
+    "compute POST /os-aggregates/{id}/action add_host",
+    "placement PUT /resource_providers/{id}/traits",
+)
+QUICKLY = Rules(first=0.1, longest=0.3, jitter=lambda seconds: seconds)
+
+
+@dataclass(slots=True)
+class Site:
+    """A simulated OpenStack with one host that is disabled, and a Node for it."""
+
+    simulation: Simulation
+    kube: Kube
+    kubeconfig: Path
+    name: str
+
+    @property
+    def script(self) -> Script:
+        return self.simulation.script
+
+    @property
+    def host(self) -> Host:
+        return self.simulation.world.hosts[self.name]
+
+    def adapter(self) -> Adapter:
+        return Adapter(self.simulation, rules=QUICKLY)
+
+    async def onboard(self) -> Hypervisor:
+        """Run an operator until the host is in service."""
+        async with operator(self.kubeconfig, self.adapter().nova(), lifecycle=QUICK):
+            return await self.ready()
+
+    async def ready(self) -> Hypervisor:
+        """Wait until the host is in service, with its node agent."""
+        await until(self.kube, Hypervisor, self.name, lambda _: True)
+        await agent_reports(self.kube, self.name)
+        return await until(self.kube, Hypervisor, self.name, is_ready)
+
+    async def said(self, *words: str) -> Hypervisor:
+        """Wait until a condition has those words in its message."""
+
+        def says(hypervisor: Hypervisor) -> bool:
+            texts = [c.message for c in hypervisor.conditions if c.type != "Ready"]
+            return any(all(word in text for word in words) for text in texts)
+
+        return await until(self.kube, Hypervisor, self.name, says)
+
+    def check(self, made: Hypervisor) -> None:
+        """Everything is in OpenStack as the Node asks for, and no trouble is left in the status."""
+        world = self.simulation.world
+        inside = {a.name for a in world.aggregates.values() if self.name in a.hosts}
+        assert inside == {"zone-a", "general"}
+        assert "CUSTOM_A" in self.host.traits
+        assert self.host.enabled
+        assert made.status.serviceId == self.host.service_id
+        assert reason(made, "Onboarding") == "False/Succeeded"
+        for type_ in ("Registered", "TraitsUpdated", "AggregatesUpdated"):
+            found = get_condition(made.conditions, type_)
+            assert found is not None
+            assert found.status == "True", found
+
+
+def is_ready(hypervisor: Hypervisor) -> bool:
+    enabled = reason(hypervisor, "HypervisorDisabled") == "False/Succeeded"
+    return enabled and reason(hypervisor, "Ready") == "True/Ready"
+
+
+async def prepare(simulation: Simulation, kube: Kube, kubeconfig: Path, name: str) -> Site:
+    world = simulation.world
+    world.add_host(name, enabled=False)
+    make(world, "zone-a", "zone-a"), make(world, "general")
+    world.custom_traits.add("CUSTOM_A")
+    annotations = {AGGREGATES_ANNOTATION: "general", TRAITS_ANNOTATION: "CUSTOM_A"}
+    await add_node(kube, name, labels={LIFECYCLE_LABEL: "skip-tests"}, annotations=annotations)
+    return Site(simulation, kube, kubeconfig, name)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Site]:
+    async with serve(World()) as simulation:
+        set_account(monkeypatch, simulation.admin)
+        yield await prepare(simulation, kube, kubeconfig, name)
+
+
+@pytest.mark.parametrize("call", [*READS, *WRITES])
+async def test_a_token_that_expires_on_the_way_is_renewed_and_nothing_is_lost(
+    site: Site, call: str
+) -> None:
+    expired = list[str]()
+
+    def expire(request: Request) -> None:
+        if not expired:
+            expired.append(request.path)
+            site.simulation.tokens.revoke_all()
+
+    site.script.before(call, expire)
+    made = await site.onboard()
+    assert expired
+    site.check(made)
+    assert site.script.count(TOKENS) == 2
+    for write in WRITES:
+        wanted = 2 if "aggregates" in write else 1
+        assert site.script.count(write) - (write == call) == wanted, write
+
+
+@pytest.mark.parametrize("body", [b"<html>Please sign in</html>", b'{"cut": ["o'])
+@pytest.mark.parametrize("call", READS)
+async def test_an_answer_that_is_none_is_told_and_waited_out(
+    site: Site, call: str, body: bytes
+) -> None:
+    fault = site.script.add(Fault(call, code=200, body=body))
+    async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+        await until(site.kube, Hypervisor, site.name, lambda _: True)
+        await agent_reports(site.kube, site.name)
+        await site.said("cannot be read")
+        site.script.faults.remove(fault)
+        site.check(await site.ready())
+
+
+@pytest.mark.parametrize("call", WRITES)
+async def test_a_page_in_place_of_an_answer_is_not_taken_for_done(site: Site, call: str) -> None:
+    site.script.add(Fault(call, code=200, body=b"<html>Please sign in</html>", times=3))
+    site.check(await site.onboard())
+
+
+@pytest.mark.parametrize("call", WRITES)
+async def test_what_was_done_without_an_answer_is_found_done(site: Site, call: str) -> None:
+    site.script.add(Fault(call, cut=True, after=True, times=1))
+    site.check(await site.onboard())
+
+
+async def test_openstack_away_at_the_start_is_a_condition_and_waited_for(site: Site) -> None:
+    fault = site.script.add(Fault(cut=True))
+    nova = site.adapter().nova()
+    async with operator(site.kubeconfig, nova, lifecycle=QUICK) as running:
+        said = await site.said("Cannot ask the compute service", "Keystone does not answer")
+        assert reason(said, "Registered") == "Unknown/Unreachable"
+        assert "Keystone does not answer" in nova.trouble
+        site.script.faults.remove(fault)
+        site.check(await site.ready())
+        assert nova.trouble == ""
+        assert running.requests("PATCH", "409") == 0
+
+
+async def test_openstack_away_in_between_leaves_a_host_in_service(site: Site) -> None:
+    async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+        await site.ready()
+        fault = site.script.add(Fault("compute *", code=503))
+        away = await site.said("Cannot ask the compute service", "503")
+        assert reason(away, "Registered") == "Unknown/Unreachable"
+        assert reason(away, "Onboarding") == "False/Succeeded"
+        assert away.status.serviceId == site.host.service_id
+        site.script.faults.remove(fault)
+        back = await until(
+            site.kube, Hypervisor, site.name, lambda hv: reason(hv, "Registered")[:4] == "True"
+        )
+    site.check(back)
+
+
+async def test_a_wrong_region_is_told_with_those_that_there_are(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OS_REGION_NAME", "Nowhere")
+    async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+        said = await site.said("region Nowhere", REGION, ELSEWHERE, "OS_REGION_NAME")
+        assert reason(said, "Registered") == "Unknown/Unreachable"
+
+
+async def test_a_wrong_authority_is_told_and_a_right_one_taken(
+    kube: Kube, kubeconfig: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, trusted, mine = trustme.CA(), tmp_path / "ca.pem", tmp_path / "server.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(mine)
+    trustme.CA().cert_pem.write_to_path(trusted)
+    async with serve(World(), certificate=mine) as simulation:
+        set_account(monkeypatch, simulation.admin, OS_CACERT=str(trusted))
+        site = await prepare(simulation, kube, kubeconfig, name)
+        async with operator(kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+            said = await site.said("certificate is not accepted", "OS_CACERT")
+            assert reason(said, "Registered") == "Unknown/Unreachable"
+            assert simulation.script.count() == 0
+            authority.cert_pem.write_to_path(trusted)
+            site.check(await site.ready())
