@@ -14,8 +14,10 @@ from typing import Final
 from msgspec.structs import replace as with_fields
 
 from hypercobalt.api.eviction import Eviction, EvictionReason, EvictionStatus, InstancePhase
-from hypercobalt.compute.errors import UnreachableError
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import MoveKind
+from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction import status as texts
 from hypercobalt.operator.eviction.entries import standings
@@ -24,7 +26,8 @@ from hypercobalt.operator.eviction.follow import Moment, Standing, Step
 from hypercobalt.operator.eviction.observer import Observer
 from hypercobalt.operator.eviction.policy import Order, Policy
 from hypercobalt.operator.newest import Newest
-from hypercobalt.runtime import Clock, Kube, Recorder, Result
+from hypercobalt.operator.node_facts import host_names
+from hypercobalt.runtime import Cache, Clock, Kube, Recorder, Result
 
 log = get_logger(__name__)
 
@@ -96,6 +99,7 @@ class Cancelling:
         self,
         kube: Kube,
         evictions: Newest[Eviction],
+        hypervisors: Cache[Hypervisor],
         observer: Observer,
         policy: Policy,
         *,
@@ -103,6 +107,7 @@ class Cancelling:
         events: Recorder,
     ) -> None:
         self._kube, self._evictions, self._clock = kube, evictions, clock
+        self._hypervisors = hypervisors
         self._observer, self._policy, self._events = observer, policy, events
 
     async def step(self, eviction: Eviction) -> Result:
@@ -112,8 +117,9 @@ class Cancelling:
         over = texts.has_ended(eviction.status) and not _is_cancelled(eviction.status)
         try:
             left = 0 if over else await self._stop(eviction)
-        except UnreachableError as error:
+        except (UnreachableError, RefusedError, ConflictError) as error:
             log.warning("cancel_waits", eviction=eviction.metadata.name, error=str(error))
+            await self._tell(eviction, error)
             left = 1
         if left and not self._is_late(eviction):
             return Result(POLL)
@@ -126,7 +132,9 @@ class Cancelling:
 
     async def _stop(self, eviction: Eviction) -> int:
         """Take one step towards the end; gives how many moves are left."""
-        host = await self._observer.host(eviction.spec.hypervisor)
+        name = eviction.spec.hypervisor
+        hypervisor = self._hypervisors.get(name)
+        host = await self._observer.host(*(host_names(hypervisor) if hypervisor else (name,)))
         if host is None:
             return 0
         found = await self._observer.found(host.name)
@@ -155,9 +163,29 @@ class Cancelling:
         await self._observer.take(plan.steps)
         return len(plan.left)
 
+    async def _tell(self, eviction: Eviction, error: HypercobaltError) -> None:
+        """Say, once, why it is still there."""
+        stored = eviction.status
+        if texts.has_ended(stored):
+            return
+        now, generation = self._clock.now(), eviction.metadata.generation
+        conditions = texts.Conditions(stored.conditions, generation, now)
+        text = (
+            f"deleted; waits to stop what it began, at most until {_at_latest(eviction)}: {error}"
+        )
+        conditions.evicting("True", EvictionReason.RUNNING, text)
+        if conditions.value != stored.conditions:
+            status = with_fields(stored, conditions=conditions.value)
+            self._evictions.wrote(await self._kube.patch_status(eviction, status))
+
     def _is_late(self, eviction: Eviction) -> bool:
         asked = eviction.metadata.deletionTimestamp
         return asked is not None and self._clock.now() - asked > LONGEST
+
+
+def _at_latest(eviction: Eviction) -> str:
+    asked = eviction.metadata.deletionTimestamp
+    return f"{asked + LONGEST:%H:%M:%SZ}" if asked is not None else f"{LONGEST} from now"
 
 
 def _is_cancelled(status: EvictionStatus) -> bool:
