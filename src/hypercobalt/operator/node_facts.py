@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from hypercobalt.api.core import Node, Taint
+from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import OwnerReference
 
 HYPERVISOR_LABEL: Final = "nova.openstack.cloud.sap/virt-driver"
@@ -73,6 +74,12 @@ def custom_traits(node: Node) -> tuple[str, ...] | None:
     """The Placement traits that the Node asks for, each once; None if it asks for none."""
     named = _listed(node, TRAITS_ANNOTATION)
     return None if named is None else _unique(named)
+
+
+def host_names(hypervisor: Hypervisor) -> tuple[str, ...]:
+    """What a compute service may call the host: its hostname label, then the Node's name."""
+    label = hypervisor.metadata.labels.get(HOSTNAME_LABEL, "")
+    return tuple(dict.fromkeys(name for name in (label, hypervisor.metadata.name) if name))
 
 
 def owner_reference(node: Node, *, controller: bool) -> OwnerReference:

@@ -48,9 +48,13 @@ class Observer:
         """Whether it finds targets itself."""
         return self._compute.moves.chooses_target
 
-    async def host(self, name: str, *, fresh: bool = False) -> Host | None:
-        """The host of a Hypervisor."""
-        return await self._compute.hosts.get(name, fresh=fresh)
+    async def host(self, *names: str, fresh: bool = False) -> Host | None:
+        """The host that has the first of the names which is known."""
+        for name in names:
+            found = await self._compute.hosts.get(name, fresh=fresh)
+            if found is not None:
+                return found
+        return None
 
     async def found(self, host: str) -> Found:
         """Everything on the host, and the moves away from it.

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hypercobalt.api.conditions import is_true
+from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.eviction import CheckResult, EvictionCheck, EvictionSpec, Trigger
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_status import HypervisorConditionType
+from hypercobalt.api.hypervisor_status import HypervisorConditionType, RegisteredReason
 from hypercobalt.compute.model import Host, Room, Server, Size
 from hypercobalt.operator.eviction.policy import Doubt
 from hypercobalt.operator.eviction.targets import Need, Promises, choose, need
@@ -63,6 +63,12 @@ def refusal(hypervisor: Hypervisor, trigger: str | None) -> str:
             "which an Eviction does not do; it moves instances of hosts that are alive"
         )
     return ""
+
+
+def is_anothers(hypervisor: Hypervisor) -> bool:
+    """Whether the host of its name belongs to another Hypervisor: what runs there is that one's."""
+    registered = get_condition(hypervisor.conditions, HypervisorConditionType.REGISTERED)
+    return registered is not None and registered.reason == RegisteredReason.CLAIMED
 
 
 def of_host(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> tuple[EvictionCheck, ...]:

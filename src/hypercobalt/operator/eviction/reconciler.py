@@ -34,6 +34,7 @@ from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.preflight import Preflight
 from hypercobalt.operator.eviction.targets import need
 from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.node_facts import host_names
 from hypercobalt.runtime import Cache, Clock, Kube, Recorder, Result
 
 log = get_logger(__name__)
@@ -74,7 +75,7 @@ class EvictionReconciler:
         self._migrations = migrations
         self._memories = Memories()
         self._cancelling = Cancelling(
-            self._kube, evictions, observer, policy, clock=clock, events=events
+            self._kube, evictions, hypervisors, observer, policy, clock=clock, events=events
         )
 
     async def reconcile(self, name: str, /) -> Result:
@@ -124,7 +125,7 @@ class EvictionReconciler:
             self._migrations.follow(eviction.metadata.name, hypervisor.metadata.name)
         verified = decide.is_done(now, checks)
         if verified:
-            left = await self._counted(eviction, now)
+            left = await self._counted(eviction, host, now)
             verified, now = self._judge(memory, left, now, moment)
         settled = decide.settle(
             eviction,
@@ -238,9 +239,9 @@ class EvictionReconciler:
             eviction for eviction in self._evictions.all() if not texts.has_ended(eviction.status)
         ]
 
-    async def _counted(self, eviction: Eviction, now: tuple[Standing, ...]) -> set[str]:
+    async def _counted(self, eviction: Eviction, host: Host, now: tuple[Standing, ...]) -> set[str]:
         """What the compute service counts to the host, of which this pass knows nothing."""
-        fresh = await self._observer.host(eviction.spec.hypervisor, fresh=True)
+        fresh = await self._observer.host(host.name, fresh=True)
         only = set(eviction.spec.instances)
         known = {s.id for s in now if s.phase in _STAY or s.attempts}
         servers = fresh.servers if fresh else ()
@@ -269,8 +270,10 @@ class EvictionReconciler:
         return seconds_left(memory.ended, memory.running(moment), waiting, limit)
 
     async def _host(self, memory: Memory, hypervisor: Hypervisor, moment: Moment) -> Host | None:
+        if preflight.is_anothers(hypervisor):
+            return None
         if memory.host is None or moment.at - memory.host_at > _HOST_AGE:
-            memory.host = await self._observer.host(hypervisor.metadata.name)
+            memory.host = await self._observer.host(*host_names(hypervisor))
             memory.host_at = moment.at
         return memory.host
 

@@ -20,8 +20,8 @@ from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableE
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Hosts
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.lifecycle.registration import names
 from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome, Type, is_evicted
+from hypercobalt.operator.node_facts import host_names
 
 log = get_logger(__name__)
 
@@ -112,14 +112,14 @@ class Offboarding:
 
     async def _find(self, facts: Facts) -> Host | None:
         """The host as it is now; what is left of it by our notes when its service is gone."""
-        for name in names(facts.hypervisor):
+        for name in host_names(facts.hypervisor):
             found = await self._hosts.get(name, fresh=True)
             if found is not None:
                 return found if found.service_id == facts.hypervisor.status.serviceId else None
         status = facts.hypervisor.status
         if not status.hypervisorId or not status.serviceId:
             return None
-        last = names(facts.hypervisor)[0]
+        last = host_names(facts.hypervisor)[0]
         return Host(last, status.hypervisorId, status.serviceId, enabled=False, up=False)
 
 

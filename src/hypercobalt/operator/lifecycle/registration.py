@@ -19,7 +19,7 @@ from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
-from hypercobalt.operator.node_facts import HOSTNAME_LABEL
+from hypercobalt.operator.node_facts import host_names
 
 NAME: Final = "registration"
 
@@ -67,12 +67,6 @@ def decide(
     return replace(said, host=found)
 
 
-def names(hypervisor: Hypervisor) -> tuple[str, ...]:
-    """What the compute service may call the host: its hostname label, then the Node's name."""
-    label = hypervisor.metadata.labels.get(HOSTNAME_LABEL, "")
-    return tuple(dict.fromkeys(name for name in (label, hypervisor.metadata.name) if name))
-
-
 class Registration:
     """The shell around `decide`."""
 
@@ -95,7 +89,7 @@ class Registration:
         return Outcome(after, None if after.host else PATIENCE)
 
     async def _find(self, hypervisor: Hypervisor) -> Host | None:
-        for name in names(hypervisor):
+        for name in host_names(hypervisor):
             found = await self._service.hosts.get(name)
             if found is not None:
                 return found
