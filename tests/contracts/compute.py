@@ -255,6 +255,16 @@ async def moves_are_given_newest_first(site: Site) -> None:
     assert seen[0].id != seen[1].id
 
 
+async def a_server_that_has_left_is_not_recovered_where_it_was(site: Site) -> None:
+    moves, (source, target) = site.service.moves, site.hosts
+    id_ = await site.boot(source)
+    server = await _server(moves, id_)
+    await moves.live_migrate(server, target)
+    await _ended(moves, source, id_)
+    with pytest.raises(RefusedError):
+        await moves.recover(replace(server, status="ERROR"))
+
+
 async def a_server_that_does_not_run_is_not_moved_live(site: Site) -> None:
     moves, (source, target) = site.service.moves, site.hosts
     id_ = await site.boot_stopped(source)
@@ -314,6 +324,7 @@ MOVES = (
     a_stopped_server_moves_cold_and_is_confirmed,
     stepping_in_too_late_is_no_error,
     moves_are_given_newest_first,
+    a_server_that_has_left_is_not_recovered_where_it_was,
     a_server_that_does_not_run_is_not_moved_live,
     a_server_that_is_gone_cannot_be_moved,
     rooms_are_on_other_hosts_and_grow_less,

@@ -95,6 +95,14 @@ class Moves(Protocol):
         """Stop a live migration; the server stays where it is. One that has ended is no error."""
         ...
 
+    async def recover(self, server: Server) -> None:
+        """Take a server out of ERROR that a live migration left there though it runs where it was.
+
+        Raises:
+            RefusedError: it is not known to run there.
+        """
+        ...
+
     async def force_complete(self, move: Move) -> None:
         """Help a live migration that does not converge: pause the server, or post-copy."""
         ...

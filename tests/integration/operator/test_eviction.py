@@ -49,6 +49,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 QUICK = Policy(
     stall=timedelta(seconds=0.5),
     retry_after=timedelta(milliseconds=50),
+    settle=timedelta(milliseconds=100),
     unsure=timedelta(seconds=1),
 )
 
@@ -423,6 +424,46 @@ async def test_deleting_an_eviction_stops_what_it_began_and_says_so(
     assert compute.moves.under_way == 0
     assert len(compute.moves.on(name)) == 4
     assert compute.moves.calls["abort"] == 2
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["that runs", "whose guest is lost"])
+async def test_a_server_that_an_abort_leaves_in_error_is_taken_out_of_it(
+    kube: Kube, kubeconfig: Path, name: str, lost: bool
+) -> None:
+    """Nova 34 does so a moment after it has shown it as ACTIVE."""
+    compute = world(name)
+    for server in compute.fill(2):
+        compute.moves.script(server.id, Script(seconds=60, breaks=True, lost_guest=lost))
+    compute.moves.record_lag = 1.0
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        await until_it(kube, name, lambda e: moving(e) == 2)
+        async with (
+            asyncio.timeout(20),
+            kube.watch(Eviction, fields=f"metadata.name={name}") as events,
+        ):
+            await kube.delete(Eviction, name)
+            async for event in events:
+                if event.change is Change.DELETED:
+                    break
+    assert compute.moves.calls["abort"] == 2
+    assert {s.status for s in compute.moves.on(name)} == {"ERROR" if lost else "ACTIVE"}
+
+
+async def test_a_server_that_a_failed_move_leaves_in_error_is_moved_again(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name)
+    (server,) = compute.fill(1)
+    compute.moves.script(server.id, Script(seconds=0.2, failures=1, breaks=True))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, QUICK):
+        await add_eviction_of(kube, name)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Succeeded"
+    assert compute.moves.on(name) == ()
+    assert compute.moves.calls["recover"] == 1
 
 
 async def test_a_host_that_shuts_down_is_emptied_without_maintenance_running_ones_first(

@@ -40,7 +40,10 @@ from hypercobalt.runtime.client.requests import Selection
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
 POLICY = Policy(
-    per_source=2, retry_after=timedelta(milliseconds=20), unsure=timedelta(milliseconds=200)
+    per_source=2,
+    retry_after=timedelta(milliseconds=20),
+    unsure=timedelta(milliseconds=200),
+    settle=timedelta(milliseconds=100),
 )
 PASSES = 200
 BETWEEN = 0.03  # seconds from pass to pass
@@ -132,13 +135,14 @@ async def run(
 
 
 def furnish(name: str) -> World:
-    """A host with two running instances and a stopped one; moving one of them fails once."""
+    """A host with two running instances and a stopped one; moving one fails once, badly."""
     compute = world(name)
     running, troubled = compute.fill(2)
     (stopped,) = compute.fill(1, status="SHUTOFF")
     for server in (running, troubled, stopped):
         compute.moves.script(server.id, Script(seconds=0.05))
     compute.moves.scripts[troubled.id].failures = 1
+    compute.moves.scripts[troubled.id].breaks = True
     compute.moves.scripts[running.id].late = 0.04
     compute.fails = troubled.id  # type: ignore[attr-defined]
     return compute

@@ -139,6 +139,10 @@ class DirectMoves:
             with translated(f"server {move.server}"):
                 await self._site.daemon(self._place(now.source)).hurry(move.server)
 
+    async def recover(self, server: Server) -> None:
+        """See the port. Nobody notes down an ERROR here: a domain that has it has crashed."""
+        raise RefusedError(f"server {server.name} has crashed: start it")
+
     async def close(self) -> None:
         """Follow no move any longer; libvirt goes on with them."""
         for task in self._tasks:

@@ -35,6 +35,8 @@ class Script:
         late: seconds until a record shows what was asked for; the server shows it at once.
         helpless: forcing a stuck move to complete changes nothing.
         stubborn: aborting a stuck move changes nothing.
+        breaks: a live move that fails or is aborted leaves the server in ERROR, a moment later.
+        lost_guest: such a server cannot be recovered.
         why: in the words of the service, for refusals and failures.
     """
 
@@ -46,6 +48,8 @@ class Script:
     late: float = 0.0
     helpless: bool = False
     stubborn: bool = False
+    breaks: bool = False
+    lost_guest: bool = False
     why: str = "scripted"
 
 
@@ -94,6 +98,7 @@ class FakeMoves:
     _records: list[Move] = field(default_factory=list[Move])
     _jobs: dict[str, _Job] = field(default_factory=dict[str, "_Job"])
     _closing: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
+    _breaking: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
     _epoch: tuple[datetime, float] | None = None
 
     def add(self, *servers: Server) -> None:
@@ -182,6 +187,14 @@ class FakeMoves:
             self._end(job, "cancelled", "aborted")
         self._did("abort", move.server)
 
+    async def recover(self, server: Server) -> None:
+        await self._called("recover", server.id)
+        known = self._servers.get(server.id)
+        if known is None or known.status != ServerStatus.ERROR or self._script(server).lost_guest:
+            raise RefusedError(f"server {server.id}: is not known to run")
+        self._servers[server.id] = replace(known, status=ServerStatus.ACTIVE)
+        self._did("recover", server.id)
+
     async def force_complete(self, move: Move) -> None:
         await self._called("force_complete", move.server)
         job = self._jobs.get(move.server)
@@ -204,7 +217,7 @@ class FakeMoves:
             raise RefusedError(f"server {server.id}: there is none", code=404)
         if not target and not self.chooses_target:
             raise RefusedError(f"server {server.id}: name a target", code=400)
-        script = self.scripts.setdefault(server.id, Script())
+        script = self._script(server)
         if script.refusals:
             script.refusals -= 1
             raise RefusedError(f"server {server.id}: {script.why}", code=400)
@@ -245,6 +258,9 @@ class FakeMoves:
             script.lost -= 1
             raise UnreachableError(f"server {server.id}: no answer")
 
+    def _script(self, server: Server) -> Script:
+        return self.scripts.setdefault(server.id, Script())
+
     async def _called(self, name: str, about: str) -> None:
         self.calls[name] += 1
         if self.on_call is not None:
@@ -267,6 +283,13 @@ class FakeMoves:
                 self._end(job, "error", job.script.why)
             else:
                 self._arrive(job)
+        for due, id_ in list(self._breaking):
+            if due <= now:
+                self._breaking.remove((due, id_))
+                move = next(move for move in self._records if move.id == id_)
+                self._set(move, status="error")
+                if known := self._servers.get(move.server):
+                    self._servers[known.id] = replace(known, status=ServerStatus.ERROR)
         for due, id_ in list(self._closing):
             if due <= now:
                 self._closing.remove((due, id_))
@@ -292,6 +315,8 @@ class FakeMoves:
         if known is not None:
             self._servers[known.id] = replace(known, status=job.server.status, task_state="")
         self._set(job.move, status=status, message=why)
+        if job.script.breaks and job.move.kind == MoveKind.LIVE:
+            self._breaking.append((self._time() + self.record_lag, job.move.id))
 
     def _set(self, move: Move, **fields: object) -> None:
         for index, record in enumerate(self._records):

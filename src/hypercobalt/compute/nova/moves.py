@@ -3,7 +3,7 @@
 What a pass costs: the servers of a host are one call (one more page after each thousand), and the
 groups one more that passes of ten seconds share. Its moves are one call, one for each live
 migration that has taken long enough to ask how far it is, and two, once, for each that failed.
-Every action is one call; an abort that comes too late is two.
+Every action is one call; an abort that comes too late is two, `recover` is two or three.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from hypercobalt.compute.model import Move, MoveKind, Room, Server, ServerGroup
 from hypercobalt.compute.nova import pages
 from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, read, refused
 from hypercobalt.compute.nova.reasons import Reasons
+from hypercobalt.compute.nova.recovery import Recovery
 from hypercobalt.compute.nova.rooms import Rooms
 from hypercobalt.compute.nova.servers import NovaServer, NovaServers, OneServer, to_server
 from hypercobalt.compute.nova.shared import Shared
@@ -50,8 +51,11 @@ class Moves:
 
     chooses_target = True
 
-    def __init__(self, calls: Calls, rooms: Rooms, clock: Callable[[], float]) -> None:
-        self._calls, self._rooms, self._reasons = calls, rooms, Reasons(calls)
+    def __init__(
+        self, calls: Calls, rooms: Rooms, recovery: Recovery, clock: Callable[[], float]
+    ) -> None:
+        self._calls, self._rooms, self._recovery = calls, rooms, recovery
+        self._reasons = Reasons(calls)
         self._groups = Shared("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
 
     async def servers(self, host: str) -> tuple[Server, ...]:
@@ -105,6 +109,10 @@ class Moves:
     async def abort(self, move: Move) -> None:
         answer = await self._change(f"abort {_named(move)}", "DELETE", _path(move))
         await self._unless_ended(answer, move)
+
+    async def recover(self, server: Server) -> None:
+        _checked(server.id)
+        await self._recovery.of(server)
 
     async def force_complete(self, move: Move) -> None:
         """See the port. One that has ended meanwhile is no error."""

@@ -17,6 +17,7 @@ from hypercobalt.compute.nova.aggregates import Aggregates
 from hypercobalt.compute.nova.calls import Calls
 from hypercobalt.compute.nova.hosts import Hosts
 from hypercobalt.compute.nova.moves import Moves
+from hypercobalt.compute.nova.recovery import Recovery
 from hypercobalt.compute.nova.rooms import Rooms
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.compute.nova.smoke import SmokeTests
@@ -49,7 +50,8 @@ class Nova:
         self._threads = threads
         self._calls, self._testing = Calls(client, clock), Calls(testing, clock)
         self.hosts = Hosts(self._calls, clock)
-        self.moves = Moves(self._calls, Rooms(self._calls, self.hosts, clock), clock)
+        rooms, recovery = Rooms(self._calls, self.hosts, clock), Recovery(self._calls, self.hosts)
+        self.moves = Moves(self._calls, rooms, recovery, clock)
         self.aggregates = Aggregates(self._calls, clock)
         self.traits = Traits(self._calls)
         self.smoke_tests = SmokeTests(self._testing, smoke)

@@ -1,6 +1,7 @@
 """An Eviction that is deleted: what it has begun is stopped before it goes.
 
-Live moves are aborted, cold ones come to their end and are confirmed. Whether the host takes new
+Live moves are aborted, cold ones come to their end and are confirmed; a server that this leaves in
+ERROR, though it runs, is taken out of it. Whether the host takes new
 instances again is not decided here: the maintenance controller does that by `spec.maintenance`.
 """
 
@@ -60,7 +61,7 @@ def decide(found: Sequence[Standing]) -> Cancellation:
     left: list[Standing] = []
     for standing in found:
         move = standing.seen.move
-        if standing.phase is InstancePhase.CONFIRMING:
+        if standing.phase is InstancePhase.CONFIRMING or standing.step is Step.RECOVER:
             steps.append(standing)
             left.append(standing)
         elif standing.occupies and standing.attempts:
@@ -160,8 +161,8 @@ class Cancelling:
             for condition in status.conditions:
                 text = condition.message if condition.type == "Evicting" else text
             self._events.record(eviction, "Normal", "EvictionCancelled", text, action="Evicting")
-        await self._observer.take(plan.steps)
-        return len(plan.left)
+        done = await self._observer.take(plan.steps)
+        return len(plan.left) - sum(one.lost for one in done.values())
 
     async def _tell(self, eviction: Eviction, error: HypercobaltError) -> None:
         """Say, once, why it is still there."""

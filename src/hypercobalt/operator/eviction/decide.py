@@ -24,7 +24,7 @@ from hypercobalt.api.eviction import (
     Trigger,
 )
 from hypercobalt.operator.eviction import status as texts
-from hypercobalt.operator.eviction.follow import Moment, Standing, Step
+from hypercobalt.operator.eviction.follow import LOST, Moment, Standing, Step
 from hypercobalt.operator.eviction.plan import Start
 from hypercobalt.operator.eviction.policy import Order, Policy
 from hypercobalt.operator.eviction.preflight import Preflight
@@ -62,6 +62,11 @@ class Outcome:
     refusal: str = ""
     unknown: bool = False
     needless: bool = False
+
+    @property
+    def lost(self) -> bool:
+        """Whether the instance stays in the ERROR that its move left it in."""
+        return self.step is Step.RECOVER and bool(self.refusal) and not self.unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +146,11 @@ def _after_other(standing: Standing, outcome: Outcome, policy: Policy, moment: M
         return replace(standing, phase=InstancePhase.SUCCEEDED, message=text)
     if not outcome.refusal:
         return standing
+    move = standing.seen.move
+    if outcome.lost and move is not None:
+        track = replace(standing.track, move=f"{LOST}{move.id}")
+        text = f"is in ERROR after its move; {outcome.refusal}"
+        return replace(standing, phase=InstancePhase.FAILED, track=track, message=text)
     wait = policy.retry_after.total_seconds()
     track = replace(standing.track, not_before=moment.at + wait)
     return replace(standing, track=track, message=f"{standing.message}; {outcome.refusal}")

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import Final
 
 from hypercobalt.api.eviction import EvictionInstance, InstancePhase
-from hypercobalt.compute.model import Move, MoveKind, Server
+from hypercobalt.compute.model import Move, MoveKind, Server, ServerStatus
 from hypercobalt.operator.eviction.policy import Policy, StuckHelp
 from hypercobalt.operator.eviction.ways import Way, verdict
 
@@ -23,6 +23,9 @@ _OTHER_CLOCK: Final = timedelta(minutes=1)
 
 BEGUN: Final = "begun"
 """`Track.move` after a call that begins a move; its `status` is the newest record before."""
+
+LOST: Final = "lost:"
+"""`Track.move` begins so, and ends with the id of a record, when its server cannot be recovered."""
 
 
 class Step(Enum):
@@ -34,6 +37,8 @@ class Step(Enum):
     CONFIRM = auto()
     FORCE = auto()
     ABORT = auto()
+    RECOVER = auto()
+    """Its live move has failed and left it in ERROR, though it runs where it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +172,11 @@ def follow(seen: Seen, track: Track, began: datetime, policy: Policy, moment: Mo
         return _waiting(standing, "", policy, moment, phase=InstancePhase.MIGRATING)
     if found.way is Way.ABSENT:
         return replace(standing, phase=InstancePhase.SKIPPED, message=found.why)
+    if move is not None and _settles(seen.server, move, began, policy, moment):
+        text = f"its move to {move.target} has ended as {move.status}; it settles"
+        return replace(standing, phase=InstancePhase.MIGRATING, message=text, occupies=True)
+    if move is not None and _is_left_in_error(seen.server, move, began):
+        return _recovering(standing, move, found.why, policy, moment)
     if found.way is Way.BLOCKED:
         return replace(standing, phase=InstancePhase.FAILED, message=found.why)
     if found.way is Way.WAIT:
@@ -241,6 +251,37 @@ def _moving(standing: Standing, move: Move, policy: Policy, moment: Moment) -> S
         return replace(moving, step=Step.ABORT, track=again, message=f"{text}; it is aborted")
     text = f"{text}; it cannot be aborted either: look at it on both hosts"
     return replace(moving, phase=InstancePhase.FAILED, occupies=False, message=text)
+
+
+def _is_our_failure(move: Move, began: datetime) -> bool:
+    """Whether a live move has failed on its way; not one for which there was no target."""
+    failed = move.kind == MoveKind.LIVE and move.ended and not move.succeeded
+    return failed and bool(move.target) and move.created >= began
+
+
+def _settles(server: Server, move: Move, began: datetime, policy: Policy, moment: Moment) -> bool:
+    """Whether what is shown of a server after its move may still change.
+
+    A compute service whose clock is wrong is taken at its word.
+    """
+    good, just = server.status != ServerStatus.ERROR, abs(moment.now - move.updated) < policy.settle
+    return good and just and _is_our_failure(move, began)
+
+
+def _is_left_in_error(server: Server, move: Move, began: datetime) -> bool:
+    in_error = server.status == ServerStatus.ERROR and not server.task_state
+    return in_error and server.running and _is_our_failure(move, began)
+
+
+def _recovering(
+    standing: Standing, move: Move, why: str, policy: Policy, moment: Moment
+) -> Standing:
+    if standing.track.move == f"{LOST}{move.id}":
+        return replace(standing, phase=InstancePhase.FAILED, message=why)
+    text = f"its move to {move.target} left it in ERROR, though it runs here; that is set right"
+    waiting = _waiting(standing, text, policy, moment)
+    due = waiting.phase is InstancePhase.PENDING and moment.at >= waiting.track.not_before
+    return replace(waiting, step=Step.RECOVER) if due else waiting
 
 
 def _waiting(

@@ -10,7 +10,7 @@ from typing import Final
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host, Move, Room, Server, ServerStatus
 from hypercobalt.compute.port import ComputeService
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.errors import HypercobaltError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction.decide import Outcome
 from hypercobalt.operator.eviction.follow import Standing, Step
@@ -96,7 +96,7 @@ class Observer:
 
     async def take(self, standings: Iterable[Standing]) -> dict[str, Outcome]:
         """Take the other steps, all at once; gives how each call ended, by UUID."""
-        others = {Step.CONFIRM, Step.FORCE, Step.ABORT}
+        others = {Step.CONFIRM, Step.FORCE, Step.ABORT, Step.RECOVER}
         async with asyncio.TaskGroup() as group:
             tasks = {s.id: group.create_task(self._step(s)) for s in standings if s.step in others}
         return {id_: task.result() for id_, task in tasks.items()}
@@ -127,11 +127,14 @@ class Observer:
                     await self._compute.moves.force_complete(move)
                 case Step.ABORT:
                     await self._compute.moves.abort(move)
+                case Step.RECOVER if standing.seen.server is not None:
+                    await self._compute.moves.recover(standing.seen.server)
                 case _:
                     return await self._confirm(standing)
         except HypercobaltError as error:
             log.warning("step_failed", server=standing.id, error=str(error))
-            return Outcome(standing.step, refusal=str(error))
+            unknown = isinstance(error, TransientError)
+            return Outcome(standing.step, refusal=str(error), unknown=unknown)
         return Outcome(standing.step)
 
     async def _confirm(self, standing: Standing) -> Outcome:

@@ -52,6 +52,8 @@ class Policy:
         longest: a move that tells nothing of its progress is stuck after so long.
         patience: how long to wait for an instance that can be moved later (it is being built …).
         retry_after: wait before another attempt, doubled with each.
+        settle: how long after a live move has failed its server may still change: Nova 34 shows it
+            as ACTIVE first, then in ERROR.
         unsure: after a call whose outcome is not known, how long to look before it is repeated.
     """
 
@@ -66,4 +68,5 @@ class Policy:
     longest: timedelta = timedelta(hours=1)
     patience: timedelta = timedelta(minutes=10)
     retry_after: timedelta = timedelta(seconds=5)
+    settle: timedelta = timedelta(seconds=3)
     unsure: timedelta = timedelta(seconds=10)

@@ -33,6 +33,12 @@ def moving(*records: Move, attempts: int = 1) -> Standing:
             1,
             id="a cold one at its end is confirmed",
         ),
+        pytest.param(
+            standing(server(status="ERROR"), Step.RECOVER),
+            [Step.RECOVER],
+            1,
+            id="one in ERROR by its move is taken out of it",
+        ),
         pytest.param(standing(server()), [], 0, id="nothing is begun"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from hypercobalt.operator.eviction.policy import Policy, StuckHelp
 
 AGES_AGO = BEGAN - timedelta(days=1)
 COLD = {"kind": "migration"}
+IN_ERROR = server(status="ERROR", running=True, fault="canceled by client")
 STALLED = Track("1", "running", 500, since=800.0)  # 200 s ago
 
 
@@ -81,6 +83,31 @@ def followed(of: Seen, track: Track | None = None, policy: Policy = POLICY) -> S
         ),
         pytest.param(seen(None, move("confirmed", **COLD)), "Succeeded", Step.NONE, id="confirmed"),
         pytest.param(seen(server(status="SUSPENDED")), "Failed", Step.NONE, id="cannot be moved"),
+        pytest.param(
+            seen(IN_ERROR, move("error")), "Pending", Step.RECOVER, id="in ERROR by its move"
+        ),
+        pytest.param(seen(IN_ERROR), "Failed", Step.NONE, id="in ERROR by itself"),
+        pytest.param(
+            seen(IN_ERROR, move("error", created=AGES_AGO)),
+            "Failed",
+            Step.NONE,
+            id="in ERROR by somebody else's move",
+        ),
+        pytest.param(
+            seen(IN_ERROR, move("error", **COLD)), "Failed", Step.NONE, id="in ERROR by a cold move"
+        ),
+        pytest.param(
+            seen(server(status="ERROR", running=False), move("error")),
+            "Failed",
+            Step.NONE,
+            id="in ERROR by its move, and off",
+        ),
+        pytest.param(
+            seen(server(), move("cancelled", updated=NOW.now - timedelta(seconds=1))),
+            "Migrating",
+            Step.NONE,
+            id="called off just now: it settles",
+        ),
         pytest.param(seen(server(status="BUILD")), "Pending", Step.NONE, id="cannot be moved yet"),
         pytest.param(
             seen(server(status="SHELVED_OFFLOADED")), "Skipped", Step.NONE, id="on no host"
@@ -186,3 +213,16 @@ def test_the_reason_of_the_last_failure_is_kept() -> None:
     found = followed(seen(server(), move("error", target="x", message="no route")))
     assert "x" in found.message
     assert "no route" in found.message
+
+
+def test_one_whose_guest_is_not_known_to_run_is_not_asked_about_again() -> None:
+    found = followed(seen(IN_ERROR, move("error")), Track("lost:1"))
+    assert (found.phase, found.step) == ("Failed", Step.NONE)
+    assert "canceled by client" in found.message
+
+
+def test_one_that_comes_into_error_again_and_again_is_given_up() -> None:
+    track = followed(seen(IN_ERROR, move("error"))).track
+    old = replace(track, since=NOW.at - POLICY.patience.total_seconds() - 1)
+    found = followed(seen(IN_ERROR, move("error")), old)
+    assert (found.phase, found.step) == ("Failed", Step.NONE)

@@ -1,0 +1,59 @@
+"""Servers that a live migration has left in ERROR.
+
+Nova 34 takes every live migration that libvirt ends early, also one that was aborted, back in full,
+and then notes an ERROR all the same. Whether it took it back shows in Placement: what the server
+has claimed is its source's again; after a move that went through it is the target's.
+
+Source: Nova, nova/virt/libvirt/driver.py `_live_migration` (collects the result of a thread whose
+failure it has handled), nova/compute/manager.py `_rollback_live_migration`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from hypercobalt.compute.errors import RefusedError
+from hypercobalt.compute.model import Server
+from hypercobalt.compute.nova.calls import COMPUTE, PLACEMENT, Calls, read
+from hypercobalt.compute.nova.hosts import Hosts
+
+_PLACING: Final = (1, 39)
+_ACTING: Final = (2, 90)
+
+
+class Recovery:
+    """Takes them out of it. Two calls, and what it takes to know the server's host."""
+
+    def __init__(self, calls: Calls, hosts: Hosts) -> None:
+        self._calls, self._hosts = calls, hosts
+
+    async def of(self, server: Server) -> None:
+        """See `hypercobalt.compute.port.Moves.recover`; the server's id has been checked."""
+        host = await self._hosts.get(server.host)
+        answer = await self._calls(
+            f"see what server {server.id} has claimed",
+            PLACEMENT,
+            "GET",
+            f"/allocations/{server.id}",
+            version=_PLACING,
+        )
+        claimed = read(answer, _Allocations).allocations
+        if host is None or host.hypervisor_id not in claimed:
+            raise RefusedError(
+                f"server {server.id} is not known to run on {server.host}: what it has claimed is "
+                f"of provider {', '.join(claimed) or 'none'}; look at it on both hosts"
+            )
+        await self._calls(
+            f"take server {server.id} out of ERROR",
+            COMPUTE,
+            "POST",
+            f"/servers/{server.id}/action",
+            body={"os-resetState": {"state": "active"}},
+            version=_ACTING,
+        )
+
+
+class _Allocations(msgspec.Struct, frozen=True):
+    allocations: dict[str, msgspec.Raw]
