@@ -116,6 +116,7 @@ async def cloud(request: pytest.FixtureRequest) -> AsyncIterator[Cloud]:
         yield openstack.cloud
         return
     world = World()
+    world.failures_break = True
     for host in HOSTS:
         world.add_host(host)
     async with serve(world) as simulation:

@@ -118,7 +118,7 @@ class Life:
                 await self._copy(migration)
             moved = True
         except AbortedError:
-            migration.set("error" if world.abort_breaks else "cancelled")
+            migration.set("cancelled")
         except RefusalError as refusal:
             migration.set("failed" if refusal.code != 404 else "error", refusal.message)
         finally:
@@ -127,16 +127,19 @@ class Life:
             world.settle(migration, moved=moved)
         if server.id not in world.servers:
             return
-        if migration.status == "error" and world.abort_breaks:
-            _fail(server, "operation aborted: job 'migration out' canceled by client")
-        elif moved:
+        if moved:
             # As in Nova: the server is seen at its new place a moment before its record says so.
             world.place(server, host.name)
             server.set()
             await asyncio.sleep(world.pace.short / 10)
             migration.set("completed")
-        else:
-            server.set()
+            return
+        server.set()
+        if world.failures_break and migration.status in {"cancelled", "failed"}:
+            # As in Nova 34: what was taken back in full is noted as an error all the same.
+            migration.set("error")
+            await asyncio.sleep(world.pace.short)
+            server.set("error")
 
     @contextlib.asynccontextmanager
     async def _turn(self, migration: Migration) -> AsyncGenerator[None]:

@@ -70,7 +70,7 @@ class World:
         self.ports: dict[str, Port] = {}
         self.volumes: dict[str, Volume] = {}
         self.groups: dict[str, Group] = {}
-        self.abort_breaks = False  # an abort leaves the server in ERROR, as in Nova 34
+        self.failures_break = False  # failed live migrations leave servers in ERROR, as in Nova 34
         self.shared = True  # disks of new servers lie where all hosts see them
         self.custom_traits: set[str] = set()
         self.allocations: dict[str, dict[str, Resources]] = {}

@@ -33,6 +33,8 @@ from tests.openstack.operator.conftest import (
 )
 from tests.openstack.servers import PLACEMENT, VERSION, Servers, until
 
+from hypercobalt.api.eviction import Eviction
+
 
 async def _aggregates(admin: Session) -> Json:
     """Hosts of each aggregate, by name."""
@@ -105,6 +107,7 @@ async def test_a_host_is_taken_in_emptied_and_let_go(  # noqa: PLR0917 - fixture
     async with operator(cluster, cloud, tmp_path / "operator.log", *flags):
         await _take_in(cloud, cluster, admin, image, host, other)
         await _empty_and_bring_back(cluster, admin, servers, host, other)
+        await _think_again(cloud, cluster, admin, servers, host)
         await cloud.share_disks(False)
         try:
             await _empty_with_disks(cloud, cluster, admin, servers, host, other)
@@ -183,6 +186,28 @@ async def _empty_and_bring_back(
     assert (await servers.show(stopped))["status"] == "SHUTOFF"
 
     await _bring_back(cluster, admin, host)
+    await servers.remove_all()
+
+
+async def _think_again(
+    cloud: Cloud, cluster: Cluster, admin: Session, servers: Servers, host: str
+) -> None:
+    """Maintenance that is called off in the middle: a server on its way stays, and can be used."""
+    guest = await servers.boot(host=host, image=cloud.names.guest)
+    await until(lambda: servers.beats(guest), lambda n: n >= 1)
+    await cloud.hinder(guest)
+
+    await cluster.change(host, maintenance="manual")
+    await servers.until_migrated(guest, "running")
+    await _bring_back(cluster, admin, host)
+    await until(lambda: cluster.kube.get(Eviction, host), lambda found: found is None)
+
+    assert (await servers.migrations(guest))[0]["status"] in {"cancelled", "error"}
+    shown = await servers.show(guest)
+    assert (shown["status"], shown["OS-EXT-STS:task_state"]) == ("ACTIVE", None)
+    assert (shown["OS-EXT-SRV-ATTR:host"], shown["OS-EXT-STS:power_state"]) == (host, 1)
+    (await servers.act(guest, {"pause": None})).ok()
+    await servers.until(guest, lambda s: s["status"] == "PAUSED")
     await servers.remove_all()
 
 
