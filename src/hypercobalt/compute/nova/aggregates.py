@@ -26,14 +26,19 @@ class Aggregates:
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls, self._clock = calls, clock
         self._changes: list[_Change] = []
+        self._view: tuple[float, dict[int, HostAggregate]] = (-1.0, {})
+        """When the newest listing was asked for, and it with what was changed later."""
         self._all = Shared("aggregates", self._list, seconds=SHARED_SECONDS, clock=clock)
 
     async def list(self, *, fresh: bool = False) -> tuple[HostAggregate, ...]:
         """See the port. What this process changed after the listing was asked for is put in."""
         seen = await self._all.seen(fresh=fresh)
-        self._changes = [one for one in self._changes if one.at + _KEPT_SECONDS > self._clock()]
-        later = [one for one in self._changes if one.at >= seen.asked]
-        return tuple(_changed(one, later) for one in seen.answer)
+        if seen.asked != self._view[0]:
+            oldest = self._clock() - _KEPT_SECONDS
+            self._changes = [one for one in self._changes if one.at > oldest]
+            later = [one for one in self._changes if one.at >= seen.asked]
+            self._view = (seen.asked, _changed(seen.answer, later))
+        return tuple(self._view[1].values())
 
     async def add(self, aggregate: HostAggregate, host: str) -> None:
         """See the port. A refusal by 409 (another zone while servers are there) is for a person."""
@@ -61,8 +66,11 @@ class Aggregates:
             about, COMPUTE, "POST", path, body=body, version=_VERSION, allow=allow
         )
         if answer.ok:
-            enter = action == "add_host"
-            self._changes.append(_Change(self._clock(), aggregate.id, host, enter=enter))
+            change = _Change(self._clock(), aggregate.id, host, enter=action == "add_host")
+            self._changes.append(change)
+            asked, view = self._view
+            if aggregate.id in view:
+                self._view = (asked, view | _changed((view[aggregate.id],), (change,)))
         return answer
 
     async def _members(self, aggregate: HostAggregate) -> tuple[str, ...]:
@@ -91,13 +99,23 @@ class _Change:
     enter: bool
 
 
-def _changed(one: HostAggregate, changes: Iterable[_Change]) -> HostAggregate:
-    hosts = one.hosts
+def _changed(
+    known: Iterable[HostAggregate], changes: Iterable[_Change]
+) -> dict[int, HostAggregate]:
+    """By their ids, as they are after the changes."""
+    after = {one.id: one for one in known}
+    hosts = dict[int, dict[str, None]]()
     for change in changes:
-        if change.aggregate == one.id:
-            hosts = tuple(host for host in hosts if host != change.host)
-            hosts = (*hosts, change.host) if change.enter else hosts
-    return one if hosts is one.hosts else replace(one, hosts=hosts)
+        aggregate = after.get(change.aggregate)
+        if aggregate is None:
+            continue
+        if aggregate.id not in hosts:
+            hosts[aggregate.id] = dict.fromkeys(aggregate.hosts)
+        if change.enter:
+            hosts[aggregate.id][change.host] = None
+        else:
+            hosts[aggregate.id].pop(change.host, None)
+    return after | {id_: replace(after[id_], hosts=tuple(of)) for id_, of in hosts.items()}
 
 
 class _Aggregate(msgspec.Struct, frozen=True):

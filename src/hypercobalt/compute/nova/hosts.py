@@ -20,7 +20,7 @@ from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.nova import pages
 from hypercobalt.compute.nova.calls import COMPUTE, LONG, PLACEMENT, Calls, read, refused
-from hypercobalt.compute.nova.names import best, short
+from hypercobalt.compute.nova.names import Names, short
 from hypercobalt.compute.nova.shared import Shared
 
 SHARED_SECONDS: Final = 2.0
@@ -33,7 +33,7 @@ _WRITING = (2, 95)
 _PLACING = (1, 39)
 _NOT_FOUND, _CONFLICT = 404, 409
 
-_Named = tuple[tuple[Host, tuple[str, ...]], ...]
+_Named = Names[Host]
 """Hosts, each with the names that Nova has for it."""
 
 
@@ -60,7 +60,7 @@ class Hosts:
 
     async def all(self) -> tuple[Host, ...]:
         """The fleet, some seconds old at most."""
-        return tuple(host for host, _ in await self._fleet.get())
+        return tuple((await self._fleet.get()).items)
 
     async def enable(self, host: Host) -> None:
         after = replace(host, enabled=True, disabled_reason="", forced_down=False)
@@ -112,7 +112,7 @@ class Hosts:
             allow={_NOT_FOUND},
         )
         if answer.code == _NOT_FOUND:
-            return ()
+            return Names(())
         return await self._told(list(read(answer, _Hypervisors).hypervisors))
 
     async def _list(self) -> _Named:
@@ -139,7 +139,7 @@ class Hosts:
         """As the port has them; whether one that is down was declared so is a call of its own."""
         down = any(one.state == "down" for one in found)
         forced = await self._forced_down() if down else frozenset[str]()
-        return tuple((_host(one, forced), _names(one)) for one in found)
+        return Names((_host(one, forced), _names(one)) for one in found)
 
     async def _forced_down(self) -> frozenset[str]:
         answer = await self._calls(
@@ -180,7 +180,7 @@ class Hosts:
 
 
 def _only(name: str, known: _Named) -> Host | None:
-    found = best(name, known)
+    found = known.best(name)
     if len(found) > 1:
         names = ", ".join(sorted(host.name for host in found))
         raise RefusedError(

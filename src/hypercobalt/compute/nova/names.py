@@ -7,7 +7,7 @@ its own: `node1` and `node1.zone.example` are one host unless both are whole and
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 
@@ -17,33 +17,31 @@ def short(name: str) -> str:
     return name.partition(".")[0]
 
 
-def same_host(name: str, *candidates: str) -> int | None:
-    """How well a Hypervisor's name fits the names that Nova has for one host.
+class Names(Generic[Item]):
+    """Finds by name among many, without looking at each.
 
     Args:
-        name: of the Hypervisor.
-        candidates: of the compute service and of the hypervisor.
-
-    Returns:
-        0 for the same name, 1 for the first label of one of both, None when it is another host.
+        items: each with the names that Nova has for it, of the compute service and the hypervisor.
     """
-    if name in candidates:
-        return 0
-    if short(name) in candidates:
-        return 1
-    return 1 if "." not in name and name in map(short, candidates) else None
 
+    def __init__(self, items: Iterable[tuple[Item, tuple[str, ...]]]) -> None:
+        self.items: list[Item] = []
+        self._whole: dict[str, list[Item]] = {}
+        self._short: dict[str, list[Item]] = {}
+        for item, names in items:
+            self.items.append(item)
+            for name in dict.fromkeys(names):
+                self._whole.setdefault(name, []).append(item)
+            for name in dict.fromkeys(map(short, names)):
+                self._short.setdefault(name, []).append(item)
 
-def best(name: str, items: Iterable[tuple[Item, tuple[str, ...]]]) -> tuple[Item, ...]:
-    """The items whose names fit best; more than one when it cannot be told which is meant.
+    def best(self, name: str) -> tuple[Item, ...]:
+        """The items whose names fit best; more than one when it cannot be told which is meant.
 
-    Args:
-        name: of the Hypervisor.
-        items: each with the names that Nova has for it.
-    """
-    found: dict[int, list[Item]] = {}
-    for item, names in items:
-        fit = same_host(name, *names)
-        if fit is not None:
-            found.setdefault(fit, []).append(item)
-    return tuple(found[min(found)]) if found else ()
+        The same name fits best, then the first label of one of both.
+
+        Args:
+            name: of the Hypervisor.
+        """
+        known = self._short if "." not in name else self._whole
+        return tuple(self._whole.get(name) or known.get(short(name)) or ())

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hypercobalt.compute.nova.names import best
+from hypercobalt.compute.nova.names import Names
 
 
 @pytest.mark.parametrize(
@@ -22,9 +22,9 @@ from hypercobalt.compute.nova.names import best
 def test_only_the_host_that_is_meant_is_found(
     name: str, hosts: list[str], found: tuple[str, ...]
 ) -> None:
-    assert best(name, ((host, (host,)) for host in hosts)) == found
+    assert Names((host, (host,)) for host in hosts).best(name) == found
 
 
 def test_the_name_of_the_hypervisor_counts_as_that_of_the_service() -> None:
     names = [("a", ("node1", "node1.zone.example")), ("b", ("node10", "node10.zone.example"))]
-    assert best("node1.zone.example", names) == ("a",)
+    assert Names(names).best("node1.zone.example") == ("a",)
