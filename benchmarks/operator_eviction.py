@@ -15,19 +15,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import httpx2
 from benchmarks.runtime_sample import describe, table, write_json
+from benchmarks.simulated_cloud import Cloud, simulated_cloud
 from prometheus_client import CollectorRegistry
 from tests.conformance.prepare import install_definitions, own_definitions
 from tests.conformance.targets import embedded_server
@@ -44,7 +43,6 @@ from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.status import has_ended
 from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
 
-ROOT = Path(__file__).parents[1]
 HOST = "node0"
 UPSTREAM = {20: 210.8, 100: 1012.9}
 """Seconds that the existing operator took, by instances, at 2 s a move."""
@@ -64,32 +62,8 @@ class Result:
 
 
 @contextlib.asynccontextmanager
-async def simulated(instances: int, seconds: float) -> AsyncIterator[Mapping[str, str]]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.simulated_openstack", "--hosts", "4"),
-        *("--servers", str(instances), "--live", str(seconds)),
-        cwd=ROOT,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        yield json.loads(await process.stdout.readline())
-    finally:
-        process.terminate()
-        await process.wait()
-
-
-@contextlib.asynccontextmanager
-async def nova(cloud: Mapping[str, str]) -> AsyncIterator[ComputeService]:
-    os.environ.update(
-        OS_AUTH_URL=cloud["auth_url"],
-        OS_USERNAME=cloud["user"],
-        OS_PASSWORD=cloud["password"],
-        OS_PROJECT_NAME=cloud["project"],
-        OS_USER_DOMAIN_NAME="Default",
-        OS_PROJECT_DOMAIN_NAME="Default",
-        OS_REGION_NAME=cloud["region"],
-    )
+async def nova(cloud: Cloud) -> AsyncIterator[ComputeService]:
+    os.environ.update(cloud.environment)
     service = connect_nova(os.environ, CollectorRegistry())
     try:
         yield service
@@ -144,7 +118,9 @@ def writes(metrics: Metrics) -> int:
 async def measure(kubeconfig: Path, instances: int, parallelism: int, each: float) -> Result:
     metrics = Metrics()
     async with (
-        simulated(instances, each) as cloud,
+        simulated_cloud(
+            *("--hosts", "4", "--servers", str(instances), "--live", str(each))
+        ) as cloud,
         nova(cloud) as service,
         Kube(load_connection(kubeconfig)) as person,
         Kube(load_connection(kubeconfig), metrics=metrics) as kube,
@@ -159,10 +135,9 @@ async def measure(kubeconfig: Path, instances: int, parallelism: int, each: floa
             events=manager.recorder("example.com/benchmark"),
         )
         running = asyncio.create_task(manager.run())
-        async with httpx2.AsyncClient() as client:
-            await client.delete(f"{cloud['url']}/simulated/calls")
-            seconds = await evict(person, parallelism)
-            calls = (await client.get(f"{cloud['url']}/simulated/calls")).json()
+        await cloud.forget()
+        seconds = await evict(person, parallelism)
+        calls = await cloud.calls()
         manager.stop()
         await running
         ideal = -(-instances // parallelism) * each

@@ -18,9 +18,10 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -45,8 +46,12 @@ from hypercobalt.operator.node_facts import (
 from hypercobalt.runtime import Informer, Kube, Metrics, load_connection
 from hypercobalt.runtime.client.requests import Selection
 
+T = TypeVar("T", bound=Object)
+
 WRITERS = 16
 LONGEST = 600.0  # seconds
+QUIET = 3.0
+NAMESPACES = ("agents", "monsoon3", "kube-system")
 CONDITIONS = {"Ready", "Tainted", "NodeHealthy"}
 COUNTER = re.compile(
     r'rest_client_requests_total\{code="([^"]*)",host="[^"]*",method="([^"]*)"\} (\S+)'
@@ -79,6 +84,13 @@ class Operator:
     async def writes(self) -> int:
         return sum(n for (method, _), n in (await self.requests()).items() if method != "GET")
 
+    async def quiet(self) -> None:
+        """Wait until it has written nothing for some seconds: Events come behind."""
+        before = -1
+        while (now := await self.writes()) != before:
+            before = now
+            await asyncio.sleep(QUIET)
+
     def resident_mib(self) -> float:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
@@ -91,22 +103,26 @@ class Operator:
 
 
 @contextlib.asynccontextmanager
-async def operator(kubeconfig: Path) -> AsyncIterator[Operator]:
+async def operator(
+    kubeconfig: Path, compute: str = "none", environment: Mapping[str, str] | None = None
+) -> AsyncIterator[Operator]:
+    """Run `cobalt operator` as a process, with more in its environment."""
     process = await asyncio.create_subprocess_exec(
         str(COBALT),
         *("operator", "--kubeconfig", str(kubeconfig), "--agent-namespaces", "agents"),
-        *("--compute", "none"),
+        *("--compute", compute),
         *("--health-probe-bind-address", "0", "--metrics-bind-address", "127.0.0.1:0"),
         "--no-metrics-secure",
         *("--zap-log-level", "info", "--zap-encoder", "json"),
         stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **(environment or {})},
     )
     assert process.stderr is not None
     try:
         line: dict[str, object] = {}
         while line.get("event") != "serving_endpoints":
             line = json.loads(await process.stderr.readline())
-        drain = asyncio.create_task(process.stderr.read())
+        drain = asyncio.create_task(discard(process.stderr))
         yield Operator(process, f"http://127.0.0.1:{line['port']}/metrics")
     finally:
         process.terminate()
@@ -114,8 +130,13 @@ async def operator(kubeconfig: Path) -> AsyncIterator[Operator]:
         await process.wait()
 
 
+async def discard(lines: asyncio.StreamReader) -> None:
+    while await lines.read(65536):
+        pass
+
+
 def node(number: int) -> Node:
-    name = f"node{number:05}"
+    name = f"node{number}"
     labels = {
         HYPERVISOR_LABEL: "libvirt",
         LIFECYCLE_LABEL: "skip-tests",
@@ -126,7 +147,7 @@ def node(number: int) -> Node:
     kubelet = ("MemoryPressure", "DiskPressure", "PIDPressure")
     status = NodeStatus(
         addresses=(
-            NodeAddress(type="InternalIP", address=f"192.0.{number // 256}.{number % 256}"),
+            NodeAddress(type="InternalIP", address=f"10.0.{number // 256}.{number % 256}"),
             NodeAddress(type="Hostname", address=name),
         ),
         conditions=(
@@ -137,12 +158,12 @@ def node(number: int) -> Node:
     return Node(metadata=meta, status=status)
 
 
-async def add_nodes(kube: Kube, count: int) -> None:
+async def add_nodes(kube: Kube, count: int, make: Callable[[int], Node] = node) -> None:
     left = iter(range(count))
 
     async def write() -> None:
         for number in left:
-            wanted = node(number)
+            wanted = make(number)
             await kube.create(Node(metadata=wanted.metadata))
             mine = Node(metadata=ObjectMeta(name=wanted.metadata.name), status=wanted.status)
             await kube.apply(mine, subresource="status")
@@ -156,62 +177,79 @@ def settled(hypervisor: Hypervisor) -> bool:
     return {c.type for c in hypervisor.conditions} >= CONDITIONS
 
 
-class Settled:
-    """Follows the objects that the operator makes until there are enough good ones of each kind."""
+class Good(Generic[T]):
+    """Follows the objects of a kind until enough of them are good."""
 
-    def __init__(self, kube: Kube, count: int) -> None:
-        kinds: list[tuple[type[Object], str | None]] = [
-            (Hypervisor, None),
-            (Certificate, "monsoon3"),
-            (Deployment, "kube-system"),
-            (PodDisruptionBudget, "kube-system"),
-        ]
-        self._count = count
-        self._changed = asyncio.Event()
-        self.informers: list[Informer[Object]] = [
-            Informer(kube, Selection(type_, namespace), metrics=Metrics())
-            for type_, namespace in kinds
-        ]
-        for informer in self.informers:
-            informer.add_handler(self)
+    def __init__(
+        self,
+        kube: Kube,
+        selection: Selection[T],
+        count: int,
+        good: Callable[[T], bool] = lambda _: True,
+    ) -> None:
+        self.informer = Informer(kube, selection, metrics=Metrics())
+        self.informer.add_handler(self)
+        self._count, self._good = count, good
+        self._names = set[str]()
+        self._enough = asyncio.Event()
 
-    def on_add(self, obj: Object) -> None:
-        self._changed.set()
+    def on_add(self, obj: T) -> None:
+        if self._good(obj):
+            self._names.add(obj.metadata.name)
+            if len(self._names) == self._count:
+                self._enough.set()
 
-    def on_update(self, old: Object, new: Object) -> None:
-        self._changed.set()
+    def on_update(self, old: T, new: T) -> None:
+        self.on_add(new)
 
-    def on_delete(self, obj: Object) -> None:
-        self._changed.set()
-
-    @property
-    def _done(self) -> bool:
-        good: Callable[[Object], bool] = lambda o: not isinstance(o, Hypervisor) or settled(o)  # noqa: E731
-        return all(
-            len(informer.cache) == self._count and all(map(good, informer.cache))
-            for informer in self.informers
-        )
+    def on_delete(self, obj: T) -> None:
+        raise AssertionError(f"{obj.metadata.name} was deleted")
 
     async def wait(self) -> None:
-        async with asyncio.timeout(LONGEST):
-            while not self._done:
-                self._changed.clear()
-                await self._changed.wait()
+        await self._enough.wait()
+
+
+class Goal:
+    """What the operator has to reach, of each kind of object that it makes."""
+
+    def __init__(self, kube: Kube, count: int, good: Callable[[Hypervisor], bool]) -> None:
+        found = Good(kube, Selection(Hypervisor), count, good)
+        self.hypervisors = found.informer
+        certificates = Good(kube, Selection(Certificate, "monsoon3"), count)
+        deployments = Good(kube, Selection(Deployment, "kube-system"), count)
+        budgets = Good(kube, Selection(PodDisruptionBudget, "kube-system"), count)
+        self._waits = (found.wait, certificates.wait, deployments.wait, budgets.wait)
+        self._runs = (
+            self.hypervisors.run,
+            certificates.informer.run,
+            deployments.informer.run,
+            budgets.informer.run,
+        )
+
+    def follow(self) -> list[Coroutine[None, None, None]]:
+        """What has to run meanwhile."""
+        return [run() for run in self._runs]
+
+    async def wait(self, longest: float = LONGEST) -> None:
+        async with asyncio.timeout(longest):
+            for wait in self._waits:
+                await wait()
 
 
 async def measure(kubeconfig: Path, count: int, idle: float) -> Result:
     async with Kube(load_connection(kubeconfig)) as kube, contextlib.AsyncExitStack() as stack:
-        for name in ("agents", "monsoon3", "kube-system"):
+        for name in NAMESPACES:
             if await kube.get(Namespace, name) is None:
                 await kube.create(Namespace(metadata=ObjectMeta(name=name)))
         await add_nodes(kube, count)
-        goal = Settled(kube, count)
-        tasks = [asyncio.create_task(informer.run()) for informer in goal.informers]
+        goal = Goal(kube, count, settled)
+        tasks = [asyncio.create_task(one) for one in goal.follow()]
         stack.callback(lambda: [task.cancel() for task in tasks])
         started = time.perf_counter()
         async with operator(kubeconfig) as running:
             await goal.wait()
             seconds = time.perf_counter() - started
+            await running.quiet()
             requests = await running.requests()
             writes = await running.writes()
             busy = running.cpu_seconds()

@@ -1,7 +1,8 @@
 """A simulated cloud as a process: `python -m tests.simulated_openstack --hosts 1000`.
 
 It writes its addresses as one line of JSON when it answers. Benchmarks ask below `/simulated`:
-`GET /simulated/calls` how often each kind of call came, `DELETE` to count anew.
+`GET /simulated/calls` how often each kind of call came, `GET /simulated/first` when the first one
+did (by the machine's monotonic clock; null), `DELETE /simulated/calls` to count anew.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 
 import uvloop
 
+from tests.simulated_openstack.compute.aggregates import make
 from tests.simulated_openstack.http import encode
 from tests.simulated_openstack.pace import Pace
 from tests.simulated_openstack.serve import serve
@@ -26,6 +28,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--prefix", default="node", help="of their names")
     parser.add_argument("--servers", type=int, default=0, help="on the first host")
     parser.add_argument("--disabled", action="store_true", help="hosts take no servers yet")
+    parser.add_argument("--zones", nargs="*", default=[], help="aggregates that are zones")
+    parser.add_argument("--aggregates", nargs="*", default=[], help="names of further ones")
     parser.add_argument("--latency", type=float, default=0, help="seconds that each call takes")
     parser.add_argument("--live", type=float, default=2, help="seconds of a live migration")
     parser.add_argument("--boot", type=float, default=2, help="seconds until a server runs")
@@ -38,6 +42,10 @@ async def _main(arguments: argparse.Namespace) -> None:
         world.add_host(f"{arguments.prefix}{number}", enabled=not arguments.disabled)
     for _ in range(arguments.servers):
         world.add_server(f"{arguments.prefix}0")
+    for zone in arguments.zones:
+        make(world, zone, zone)
+    for name in arguments.aggregates:
+        make(world, name)
     stopped = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stopped.set)

@@ -62,7 +62,7 @@ class App:
         name, _, rest = str(scope["path"]).removeprefix("/").partition("/")
         path = f"/{rest}" if rest else ""
         if name == "simulated":
-            return self._control(str(scope["method"]))
+            return self._control(str(scope["method"]), path)
         if name not in self._services:
             self._script.calls[f"elsewhere {scope['method']} {scope['path']}"] += 1
             return Answer(503, {"error": {"code": 503, "message": f"nothing is at /{name}"}})
@@ -93,11 +93,13 @@ class App:
             answer.headers = {"openstack-api-version": f"{name} {major}.{minor}", **answer.headers}
         return answer
 
-    def _control(self, method: str) -> Answer:
+    def _control(self, method: str, path: str) -> Answer:
         """What a benchmark in another process asks."""
+        if path == "/first":
+            return Answer(200, raw=encode(self._script.first))
         counted = dict(self._script.calls)
         if method == "DELETE":
-            self._script.calls.clear()
+            self._script.forget()
         return Answer(200, counted)
 
     def _work(self, request: Request, found: Found | None) -> Answer:

@@ -7,6 +7,7 @@ the action: `compute GET /servers/detail`, `compute POST /servers/{id}/action os
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -69,6 +70,8 @@ class Script:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.calls: Counter[str] = Counter()
+        self.first: float | None = None
+        """When the first call came, by the monotonic clock."""
         self.latency = 0.0
         """Seconds that every call takes at least."""
         self._before: list[tuple[str, Hook]] = []
@@ -87,6 +90,11 @@ class Script:
         """Have something happen just after each call of a kind was, before its answer is sent."""
         self._after.append((calls, hook))
 
+    def forget(self) -> None:
+        """Count anew."""
+        self.calls.clear()
+        self.first = None
+
     def count(self, pattern: str = "*") -> int:
         """How many calls there were of the kinds that a pattern takes."""
         return sum(n for kind, n in self.calls.items() if fnmatchcase(kind, pattern))
@@ -98,6 +106,7 @@ class Script:
             CutError, HungError: the client gets no answer.
         """
         self.calls[kind] += 1
+        self.first = self.first or time.monotonic()
         fault = next((f for f in self.faults if f.takes(kind, request.path)), None)
         delay = self.latency + (fault.delay if fault else 0)
         if delay:

@@ -1,0 +1,65 @@
+"""A simulated OpenStack as a process of its own, for benchmarks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """Where it is, and what it was asked."""
+
+    url: str
+    environment: Mapping[str, str]
+
+    async def calls(self) -> dict[str, int]:
+        """How often each kind of call came since `forget`."""
+        async with httpx2.AsyncClient() as client:
+            return dict((await client.get(f"{self.url}/simulated/calls")).json())
+
+    async def first(self) -> float | None:
+        """When the first call came since `forget`, by the machine's monotonic clock."""
+        async with httpx2.AsyncClient() as client:
+            found = (await client.get(f"{self.url}/simulated/first")).json()
+        return None if found is None else float(found)
+
+    async def forget(self) -> None:
+        """Count anew."""
+        async with httpx2.AsyncClient() as client:
+            await client.delete(f"{self.url}/simulated/calls")
+
+
+@contextlib.asynccontextmanager
+async def simulated_cloud(*flags: str) -> AsyncIterator[Cloud]:
+    """Run one until the block is left; `flags` as its `--help` has them."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.simulated_openstack", *flags),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        shown = json.loads(await process.stdout.readline())
+        environment = {
+            "OS_AUTH_URL": shown["auth_url"],
+            "OS_USERNAME": shown["user"],
+            "OS_PASSWORD": shown["password"],
+            "OS_PROJECT_NAME": shown["project"],
+            "OS_USER_DOMAIN_NAME": "Default",
+            "OS_PROJECT_DOMAIN_NAME": "Default",
+            "OS_REGION_NAME": shown["region"],
+        }
+        yield Cloud(shown["url"], environment)
+    finally:
+        process.terminate()
+        await process.wait()
