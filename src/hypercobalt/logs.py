@@ -108,7 +108,8 @@ def configure(
     out = stream or sys.stderr
     handler = logging.StreamHandler(out)
     as_text = out.isatty() if text is None else text
-    handler.setFormatter(_TerminalFormatter() if as_text else _JsonFormatter())
+    formatter = _TextFormatter(coloured=out.isatty()) if as_text else _JsonFormatter()
+    handler.setFormatter(formatter)
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for library in _TALKATIVE:
         logging.getLogger(library).setLevel(max(level, logging.WARNING))
@@ -149,11 +150,17 @@ class _JsonFormatter(logging.Formatter):
         return json.dumps({**head, **line.fields, **trace}, default=str)
 
 
-class _TerminalFormatter(logging.Formatter):
+class _TextFormatter(logging.Formatter):
+    def __init__(self, *, coloured: bool) -> None:
+        super().__init__()
+        self._coloured = coloured
+
     def format(self, record: logging.LogRecord) -> str:
         line = _line(record)
-        level = _coloured(f"{record.levelname.lower():8}", _COLOURS.get(record.levelno, _RED))
-        event = _coloured(line.event, _BOLD)
+        level, event = f"{record.levelname.lower():8}", line.event
+        if self._coloured:
+            level = _coloured(level, _COLOURS.get(record.levelno, _RED))
+            event = _coloured(event, _BOLD)
         text = f"{_time(record)} {level} {Line(event, line.fields)}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 

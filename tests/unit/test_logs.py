@@ -92,6 +92,14 @@ def test_a_hostile_value_does_nothing_to_a_terminal(name: str, terminal: Termina
     assert line.endswith(f"name={name!r}")
 
 
+def test_text_in_a_file_has_no_colours(written_logs: io.StringIO, terminal: Terminal) -> None:
+    log.info("seen", name="a")
+    logs.configure(stream=written_logs, text=True)
+    log.info("seen", name="a")
+    assert "\x1b[" in terminal.getvalue()
+    assert written_logs.getvalue().endswith(" info     seen name=a\n")
+
+
 def test_values_that_json_has_no_form_for_are_written_as_text(written_logs: io.StringIO) -> None:
     log.info("x", error=ValueError("no such host"), raw=b"\x00", huge=2**80)
     (line,) = read(written_logs)
