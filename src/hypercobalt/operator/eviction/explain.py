@@ -46,6 +46,8 @@ def explain(eviction: Eviction, hypervisor: Hypervisor | None, now: datetime) ->
     since = eviction.metadata.creationTimestamp
     asked = f", asked for {_ago(since, now)}" if since else ""
     lines = [f"It moves {only} away from {host}{asked}, because: {spec.reason}"]
+    if hypervisor is not None and hypervisor.spec.maintenanceReason:
+        lines.append(f"{host} is out of service, because: {hypervisor.spec.maintenanceReason}")
     if eviction.metadata.deletionTimestamp is not None:
         lines.append("It is being deleted: what it has begun is stopped first.")
     if evicting is None:

@@ -9,6 +9,7 @@ from tests.unit.operator.eviction.made import BEGAN, NOW, entry, eviction
 
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionCheck, EvictionProgress, EvictionStatus
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.operator.eviction.explain import explain
 
 
@@ -74,3 +75,9 @@ def test_words(given: Eviction, said: str) -> None:
     text = "\n".join(explain(given, None, NOW.now))
     assert "It moves all instances away from here, asked for 10m ago, because: test" in text
     assert said in text
+
+
+def test_what_a_person_said_about_the_host_is_repeated() -> None:
+    host = Hypervisor(spec=HypervisorSpec(maintenance="manual", maintenanceReason="new fans"))
+    said = explain(of("True", "Running", "Running"), host, NOW.now)
+    assert "here is out of service, because: new fans" in said
