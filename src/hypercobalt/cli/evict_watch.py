@@ -91,7 +91,9 @@ def summary(eviction: Eviction, now: datetime) -> str:
     if progress is None:
         return found.message
     moving = sum(entry.phase == InstancePhase.MIGRATING for entry in status.instances)
-    text = f"{progress.done or 0} of {progress.total or 0} have left, {moving} on their way"
+    text = f"{progress.done or 0} of {progress.total or 0} have left"
+    if moving:
+        text += f", {moving} on their way"
     if progress.failed:
         text += f", {progress.failed} given up"
     if progress.estimatedCompletion is not None:

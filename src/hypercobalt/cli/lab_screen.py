@@ -30,11 +30,23 @@ from hypercobalt.lab.site import Lab, Progress, Report
 from hypercobalt.runtime import Informer, Metrics
 from hypercobalt.runtime.client.requests import Selection
 
-_COLUMNS = ("NODE", "POWER", "VERSION", "INSTANCES", "LIBVIRT", "OVS", "HARDWARE", "KERNEL", "AGE")
+_COLUMNS = (
+    "NODE",
+    "POWER",
+    "STATE",
+    "VERSION",
+    "INSTANCES",
+    "LIBVIRT",
+    "OVS",
+    "HARDWARE",
+    "KERNEL",
+    "AGE",
+)
 _LEAST_FIRST = ("HARDWARE", "KERNEL", "VERSION")  # left out on a narrow terminal
 _COLOURS = {
     "running": "green",
     "Running": "green",
+    "Ready": "green",
     "frozen": "yellow",
     "off": "red",
     "Stopped": "red",
@@ -167,6 +179,8 @@ async def show_table(lab: Lab, *, once: bool = False, console: Console | None = 
                 if not once:
                     await _until_reported(lab, informer)
                 _print_table(console, _rows(lab, informer.cache))
+                if not lab.operator.is_running:
+                    say("The operator does not run; `cobalt lab up` starts it.")
             else:
                 with contextlib.suppress(asyncio.CancelledError):  # Ctrl-C
                     await _live(console, lab, informer)
@@ -265,7 +279,7 @@ def preparation(kubeconfig: Path) -> str:
 
 
 def show_ways_on(lab: Lab, data: Path, *, vms: int) -> None:
-    """Three things to try, and how it ends.
+    """Some things to try, and how it ends.
 
     Args:
         lab: what was made.
@@ -278,5 +292,8 @@ def show_ways_on(lab: Lab, data: Path, *, vms: int) -> None:
     say("  kubectl get hypervisors -o wide --watch")
     can_move = vms > 0 and len(lab.state.hosts) > 1
     say(f"  cobalt lab vm {f'move vm-1 {host} --slow 16' if can_move else 'add'}{option}")
+    if can_move:
+        first = lab.state.hosts[0].name
+        say(f"  cobalt evict {first} --watch\n  cobalt resume {first}")
     say(f"  cobalt lab host crash {host}{option}")
     say(f"\nThe lab keeps running; `cobalt lab down{option}` ends it.\n")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorConditionType
 from hypercobalt.lab.host import Power
 
 UNKNOWN = "-"
@@ -19,6 +20,7 @@ class Row:
 
     node: str
     power: str
+    state: str
     version: str
     instances: str
     libvirt: str
@@ -44,7 +46,7 @@ def rows(
 
 def _row(name: str, power: Power, hypervisor: Hypervisor | None, now: datetime) -> Row:
     if hypervisor is None:
-        return Row(name, power, *[UNKNOWN] * 7)
+        return Row(name, power, *[UNKNOWN] * 8)
     system = hypervisor.status.operatingSystem
     reasons = {condition.type: condition.reason for condition in hypervisor.conditions}
     libvirt, ovs = (reasons.get(unit, UNKNOWN) for unit in _UNITS)
@@ -53,6 +55,7 @@ def _row(name: str, power: Power, hypervisor: Hypervisor | None, now: datetime) 
     return Row(
         node=name,
         power=power,
+        state=reasons.get(HypervisorConditionType.READY, "") or UNKNOWN,
         version=(system.prettyVersion if system else "") or UNKNOWN,
         instances=UNKNOWN if count is None else str(count),
         libvirt=libvirt,

@@ -27,6 +27,7 @@ def test_a_row_shows_what_the_agent_and_the_machine_know() -> None:
                 prettyVersion="Debian 12", hardwareModel="Rack 1", kernelRelease="6.1"
             ),
             conditions=(
+                condition("Ready", "False", "Evicted"),
                 condition("libvirtd.service", "True", "Running"),
                 condition("openvswitch-switch.service", "False", "Failed"),
             ),
@@ -37,14 +38,17 @@ def test_a_row_shows_what_the_agent_and_the_machine_know() -> None:
     shown = rows(power, [hypervisor, Hypervisor(metadata=ObjectMeta(name="elsewhere"))], NOW)
 
     assert shown == (
-        Row("kvm-1", "running", "Debian 12", "2", "Running", "Failed", "Rack 1", "6.1", "5m"),
-        Row("kvm-2", "off", *["-"] * 7),
+        Row(
+            *("kvm-1", "running", "Evicted", "Debian 12", "2", "Running", "Failed"),
+            *("Rack 1", "6.1", "5m"),
+        ),
+        Row("kvm-2", "off", *["-"] * 8),
     )
 
 
 def test_what_nobody_has_written_yet_is_a_dash() -> None:
     (row,) = rows({"a": Power.FROZEN}, [Hypervisor(metadata=ObjectMeta(name="a"))], NOW)
-    assert row == Row("a", "frozen", "-", "-", "-", "-", "-", "-", "-")
+    assert row == Row("a", "frozen", *["-"] * 8)
 
 
 @pytest.mark.parametrize(
