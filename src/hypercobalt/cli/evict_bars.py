@@ -18,6 +18,7 @@ from hypercobalt.api.eviction import Eviction, EvictionInstance, InstancePhase
 from hypercobalt.cli.evict_watch import Follower, summary
 
 _REFRESH_SECONDS = 0.5  # ages; what the API says is shown when it comes
+_BAR = 24  # characters: what is said behind it still fits on a terminal of 80
 _SHOWN = 12  # instances; the bar above counts the others
 
 _COLOURS = {
@@ -48,7 +49,7 @@ def picture(eviction: Eviction, now: datetime) -> Group:
     head = Table.grid(padding=(0, 1))
     head.add_row(
         Text(eviction.spec.hypervisor, style="bold"),
-        ProgressBar(total=max(total, 1), completed=done if total else 0, width=40),
+        ProgressBar(total=max(total, 1), completed=done if total else 0, width=_BAR),
         Text(summary(eviction, now)),
     )
     shown = [entry for entry in eviction.status.instances if entry.phase in _COLOURS]
