@@ -124,9 +124,7 @@ async def site(served: Lab) -> AsyncIterator[Site]:
             await site.vms.remove(vm)
 
 
-async def test_a_host_is_emptied_and_its_guests_stay_reachable(
-    site: Site, record_property: Callable[[str, object], None]
-) -> None:
+async def test_a_host_is_emptied_and_its_guests_stay_reachable(site: Site) -> None:
     made = await site.vms.add(
         Request(name="a", host="kvm-1", disk="local"),
         Request(name="b", host="kvm-1", disk="shared"),
@@ -155,7 +153,6 @@ async def test_a_host_is_emptied_and_its_guests_stay_reachable(
     for name in "ab":
         assert await site.vms.tell(name, "read-disk 4") == written[name]
     sent, received = await _pings(site, "d", 2)
-    record_property("pings_lost_of_150", sent - received)
     assert sent == 150
     assert received >= 140
     found = await site.kube.get(Hypervisor, "kvm-1")

@@ -25,7 +25,7 @@ from rich.table import Table
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.machine.preflight import Verdict
-from hypercobalt.lab.overview import Row, rows
+from hypercobalt.lab.overview import Row, is_taken_up, rows
 from hypercobalt.lab.site import Lab, Progress, Report
 from hypercobalt.runtime import Informer, Metrics
 from hypercobalt.runtime.client.requests import Selection
@@ -54,7 +54,7 @@ _COLOURS = {
 }
 _REFRESH_SECONDS = 1.0  # ages and power; what the API says is shown when it comes
 _SYNC_SECONDS = 5.0
-_REPORT_SECONDS = 20.0  # an agent needs two to start
+_TAKE_UP_SECONDS = 20.0  # an agent needs two to start
 
 
 def say(text: str) -> None:
@@ -153,7 +153,7 @@ def _moving_report(bars: Bars) -> Report:
 async def show_table(lab: Lab, *, once: bool = False, console: Console | None = None) -> None:
     """Show the hosts: once, or on a terminal until Ctrl-C.
 
-    Without a terminal it waits, for a bounded time, until the agents of all hosts have reported.
+    Without a terminal it waits, for a bounded time, until all hosts are in service.
 
     Args:
         lab: whose hosts.
@@ -177,7 +177,7 @@ async def show_table(lab: Lab, *, once: bool = False, console: Console | None = 
         try:
             if once or not console.is_terminal:
                 if not once:
-                    await _until_reported(lab, informer)
+                    await _until_taken_up(lab, informer)
                 _print_table(console, _rows(lab, informer.cache))
                 if not lab.operator.is_running:
                     say("The operator does not run; `cobalt lab up` starts it.")
@@ -188,13 +188,13 @@ async def show_table(lab: Lab, *, once: bool = False, console: Console | None = 
             following.cancel()
 
 
-async def _until_reported(lab: Lab, informer: Informer[Hypervisor]) -> None:
+async def _until_taken_up(lab: Lab, informer: Informer[Hypervisor]) -> None:
     changed = asyncio.Event()
     informer.add_handler(_Wake(changed))
     running = {host.name for host in lab.hosts if host.power is Power.RUNNING}
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_REPORT_SECONDS):
-            while not running <= {hv.metadata.name for hv in informer.cache if hv.conditions}:
+        async with asyncio.timeout(_TAKE_UP_SECONDS):
+            while not running <= {hv.metadata.name for hv in informer.cache if is_taken_up(hv)}:
                 await changed.wait()
                 changed.clear()
 
@@ -287,13 +287,12 @@ def show_ways_on(lab: Lab, data: Path, *, vms: int) -> None:
         vms: how many virtual machines there should be.
     """
     option = "" if data == Path(".lab") else f" --data {shlex.quote(str(data))}"
-    host = lab.state.hosts[-1].name
+    hosts = [host.name for host in lab.state.hosts]
     say(f"\nTry, in another terminal:\n{preparation(lab.control.kubeconfig)}")
     say("  kubectl get hypervisors -o wide --watch")
-    can_move = vms > 0 and len(lab.state.hosts) > 1
-    say(f"  cobalt lab vm {f'move vm-1 {host} --slow 16' if can_move else 'add'}{option}")
+    can_move = vms > 0 and len(hosts) > 1
+    say(f"  cobalt lab vm {f'move vm-1 {hosts[-1]} --slow 16' if can_move else 'add'}{option}")
     if can_move:
-        first = lab.state.hosts[0].name
-        say(f"  cobalt evict {first} --watch\n  cobalt resume {first}")
-    say(f"  cobalt lab host crash {host}{option}")
+        say(f"  cobalt evict {hosts[0]} --watch\n  cobalt resume {hosts[0]}")
+    say(f"  cobalt lab host crash {hosts[-1]}{option}")
     say(f"\nThe lab keeps running; `cobalt lab down{option}` ends it.\n")

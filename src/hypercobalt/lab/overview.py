@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorConditionType
 from hypercobalt.lab.host import Power
@@ -64,6 +65,13 @@ def _row(name: str, power: Power, hypervisor: Hypervisor | None, now: datetime) 
         kernel=(system.kernelRelease if system else "") or UNKNOWN,
         age=age(now - created) if created else UNKNOWN,
     )
+
+
+def is_taken_up(hypervisor: Hypervisor) -> bool:
+    """Whether its agent has reported and its onboarding has come to an end."""
+    onboarding = get_condition(hypervisor.conditions, HypervisorConditionType.ONBOARDING)
+    reported = get_condition(hypervisor.conditions, HypervisorConditionType.LIBVIRT_CONNECTION)
+    return reported is not None and onboarding is not None and onboarding.status != "True"
 
 
 def age(elapsed: timedelta) -> str:
