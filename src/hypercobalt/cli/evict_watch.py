@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.duration import human_duration
@@ -18,6 +18,8 @@ from hypercobalt.cli import asking
 from hypercobalt.operator.eviction.status import has_ended
 from hypercobalt.runtime import Informer, Kube, Metrics
 from hypercobalt.runtime.client.requests import Selection
+
+_MOMENT = timedelta(seconds=1)
 
 _EXIT = {
     EvictionReason.SUCCEEDED: 0,
@@ -96,9 +98,9 @@ def summary(eviction: Eviction, now: datetime) -> str:
         text += f", {moving} on their way"
     if progress.failed:
         text += f", {progress.failed} given up"
-    if progress.estimatedCompletion is not None:
-        left = max(progress.estimatedCompletion - now, now - now)
-        text += f", about {human_duration(left)} left"
+    done = progress.estimatedCompletion
+    if done is not None and done - now >= _MOMENT:
+        text += f", about {human_duration(done - now)} left"
     return text
 
 
