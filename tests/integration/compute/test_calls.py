@@ -82,6 +82,28 @@ async def test_what_this_process_changed_is_seen_at_once(adapter: Adapter) -> No
     assert not seen.enabled
 
 
+async def test_own_changes_of_aggregates_are_laid_over_a_listing(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    for id_, name in enumerate(("one", "other"), start=1):
+        world.aggregates[id_] = Aggregate(id_, f"uuid-{id_}", name)
+    one, other = await nova.aggregates.list()
+
+    async def members(*, fresh: bool = False) -> list[set[str]]:
+        return [set(found.hosts) for found in await nova.aggregates.list(fresh=fresh)]
+
+    with counted(adapter.simulation.script) as made:
+        await nova.aggregates.add(one, "node1")
+        await nova.aggregates.add(one, "node2")
+        assert await members() == [{"node1", "node2"}, set()]
+        await nova.aggregates.remove(one, "node1")
+        await nova.aggregates.add(other, "node1")
+        assert await members() == [{"node2"}, {"node1"}]
+    assert "compute GET /os-aggregates" not in made
+    world.aggregates[2].hosts.pop("node1")  # somebody else
+    assert await members(fresh=True) == [{"node2"}, set()]
+    assert await members() == [{"node2"}, set()]
+
+
 async def test_bodies_are_those_of_the_existing_operator(adapter: Adapter) -> None:
     nova, bodies = adapter.nova(), list[object]()
     world, script = adapter.simulation.world, adapter.simulation.script
