@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.integration.operator.conftest import REAL, add_node, operator, reason, until
 from tests.integration.operator.lifecycle import QUICK, agent_reports, message, set_spec, site
 from tests.integration.runtime.scripted import eventually
@@ -142,6 +143,32 @@ async def test_in_a_termination_it_leaves_openstack_all_the_same(
     assert not compute.moves.on(name)
     assert name not in compute.world.hosts
     assert compute.world.names_of(name) == set()
+
+
+async def test_in_a_termination_it_leaves_although_its_eviction_is_deleted_with_it(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = occupied(name, status="ACTIVE", running=True)
+    compute.moves.script("i1", Script(seconds=3))
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await in_service(kube, name)
+        await set_spec(kube, name, maintenance="termination")
+        await eventually(lambda: compute.moves.under_way == 1)
+        await kube.delete(Hypervisor, name, propagation="Foreground")
+        await kube.delete(Node, name)
+        if REAL:
+            await kube.delete(Eviction, name)
+            await until(kube, Eviction, name, lambda e: not e.metadata.deletionTimestamp)
+            await kube.modify(Hypervisor, name, without_foreground)
+        await gone(kube, name)
+    assert not compute.moves.on(name)
+    assert name not in compute.world.hosts
+    assert compute.moves.started["i1"] <= 2
+
+
+def without_foreground(found: Hypervisor) -> Hypervisor:
+    left = tuple(one for one in found.metadata.finalizers if one != "foregroundDeletion")
+    return replace(found, metadata=replace(found.metadata, finalizers=left))
 
 
 async def test_in_a_termination_it_is_enough_that_openstack_has_forgotten_it(

@@ -101,11 +101,13 @@ def _eviction(hypervisor: Hypervisor, labels: Collection[str]) -> Eviction:
         controller=True,
         blockOwnerDeletion=True,
     )
+    # Owned by one that is deleted in the foreground, it would be deleted at once, and made again.
+    going = meta.deletionTimestamp is not None
     return Eviction(
         metadata=ObjectMeta(
             name=meta.name,
             labels={key: meta.labels[key] for key in labels if key in meta.labels},
-            ownerReferences=(owner,),
+            ownerReferences=() if going else (owner,),
         ),
         spec=EvictionSpec(
             hypervisor=meta.name,

@@ -15,6 +15,7 @@ from typing import Final
 from msgspec.structs import replace as with_fields
 
 from hypercobalt.api.conditions import Condition, get_condition, is_true
+from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import OnboardingReason
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
@@ -145,6 +146,8 @@ class LifecycleReconciler:
         known = run.facts.hypervisor
         if is_held(known) and not is_needed(known):
             log.info("letting_hypervisor_go", hypervisor=known.metadata.name)
+            if _is_going(known):  # one made since then has no owner that would take it along
+                await self._kube.delete(Eviction, known.metadata.name)
             await release(self._kube, self._hypervisors, known)
 
     async def _one(self, step: Step, run: _Pass) -> None:
