@@ -71,6 +71,14 @@ def abandoned_sockets() -> Generator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def no_crashed_pass(caplog: pytest.LogCaptureFixture) -> Generator[None]:
+    """Whatever a test does to the operator, no pass may end in an error that nobody meant."""
+    yield
+    lines = (record.getMessage() for record in caplog.get_records("call"))
+    assert [line for line in lines if "reconcile_crashed" in line] == []
+
+
 @pytest_asyncio.fixture(loop_scope="session")
 async def kube(kubeconfig: Path) -> AsyncIterator[Kube]:
     """A person's client; leaves nothing behind."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.unit.operator.samples import hypervisor, node, reports
 
-from hypercobalt.api.hypervisor import HypervisorSpec
+from hypercobalt.api.codec import decode, encode
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.operator.from_node import RECORD, first, follow
 from hypercobalt.operator.node_facts import (
     AGGREGATES_ANNOTATION,
@@ -127,3 +130,12 @@ def test_frozen_spec_stays_and_labels_follow() -> None:
 )
 def test_internal_ip(addresses: tuple[str, ...], stored: str | None, shown: str | None) -> None:
     assert internal_ip(node(addresses=addresses), stored) == shown
+
+
+@given(st.text())
+def test_any_annotation_gives_names_that_are_some_each_once(text: str) -> None:
+    made = first(node(annotations={AGGREGATES_ANNOTATION: text, TRAITS_ANNOTATION: text}), ())
+    for names in (made.spec.aggregates, made.spec.customTraits):
+        assert all(name and name == name.strip() and "," not in name for name in names)
+        assert len(names) == len(set(names))
+    assert decode(encode(made), Hypervisor).spec == made.spec
