@@ -15,20 +15,16 @@ import os
 import re
 import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import httpx2
 import pytest
-import yaml
 from msgspec.structs import replace
 from tests.conformance.charts import NAMESPACE, RenderError, over, rendered
-from tests.conformance.prepare import call, install_definitions, own_definitions
-from tests.conformance.real import Server, real_server, write_kubeconfig
+from tests.conformance.permitted import Cluster, Grant, granted, only, permitted, token_of
+from tests.conformance.prepare import call
 from tests.conformance.targets import COBALT
 from tests.conformance.wire import Body
 from tests.integration.apiserver.conftest import no_check
-from tests.integration.cert_manager import CERT_MANAGER
 from tests.integration.operator.conftest import (
     AGENTS,
     DEFAULTS,
@@ -87,9 +83,6 @@ OPENSTACK: Body = {
     },
     "secret": {"servicePassword": PASSWORD},
 }
-Grant = tuple[str, str, str, str]
-"""Verb, group, resource, namespace; "" is the whole cluster."""
-
 HIDDEN: set[Grant] = {
     ("create", "apps", "deployments", "kube-system"),
     ("create", "cert-manager.io", "certificates", "monsoon3"),
@@ -101,22 +94,6 @@ HIDDEN: set[Grant] = {
 patch, and owner references are looked at by an admission plugin. Without these it answers 403."""
 
 
-@dataclass
-class Cluster:
-    server: Server
-    kubeconfig: Path
-    """Of the chart's ServiceAccount."""
-    user: str
-    audit: Path
-
-    def requests(self) -> Iterator[Body]:
-        """What the ServiceAccount has asked for."""
-        for line in self.audit.read_text().splitlines():
-            entry = json.loads(line)
-            if entry["user"]["username"] == self.user:
-                yield entry
-
-
 @pytest.fixture(scope="module")
 def objects() -> list[Body]:
     return rendered(CHART, OPENSTACK)
@@ -124,84 +101,8 @@ def objects() -> list[Body]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, objects: list[Body]) -> Iterator[Cluster]:
-    """A real kube-apiserver with the chart's permissions, and nothing of it that needs nodes."""
-    folder = tmp_path_factory.mktemp("real")
-    policy, audit = folder / "policy.yaml", folder / "audit.log"
-    policy.write_text(
-        "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n"
-        "rules: [{level: Metadata}]\n"
-    )
-    flags = {
-        "audit-policy-file": policy,
-        "audit-log-path": audit,
-        "enable-admission-plugins": "OwnerReferencesPermissionEnforcement",
-    }
-    with real_server(folder, more=flags) as server:
-        install_definitions(server, [*own_definitions(), CERT_MANAGER])
-        there = {
-            item["metadata"]["name"] for item in call(server, "GET", "/api/v1/namespaces")["items"]
-        }
-        for name in {NAMESPACE, "default", "kube-system", "monsoon3", *AGENTS} - there:
-            call(server, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-        for body in objects:
-            call(server, "POST", _path(body), body)
-        account = _only(objects, "ServiceAccount")["metadata"]["name"]
-        token = token_of(server, account)
-        kubeconfig = folder / "operator"
-        write_kubeconfig(kubeconfig, server.url, server.ca_file, token)
-        config = yaml.safe_load(kubeconfig.read_text())
-        config["contexts"][0]["context"]["namespace"] = NAMESPACE
-        kubeconfig.write_text(yaml.safe_dump(config))
-        yield Cluster(server, kubeconfig, f"system:serviceaccount:{NAMESPACE}:{account}", audit)
-
-
-def token_of(server: Server, account: str) -> str:
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
-    asked = {"spec": {"expirationSeconds": 3600}}
-    return str(call(server, "POST", path, asked)["status"]["token"])
-
-
-def _path(body: Body) -> str:
-    version, kind = body["apiVersion"], body["kind"]
-    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    namespace = body["metadata"].get("namespace")
-    where = f"/namespaces/{namespace}" if namespace else ""
-    return f"{root}{where}/{kind.lower()}s"
-
-
-def _only(objects: Iterable[Body], kind: str) -> Body:
-    (found,) = (body for body in objects if body["kind"] == kind)
-    return found
-
-
-def granted(objects: Iterable[Body]) -> set[Grant]:
-    """What the chart's roles allow its ServiceAccount."""
-    found: set[Grant] = set()
-    for body in objects:
-        if body["kind"] not in {"Role", "ClusterRole"}:
-            continue
-        for rule in body["rules"]:
-            found |= {
-                (verb, group, resource, body["metadata"].get("namespace", ""))
-                for verb in rule["verbs"]
-                for group in rule.get("apiGroups", ())
-                for resource in rule.get("resources", ())
-            }
-    return found
-
-
-def used(requests: Iterable[Body], may: set[Grant]) -> set[Grant]:
-    """What was asked for, in the cluster where that is allowed, else in the namespace."""
-    found: set[Grant] = set()
-    for entry in requests:
-        about = entry.get("objectRef")
-        if about is None:
-            continue
-        resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
-        what = entry["verb"], about.get("apiGroup", ""), resource
-        everywhere = (*what, "")
-        found.add(everywhere if everywhere in may else (*what, about.get("namespace", "")))
-    return found
+    with permitted(tmp_path_factory.mktemp("real"), objects, {"monsoon3", *AGENTS}) as made:
+        yield made
 
 
 @contextlib.asynccontextmanager
@@ -233,13 +134,10 @@ async def test_operator_may_do_just_what_it_does(cluster: Cluster, objects: list
         ):
             await through_its_life(person, name, compute)
             assert await guard(client).admits("nobody's", "/metrics") == 401
-            token = yaml.safe_load(cluster.kubeconfig.read_text())["users"][0]["user"]["token"]
+            token = cluster.token
             assert await guard(client).admits(token, "/metrics") == 403
-    requests = list(cluster.requests())
-    forbidden = [e["requestURI"] for e in requests if e["responseStatus"]["code"] == 403]
-    assert forbidden == []
-    may = granted(objects)
-    assert used(requests, may) | HIDDEN == may
+    assert cluster.forbidden() == []
+    assert cluster.used(objects) | HIDDEN == granted(objects)
 
 
 async def through_its_life(person: Kube, name: str, compute: FakeCompute) -> None:
@@ -296,7 +194,7 @@ async def test_operator_starts_with_the_chart_s_arguments_and_environment(
     cluster: Cluster, objects: list[Body]
 ) -> None:
     """OpenStack is away, and its password's file too: it runs all the same, and says so."""
-    (container,) = _only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    (container,) = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
     environment = {entry["name"]: entry["value"] for entry in container["env"]}
     command = [expanded(word, environment) for word in (*container["command"], *container["args"])]
     process = await asyncio.create_subprocess_exec(
@@ -312,7 +210,7 @@ async def test_operator_starts_with_the_chart_s_arguments_and_environment(
                 while "compute-nova" not in await text(client, f"{health}/readyz"):  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
             assert (await client.get(f"{health}/healthz")).status_code == 200
-            token = yaml.safe_load(cluster.kubeconfig.read_text())["users"][0]["user"]["token"]
+            token = cluster.token
             asked = {"authorization": f"Bearer {token}"}
             assert (await client.get(f"{metrics}/metrics", headers=asked)).status_code == 403
             asked = {"authorization": f"Bearer {scraper(cluster, objects)}"}
@@ -365,17 +263,17 @@ def scraper(cluster: Cluster, objects: Iterable[Body]) -> str:
     return token_of(cluster.server, "scraper")
 
 
-def test_password_is_in_the_secret_only(objects: list[Body]) -> None:
+def test_password_is_in_the_secretonly(objects: list[Body]) -> None:
     holders = [body["kind"] for body in objects if PASSWORD in json.dumps(body)]
     assert holders == ["Secret"]
     mounted = rendered(CHART, {**OPENSTACK, "secret": {"existingSecret": "mine"}})
     assert "Secret" not in {body["kind"] for body in mounted}
-    (volume,) = _only(mounted, "Deployment")["spec"]["template"]["spec"]["volumes"]
+    (volume,) = only(mounted, "Deployment")["spec"]["template"]["spec"]["volumes"]
     assert volume["secret"] == {"secretName": "mine", "defaultMode": 0o440}
 
 
 def test_pod_has_no_privilege_also_with_the_existing_chart_s_values(objects: list[Body]) -> None:
-    pod = _only(objects, "Deployment")["spec"]["template"]["spec"]
+    pod = only(objects, "Deployment")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] > 0
@@ -407,7 +305,7 @@ def test_cloud_of_a_clouds_yaml_is_enough() -> None:
     values = over(OPENSTACK, {"openstack": {"cloudsSecret": "clouds", "cloud": "site"}})
     values = over(values, {"controllerManager": {"manager": {"env": {"osAuthUrl": ""}}}})
     values = over(values, {"secret": {"servicePassword": ""}})
-    (container,) = _only(rendered(CHART, values), "Deployment")["spec"]["template"]["spec"][
+    (container,) = only(rendered(CHART, values), "Deployment")["spec"]["template"]["spec"][
         "containers"
     ]
     named = {entry["name"] for entry in container["env"] if entry["name"].startswith("OS_")}

@@ -97,6 +97,7 @@ func functions(all *template.Template) template.FuncMap {
 		"trunc": func(length int, text string) string {
 			return text[:min(length, len(text))]
 		},
+		"lower":     strings.ToLower,
 		"list":      func(items ...any) []any { return items },
 		"nospace":   func(text string) string { return strings.Join(strings.Fields(text), "") },
 		"splitList": func(mark, text string) []string { return strings.Split(text, mark) },

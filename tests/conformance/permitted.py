@@ -1,0 +1,141 @@
+"""A real kube-apiserver with a chart's permissions, which writes down what is asked for under them.
+
+It looks at owner references as well: the admission plugin for them asks in the same name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from tests.conformance.charts import NAMESPACE
+from tests.conformance.prepare import call, install_definitions, own_definitions
+from tests.conformance.real import Server, real_server, write_kubeconfig
+from tests.conformance.wire import Body
+from tests.integration.cert_manager import CERT_MANAGER
+
+Grant = tuple[str, str, str, str]
+"""Verb, group, resource, namespace; "" is the whole cluster."""
+
+POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata}]
+"""
+
+
+@dataclass
+class Cluster:
+    """What a test of permissions needs.
+
+    Args:
+        kubeconfig: of the chart's ServiceAccount, as are `token` and `user`.
+        audit: the server's log.
+    """
+
+    server: Server
+    kubeconfig: Path
+    token: str
+    user: str
+    audit: Path
+
+    def requests(self) -> Iterator[Body]:
+        """What the ServiceAccount has asked for."""
+        for line in self.audit.read_text().splitlines():
+            entry = json.loads(line)
+            if entry["user"]["username"] == self.user:
+                yield entry
+
+    def forbidden(self) -> list[str]:
+        """What it must not."""
+        return [
+            f"{entry['verb']} {entry['requestURI']}"
+            for entry in self.requests()
+            if entry["responseStatus"]["code"] == 403
+        ]
+
+    def used(self, objects: Iterable[Body]) -> set[Grant]:
+        """What was asked for: in the cluster where that is allowed, else in the namespace."""
+        found, may = set[Grant](), granted(objects)
+        for entry in self.requests():
+            about = entry.get("objectRef")
+            if about is None:
+                continue
+            resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+            what = entry["verb"], about.get("apiGroup", ""), resource
+            everywhere = (*what, "")
+            found.add(everywhere if everywhere in may else (*what, about.get("namespace", "")))
+        return found
+
+
+@contextmanager
+def permitted(folder: Path, objects: Iterable[Body], namespaces: set[str]) -> Iterator[Cluster]:
+    """Start it, and make the chart's objects there; nothing runs them.
+
+    Args:
+        folder: empty.
+        objects: of the chart, with one ServiceAccount.
+        namespaces: that must be there besides those of any cluster.
+    """
+    policy, audit, kubeconfig = folder / "policy.yaml", folder / "audit.log", folder / "account"
+    policy.write_text(POLICY)
+    flags = {
+        "audit-policy-file": policy,
+        "audit-log-path": audit,
+        "enable-admission-plugins": "OwnerReferencesPermissionEnforcement",
+    }
+    with real_server(folder, more=flags) as server:
+        install_definitions(server, [*own_definitions(), CERT_MANAGER])
+        listed = call(server, "GET", "/api/v1/namespaces")["items"]
+        there = {item["metadata"]["name"] for item in listed}
+        for name in {NAMESPACE, "default", "kube-system", *namespaces} - there:
+            call(server, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        for body in objects:
+            call(server, "POST", _path(body), body)
+        account = only(objects, "ServiceAccount")["metadata"]["name"]
+        token = token_of(server, account)
+        write_kubeconfig(kubeconfig, server.url, server.ca_file, token)
+        config = yaml.safe_load(kubeconfig.read_text())
+        config["contexts"][0]["context"]["namespace"] = NAMESPACE
+        kubeconfig.write_text(yaml.safe_dump(config))
+        user = f"system:serviceaccount:{NAMESPACE}:{account}"
+        yield Cluster(server, kubeconfig, token, user, audit)
+
+
+def token_of(server: Server, account: str) -> str:
+    """A token of a ServiceAccount of the release's namespace."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
+    asked = {"spec": {"expirationSeconds": 3600}}
+    return str(call(server, "POST", path, asked)["status"]["token"])
+
+
+def only(objects: Iterable[Body], kind: str) -> Body:
+    """The one object of a kind."""
+    (found,) = (body for body in objects if body["kind"] == kind)
+    return found
+
+
+def granted(objects: Iterable[Body]) -> set[Grant]:
+    """What roles allow."""
+    return {
+        (verb, group, resource, body["metadata"].get("namespace", ""))
+        for body in objects
+        if body["kind"] in {"Role", "ClusterRole"}
+        for rule in body["rules"]
+        for verb in rule["verbs"]
+        for group in rule.get("apiGroups", ())
+        for resource in rule.get("resources", ())
+    }
+
+
+def _path(body: Body) -> str:
+    version, kind = body["apiVersion"], body["kind"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    namespace = body["metadata"].get("namespace")
+    where = f"/namespaces/{namespace}" if namespace else ""
+    return f"{root}{where}/{kind.lower()}s"

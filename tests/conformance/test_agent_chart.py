@@ -1,0 +1,295 @@
+"""The node agent's chart: the agent may do just what it does, and starts with what it is given.
+
+Two agents, of hosts in memory, go through a migration between them, a shutdown and certificates on
+a real kube-apiserver whose audit log says what they ask for, as the chart's ServiceAccount.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from msgspec import convert
+from tests.conformance.charts import rendered
+from tests.conformance.permitted import Cluster, Grant, granted, only, permitted
+from tests.conformance.targets import COBALT
+from tests.conformance.wire import Body
+from tests.integration.node_agent.conftest import UNITS, boot
+from tests.integration.node_agent.host.test_certificates import DATA, host_units
+from tests.integration.node_agent.test_migrations import UUID, Move
+from tests.integration.operator.conftest import until
+from tests.integration.runtime.scripted import eventually
+from tests.sockets import left_to_the_collector
+
+from hypercobalt.adapters.host.fake import FakeShutdown, FakeSystem
+from hypercobalt.adapters.host.model import OperatingSystem
+from hypercobalt.adapters.libvirt.fake import FakeLibvirt
+from hypercobalt.api.certificate import Certificate
+from hypercobalt.api.conditions import get_condition, set_condition
+from hypercobalt.api.coordination import Lease
+from hypercobalt.api.core import Secret
+from hypercobalt.api.eviction import Eviction, EvictionStatus
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.migration import Migration, MigrationSpec, MigrationStatus
+from hypercobalt.api.workloads import Pod, PodSpec
+from hypercobalt.node_agent.agent import Host, register
+from hypercobalt.node_agent.settings import MigrationNames, Retention, Settings
+from hypercobalt.operator.agent_pods import still_running
+from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
+
+pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
+
+CHART, SPACE = "hypercobalt-node-agent", "monsoon3"
+VALUES: Body = {"certificates": {"enabled": True}, "env": {"issuerName": "nova-ca"}}
+DEADLINE = 20.0
+HIDDEN: set[Grant] = {("delete", "coordination.k8s.io", "leases", SPACE)}
+"""What an admission plugin asks; without it the server answers 403."""
+
+
+@pytest.fixture(scope="module")
+def objects() -> list[Body]:
+    return rendered(CHART, VALUES)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, objects: list[Body]) -> Iterator[Cluster]:
+    with permitted(tmp_path_factory.mktemp("real"), objects, {SPACE}) as made:
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def agent(
+    cluster: Cluster,
+    name: str,
+    libvirt: FakeLibvirt,
+    folder: Path,
+    shutdown: FakeShutdown | None = None,
+    **settings: object,
+) -> AsyncIterator[None]:
+    """All of an agent, as the ServiceAccount."""
+    pki = folder / name
+    pki.mkdir(exist_ok=True)
+    told = Settings(
+        name,
+        name,
+        namespace=SPACE,
+        units=UNITS,
+        pki=pki,
+        issuer="nova-ca",
+        addresses=("192.0.2.1",),
+        **settings,  # type: ignore[arg-type]
+    )
+    system = FakeSystem(OperatingSystem(pretty_version="Some", kernel_name="Linux"))
+    host = Host(libvirt, host_units(), shutdown or FakeShutdown(), system)
+    metrics = Metrics()
+    async with Kube(
+        load_connection(cluster.kubeconfig), field_manager="kvm-node-agent", metrics=metrics
+    ) as client:
+        manager = Manager(client, metrics=metrics)
+        register(told, manager, host)
+        running = asyncio.create_task(manager.run())
+        try:
+            yield
+        finally:
+            manager.stop()
+            await asyncio.wait_for(running, DEADLINE)
+
+
+async def test_agent_may_do_just_what_it_does(
+    cluster: Cluster, objects: list[Body], tmp_path: Path
+) -> None:
+    move, shutdown = Move(FakeLibvirt(), FakeLibvirt()), FakeShutdown(timedelta(minutes=5))
+    boot(move.source, UUID, "vm1")
+    boot(move.source, UUID.replace("0", "1"), "vm2")
+    with left_to_the_collector():
+        async with Kube(
+            load_connection(cluster.server.kubeconfig), field_manager="person"
+        ) as person:
+            await add_host(person, "kvm-a")
+            async with (
+                agent(cluster, "kvm-a", move.source, tmp_path, shutdown),
+                agent(cluster, "kvm-b", move.target, tmp_path),
+            ):
+                await come_late(person, "kvm-b")
+                await certify(person, "kvm-a")
+                await through_a_migration(person, move)
+                await through_a_shutdown(person, "kvm-a", shutdown)
+            await add_unlabelled(person)
+            names = MigrationNames.SERVER
+            async with agent(cluster, "kvm-a", move.source, tmp_path, names=names):
+                boot(move.source, UUID, "vm1")
+                move.begin()
+                await eventually(lambda: is_under_way(person), seconds=DEADLINE)
+                move.complete()
+                await eventually(lambda: is_over(person), seconds=DEADLINE)
+            async with agent(cluster, "kvm-a", move.source, tmp_path, retention=Retention(count=0)):
+                await eventually(lambda: has_none(person), seconds=DEADLINE)
+                # What the shutdown has left.
+                await eventually(lambda: has_no_eviction(person, "kvm-a"), seconds=DEADLINE)
+    assert cluster.forbidden() == []
+    assert cluster.used(objects) | HIDDEN == granted(objects)
+
+
+async def add_host(person: Kube, name: str) -> Hypervisor:
+    spec = HypervisorSpec(
+        createCertManagerCertificate=True, installCertificate=True, evacuateOnReboot=True
+    )
+    return await person.create(Hypervisor(metadata=ObjectMeta(name=name), spec=spec))
+
+
+async def come_late(person: Kube, name: str) -> None:
+    """A Hypervisor whose agent is there already: it becomes the owner of the agent's Lease."""
+    lease = f"node-agent-{name}"
+    await until(person, Lease, lease, lambda _: True, namespace=SPACE)
+    await add_host(person, name)
+    await until(person, Lease, lease, lambda it: bool(it.metadata.ownerReferences), namespace=SPACE)
+
+
+async def certify(person: Kube, name: str) -> None:
+    """A Certificate of its own, another address, and a Secret to install."""
+    made = f"libvirt-{name}"
+    await until(person, Certificate, made, lambda _: True, namespace=SPACE)
+    address: Body = {"status": {"internalIp": "2001:db8::1"}}
+    await person.merge_patch(Hypervisor, name, address, subresource="status")
+    await until(
+        person,
+        Certificate,
+        made,
+        lambda it: "2001:db8::1" in it.spec.ipAddresses,
+        namespace=SPACE,
+    )
+    meta = ObjectMeta(name=f"tls-libvirt-{name}", namespace=SPACE)
+    await person.create(Secret(metadata=meta, data=DATA, type="Opaque"))
+    await until(person, Hypervisor, name, is_certified)
+
+
+def is_certified(hypervisor: Hypervisor) -> bool:
+    found = get_condition(hypervisor.conditions, "TLSCertificateInstalled")
+    return found is not None and found.reason == "Ready"
+
+
+async def through_a_migration(person: Kube, move: Move) -> None:
+    move.begin()
+    await eventually(lambda: is_under_way(person), seconds=DEADLINE)
+    move.arrive()
+    await eventually(lambda: is_claimed(person), seconds=DEADLINE)
+    move.complete()
+    await eventually(lambda: is_over(person), seconds=DEADLINE)
+
+
+async def add_unlabelled(person: Kube) -> None:
+    """A Migration as the existing agent has left it, under the name of its server."""
+    for old in (await person.list(Migration, SPACE)).items:
+        await person.delete(Migration, old.metadata.name, SPACE)
+    left = await person.create(
+        Migration(metadata=ObjectMeta(name=UUID, namespace=SPACE), spec=MigrationSpec())
+    )
+    started = SystemClock().now()
+    ended = MigrationStatus(started=started, type="completed", destination="kvm-b")
+    await person.patch_status(left, ended)
+
+
+async def is_under_way(person: Kube) -> bool:
+    return any(
+        one.status.type == "unbounded" for one in (await person.list(Migration, SPACE)).items
+    )
+
+
+async def is_claimed(person: Kube) -> bool:
+    return all(one.status.destination for one in (await person.list(Migration, SPACE)).items)
+
+
+async def is_over(person: Kube) -> bool:
+    return all(
+        one.status.type == "completed" for one in (await person.list(Migration, SPACE)).items
+    )
+
+
+async def has_none(person: Kube) -> bool:
+    return not (await person.list(Migration, SPACE)).items
+
+
+async def has_no_eviction(person: Kube, name: str) -> bool:
+    return await person.get(Eviction, name) is None
+
+
+async def through_a_shutdown(person: Kube, name: str, shutdown: FakeShutdown) -> None:
+    """It waits for an Eviction, which ends."""
+    async with asyncio.timeout(DEADLINE):
+        await shutdown.held()
+    shutdown.prepare()
+    eviction = await until(person, Eviction, name, lambda _: True)
+    now = SystemClock().now()
+    for status, reason in (("True", "Running"), ("False", "Succeeded")):
+        conditions = set_condition((), "Evicting", status, reason, "", now=now)
+        eviction = await person.patch_status(eviction, EvictionStatus(conditions=conditions))
+    async with asyncio.timeout(DEADLINE):
+        await shutdown.released()
+
+
+async def test_agent_starts_with_the_chart_s_arguments_and_environment(
+    cluster: Cluster, objects: list[Body], tmp_path: Path
+) -> None:
+    (container,) = pod_of(objects)["containers"]
+    told = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert {name for name, value in told.items() if value is None} == {
+        "HOSTNAME",
+        "HOST_IP_ADDRESS",
+    }
+    environment = {name: value for name, value in told.items() if value is not None}
+    environment |= {"HOSTNAME": "kvm-c", "HOST_IP_ADDRESS": "192.0.2.3", "EMULATE": "1"}
+    environment |= {"PKI_PATH": str(tmp_path), "KUBECONFIG": str(cluster.kubeconfig)}
+    pages = {":9177": "127.0.0.1:0", ":8081": "127.0.0.1:0"}
+    arguments = [
+        f"{flag}={pages.get(value, value)}"
+        for flag, _, value in (word.partition("=") for word in container["args"])
+    ]
+    async with Kube(load_connection(cluster.server.kubeconfig), field_manager="person") as person:
+        await add_host(person, "kvm-c")
+        process = await asyncio.create_subprocess_exec(
+            str(COBALT),
+            *container["command"][1:],
+            *arguments,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={**os.environ, **environment},
+        )
+        try:
+            await until(person, Hypervisor, "kvm-c", lambda it: it.status.numInstances == 2)
+        finally:
+            process.terminate()
+            await asyncio.wait_for(process.wait(), DEADLINE)
+    assert process.returncode == 0
+
+
+def pod_of(objects: list[Body]) -> Body:
+    found: Body = only(objects, "DaemonSet")["spec"]["template"]["spec"]
+    return found
+
+
+def test_agent_leaves_when_its_host_is_offboarded(objects: list[Body]) -> None:
+    tolerations = pod_of(objects)["tolerations"]
+    pod = Pod(
+        metadata=ObjectMeta(name="agent", namespace=SPACE),
+        spec=convert({"tolerations": tolerations}, PodSpec),
+    )
+    assert still_running([pod]) == (f"{SPACE}/agent",)
+
+
+def test_capabilities_are_for_certificates_only(objects: list[Body]) -> None:
+    (container,) = pod_of(objects)["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"], "add": ["CHOWN", "DAC_OVERRIDE", "FOWNER"]},
+    }
+    plain = rendered(CHART)
+    (container,) = pod_of(plain)["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert all(mount["readOnly"] for mount in container["volumeMounts"])
+    assert not any(resource == "secrets" for _, _, resource, _ in granted(plain))
