@@ -6,7 +6,6 @@ import functools
 import json
 import os
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import cast
 
@@ -15,6 +14,8 @@ from tests.conformance.real import ROOT
 from tests.conformance.wire import Body, Json
 
 RELEASE, NAMESPACE = "op", "hypervisors"
+RENDERER = Path(__file__).with_name("chart") / "render.go"
+"""Needs Go's standard library only, which is compiled once."""
 
 
 class RenderError(Exception):
@@ -22,17 +23,11 @@ class RenderError(Exception):
 
 
 @functools.cache
-def _renderer() -> Path:
-    """Build it, in seconds: it needs Go's standard library only."""
-    go = subprocess.run(
+def _go() -> str:
+    found = subprocess.run(
         [ROOT / "scripts/find-go"], check=True, stdout=subprocess.PIPE, text=True
-    ).stdout.strip()
-    folder = Path(tempfile.mkdtemp(prefix="render-"))
-    source = Path(__file__).with_name("chart") / "render.go"
-    environment = {**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": ""}
-    binary = folder / "render"
-    subprocess.run([go, "build", "-o", binary, source], check=True, env=environment)
-    return binary
+    )
+    return found.stdout.strip()
 
 
 def rendered(chart: str, values: Body | None = None) -> list[Body]:
@@ -53,7 +48,8 @@ def rendered(chart: str, values: Body | None = None) -> list[Body]:
         "Chart": {key[0].upper() + key[1:]: value for key, value in about.items()},
     }
     done = subprocess.run(
-        [_renderer(), str(folder), RELEASE, NAMESPACE],
+        [_go(), "run", RENDERER, str(folder), RELEASE, NAMESPACE],
+        env={**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": ""},
         input=json.dumps(given),
         capture_output=True,
         text=True,

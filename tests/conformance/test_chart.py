@@ -193,7 +193,7 @@ async def maintain(person: Kube, name: str, mode: Maintenance) -> None:
 async def test_operator_starts_with_the_chart_s_arguments_and_environment(
     cluster: Cluster, objects: list[Body]
 ) -> None:
-    """OpenStack is away, and its password's file too: it runs all the same, and says so."""
+    """OpenStack is away, and its password's file too: it runs all the same."""
     (container,) = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
     environment = {entry["name"]: entry["value"] for entry in container["env"]}
     command = [expanded(word, environment) for word in (*container["command"], *container["args"])]
