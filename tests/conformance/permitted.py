@@ -36,6 +36,7 @@ class Cluster:
     Args:
         kubeconfig: of the chart's ServiceAccount, as are `token` and `user`.
         audit: the server's log.
+        skipped: lines of it that were there at the last `forget`.
     """
 
     server: Server
@@ -43,10 +44,33 @@ class Cluster:
     token: str
     user: str
     audit: Path
+    skipped: int = 0
+
+    def on(self, node: str) -> Path:
+        """A kubeconfig of the ServiceAccount in a pod on a Node."""
+        kubeconfig = self.kubeconfig.with_name(f"account-{node}")
+        if not kubeconfig.exists():
+            call(self.server, "POST", "/api/v1/nodes", {"metadata": {"name": node}})
+            account = self.user.rpartition(":")[2]
+            pod: Body = {
+                "metadata": {"name": f"on-{node}"},
+                "spec": {
+                    "nodeName": node,
+                    "serviceAccountName": account,
+                    "containers": [{"name": "agent", "image": "none"}],
+                },
+            }
+            made = call(self.server, "POST", f"/api/v1/namespaces/{NAMESPACE}/pods", pod)
+            _write(kubeconfig, self.server, token_of(self.server, account, made))
+        return kubeconfig
+
+    def forget(self) -> None:
+        """Look at what comes from here on only."""
+        self.skipped = len(self.audit.read_text().splitlines())
 
     def requests(self) -> Iterator[Body]:
         """What the ServiceAccount has asked for."""
-        for line in self.audit.read_text().splitlines():
+        for line in self.audit.read_text().splitlines()[self.skipped :]:
             entry = json.loads(line)
             if entry["user"]["username"] == self.user:
                 yield entry
@@ -99,19 +123,27 @@ def permitted(folder: Path, objects: Iterable[Body], namespaces: set[str]) -> It
             call(server, "POST", _path(body), body)
         account = only(objects, "ServiceAccount")["metadata"]["name"]
         token = token_of(server, account)
-        write_kubeconfig(kubeconfig, server.url, server.ca_file, token)
-        config = yaml.safe_load(kubeconfig.read_text())
-        config["contexts"][0]["context"]["namespace"] = NAMESPACE
-        kubeconfig.write_text(yaml.safe_dump(config))
+        _write(kubeconfig, server, token)
         user = f"system:serviceaccount:{NAMESPACE}:{account}"
         yield Cluster(server, kubeconfig, token, user, audit)
 
 
-def token_of(server: Server, account: str) -> str:
-    """A token of a ServiceAccount of the release's namespace."""
+def _write(kubeconfig: Path, server: Server, token: str) -> None:
+    write_kubeconfig(kubeconfig, server.url, server.ca_file, token)
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["contexts"][0]["context"]["namespace"] = NAMESPACE
+    kubeconfig.write_text(yaml.safe_dump(config))
+
+
+def token_of(server: Server, account: str, pod: Body | None = None) -> str:
+    """A token of a ServiceAccount of the release's namespace, as that pod has it."""
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
-    asked = {"spec": {"expirationSeconds": 3600}}
-    return str(call(server, "POST", path, asked)["status"]["token"])
+    spec: Body = {"expirationSeconds": 3600}
+    if pod is not None:
+        meta = pod["metadata"]
+        about = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
+        spec["boundObjectRef"] = about
+    return str(call(server, "POST", path, {"spec": spec})["status"]["token"])
 
 
 def only(objects: Iterable[Body], kind: str) -> Body:
@@ -138,4 +170,5 @@ def _path(body: Body) -> str:
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     namespace = body["metadata"].get("namespace")
     where = f"/namespaces/{namespace}" if namespace else ""
-    return f"{root}{where}/{kind.lower()}s"
+    plural = f"{kind.removesuffix('y')}ies" if kind.endswith("y") else f"{kind}s"
+    return f"{root}{where}/{plural.lower()}"

@@ -39,9 +39,17 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import Migration, MigrationSpec, MigrationStatus
 from hypercobalt.api.workloads import Pod, PodSpec
 from hypercobalt.node_agent.agent import Host, register
+from hypercobalt.node_agent.host.evacuation import make_eviction
 from hypercobalt.node_agent.settings import MigrationNames, Retention, Settings
 from hypercobalt.operator.agent_pods import still_running
-from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
+from hypercobalt.runtime import (
+    ForbiddenError,
+    Kube,
+    Manager,
+    Metrics,
+    SystemClock,
+    load_connection,
+)
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
@@ -89,7 +97,7 @@ async def agent(
     host = Host(libvirt, host_units(), shutdown or FakeShutdown(), system)
     metrics = Metrics()
     async with Kube(
-        load_connection(cluster.kubeconfig), field_manager="kvm-node-agent", metrics=metrics
+        load_connection(cluster.on(name)), field_manager="kvm-node-agent", metrics=metrics
     ) as client:
         manager = Manager(client, metrics=metrics)
         register(told, manager, host)
@@ -104,6 +112,7 @@ async def agent(
 async def test_agent_may_do_just_what_it_does(
     cluster: Cluster, objects: list[Body], tmp_path: Path
 ) -> None:
+    cluster.forget()
     move, shutdown = Move(FakeLibvirt(), FakeLibvirt()), FakeShutdown(timedelta(minutes=5))
     boot(move.source, UUID, "vm1")
     boot(move.source, UUID.replace("0", "1"), "vm2")
@@ -244,7 +253,7 @@ async def test_agent_starts_with_the_chart_s_arguments_and_environment(
     }
     environment = {name: value for name, value in told.items() if value is not None}
     environment |= {"HOSTNAME": "kvm-c", "HOST_IP_ADDRESS": "192.0.2.3", "EMULATE": "1"}
-    environment |= {"PKI_PATH": str(tmp_path), "KUBECONFIG": str(cluster.kubeconfig)}
+    environment |= {"PKI_PATH": str(tmp_path), "KUBECONFIG": str(cluster.on("kvm-c"))}
     pages = {":9177": "127.0.0.1:0", ":8081": "127.0.0.1:0"}
     arguments = [
         f"{flag}={pages.get(value, value)}"
@@ -265,6 +274,38 @@ async def test_agent_starts_with_the_chart_s_arguments_and_environment(
             process.terminate()
             await asyncio.wait_for(process.wait(), DEADLINE)
     assert process.returncode == 0
+
+
+async def test_agent_may_not_write_about_other_hosts(cluster: Cluster) -> None:
+    async with (
+        Kube(load_connection(cluster.server.kubeconfig), field_manager="person") as person,
+        Kube(load_connection(cluster.on("kvm-d")), field_manager="kvm-node-agent") as there,
+        Kube(load_connection(cluster.kubeconfig), field_manager="stolen") as nowhere,
+    ):
+        hosts = [await add_host(person, name) for name in ("kvm-d", "kvm-e")]
+        own, other = hosts
+        counted: Body = {"status": {"numInstances": 1}}
+        await eventually(lambda: is_in_force(there, other), seconds=DEADLINE)
+        await there.merge_patch(Hypervisor, "kvm-d", counted, subresource="status")
+        await there.create(make_eviction(own))
+        await there.delete(Eviction, "kvm-d")
+        with pytest.raises(ForbiddenError, match="own host only, which is kvm-d"):
+            await there.create(make_eviction(other))
+        await person.create(make_eviction(other))
+        with pytest.raises(ForbiddenError, match="own host only"):
+            await there.delete(Eviction, "kvm-e")
+        with pytest.raises(ForbiddenError, match="own host only"):
+            await nowhere.merge_patch(Hypervisor, "kvm-d", counted, subresource="status")
+
+
+async def is_in_force(there: Kube, other: Hypervisor) -> bool:
+    """Whether the server has taken in the policy."""
+    counted: Body = {"status": {"numInstances": 7}}
+    try:
+        await there.merge_patch(Hypervisor, other.metadata.name, counted, subresource="status")
+    except ForbiddenError:
+        return True
+    return False
 
 
 def pod_of(objects: list[Body]) -> Body:
