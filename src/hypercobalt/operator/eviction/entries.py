@@ -8,7 +8,14 @@ from typing import Final
 
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionStatus, InstancePhase
 from hypercobalt.compute.model import Move, Server
-from hypercobalt.operator.eviction.follow import Moment, Seen, Standing, Track, follow
+from hypercobalt.operator.eviction.follow import (
+    Moment,
+    Seen,
+    Standing,
+    Track,
+    follow,
+    waits_for_us,
+)
 from hypercobalt.operator.eviction.policy import Policy
 
 _OVER: Final = frozenset({InstancePhase.SUCCEEDED, InstancePhase.SKIPPED})
@@ -44,7 +51,9 @@ def standings(
         records.setdefault(move.server, []).append(move)
     began = eviction.metadata.creationTimestamp or _EPOCH
     known = {entry.id: entry for entry in status.instances}
-    wanted = dict.fromkeys((*known, *(eviction.spec.instances or here)))
+    # Begun by a process that died before it wrote so, and arrived: nobody else confirms it.
+    arrived = [id_ for id_, (newest, *_) in records.items() if waits_for_us(newest, began)]
+    wanted = dict.fromkeys((*known, *(eviction.spec.instances or (*here, *arrived))))
     found: list[Standing] = []
     for id_ in wanted:
         entry, track = known.get(id_) or EvictionInstance(id=id_), tracks.get(id_, Track())
@@ -54,7 +63,7 @@ def standings(
             over = InstancePhase(entry.phase)
             attempts, message = entry.attempts or 0, entry.message or ""
             found.append(Standing(seen, over, track, attempts=attempts, message=message))
-        elif server is None and entry.phase is None and not _is_moving(seen):
+        elif server is None and entry.phase is None and not _is_moving(seen, began):
             skipped = InstancePhase.SKIPPED
             found.append(Standing(seen, skipped, track, message="is not on the host"))
         else:
@@ -69,5 +78,5 @@ def unlisted(id_: str) -> Standing:
     return Standing(seen, InstancePhase.FAILED, Track(), message=text)
 
 
-def _is_moving(seen: Seen) -> bool:
-    return seen.move is not None and not seen.move.ended
+def _is_moving(seen: Seen, began: datetime) -> bool:
+    return seen.move is not None and (not seen.move.ended or waits_for_us(seen.move, began))

@@ -184,6 +184,12 @@ def follow(seen: Seen, track: Track, began: datetime, policy: Policy, moment: Mo
     return _idle(standing, failed, live=found.way is Way.LIVE, policy=policy, moment=moment)
 
 
+def waits_for_us(move: Move, began: datetime) -> bool:
+    """Whether it is a cold move since `began` that has arrived, and has to be confirmed."""
+    recent = move.created >= began - _OTHER_CLOCK
+    return recent and move.kind == MoveKind.COLD and move.status == "finished"
+
+
 def begun(standing: Standing, policy: Policy, moment: Moment) -> Track:
     """What to remember after a call that begins a move, however it ended.
 
