@@ -14,6 +14,7 @@ from hypercobalt.adapters.libvirt.model import Disconnected
 from hypercobalt.lab.host import Host
 from tests.integration.libvirt.contract import Listener, listening
 from tests.lab.conftest import TakeHosts
+from tests.lab.tls import client_files, serve_tls
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -73,28 +74,6 @@ async def test_a_host_whose_power_was_cut_is_connected_to_when_it_is_up_again(
         await listener.connected()
 
         assert (await subject.capabilities()).arch
-
-
-async def serve_tls(host: Host, authority: trustme.CA) -> None:
-    """Have the host's libvirtd take TLS from clients of an authority, and nothing else."""
-    leaf = authority.issue_cert(host.address)
-    for path, content in (
-        ("CA/cacert.pem", authority.cert_pem.bytes()),
-        ("libvirt/servercert.pem", leaf.cert_chain_pems[0].bytes()),
-        ("libvirt/private/serverkey.pem", leaf.private_key_pem.bytes()),
-    ):
-        await host.run("install", "-D", "/dev/stdin", f"/etc/pki/{path}", stdin=content)
-    sockets = [f"libvirtd{kind}.socket" for kind in ("", "-ro", "-admin", "-tcp")]
-    await host.run("systemctl", "stop", *sockets, "libvirtd.service")
-    await host.run("systemctl", "start", "libvirtd-tls.socket", "libvirtd.service")
-
-
-def client_files(directory: Path, authority: trustme.CA) -> Path:
-    leaf = authority.issue_cert("agent.example.org")
-    authority.cert_pem.write_to_path(str(directory / "cacert.pem"))
-    leaf.cert_chain_pems[0].write_to_path(str(directory / "clientcert.pem"))
-    leaf.private_key_pem.write_to_path(str(directory / "clientkey.pem"))
-    return directory
 
 
 async def test_tls_with_the_right_and_with_a_strange_certificate(
