@@ -35,6 +35,7 @@ from tests.integration.operator.conftest import (
     until,
 )
 from tests.integration.operator.lifecycle import QUICK, agent_reports, site
+from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
 from hypercobalt.api.core import Node
@@ -134,6 +135,7 @@ async def test_operator_may_do_just_what_it_does(cluster: Cluster, objects: list
             operator(cluster, compute) as client,
         ):
             await through_its_life(person, name, compute)
+            await vanish(person, f"{name}-b", compute)
             assert await guard(client).admits("nobody's", "/metrics") == 401
             token = cluster.token
             assert await guard(client).admits(token, "/metrics") == 403
@@ -165,6 +167,25 @@ async def through_its_life(person: Kube, name: str, compute: FakeCompute) -> Non
         lambda it: it.spec.replicas == 0,
         namespace="kube-system",
     )
+
+
+async def vanish(person: Kube, name: str, compute: FakeCompute) -> None:
+    """A Node is gone before its host is empty."""
+    compute.world.add_host(name)
+    compute.moves.add(Instance("i2", "web", name, "BUILD"))
+    await add_node(person, name, labels={LIFECYCLE_LABEL: "skip-tests"})
+    await until(person, Hypervisor, name, lambda hv: bool(hv.status.serviceId))
+    await maintain(person, name, Maintenance.TERMINATION)
+    await until(person, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "True/Running")
+    await person.delete(Node, name)
+    await person.delete(Hypervisor, name)
+    await until(person, Hypervisor, name, lambda hv: reason(hv, "AgentPodsEvicted") != "")
+    compute.moves.remove("i2")
+    await eventually(lambda: is_gone(person, name), seconds=20)
+
+
+async def is_gone(person: Kube, name: str) -> bool:
+    return await person.get(Hypervisor, name) is None
 
 
 async def come_and_go(person: Kube, name: str) -> None:

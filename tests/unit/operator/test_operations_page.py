@@ -32,6 +32,7 @@ from hypercobalt.operator.eviction.policy import Doubt
 from hypercobalt.operator.eviction.preflight import of_host, of_instances
 from hypercobalt.operator.from_node import RECORD
 from hypercobalt.operator.hypervisors import TYPES
+from hypercobalt.operator.lifecycle import holding
 from hypercobalt.operator.node_facts import (
     AGGREGATES_ANNOTATION,
     HOSTNAME_LABEL,
@@ -127,7 +128,8 @@ def test_modes_of_maintenance_are_those_of_the_code() -> None:
 
 def test_names_are_those_of_the_code() -> None:
     names = (
-        *(HYPERVISOR_LABEL, LIFECYCLE_LABEL, HOSTNAME_LABEL, ZONE_LABEL, RECORD, FINALIZER),
+        *(HYPERVISOR_LABEL, LIFECYCLE_LABEL, HOSTNAME_LABEL, ZONE_LABEL, RECORD),
+        *(FINALIZER, holding.FINALIZER),
         *(AGGREGATES_ANNOTATION, TRAITS_ANNOTATION, OFFBOARDING_TAINT.key, lease_name("")),
     )
     assert [name for name in names if f"`{name}`" not in PAGE] == []
