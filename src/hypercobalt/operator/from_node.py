@@ -76,6 +76,16 @@ def follow(hypervisor: Hypervisor, node: Node, copied: Collection[str]) -> Hyper
     return _labelled(replace(hypervisor, spec=spec), node, copied, lifecycle=has_label)
 
 
+def frozen(hypervisor: Hypervisor, node: Node) -> tuple[str, ...]:
+    """Fields of a frozen spec that the Node wants otherwise; they stay as they are."""
+    if hypervisor.spec.maintenance != Maintenance.TERMINATION:
+        return ()
+    lost = LIFECYCLE_LABEL in _record(hypervisor) and LIFECYCLE_LABEL not in node.metadata.labels
+    spec, wanted = hypervisor.spec, _spec(hypervisor.spec, node, withdrawn=lost)
+    fields = ("lifecycleEnabled", "skipTests", "aggregates", "customTraits")
+    return tuple(name for name in fields if getattr(spec, name) != getattr(wanted, name))
+
+
 def _spec(spec: HypervisorSpec, node: Node, *, withdrawn: bool) -> HypervisorSpec:
     lifecycle = node.metadata.labels.get(LIFECYCLE_LABEL)
     if lifecycle is not None:

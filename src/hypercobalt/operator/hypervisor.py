@@ -32,7 +32,7 @@ from hypercobalt.api.hypervisor_status import (
 )
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.agent_pods import OVERDUE, AgentPods, Report, still_running
-from hypercobalt.operator.from_node import first, follow
+from hypercobalt.operator.from_node import first, follow, frozen
 from hypercobalt.operator.hypervisors import Part, StatusWriter
 from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_conditions import accepts, health
@@ -227,6 +227,7 @@ class HypervisorReconciler:
         report = self._agent_pods(hypervisor, node)
         plan = decide(node, hypervisor, report, self._copied, self._clock.now())
         self._tell(hypervisor, plan)
+        self._tell_frozen(hypervisor, frozen(hypervisor, node))
         written = await self._statuses.put(hypervisor, plan.part)
         if plan.wanted != hypervisor and not is_kept(hypervisor):
             log.info("updating_hypervisor", hypervisor=name)
@@ -257,6 +258,14 @@ class HypervisorReconciler:
             return self._pods.follow(node.metadata.name)
         self._pods.release(node.metadata.name)
         return None
+
+    def _tell_frozen(self, hypervisor: Hypervisor, fields: tuple[str, ...]) -> None:
+        if fields:
+            text = (
+                f"The Node wants other {', '.join(fields)}: the spec is frozen while its "
+                "maintenance is termination; it is taken over by a Hypervisor made anew"
+            )
+            self._events.record(hypervisor, "Warning", "SpecFrozen", text, action="FollowingNode")
 
     def _tell(self, hypervisor: Hypervisor, plan: Plan) -> None:
         """Record an Event when the health of the Node has changed."""

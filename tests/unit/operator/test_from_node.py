@@ -10,7 +10,7 @@ from tests.unit.operator.samples import hypervisor, node, reports
 
 from hypercobalt.api.codec import decode, encode
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
-from hypercobalt.operator.from_node import RECORD, first, follow
+from hypercobalt.operator.from_node import RECORD, first, follow, frozen
 from hypercobalt.operator.node_facts import (
     AGGREGATES_ANNOTATION,
     COPIED_LABELS,
@@ -139,3 +139,24 @@ def test_any_annotation_gives_names_that_are_some_each_once(text: str) -> None:
         assert all(name and name == name.strip() and "," not in name for name in names)
         assert len(names) == len(set(names))
     assert decode(encode(made), Hypervisor).spec == made.spec
+
+
+@pytest.mark.parametrize(
+    ("maintenance", "annotations", "record", "fields"),
+    [
+        pytest.param("manual", {TRAITS_ANNOTATION: "CUSTOM_A"}, "", (), id="not frozen"),
+        pytest.param("termination", {}, "", (), id="nothing is wanted"),
+        pytest.param(
+            "termination", {TRAITS_ANNOTATION: "CUSTOM_A"}, "", ("customTraits",), id="a trait"
+        ),
+        pytest.param(
+            "termination", {}, LIFECYCLE_LABEL, ("lifecycleEnabled",), id="no lifecycle any more"
+        ),
+    ],
+)
+def test_what_a_frozen_spec_does_not_take_over(
+    maintenance: str, annotations: dict[str, str], record: str, fields: tuple[str, ...]
+) -> None:
+    spec = HypervisorSpec(lifecycleEnabled=True, skipTests=False, maintenance=maintenance)
+    given_ = hypervisor(spec=spec, annotations={RECORD: record})
+    assert frozen(given_, node(annotations=annotations)) == fields
