@@ -86,6 +86,7 @@ async def _flavor(admin: Session, name: str) -> str:
     return next(str(one["id"]) for one in answer.ok()["flavors"] if one["name"] == name)
 
 
+@pytest.mark.timeout(600, func_only=True)  # a life takes a minute and a half; others work here too
 async def test_a_host_is_taken_in_emptied_and_let_go(  # noqa: PLR0917 - fixtures
     cloud: Cloud,
     cluster: Cluster,
