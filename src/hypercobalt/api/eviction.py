@@ -49,6 +49,7 @@ class CheckResult(StrEnum):
 
     PASSED = "Passed"
     WARNING = "Warning"
+    PENDING = "Pending"
     FAILED = "Failed"
 
 
@@ -149,7 +150,8 @@ class EvictionCheck(Struct, frozen=True):
     result: Annotated[
         str,
         Field(
-            "Passed; Warning: some instance may not be moved; Failed: nothing is moved.",
+            "Passed; Warning: some instance may not be moved; Pending: nothing is moved yet, it "
+            "passes by itself; Failed: nothing is moved.",
             limits=Limits(enum=tuple(CheckResult)),
         ),
     ]

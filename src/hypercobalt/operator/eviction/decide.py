@@ -15,6 +15,7 @@ from msgspec.structs import replace as with_fields
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import (
+    CheckResult,
     Eviction,
     EvictionConditionType,
     EvictionInstance,
@@ -223,7 +224,8 @@ def notes(before: EvictionStatus, now: EvictionStatus, host: str) -> tuple[Note,
         found.append(Note("Normal", "EvictionStarted", text))
     preflight = get_condition(now.conditions, EvictionConditionType.PREFLIGHT_CHECKS_SUCCEEDED)
     was = get_condition(before.conditions, EvictionConditionType.PREFLIGHT_CHECKS_SUCCEEDED)
-    if preflight and preflight.status == "False" and (not was or was.message != preflight.message):
+    fails = preflight is not None and preflight.status == "False" and not _passes_soon(now)
+    if preflight and fails and (not was or was.message != preflight.message):
         found.append(Note("Warning", "PreflightFailed", preflight.message))
     old = {entry.id: entry for entry in before.instances}
     for entry in now.instances:
@@ -234,6 +236,11 @@ def notes(before: EvictionStatus, now: EvictionStatus, host: str) -> tuple[Note,
         kind: Literal["Normal", "Warning"] = "Normal" if good else "Warning"
         found.append(Note(kind, f"Eviction{evicting.reason}", evicting.message))
     return tuple(found)
+
+
+def _passes_soon(status: EvictionStatus) -> bool:
+    stopped_by = {c.result for c in status.checks} & {CheckResult.PENDING, CheckResult.FAILED}
+    return stopped_by == {CheckResult.PENDING}
 
 
 def _entry_notes(old: EvictionInstance | None, entry: EvictionInstance) -> list[Note]:

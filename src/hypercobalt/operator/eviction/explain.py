@@ -61,7 +61,8 @@ def explain(eviction: Eviction, hypervisor: Hypervisor | None, now: datetime) ->
 
 
 def _running(status: EvictionStatus, evicting: Condition, host: str, now: datetime) -> list[str]:
-    bad = [check for check in status.checks if check.result == CheckResult.FAILED]
+    stops = (CheckResult.PENDING, CheckResult.FAILED)
+    bad = [check for check in status.checks if check.result in stops]
     lines = [f"{evicting.message}."]
     if bad:
         lines.append("Nothing is moved before this is put right:")

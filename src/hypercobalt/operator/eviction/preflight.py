@@ -36,15 +36,15 @@ class Preflight:
     @property
     def obstacles(self) -> tuple[str, ...]:
         """Why nothing may be moved; empty when it may."""
-        return self._texts(CheckResult.FAILED)
+        return self._texts(CheckResult.PENDING, CheckResult.FAILED)
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """Why some instances may stay."""
         return self._texts(CheckResult.WARNING)
 
-    def _texts(self, result: CheckResult) -> tuple[str, ...]:
-        return tuple(c.message or c.name for c in self.checks if c.result == result)
+    def _texts(self, *results: CheckResult) -> tuple[str, ...]:
+        return tuple(c.message or c.name for c in self.checks if c.result in results)
 
 
 def refusal(hypervisor: Hypervisor, trigger: str | None) -> str:
@@ -117,15 +117,15 @@ def _disabled(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> Evictio
     if spec.trigger == Trigger.HOST_SHUTDOWN:
         text = "hypervisor not disabled; it is shutting down, so nobody waits for that"
         return EvictionCheck(name=name, result=CheckResult.WARNING, message=text)
+    result = CheckResult.FAILED
     if marked:
         why = "its condition says it is, but the compute service places new instances there"
     elif hypervisor.spec.maintenance:
         why = f"spec.maintenance is {hypervisor.spec.maintenance}, so it is about to be"
+        result = CheckResult.PENDING
     else:
         why = "set spec.maintenance of the Hypervisor"
-    return EvictionCheck(
-        name=name, result=CheckResult.FAILED, message=f"hypervisor not disabled: {why}"
-    )
+    return EvictionCheck(name=name, result=result, message=f"hypervisor not disabled: {why}")
 
 
 def _check(name: str, bad: list[str], result: CheckResult, good: str) -> EvictionCheck:

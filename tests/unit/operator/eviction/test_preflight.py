@@ -6,13 +6,15 @@ import pytest
 from tests.unit.operator.eviction.made import BEGAN, room, server
 
 from hypercobalt.api.conditions import set_condition
-from hypercobalt.api.eviction import EvictionSpec
+from hypercobalt.api.eviction import EvictionCheck, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host, Room, Server, ServerGroup, Size
+from hypercobalt.operator.eviction.decide import notes
 from hypercobalt.operator.eviction.policy import Doubt
 from hypercobalt.operator.eviction.preflight import Preflight, of_host, of_instances, refusal
+from hypercobalt.operator.eviction.status import Conditions, set_preflight
 from hypercobalt.operator.eviction.targets import need
 
 WHOLE = EvictionSpec(hypervisor="here", reason="test")
@@ -76,6 +78,26 @@ def test_the_host(of: Hypervisor, on: Host, spec: EvictionSpec, said: str) -> No
     obstacles = Preflight(of_host(of, on, spec)).obstacles
     assert bool(obstacles) == bool(said)
     assert said in "; ".join(obstacles)
+
+
+def test_a_host_about_to_be_disabled_is_pending_and_no_warning() -> None:
+    soon = of_host(hypervisor(disabled=False), host(), WHOLE)
+    assert [check.result for check in soon] == ["Passed", "Pending"]
+    assert warnings(soon) == []
+
+    not_asked = of_host(hypervisor(disabled=False, maintenance=""), host(), WHOLE)
+    assert warnings(not_asked) == ["PreflightFailed"]
+
+
+def warnings(checks: tuple[EvictionCheck, ...]) -> list[str]:
+    """Reasons of the Events that these checks are worth, in the first pass."""
+    conditions = Conditions((), 1, BEGAN)
+    set_preflight(conditions, Preflight(checks))
+    assert conditions.value[0].status == "False"
+    told = notes(
+        EvictionStatus(), EvictionStatus(checks=checks, conditions=conditions.value), "here"
+    )
+    return [note.reason for note in told if note.type == "Warning"]
 
 
 @pytest.mark.parametrize(
