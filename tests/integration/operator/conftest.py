@@ -87,9 +87,7 @@ async def kube(kubeconfig: Path) -> AsyncIterator[Kube]:
             if await made.get(Namespace, name) is None:
                 await made.create(Namespace(metadata=ObjectMeta(name=name)))
         yield made
-        for node in (await made.list(Node)).items:
-            await made.delete(Node, node.metadata.name)
-        for type_ in (Hypervisor, Eviction):
+        for type_ in (Node, Hypervisor, Eviction):
             for old in (await made.list(type_)).items:
                 await made.delete(type_, old.metadata.name)
                 await made.modify(type_, old.metadata.name, _let_go)

@@ -154,9 +154,9 @@ async def test_in_a_termination_it_leaves_although_its_eviction_is_deleted_with_
         await in_service(kube, name)
         await set_spec(kube, name, maintenance="termination")
         await eventually(lambda: compute.moves.under_way == 1)
-        await kube.delete(Hypervisor, name, propagation="Foreground")
-        await kube.delete(Node, name)
+        await kube.delete(Node, name, propagation="Foreground")
         if REAL:
+            await kube.delete(Hypervisor, name, propagation="Foreground")
             await kube.delete(Eviction, name)
             await until(kube, Eviction, name, lambda e: not e.metadata.deletionTimestamp)
             await kube.modify(Hypervisor, name, without_foreground)
@@ -169,6 +169,26 @@ async def test_in_a_termination_it_leaves_although_its_eviction_is_deleted_with_
 def without_foreground(found: Hypervisor) -> Hypervisor:
     left = tuple(one for one in found.metadata.finalizers if one != "foregroundDeletion")
     return replace(found, metadata=replace(found.metadata, finalizers=left))
+
+
+async def test_deleted_by_hand_in_a_termination_the_hypervisor_of_a_living_node_begins_anew(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = occupied(name, status="ACTIVE", running=True)
+    compute.moves.script("i1", Script(seconds=60))
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await in_service(kube, name)
+        await set_spec(kube, name, maintenance="termination")
+        await eventually(lambda: compute.moves.under_way == 1)
+        await kube.delete(Hypervisor, name)
+        if REAL:
+            await kube.delete(Eviction, name)
+        await until(kube, Hypervisor, name, lambda hv: not hv.spec.maintenance)
+        await agent_reports(kube, name)
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
+        await eventually(lambda: compute.moves.under_way == 0)
+    assert compute.world.hosts[name].enabled
+    assert [server.id for server in compute.moves.on(name)] == ["i1"]
 
 
 async def test_in_a_termination_it_is_enough_that_openstack_has_forgotten_it(

@@ -2,7 +2,8 @@
 
 That is a test server, and a host on its way out. A Node that vanishes takes its Hypervisor along;
 without the finalizer the server would stay, and the host with whatever runs there, and nobody would
-be told. It is there only while there is something to end: at other times deleting is deleting.
+be told. It is there only while there is something to end: at other times deleting is deleting. So
+it is in a termination while the Node lives: then somebody wants the host to stay after all.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from hypercobalt.api.conditions import get_condition, is_true
+from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_status import HypervisorConditionType, OnboardingReason
 from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.node_facts import is_terminating
 from hypercobalt.runtime import Kube
 
 FINALIZER: Final = "kvm.cloud.sap/lifecycle"
@@ -27,14 +30,31 @@ def is_held(hypervisor: Hypervisor) -> bool:
     return FINALIZER in hypervisor.metadata.finalizers
 
 
+def is_tested(hypervisor: Hypervisor) -> bool:
+    """Whether there may be a test server."""
+    found = get_condition(hypervisor.conditions, _Type.ONBOARDING)
+    if found is None or found.status != "True" or found.reason == OnboardingReason.HANDOVER:
+        return False
+    return found.reason != OnboardingReason.INITIAL or not hypervisor.spec.skipTests
+
+
+async def has_node(kube: Kube, hypervisor: Hypervisor) -> bool:
+    """Whether its Node is there to stay."""
+    node = await kube.get(Node, hypervisor.metadata.name)
+    owners = {owner.uid for owner in hypervisor.metadata.ownerReferences}
+    return (
+        node is not None
+        and node.metadata.deletionTimestamp is None
+        and node.metadata.uid in owners
+        and not is_terminating(node)
+    )
+
+
 def is_needed(hypervisor: Hypervisor) -> bool:
     """Whether something has to be ended before the object may go."""
     spec = hypervisor.spec
-    found = get_condition(hypervisor.conditions, _Type.ONBOARDING)
-    if found is not None and found.status == "True":
-        tested = found.reason != OnboardingReason.INITIAL or not spec.skipTests
-        if tested and found.reason != OnboardingReason.HANDOVER:
-            return True
+    if is_tested(hypervisor):
+        return True
     leaving = spec.lifecycleEnabled and spec.maintenance == Maintenance.TERMINATION
     there = bool(hypervisor.status.serviceId)
     return bool(leaving) and there and not is_true(hypervisor.conditions, _Type.OFFBOARDED)

@@ -22,7 +22,14 @@ from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.hypervisors import Part, StatusWriter
 from hypercobalt.operator.lifecycle.availability import foreign
-from hypercobalt.operator.lifecycle.holding import hold, is_held, is_needed, release
+from hypercobalt.operator.lifecycle.holding import (
+    has_node,
+    hold,
+    is_held,
+    is_needed,
+    is_tested,
+    release,
+)
 from hypercobalt.operator.lifecycle.step import Facts, Outcome, Step, Type
 from hypercobalt.operator.newest import Newest
 from hypercobalt.runtime import Clock, Kube, Metrics, Recorder, Result
@@ -111,6 +118,10 @@ class LifecycleReconciler:
         run = _Pass(Facts(stored, None, self._clock.now()))
         if _is_over(stored):
             await self._let_go(run)
+            return Result()
+        if _is_going(stored) and not is_tested(stored) and await has_node(self._kube, stored):
+            log.info("hypervisor_begins_anew", hypervisor=name)
+            await release(self._kube, self._hypervisors, stored)
             return Result()
         await self._one(self._registration, run)
         soonest = run.look_again
