@@ -56,7 +56,14 @@ def explain(eviction: Eviction, hypervisor: Hypervisor | None, now: datetime) ->
             lines.append(f"There is no Hypervisor {host}; spec.hypervisor cannot be corrected.")
         return lines
     if evicting.status == "False":
-        return [*lines, *_ended(eviction, evicting, now)]
+        lines += _ended(eviction, evicting, now)
+        if (
+            evicting.reason == EvictionReason.SUCCEEDED
+            and hypervisor
+            and hypervisor.spec.maintenance
+        ):
+            lines.append(f"`cobalt resume {host}` puts the host back into service.")
+        return lines
     return [*lines, *_running(eviction.status, evicting, host, now)]
 
 
@@ -97,8 +104,6 @@ def _ended(eviction: Eviction, evicting: Condition, now: datetime) -> list[str]:
         lines += _group(eviction.status, InstancePhase.FAILED, "Still on the host", now)
         lines.append(f"Put that right, then `cobalt evict {host}` tries again.")
         lines.append("Until then the host does not count as evicted, and is not taken away.")
-    elif evicting.reason == EvictionReason.SUCCEEDED:
-        lines.append(f"`cobalt resume {host}` puts the host back into service.")
     return lines
 
 

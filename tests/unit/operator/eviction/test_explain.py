@@ -10,6 +10,7 @@ from tests.unit.operator.eviction.made import BEGAN, NOW, entry, eviction
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionCheck, EvictionProgress, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.operator.eviction.explain import explain
 
 
@@ -68,7 +69,6 @@ DOUBT = EvictionCheck(name="Instances", result="Warning", message="vm-a cannot b
         pytest.param(
             of("False", "Failed", "failed"), "`cobalt evict here` tries again", id="again"
         ),
-        pytest.param(of("False", "Succeeded", "done"), "`cobalt resume here`", id="back"),
     ],
 )
 def test_words(given: Eviction, said: str) -> None:
@@ -81,3 +81,14 @@ def test_what_a_person_said_about_the_host_is_repeated() -> None:
     host = Hypervisor(spec=HypervisorSpec(maintenance="manual", maintenanceReason="new fans"))
     said = explain(of("True", "Running", "Running"), host, NOW.now)
     assert "here is out of service, because: new fans" in said
+
+
+@pytest.mark.parametrize(("maintenance", "advised"), [("manual", True), ("", False)])
+def test_the_way_back_is_told_of_a_host_that_is_out_of_service(
+    maintenance: str, advised: bool
+) -> None:
+    host = Hypervisor(
+        metadata=ObjectMeta(name="here"), spec=HypervisorSpec(maintenance=maintenance)
+    )
+    text = "\n".join(explain(of("False", "Succeeded", "done"), host, NOW.now))
+    assert ("`cobalt resume here`" in text) is advised
