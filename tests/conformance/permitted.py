@@ -21,6 +21,9 @@ from tests.integration.cert_manager import CERT_MANAGER
 Grant = tuple[str, str, str, str]
 """Verb, group, resource, namespace; "" is the whole cluster."""
 
+ACCOUNT = "account"
+"""Name of a ServiceAccount's kubeconfig, beside the administrator's."""
+
 POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -106,7 +109,7 @@ def permitted(folder: Path, objects: Iterable[Body], namespaces: set[str]) -> It
         objects: of the chart, with one ServiceAccount.
         namespaces: that must be there besides those of any cluster.
     """
-    policy, audit, kubeconfig = folder / "policy.yaml", folder / "audit.log", folder / "account"
+    policy, audit = folder / "policy.yaml", folder / "audit.log"
     policy.write_text(POLICY)
     flags = {
         "audit-policy-file": policy,
@@ -115,17 +118,24 @@ def permitted(folder: Path, objects: Iterable[Body], namespaces: set[str]) -> It
     }
     with real_server(folder, more=flags) as server:
         install_definitions(server, [*own_definitions(), CERT_MANAGER])
-        listed = call(server, "GET", "/api/v1/namespaces")["items"]
-        there = {item["metadata"]["name"] for item in listed}
-        for name in {NAMESPACE, "default", "kube-system", *namespaces} - there:
-            call(server, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-        for body in objects:
-            call(server, "POST", _path(body), body)
+        kubeconfig, token = grant(server, objects, namespaces)
         account = only(objects, "ServiceAccount")["metadata"]["name"]
-        token = token_of(server, account)
-        _write(kubeconfig, server, token)
         user = f"system:serviceaccount:{NAMESPACE}:{account}"
         yield Cluster(server, kubeconfig, token, user, audit)
+
+
+def grant(server: Server, objects: Iterable[Body], namespaces: set[str]) -> tuple[Path, str]:
+    """Make a chart's objects; gives a kubeconfig, and the token, of its ServiceAccount."""
+    listed = call(server, "GET", "/api/v1/namespaces")["items"]
+    there = {item["metadata"]["name"] for item in listed}
+    for name in {NAMESPACE, "default", "kube-system", *namespaces} - there:
+        call(server, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    for body in objects:
+        call(server, "POST", _path(body), body)
+    token = token_of(server, only(objects, "ServiceAccount")["metadata"]["name"])
+    kubeconfig = server.kubeconfig.with_name(ACCOUNT)
+    _write(kubeconfig, server, token)
+    return kubeconfig, token
 
 
 def _write(kubeconfig: Path, server: Server, token: str) -> None:

@@ -124,7 +124,6 @@ async def operator(cluster: Cluster, compute: FakeCompute) -> AsyncIterator[Kube
 
 
 async def test_operator_may_do_just_what_it_does(cluster: Cluster, objects: list[Body]) -> None:
-    cluster.forget()
     name = f"kvm-{uuid.uuid4().hex[:8]}"
     compute = site(name)
     big = Size(1000, 1_000_000, 0)

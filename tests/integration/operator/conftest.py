@@ -1,6 +1,7 @@
 """The operator's controllers on a real API server: the embedded one, or a kube-apiserver.
 
-`OPERATOR_TEST_API=real` runs the same tests on etcd and kube-apiserver.
+`OPERATOR_TEST_API=real` runs the same tests on etcd and kube-apiserver, and with
+`OPERATOR_TEST_RIGHTS=chart` the operator may do there what its chart allows, and nothing else.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import TypeVar
 import msgspec
 import pytest
 import pytest_asyncio
+from tests.conformance.charts import rendered
+from tests.conformance.permitted import ACCOUNT, grant
 from tests.conformance.prepare import install_definitions, own_definitions
 from tests.conformance.real import real_server
 from tests.integration.apiserver.conftest import certificates, fresh
@@ -42,6 +45,7 @@ __all__ = ["certificates"]
 T = TypeVar("T", bound=Object)
 
 REAL = os.environ.get("OPERATOR_TEST_API") == "real"
+RIGHTS = os.environ.get("OPERATOR_TEST_RIGHTS") == "chart"
 AGENTS = ("agents", "more-agents")
 DEFAULTS = Options(AGENTS, Issuing("monsoon3", "nova-hypervisor-agents-ca-issuer"))
 DEADLINE = 20.0
@@ -56,6 +60,12 @@ async def kubeconfig(
     if REAL:
         with real_server(directory) as real:
             await asyncio.to_thread(install_definitions, real, [*own_definitions(), CERT_MANAGER])
+            if RIGHTS:
+                none = {"compute": "none", "agentNamespaces": ",".join(AGENTS)}
+                objects = rendered(
+                    "hypercobalt-operator", {"controllerManager": {"manager": {"env": none}}}
+                )
+                await asyncio.to_thread(grant, real, objects, {*AGENTS, "monsoon3"})
             yield real.kubeconfig
         return
     options = fresh(directory, certificates)
@@ -140,16 +150,21 @@ async def operator(
     """Run every controller until the block is left."""
     metrics = Metrics()
     asked = replace(DEFAULTS, **options)  # type: ignore[arg-type]
-    async with Kube(load_connection(kubeconfig), metrics=metrics) as client:
+    account = kubeconfig.with_name(ACCOUNT)  # a server that a test has made for itself has none
+    mine = account if account.exists() else kubeconfig
+    async with Kube(load_connection(mine), metrics=metrics) as client:
         manager = Manager(client, metrics=metrics, address=address)
         add_controllers(manager, asked, metrics, (lambda _: compute) if compute else None)
+        made = Operator(metrics, manager)
         running = asyncio.create_task(manager.run())
         try:
-            yield Operator(metrics, manager)
+            yield made
         finally:
             manager.stop()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait_for(running, DEADLINE)
+    for method in ("GET", "PATCH", "POST", "DELETE") if RIGHTS else ():
+        assert made.requests(method, "403") == 0, f"the chart does not allow some {method}"
 
 
 def ready(status: str = "True", **pressures: str) -> tuple[NodeCondition, ...]:
