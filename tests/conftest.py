@@ -35,13 +35,19 @@ def no_stray_loop(request: pytest.FixtureRequest, spare_loop: asyncio.AbstractEv
         asyncio.set_event_loop(spare_loop)
 
 
-@pytest.fixture
-def written_logs() -> Iterator[io.StringIO]:
-    """What a service would write to its log from here on."""
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """Put back what a command that a test has run makes of the root logger."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    stream = io.StringIO()
-    logs.configure(stream=stream)
-    yield stream
+    yield
     root.handlers[:] = handlers
     root.setLevel(level)
+
+
+@pytest.fixture
+def written_logs() -> io.StringIO:
+    """What a service would write to its log from here on."""
+    stream = io.StringIO()
+    logs.configure(stream=stream)
+    return stream
