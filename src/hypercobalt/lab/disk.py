@@ -81,9 +81,9 @@ MASKED: Final = (
 )
 
 LOCAL: Final = "/var/lib/hypercobalt/local"
+"""In a host: a directory of its own, for VM disks."""
 CONSOLES: Final = "/var/lib/hypercobalt/consoles"
 """In a host: the sockets of its VMs' serial ports."""
-"""In a host: a directory of its own, for VM disks."""
 
 _LIBVIRTD = """\
 listen_tls = 0
@@ -91,6 +91,8 @@ listen_tcp = 1
 auth_tcp = "none"
 host_uuid = "{uuid}"
 """
+# By the distribution's default it ends after 120 s without a client, and a host looks broken.
+_ARGUMENTS = 'LIBVIRTD_ARGS=""\n'
 _QEMU = """\
 user = "root"
 group = "root"
@@ -188,6 +190,7 @@ def contents(identity: Identity) -> dict[str, str]:
         "etc/fstab": "",
         "etc/crypttab": "",
         "etc/cloud/cloud-init.disabled": "",
+        "etc/default/libvirtd": _ARGUMENTS,
         "etc/libvirt/libvirtd.conf": _LIBVIRTD.format(uuid=identity.uuid),
         "etc/libvirt/qemu.conf": _QEMU,
         "etc/openvswitch/system-id.conf": f"{identity.name}\n",

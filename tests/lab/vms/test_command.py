@@ -33,7 +33,9 @@ async def test_a_person_makes_orders_and_moves_a_vm(fleet: TakeFleet, switched: 
 
 
 async def test_a_console_is_followed_until_ctrl_c(fleet: TakeFleet, switched: Lab) -> None:
-    await fleet(1)
+    vms = await fleet(1)
+    vms.log("a").parent.mkdir(exist_ok=True)
+    vms.log("a").write_text("of a namesake whose host was thrown away\n")
     data = switched.layout.data
     await cobalt("vm", "add", "a", "--kind", "boot", "--program", "reset", data=data)
 

@@ -194,6 +194,7 @@ class Fleet:
 
     async def _prepared(self, placement: Placement, host: Host, guests: Guests) -> Domain:
         request, name = placement.request, placement.name
+        self._discard_log(name)  # of a namesake whose host was thrown away
         identity = Identity(self.id_of(name), self._port_id(name))
         address = None
         if request.network and self._lab.running.ovn:
@@ -226,6 +227,9 @@ class Fleet:
     async def _forget(self, name: str) -> None:
         if self._lab.running.ovn:
             await self._switch.detach(self._port_id(name))
+        self._discard_log(name)
+
+    def _discard_log(self, name: str) -> None:
         log = self.log(name)
         for file in (log, *log.parent.glob(f"{log.name}.*")):
             file.unlink(missing_ok=True)
