@@ -36,7 +36,12 @@ from hypercobalt.operator.from_node import first, follow, frozen
 from hypercobalt.operator.hypervisors import Part, StatusWriter
 from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_conditions import accepts, health
-from hypercobalt.operator.node_facts import internal_ip, is_offboarding, is_terminating
+from hypercobalt.operator.node_facts import (
+    internal_ip,
+    is_offboarding,
+    is_terminating,
+    takes_all_along,
+)
 from hypercobalt.runtime import (
     AlreadyExistsError,
     Cache,
@@ -220,6 +225,8 @@ class HypervisorReconciler:
             self._pods.release(name)
             if known is not None and is_kept(known):
                 await self._without_node(known)
+            return Result()
+        if known is None and takes_all_along(node):
             return Result()
         hypervisor = known or await self._create(node)
         if hypervisor.metadata.deletionTimestamp is not None and not is_kept(hypervisor):

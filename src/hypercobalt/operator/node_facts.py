@@ -46,6 +46,15 @@ def is_terminating(node: Node) -> bool:
     return any(c.type == "Terminating" and c.status == "True" for c in node.status.conditions)
 
 
+def takes_all_along(node: Node) -> bool:
+    """Whether the Node only waits for what belongs to it to go; what is made now would hold it.
+
+    Source: Kubernetes, foreground cascading deletion.
+    """
+    meta = node.metadata
+    return meta.deletionTimestamp is not None and "foregroundDeletion" in meta.finalizers
+
+
 def is_offboarding(node: Node) -> bool:
     """Whether the Node drives away what does not tolerate its offboarding."""
     wanted = (OFFBOARDING_TAINT.key, OFFBOARDING_TAINT.effect)

@@ -100,10 +100,10 @@ async def kube(kubeconfig: Path) -> AsyncIterator[Kube]:
         for type_ in (Node, Hypervisor, Eviction):
             for old in (await made.list(type_)).items:
                 await made.delete(type_, old.metadata.name)
-                await made.modify(type_, old.metadata.name, _let_go)
+                await made.modify(type_, old.metadata.name, let_go)
 
 
-def _let_go(deleted: T) -> T:
+def let_go(deleted: T) -> T:
     """Without finalizers, whose controllers do not run any more."""
     meta = msgspec.structs.replace(deleted.metadata, finalizers=())
     return msgspec.structs.replace(deleted, metadata=meta)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from tests.integration.operator.conftest import (
     AGENTS,
+    REAL,
     add_node,
+    let_go,
     operator,
     passes,
     ready,
@@ -23,7 +26,7 @@ from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.coordination import Event
-from hypercobalt.api.core import Node, NodeAddress, NodeCondition, NodeStatus
+from hypercobalt.api.core import ConfigMap, Node, NodeAddress, NodeCondition, NodeStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.workloads import Container, Pod, PodSpec
@@ -32,6 +35,7 @@ from hypercobalt.operator.node_facts import (
     AGGREGATES_ANNOTATION,
     LIFECYCLE_LABEL,
     OFFBOARDING_TAINT,
+    owner_reference,
 )
 from hypercobalt.runtime import Kube
 
@@ -126,6 +130,36 @@ async def test_deleted_hypervisor_comes_back(kube: Kube, kubeconfig: Path, name:
         await kube.delete(Hypervisor, name)
         again = await until(kube, Hypervisor, name, settled)
     assert again.metadata.uid != first.metadata.uid
+
+
+async def test_node_that_waits_for_what_it_owns_to_go_gets_nothing_new(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with operator(kubeconfig) as running:
+        node = await add_node(kube, name)
+        await until_settled(kube, name)
+        meta = ObjectMeta(
+            name=name,
+            namespace=AGENTS[0],
+            ownerReferences=(owner_reference(node, controller=False),),
+            finalizers=("a.test/held",),
+        )
+        await kube.create(ConfigMap(metadata=meta))
+        await kube.delete(Node, name, propagation="Foreground")
+        if REAL:  # there is no collector beside the tests' kube-apiserver
+            await kube.delete(Hypervisor, name)
+        await eventually(partial(missing, kube, name))
+        done = running.metrics.reconcile_total.labels("hypervisor", "success")
+        before = done._value.get()
+        await set_node_status(kube, name, NodeStatus(conditions=ready("False")))
+        await eventually(lambda: done._value.get() > before)
+        assert await missing(kube, name)
+        await kube.modify(ConfigMap, name, let_go, namespace=AGENTS[0])
+        await kube.modify(Node, name, let_go)
+
+
+async def missing(kube: Kube, name: str) -> bool:
+    return await kube.get(Hypervisor, name) is None
 
 
 async def test_node_that_falls_silent_is_shown(kube: Kube, kubeconfig: Path, name: str) -> None:

@@ -46,13 +46,18 @@ async def vanish(kube: Kube, name: str) -> None:
 
 
 async def gone(kube: Kube, name: str) -> None:
+    left: list[object] = []
+
     async def is_gone() -> bool:
-        if REAL and await kube.get(Hypervisor, name) is None and await kube.get(Eviction, name):
+        left[:] = [await kube.get(Hypervisor, name), await kube.get(Eviction, name)]
+        if REAL and left[0] is None and left[1] is not None:
             await kube.delete(Eviction, name)
-        left = [await kube.get(Hypervisor, name), await kube.get(Eviction, name)]
         return left == [None, None]
 
-    await eventually(is_gone)
+    try:
+        await eventually(is_gone)
+    except TimeoutError:
+        raise AssertionError(f"still there: {left}") from None
 
 
 def occupied(name: str, *others: str, **server: object) -> FakeCompute:

@@ -154,6 +154,15 @@ async def test_modify_reads_again_after_a_conflict(kube: Kube, server: ScriptedS
     assert await kube.modify(ConfigMap, "absent", add_one, "ns") is None
 
 
+async def test_modify_of_what_goes_in_the_meantime_finds_nothing(
+    kube: Kube, server: ScriptedServer
+) -> None:
+    await kube.create(config_map("a", n="1"))
+    server.fail(404, verbs=("patch",))
+    changed = await kube.modify(ConfigMap, "a", lambda now: replace(now, data={"n": "2"}), "ns")
+    assert changed is None
+
+
 async def test_apply_names_manager_and_force(kube: Kube, server: ScriptedServer) -> None:
     await kube.as_manager("controller-a").apply(config_map("a", k="v"), force=True)
     sent = server.requests[-1]

@@ -324,6 +324,8 @@ class Kube:
             except ConflictError:
                 if attempt == attempts:
                     raise
+            except NotFoundError:  # it went in the meantime
+                return None
         return None
 
     async def delete(
