@@ -4,10 +4,10 @@ SHELL := bash
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup lab test check lint types contract unit integration test-lab test-openstack conformance bench generate lock clean
+.PHONY: help setup lab test check lint types contract unit integration test-lab test-openstack conformance conformance-operator bench generate lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## make .venv from the locked requirements
 	@scripts/setup
@@ -46,6 +46,9 @@ test-openstack: setup ## run the tests on a real OpenStack: Keystone, Placement,
 
 conformance: setup ## compare the embedded API server with a real kube-apiserver
 	scripts/conformance
+
+conformance-operator: setup ## run the operator's tests on a real kube-apiserver, with its chart's rights
+	scripts/conformance operator
 
 bench: ## measure, beside the real kube-apiserver and other clients
 	scripts/setup bench

@@ -1,7 +1,7 @@
 """The operator's controllers on a real API server: the embedded one, or a kube-apiserver.
 
-`OPERATOR_TEST_API=real` runs the same tests on etcd and kube-apiserver, and with
-`OPERATOR_TEST_RIGHTS=chart` the operator may do there what its chart allows, and nothing else.
+`OPERATOR_TEST_API=real` runs the same tests on etcd and kube-apiserver, where the operator may do
+what its chart allows, and nothing else.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ __all__ = ["certificates"]
 T = TypeVar("T", bound=Object)
 
 REAL = os.environ.get("OPERATOR_TEST_API") == "real"
-RIGHTS = os.environ.get("OPERATOR_TEST_RIGHTS") == "chart"
 AGENTS = ("agents", "more-agents")
 DEFAULTS = Options(AGENTS, Issuing("monsoon3", "nova-hypervisor-agents-ca-issuer"))
 DEADLINE = 20.0
@@ -60,12 +59,10 @@ async def kubeconfig(
     if REAL:
         with real_server(directory) as real:
             await asyncio.to_thread(install_definitions, real, [*own_definitions(), CERT_MANAGER])
-            if RIGHTS:
-                none = {"compute": "none", "agentNamespaces": ",".join(AGENTS)}
-                objects = rendered(
-                    "hypercobalt-operator", {"controllerManager": {"manager": {"env": none}}}
-                )
-                await asyncio.to_thread(grant, real, objects, {*AGENTS, "monsoon3"})
+            none = {"compute": "none", "agentNamespaces": ",".join(AGENTS)}
+            values = {"controllerManager": {"manager": {"env": none}}}
+            objects = rendered("hypercobalt-operator", values)
+            await asyncio.to_thread(grant, real, objects, {*AGENTS, "monsoon3"})
             yield real.kubeconfig
         return
     options = fresh(directory, certificates)
@@ -163,7 +160,7 @@ async def operator(
             manager.stop()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait_for(running, DEADLINE)
-    for method in ("GET", "PATCH", "POST", "DELETE") if RIGHTS else ():
+    for method in ("GET", "PATCH", "POST", "DELETE") if REAL else ():
         assert made.requests(method, "403") == 0, f"the chart does not allow some {method}"
 
 
