@@ -44,7 +44,7 @@ async def measure(uri: str) -> dict[str, float]:
         found["resident_mib"] = resident_mib()
         found["resident_anonymous_mib"] = resident_mib("RssAnon")
         before = sum(os.times()[:2])
-        await asyncio.sleep(IDLE)
+        await asyncio.sleep(IDLE)  # what is measured: doing nothing
         found["idle_percent_of_a_core"] = (sum(os.times()[:2]) - before) / IDLE * 100
         await notices.aclose()
     return found

@@ -221,7 +221,7 @@ async def measure(lab: Lab, guests: int) -> dict[str, dict[str, float]]:
         await follower.until(instances(guests))
         await asyncio.sleep(20)  # their firmware looks for something to boot
         before, writes = await usage(host), len(follower.seen)
-        await asyncio.sleep(IDLE)
+        await asyncio.sleep(IDLE)  # what is measured: doing nothing
         after = await usage(host)
         cpu = 100 * (after["cpu"] - before["cpu"]) / IDLE
         found[f"idle with {guests} guests"] = {

@@ -89,7 +89,7 @@ class Operator:
         before = -1
         while (now := await self.writes()) != before:
             before = now
-            await asyncio.sleep(QUIET)
+            await asyncio.sleep(QUIET)  # nothing tells that nothing will follow
 
     def resident_mib(self) -> float:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -254,7 +254,7 @@ async def measure(kubeconfig: Path, count: int, idle: float) -> Result:
             writes = await running.writes()
             busy = running.cpu_seconds()
             cpu, began = running.cpu_seconds(), time.perf_counter()
-            await asyncio.sleep(idle)
+            await asyncio.sleep(idle)  # what is measured: doing nothing
             used = (running.cpu_seconds() - cpu) / (time.perf_counter() - began)
             return Result(
                 nodes=count,

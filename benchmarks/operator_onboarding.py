@@ -146,7 +146,7 @@ async def measure(kubeconfig: Path, count: int, idle: float, longest: float) -> 
             conflicts = sum(n for (_, code), n in requests.items() if code == "409")
             calls = await cloud.calls()
             began, at = running.cpu_seconds(), time.perf_counter()
-            await asyncio.sleep(idle)
+            await asyncio.sleep(idle)  # what is measured: doing nothing
             used = (running.cpu_seconds() - began) / (time.perf_counter() - at)
             idle_writes = await running.writes() - writes
             resident = running.resident_mib()

@@ -16,7 +16,7 @@ import pytest
 from hypercobalt.api.conditions import is_true
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.lab import processes
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.operator import ROLE

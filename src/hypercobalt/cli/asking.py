@@ -27,6 +27,8 @@ FAILED: Final = 3
 CANCELLED: Final = 4
 INTERRUPTED: Final = 130
 
+_SHOWN: Final = 20  # names in a message
+
 LAB: Final = Path(".lab/api/kubeconfig")
 """Of a lab in this directory: `cobalt lab up` puts it there."""
 
@@ -102,7 +104,7 @@ async def hypervisor(kube: Kube, name: str) -> Hypervisor:
         known = sorted(one.metadata.name for one in (await kube.list(Hypervisor)).items)
     except NotFoundError as exc:
         raise AskedWronglyError("this API has no Hypervisors: is it the right one?") from exc
-    shown = ", ".join(known[:20]) + (" …" if len(known) > 20 else "")  # noqa: PLR2004
+    shown = ", ".join(known[:_SHOWN]) + (" …" if len(known) > _SHOWN else "")
     raise AskedWronglyError(
         f"there is no Hypervisor {name}; there are: {shown}"
         if known

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_status import HypervisorConditionType, SyncReason
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, SyncReason
 from hypercobalt.cli import asking
 from hypercobalt.cli.asking import AskedWronglyError, Kubeconfig, Node
 from hypercobalt.runtime import Change, Kube

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.lab.host import Power
 
 UNKNOWN = "-"

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from hypercobalt.api.conditions import ConditionStatus, get_condition, is_true
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_status import HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.workloads import (
     Container,

@@ -24,7 +24,7 @@ from hypercobalt.api.conditions import (
 )
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_status import (
+from hypercobalt.api.hypervisor_conditions import (
     AgentPodsReason,
     HypervisorConditionType,
     SyncReason,

@@ -20,7 +20,8 @@ from msgspec.structs import replace
 
 from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_status import HypervisorConditionType, HypervisorStatus
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.operator.newest import Newest
 from hypercobalt.runtime import InvalidError, Kube, NotFoundError, Operation

@@ -15,7 +15,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.core import Node, NodeCondition
-from hypercobalt.api.hypervisor_status import AcceptsReason, NodeHealthyReason
+from hypercobalt.api.hypervisor_conditions import AcceptsReason, NodeHealthyReason
 
 _PRESSURES: Final = {
     "DiskPressure": NodeHealthyReason.DISK_PRESSURE,

@@ -20,7 +20,7 @@ from hypercobalt.api.eviction import (
     InstancePhase,
 )
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import HypervisorConditionType, ReadyReason
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, ReadyReason
 
 
 class Overview(Collector):

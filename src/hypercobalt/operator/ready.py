@@ -13,7 +13,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import Condition, get_condition, is_true, set_condition
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import (
+from hypercobalt.api.hypervisor_conditions import (
     HypervisorConditionType,
     OnboardingReason,
     ReadyReason,

@@ -13,7 +13,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition, set_condition
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import HypervisorConditionType, TaintedReason
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, TaintedReason
 from hypercobalt.operator.hypervisors import Part, StatusWriter
 from hypercobalt.operator.newest import Newest
 from hypercobalt.runtime import Clock, Kube, Result

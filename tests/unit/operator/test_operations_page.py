@@ -14,7 +14,7 @@ import pytest
 from cyclopts import Parameter
 from tests.unit.operator.samples import hypervisor as sample
 
-from hypercobalt.api import hypervisor_status as said
+from hypercobalt.api import hypervisor_conditions as said
 from hypercobalt.api.eviction import (
     CheckResult,
     EvictionConditionType,
@@ -23,7 +23,7 @@ from hypercobalt.api.eviction import (
     InstancePhase,
 )
 from hypercobalt.api.hypervisor import Maintenance
-from hypercobalt.api.hypervisor_status import HypervisorConditionType as Type
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType as Type
 from hypercobalt.cli.operator import operator
 from hypercobalt.compute.model import Host, ServerStatus
 from hypercobalt.operator.assembly import lease_name

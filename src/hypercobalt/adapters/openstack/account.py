@@ -90,8 +90,7 @@ class Account:
         self._identity, self._http = identity, http
         self._lock, self._renewing = threading.Lock(), threading.Lock()
         self._region: CloudRegion | None = None
-        self._session: Session | None = None
-        self._catalogue: Catalogue | None = None
+        self._made: tuple[Session, Catalogue] | None = None
 
     def check(self) -> None:
         """See that there is a configuration, without asking anybody.
@@ -108,10 +107,7 @@ class Account:
             ConfigurationError: the configuration cannot be used.
             NotAuthenticatedError: the password's command failed.
         """
-        with self._lock:
-            if self._session is None:
-                self._session = self._make()
-            return self._session
+        return self._at_hand()[0]
 
     def headers(self) -> dict[str, str]:
         """What authenticates a request: a token that is good for some time yet.
@@ -143,9 +139,7 @@ class Account:
             NoEndpointError: it is not in the catalogue, or not in the region.
             NotAuthenticatedError: as for `headers`.
         """
-        session = self.session()
-        catalogue = self._catalogue
-        assert catalogue is not None  # noqa: S101  made with the session
+        session, catalogue = self._at_hand()
         with self._asking(session):
             return catalogue.endpoint(service)
 
@@ -170,10 +164,16 @@ class Account:
                 "Is OS_AUTH_URL the address of Keystone's API, version 3?"
             ) from exc
 
+    def _at_hand(self) -> tuple[Session, Catalogue]:
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
     def _drop(self, session: Session) -> None:
         with self._lock:
-            if self._session is session:
-                self._session = None
+            if self._made and self._made[0] is session:
+                self._made = None
 
     def root(self, service: str) -> str:
         """A service's endpoint up to the API's version: without a project's id.
@@ -185,7 +185,7 @@ class Account:
         found = _VERSIONED.fullmatch(endpoint)
         return found[1] if found else endpoint
 
-    def _make(self) -> Session:
+    def _make(self) -> tuple[Session, Catalogue]:
         command = self._identity.password_command
         region = self._read(_printed(command) if command else None)
         verify, cert = region.get_requests_verify_args()
@@ -196,8 +196,8 @@ class Account:
             cert=cert,
             app_name=self._identity.user_agent,
         )
-        self._region, self._catalogue = region, Catalogue(region, session, self._who(region))
-        return session
+        self._region = region
+        return session, Catalogue(region, session, self._who(region))
 
     def _read(self, password: str | None) -> CloudRegion:
         try:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import CPU, MEMORY, Hypervisor
-from hypercobalt.api.hypervisor_status import HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.model import Size

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hypercobalt.api.hypervisor_status import CertificateReason
+from hypercobalt.api.hypervisor_conditions import CertificateReason
 from hypercobalt.errors import TerminalError
 
 CA, CERTIFICATE, KEY = "ca.crt", "tls.crt", "tls.key"

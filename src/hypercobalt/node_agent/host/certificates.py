@@ -36,7 +36,7 @@ from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.core import Secret
 from hypercobalt.api.duration import format_duration
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import CertificateReason, HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import CertificateReason, HypervisorConditionType
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger

@@ -24,11 +24,8 @@ from hypercobalt.adapters.host.model import UnitState, check_unit_name
 from hypercobalt.adapters.host.port import HostError, Units
 from hypercobalt.api.conditions import ConditionStatus, get_condition
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import (
-    HypervisorConditionType,
-    HyperVisorUpdateStatus,
-    UpdateReason,
-)
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, UpdateReason
+from hypercobalt.api.hypervisor_status import HyperVisorUpdateStatus
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.latest import Latest

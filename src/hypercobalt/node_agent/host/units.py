@@ -14,7 +14,7 @@ from typing import Final
 from hypercobalt.adapters.host.model import UnitState, check_unit_name
 from hypercobalt.adapters.host.port import Units
 from hypercobalt.api.conditions import ConditionStatus
-from hypercobalt.api.hypervisor_status import ServiceReason
+from hypercobalt.api.hypervisor_conditions import ServiceReason
 from hypercobalt.node_agent.status.board import Board
 from hypercobalt.node_agent.status.text import condition_type
 

@@ -27,7 +27,7 @@ from hypercobalt.adapters.libvirt.model import (
 )
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.api.conditions import ConditionStatus
-from hypercobalt.api.hypervisor_status import HypervisorConditionType, LibvirtConnectionReason
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, LibvirtConnectionReason
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.status.board import Board, Inventory, Parts
 from hypercobalt.node_agent.status.text import condition_type

@@ -22,7 +22,8 @@ from hypercobalt.api.conditions import (
     set_condition,
 )
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import HypervisorConditionType, HypervisorStatus
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.status.board import Parts, Verdict
 from hypercobalt.node_agent.status.inventory import FIELDS, status_of

@@ -14,7 +14,7 @@ from typing import Final
 from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.eviction import CheckResult, EvictionCheck, EvictionSpec, Trigger
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_status import HypervisorConditionType, RegisteredReason
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RegisteredReason
 from hypercobalt.compute.model import Host, Room, Server, Size
 from hypercobalt.operator.eviction.policy import Doubt
 from hypercobalt.operator.eviction.targets import Need, Promises, choose, need

@@ -16,7 +16,8 @@ from typing import Final
 
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor import Maintenance
-from hypercobalt.api.hypervisor_status import Aggregate, AggregatesReason, OnboardingReason
+from hypercobalt.api.hypervisor_conditions import AggregatesReason, OnboardingReason
+from hypercobalt.api.hypervisor_status import Aggregate
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host, HostAggregate
 from hypercobalt.compute.port import Aggregates, ComputeService

@@ -13,11 +13,8 @@ from typing import Final
 
 from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import (
-    HaEnabledReason,
-    HypervisorStatus,
-    OnboardingReason,
-)
+from hypercobalt.api.hypervisor_conditions import HaEnabledReason, OnboardingReason
+from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type, is_evicted

@@ -22,7 +22,7 @@ from hypercobalt.api.eviction import (
     Trigger,
 )
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_status import SyncReason
+from hypercobalt.api.hypervisor_conditions import SyncReason
 from hypercobalt.api.meta import ObjectMeta, OwnerReference
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type

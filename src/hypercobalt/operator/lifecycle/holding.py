@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_status import HypervisorConditionType, OnboardingReason
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, OnboardingReason
 from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_facts import is_terminating
 from hypercobalt.runtime import Kube

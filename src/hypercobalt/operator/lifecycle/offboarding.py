@@ -15,7 +15,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor import Maintenance
-from hypercobalt.api.hypervisor_status import OffboardedReason, RegisteredReason
+from hypercobalt.api.hypervisor_conditions import OffboardedReason, RegisteredReason
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Hosts

@@ -20,7 +20,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_status import AggregatesReason, OnboardingReason
+from hypercobalt.api.hypervisor_conditions import AggregatesReason, OnboardingReason
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Type
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from hypercobalt.api.core import Node
-from hypercobalt.api.hypervisor_status import OnboardingReason, SmokeTest
+from hypercobalt.api.hypervisor_conditions import OnboardingReason
+from hypercobalt.api.hypervisor_status import SmokeTest
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host, TestServer
 from hypercobalt.compute.port import ComputeService, SmokeTests

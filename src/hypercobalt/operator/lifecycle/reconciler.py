@@ -17,7 +17,7 @@ from msgspec.structs import replace as with_fields
 from hypercobalt.api.conditions import Condition, get_condition, is_true
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import OnboardingReason
+from hypercobalt.api.hypervisor_conditions import OnboardingReason
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.hypervisors import Part, StatusWriter

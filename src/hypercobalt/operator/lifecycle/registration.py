@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import RegisteredReason
+from hypercobalt.api.hypervisor_conditions import RegisteredReason
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService

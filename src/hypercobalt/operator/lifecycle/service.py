@@ -16,7 +16,7 @@ from typing import Final
 
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Maintenance
-from hypercobalt.api.hypervisor_status import OnboardingReason, SyncReason
+from hypercobalt.api.hypervisor_conditions import OnboardingReason, SyncReason
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Hosts

@@ -16,7 +16,7 @@ from hypercobalt.api.conditions import (
     set_condition,
 )
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_status import HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.compute.model import Host
 from hypercobalt.errors import HypercobaltError
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_status import OnboardingReason, SyncReason
+from hypercobalt.api.hypervisor_conditions import OnboardingReason, SyncReason
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import ProviderTraits
 from hypercobalt.compute.port import ComputeService, Traits

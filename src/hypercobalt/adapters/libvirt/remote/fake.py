@@ -157,6 +157,7 @@ class FakeDaemon:
                 self.here[uuid] = replace(guest, job=JobStats(JobType.UNBOUNDED, dict(values)))
                 if uuid in self._hurried:
                     break
+                # In real time: whoever watches a migration polls it in real time.
                 await asyncio.sleep(self._all.seconds.get(uuid, 0.1) / _STEPS)
                 _check(self.silent or target.silent, "End of file while reading data")
         except asyncio.CancelledError:
@@ -185,7 +186,7 @@ class FakeDaemon:
 
     async def _answer(self, method: str) -> None:
         self.calls[method] += 1
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # as a call that goes over a socket, it lets others run
         _check(self.silent, f"{self._uri}: libvirt did not answer")
         if method in self.failures:
             raise self.failures[method]

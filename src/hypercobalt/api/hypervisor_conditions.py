@@ -1,0 +1,185 @@
+"""Types and reasons of the conditions on a Hypervisor.
+
+Source: openstack-hypervisor-operator, api/v1/hypervisor_types.go.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class HypervisorConditionType(StrEnum):
+    """Types of the conditions on a Hypervisor."""
+
+    ONBOARDING = "Onboarding"
+    READY = "Ready"
+    TERMINATING = "Terminating"
+    TAINTED = "Tainted"
+    TRAITS_UPDATED = "TraitsUpdated"
+    AGGREGATES_UPDATED = "AggregatesUpdated"
+    AGENT_PODS_EVICTED = "AgentPodsEvicted"
+    HYPERVISOR_DISABLED = "HypervisorDisabled"
+    HYPERVISOR_RE_ENABLED = "HypervisorReEnabled"  # declared by upstream, set by nobody
+    EVICTING = "Evicting"
+    OFFBOARDED = "Offboarded"
+    HA_ENABLED = "HaEnabled"
+    LIBVIRT_CONNECTION = "LibVirtConnection"
+    LIBVIRTD_SERVICE = "libvirtd.service"
+    OPENVSWITCH_SERVICE = "openvswitch-switch.service"
+    OPERATING_SYSTEM_UPDATE = "OperatingSystemUpdate"
+    TLS_CERTIFICATE_INSTALLED = "TLSCertificateInstalled"
+    NODE_HEALTHY = "NodeHealthy"  # ours
+    ACCEPTS_NEW_INSTANCES = "AcceptsNewInstances"  # ours
+    REGISTERED = "Registered"  # ours
+
+
+class OnboardingReason(StrEnum):
+    """Reasons of `Onboarding`."""
+
+    INITIAL = "Initial"
+    TESTING = "Testing"
+    HANDOVER = "Handover"
+    ABORTED = "Aborted"
+    SUCCEEDED = "Succeeded"
+
+
+class ReadyReason(StrEnum):
+    """Reasons of `Ready`: the state of the host in one word."""
+
+    READY = "Ready"
+    OFFBOARDED = "Offboarded"
+    TERMINATING = "Terminating"
+    ONBOARDING = "Onboarding"
+    EVICTING = "Evicting"
+    EVICTED = "Evicted"
+    MAINTENANCE = "Maintenance"
+
+
+class TaintedReason(StrEnum):
+    """Reasons of `Tainted`: whether somebody edits the object by hand."""
+
+    KUBECTL = "Kubectl"
+    NO_KUBECTL = "NoKubectl"
+
+
+class SyncReason(StrEnum):
+    """Reasons of `TraitsUpdated`, `HypervisorDisabled` and `Evicting`."""
+
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class AggregatesReason(StrEnum):
+    """Reasons of `AggregatesUpdated`."""
+
+    SUCCEEDED = "Succeeded"
+    TEST_AGGREGATES = "TestAggregates"
+    WAITING_FOR_TRAITS = "WaitingForTraits"
+    EVICTION_IN_PROGRESS = "EvictionInProgress"
+    TERMINATING = "Terminating"
+    FAILED = "Failed"
+
+
+class AgentPodsReason(StrEnum):
+    """Reasons of `AgentPodsEvicted`."""
+
+    NO_AGENT_PODS = "NoAgentPods"
+    AGENT_PODS_RUNNING = "AgentPodsRunning"
+    NOT_OFFBOARDING = "NotOffboarding"  # ours: the host stays after all
+    NOT_READ = "NotRead"  # ours: the pods cannot be listed
+
+
+class OffboardedReason(StrEnum):
+    """Reasons of `Offboarded`."""
+
+    OFFBOARDING = "Offboarding"
+    OFFBOARDED = "Offboarded"
+
+
+class TerminatingReason(StrEnum):
+    """Reasons of `Terminating`."""
+
+    TERMINATING = "Terminating"
+    NOT_TERMINATING = "NotTerminating"  # ours: the Node stays after all
+
+
+class NodeHealthyReason(StrEnum):
+    """Reasons of `NodeHealthy`."""
+
+    HEALTHY = "Healthy"
+    NOT_READY = "NotReady"
+    UNREACHABLE = "Unreachable"
+    DISK_PRESSURE = "DiskPressure"
+    MEMORY_PRESSURE = "MemoryPressure"
+    NOT_REPORTED = "NotReported"
+
+
+class AcceptsReason(StrEnum):
+    """Reasons of `AcceptsNewInstances`."""
+
+    NODE_HEALTHY = "NodeHealthy"
+    NODE_UNHEALTHY = "NodeUnhealthy"
+
+
+class RegisteredReason(StrEnum):
+    """Reasons of `Registered`."""
+
+    REGISTERED = "Registered"
+    NOT_REGISTERED = "NotRegistered"
+    CLAIMED = "Claimed"  # by another Hypervisor
+    UNREACHABLE = "Unreachable"  # the compute service cannot be asked
+    FAILED = "Failed"
+
+
+class HaEnabledReason(StrEnum):
+    """Reasons of `HaEnabled`."""
+
+    SUCCEEDED = "Succeeded"
+    EVICTED = "Evicted"
+    ONBOARDING = "Onboarding"
+    FAILED = "Failed"
+
+
+class LibvirtConnectionReason(StrEnum):
+    """Reasons of `LibVirtConnection`."""
+
+    CONNECTED = "Connected"
+    CONNECT_FAILED = "ConnectFailed"
+    SERVICE_NOT_RUNNING = "LibVirtServiceNotRunning"
+    PROCESS_FAILED = "ProcessFailed"
+
+
+class ServiceReason(StrEnum):
+    """Reasons of the conditions that are named after a systemd unit."""
+
+    RUNNING = "Running"
+    STOPPED = "Stopped"
+    FAILED = "Failed"
+    ACTIVATING = "Activating"
+    DEACTIVATING = "Deactivating"
+    RELOADING = "Reloading"
+    REFRESHING = "Refreshing"
+    MAINTENANCE = "Maintenance"
+    NOT_FOUND = "NotFound"
+    MASKED = "Masked"
+    NOT_LOADABLE = "NotLoadable"  # its unit file has an error
+    SYSTEMD_UNREACHABLE = "SystemdUnreachable"
+    UNKNOWN = "Unknown"  # a state that systemd has learnt since
+
+
+class UpdateReason(StrEnum):
+    """Reasons of `OperatingSystemUpdate`."""
+
+    RUNNING = "Running"
+    COMPLETED = "Completed"
+    STOPPED = "Stopped"
+
+
+class CertificateReason(StrEnum):
+    """Reasons of `TLSCertificateInstalled`."""
+
+    INSTALLING = "Installing"
+    READY = "Ready"
+    FAILED_TO_UPDATE = "FailedToUpdateTLSCertificate"
+    FAILED_TO_START_UPDATE = "FailedToStartUpdateTLSService"
