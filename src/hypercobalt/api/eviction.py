@@ -143,7 +143,7 @@ class EvictionCheck(Struct, frozen=True):
     name: Annotated[
         str,
         Field(
-            "HostKnown, HostUp, HostDisabled, Instances, TargetCapacity or ServerGroups; a newer "
+            "HostUp, HostDisabled, Instances, TargetCapacity or ServerGroups; a newer "
             "operator may have more."
         ),
     ]

@@ -31,6 +31,7 @@ class HypervisorConditionType(StrEnum):
     NODE_HEALTHY = "NodeHealthy"  # ours
     ACCEPTS_NEW_INSTANCES = "AcceptsNewInstances"  # ours
     REGISTERED = "Registered"  # ours
+    SPEC_FROZEN = "SpecFrozen"  # ours
 
 
 class OnboardingReason(StrEnum):
@@ -120,6 +121,13 @@ class AcceptsReason(StrEnum):
 
     NODE_HEALTHY = "NodeHealthy"
     NODE_UNHEALTHY = "NodeUnhealthy"
+
+
+class SpecFrozenReason(StrEnum):
+    """Reasons of `SpecFrozen`."""
+
+    NODE_DIFFERS = "NodeDiffers"
+    IN_STEP = "InStep"
 
 
 class RegisteredReason(StrEnum):

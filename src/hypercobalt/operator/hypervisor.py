@@ -27,6 +27,7 @@ from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import (
     AgentPodsReason,
     HypervisorConditionType,
+    SpecFrozenReason,
     SyncReason,
     TerminatingReason,
 )
@@ -62,6 +63,7 @@ _OWN: Final = frozenset(
         _Type.AGENT_PODS_EVICTED,
         _Type.NODE_HEALTHY,
         _Type.ACCEPTS_NEW_INSTANCES,
+        _Type.SPEC_FROZEN,
     }
 )
 
@@ -129,6 +131,11 @@ def decide(
     elif get_condition(conditions, _Type.TERMINATING):
         text = "The Node stays"
         verdicts.append((_Type.TERMINATING, "False", TerminatingReason.NOT_TERMINATING, text))
+    if fields := frozen(hypervisor, node):
+        verdicts.append((_Type.SPEC_FROZEN, *_frozen(fields)))
+    elif get_condition(conditions, _Type.SPEC_FROZEN):
+        text = "The spec is as the Node wants it"
+        verdicts.append((_Type.SPEC_FROZEN, "False", SpecFrozenReason.IN_STEP, text))
     if pods is not None and not pods.unread:
         verdicts.append((_Type.AGENT_PODS_EVICTED, *_evicted(still_running(pods.pods))))
     elif pods is not None:
@@ -164,6 +171,14 @@ def orphaned(hypervisor: Hypervisor, now: datetime) -> Part:
     return Part(_OWN, own)
 
 
+def _frozen(fields: tuple[str, ...]) -> tuple[str, str, str]:
+    text = (
+        f"The Node wants other {', '.join(fields)}: the spec is frozen while its maintenance is "
+        "termination; a Hypervisor made anew takes it over"
+    )
+    return "True", SpecFrozenReason.NODE_DIFFERS, text
+
+
 def _evicted(left: tuple[str, ...]) -> tuple[str, str, str]:
     if left:
         text = f"{len(left)} agent pods still run: {', '.join(left)}"
@@ -180,7 +195,7 @@ def _own(
     stored: tuple[Condition, ...], verdicts: list[tuple[str, str, str, str]], now: datetime
 ) -> tuple[Condition, ...]:
     """This controller's conditions: those just decided, and those that stay as they are."""
-    mine = {_Type.TERMINATING, _Type.AGENT_PODS_EVICTED}
+    mine = {_Type.TERMINATING, _Type.AGENT_PODS_EVICTED, _Type.SPEC_FROZEN}
     conditions = tuple(condition for condition in stored if condition.type in mine)
     for type_, status, reason, message in verdicts:
         old = get_condition(stored, type_)
@@ -234,7 +249,6 @@ class HypervisorReconciler:
         report = self._agent_pods(hypervisor, node)
         plan = decide(node, hypervisor, report, self._copied, self._clock.now())
         self._tell(hypervisor, plan)
-        self._tell_frozen(hypervisor, frozen(hypervisor, node))
         written = await self._statuses.put(hypervisor, plan.part)
         if plan.wanted != hypervisor and not is_kept(hypervisor):
             log.info("updating_hypervisor", hypervisor=name)
@@ -265,14 +279,6 @@ class HypervisorReconciler:
             return self._pods.follow(node.metadata.name)
         self._pods.release(node.metadata.name)
         return None
-
-    def _tell_frozen(self, hypervisor: Hypervisor, fields: tuple[str, ...]) -> None:
-        if fields:
-            text = (
-                f"The Node wants other {', '.join(fields)}: the spec is frozen while its "
-                "maintenance is termination; it is taken over by a Hypervisor made anew"
-            )
-            self._events.record(hypervisor, "Warning", "SpecFrozen", text, action="FollowingNode")
 
     def _tell(self, hypervisor: Hypervisor, plan: Plan) -> None:
         """Record an Event when the health of the Node has changed."""

@@ -58,6 +58,7 @@ TYPES: Final = frozenset(
         _Type.NODE_HEALTHY,
         _Type.ACCEPTS_NEW_INSTANCES,
         _Type.REGISTERED,
+        _Type.SPEC_FROZEN,
     }
 )
 """Conditions that the operator writes; `HaEnabled` it writes apart, and not over anybody else's."""

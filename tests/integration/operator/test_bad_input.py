@@ -10,7 +10,6 @@ from tests.integration.operator.eviction_world import state, words
 from tests.integration.operator.lifecycle import QUICK, agent_reports, message, set_spec, site
 from tests.integration.runtime.scripted import eventually
 
-from hypercobalt.api.coordination import Event
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction, EvictionSpec, Trigger
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
@@ -87,7 +86,9 @@ async def test_frozen_spec_refuses_people_in_words_and_goes_on_whatever_the_node
             name,
             {"metadata": {"annotations": wishes, "labels": {LIFECYCLE_LABEL: None}}},
         )
-        await eventually(lambda: told(kube, name, "SpecFrozen", "aggregates, customTraits"))
+        held = await until(kube, Hypervisor, name, lambda hv: reason(hv, "SpecFrozen") != "")
+        assert reason(held, "SpecFrozen") == "True/NodeDiffers"
+        assert "aggregates, customTraits" in message(held, "SpecFrozen")
         await in_service(kube, other)
         compute.moves.remove("i1")
         left = await until(
@@ -96,13 +97,6 @@ async def test_frozen_spec_refuses_people_in_words_and_goes_on_whatever_the_node
     assert left.spec.aggregates == ("general", "zone-a")
     assert left.spec.customTraits == ()
     assert left.spec.lifecycleEnabled
-
-
-async def told(kube: Kube, name: str, why: str, text: str) -> bool:
-    """Whether there is an Event about the Hypervisor, with that reason and text."""
-    events = (await kube.list(Event, "default")).items
-    about = [event for event in events if event.regarding and event.regarding.name == name]
-    return any(event.reason == why and text in (event.note or "") for event in about)
 
 
 async def test_of_two_nodes_of_one_host_the_second_moves_and_removes_nothing(

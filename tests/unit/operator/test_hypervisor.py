@@ -14,7 +14,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.workloads import Pod, PodSpec, PodStatus, Toleration
 from hypercobalt.operator.agent_pods import OVERDUE, Report, still_running
 from hypercobalt.operator.hypervisor import agents_must_leave, decide
-from hypercobalt.operator.node_facts import OFFBOARDING_TAINT
+from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, OFFBOARDING_TAINT
 
 LATER = NOW + timedelta(minutes=5)
 FOR_GOOD = Toleration(operator="Exists")
@@ -55,6 +55,30 @@ def summary(conditions: tuple[Condition, ...], type_: str) -> str:
 )
 def test_terminating(of: Node, stored: tuple[Condition, ...], shown: str) -> None:
     assert summary(decided(of, *stored), "Terminating") == shown
+
+
+@pytest.mark.parametrize(
+    ("maintenance", "wants", "stored", "shown"),
+    [
+        pytest.param("termination", "other", (), "True/NodeDiffers", id="frozen"),
+        pytest.param("termination", "general", (), "", id="frozen, and nothing else is wanted"),
+        pytest.param("manual", "other", (), "", id="not frozen: it follows"),
+        pytest.param(
+            "termination",
+            "general",
+            (condition("SpecFrozen", "True", "NodeDiffers"),),
+            "False/InStep",
+            id="no longer wanted, so cleared",
+        ),
+    ],
+)
+def test_what_the_node_wants_of_a_frozen_spec_is_said(
+    maintenance: str, wants: str, stored: tuple[Condition, ...], shown: str
+) -> None:
+    spec = HypervisorSpec(maintenance=maintenance, aggregates=("general", "zone-a"))
+    asks = node(annotations={AGGREGATES_ANNOTATION: wants})
+    plan = decide(asks, hypervisor(*stored, spec=spec), None, (), LATER)
+    assert summary(plan.part.conditions, "SpecFrozen") == shown
 
 
 def test_conditions_of_others_are_not_ours_to_write() -> None:

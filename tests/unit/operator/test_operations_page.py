@@ -49,6 +49,7 @@ SYNCED = {said.SyncReason.SUCCEEDED, said.SyncReason.FAILED}
 REASONS: dict[str, set[str]] = {
     Type.READY: set(said.ReadyReason),
     Type.REGISTERED: set(said.RegisteredReason),
+    Type.SPEC_FROZEN: set(said.SpecFrozenReason),
     Type.ONBOARDING: set(said.OnboardingReason),
     Type.TRAITS_UPDATED: {*SYNCED},
     Type.AGGREGATES_UPDATED: set(said.AggregatesReason),

@@ -44,7 +44,7 @@ NAME: Final = "eviction"
 _HOST_AGE: Final = 10.0  # seconds; a host's state changes by hand
 _AWAY: Final = timedelta(seconds=5)  # between questions while the compute service is away
 _STAY: Final = {InstancePhase.FAILED, InstancePhase.SKIPPED}
-_HOST_CHECKS: Final = {"HostKnown", "HostUp", "HostDisabled"}
+_HOST_CHECKS: Final = {"HostUp", "HostDisabled"}
 
 
 class EvictionReconciler:
