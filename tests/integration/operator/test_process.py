@@ -7,15 +7,32 @@ import contextlib
 import json
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import httpx2
 import pytest
 from tests.conformance.real import TOKEN
 from tests.integration.apiserver.conftest import no_check
-from tests.integration.operator.conftest import DEADLINE, REAL, add_node, until_settled
+from tests.integration.operator.conftest import (
+    DEADLINE,
+    REAL,
+    add_node,
+    reason,
+    until,
+    until_settled,
+)
+from tests.integration.operator.lifecycle import agent_reports, set_spec
+from tests.integration.runtime.scripted import eventually
+from tests.openstack.environment import set_account
+from tests.simulated_openstack.compute.aggregates import make
+from tests.simulated_openstack.pace import Pace
+from tests.simulated_openstack.serve import serve
+from tests.simulated_openstack.world import World
 
 from hypercobalt.api.coordination import Lease
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -29,6 +46,13 @@ class Process:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
         self.lines: list[dict[str, object]] = []
+        self.rest: asyncio.Task[bytes] | None = None
+
+    async def stands_by(self) -> None:
+        """Wait until it serves; what it logs from then on is read, and forgotten."""
+        await self.line("serving_endpoints")
+        assert self.process.stderr is not None
+        self.rest = asyncio.create_task(self.process.stderr.read())
 
     async def line(self, event: str) -> dict[str, object]:
         """The next line of an event."""
@@ -43,21 +67,23 @@ class Process:
 
 
 @contextlib.asynccontextmanager
-async def cobalt(*arguments: str) -> AsyncIterator[Process]:
+async def cobalt(*arguments: str, compute: str = "none") -> AsyncIterator[Process]:
     process = await asyncio.create_subprocess_exec(
         str(Path(sys.executable).with_name("cobalt")),
         "operator",
-        "--compute=none",
+        f"--compute={compute}",
         *arguments,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
+    made = Process(process)
     try:
-        yield Process(process)
+        yield made
     finally:
         if process.returncode is None:
             process.terminate()  # it gives its lease back, or the next one waits for it
-        await asyncio.wait_for(process.communicate(), DEADLINE)
+        await asyncio.wait_for(made.rest or process.communicate(), DEADLINE)
+        await asyncio.wait_for(process.wait(), DEADLINE)
 
 
 async def scraped(running: Process, kube: Kube, name: str, scheme: str) -> list[httpx2.Response]:
@@ -125,6 +151,48 @@ async def test_metrics_are_for_those_whom_the_api_server_allows_it(
     assert ["controller_runtime" in answer.text for answer in answers] == [
         status == 200 for status in expected
     ]
+
+
+async def test_of_two_processes_the_second_ends_the_eviction_in_which_the_first_was_killed(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, other = World(Pace(live=4)), f"{name}-other"
+    world.add_host(name, enabled=False), world.add_host(other)
+    make(world, "zone-a", "zone-a"), make(world, "general")
+    wishes = {AGGREGATES_ANNOTATION: "general"}
+    flags = (*chart_flags(kubeconfig, secure=False), "--max-parallel-per-source=2")
+    async with serve(world) as simulation:
+        set_account(monkeypatch, simulation.admin)
+        async with cobalt(*flags, compute="nova") as one:
+            await one.stands_by()
+            await eventually(partial(held, kube))
+            async with cobalt(*flags, compute="nova") as two:
+                await two.stands_by()
+                await add_node(
+                    kube, name, labels={LIFECYCLE_LABEL: "skip-tests"}, annotations=wishes
+                )
+                await until(kube, Hypervisor, name, lambda _: True)
+                await agent_reports(kube, name)
+                await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
+                for _ in range(4):
+                    world.add_server(name)
+                await set_spec(kube, name, maintenance="auto")
+                await eventually(lambda: len(world.migrations) == 2)
+                one.process.kill()
+                await eventually(partial(evicted, kube, name), seconds=50)
+    assert len(world.migrations) == 4
+    assert {server.host for server in world.servers.values()} == {other}
+
+
+async def held(kube: Kube) -> bool:
+    """Whether a process has the lease."""
+    lease = await kube.get(Lease, LEASE, kube.namespace)
+    return lease is not None and bool(lease.spec.holderIdentity)
+
+
+async def evicted(kube: Kube, name: str) -> bool:
+    found = await kube.get(Hypervisor, name)
+    return found is not None and bool(found.status.evicted)
 
 
 @pytest.mark.parametrize(
