@@ -114,7 +114,7 @@ async def operator(cluster: Cluster, compute: FakeCompute) -> AsyncIterator[Kube
         election = Election(lease_name(""), client.namespace, process_identity())
         manager = Manager(client, metrics=metrics, election=election)
         options = dataclasses.replace(DEFAULTS, lifecycle=QUICK)
-        add_controllers(manager, options, metrics, lambda _: compute)
+        add_controllers(manager, options, metrics, lambda *_: compute)
         running = asyncio.create_task(manager.run())
         try:
             yield client

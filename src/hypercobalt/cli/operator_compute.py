@@ -64,12 +64,10 @@ def connection(
 ) -> Connect | None:
     """What makes the compute service that was chosen, once Hypervisors are known; None without one.
 
-    Raises:
-        ConfigurationError: it cannot be made of the flags and the environment.
+    Calling it raises `ConfigurationError` if it cannot be made of the flags and the environment.
     """
     if kind == "direct":
-        return lambda hypervisors: connect_direct(hypervisors, direct.settings())
+        return lambda hypervisors, fence: connect_direct(hypervisors, direct.settings(), fence)
     if kind == "none":
         return None
-    nova = connect_nova(os.environ, registry, smoke)
-    return lambda _: nova
+    return lambda _, fence: connect_nova(os.environ, registry, smoke, fence)

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct.settings import DirectSettings
+from hypercobalt.compute.fence import Fence, unfenced
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import ConfigurationError
@@ -21,6 +22,7 @@ def connect_nova(
     environment: Mapping[str, str],
     registry: CollectorRegistry,
     smoke: SmokeSettings | None = None,
+    fence: Fence = unfenced,
 ) -> ComputeService:
     """Make Nova's adapter. Nobody is asked: an OpenStack that is away shows as `trouble` later.
 
@@ -29,6 +31,7 @@ def connect_nova(
             and clouds.yaml from the process's own.
         registry: gets the metrics; once for each.
         smoke: how servers for tests are booted; None is `SmokeSettings()`.
+        fence: forbids changes.
 
     Raises:
         ConfigurationError: openstacksdk is not installed, or no account is configured.
@@ -42,17 +45,20 @@ def connect_nova(
         ) from exc
     agent = f"hypercobalt-operator/{version('hypercobalt')}"
     command = environment.get("OS_PW_CMD", "")
-    return service.connect(agent, command, registry, smoke or SmokeSettings())
+    return service.connect(agent, command, registry, smoke or SmokeSettings(), fence)
 
 
 def connect_direct(
-    hypervisors: Callable[[], Iterable[Hypervisor]], settings: DirectSettings | None = None
+    hypervisors: Callable[[], Iterable[Hypervisor]],
+    settings: DirectSettings | None = None,
+    fence: Fence = unfenced,
 ) -> ComputeService:
     """Make the adapter of a site without OpenStack; close it after use.
 
     Args:
         hypervisors: gives the hosts as they are known now, such as an informer's cache.
         settings: how they are reached; None is `DirectSettings()`.
+        fence: forbids changes.
 
     Raises:
         ConfigurationError: libvirt-python is not installed, or an address is none.
@@ -64,4 +70,4 @@ def connect_direct(
             f"--compute direct needs the package libvirt-python ({exc.name} is missing): "
             "pip install 'hypercobalt[agent]'"
         ) from exc
-    return connecting.connect(hypervisors, settings or DirectSettings())
+    return connecting.connect(hypervisors, settings or DirectSettings(), fence)

@@ -21,6 +21,7 @@ from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
+from hypercobalt.compute.fence import Fence
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator import certificates, gardener, hypervisor, ready, taint
@@ -46,8 +47,8 @@ from hypercobalt.runtime import (
 )
 from hypercobalt.runtime.client.requests import Selection
 
-Connect = Callable[[Callable[[], Iterable[Hypervisor]]], ComputeService]
-"""Makes a compute service, out of what gives the Hypervisors."""
+Connect = Callable[[Callable[[], Iterable[Hypervisor]], Fence], ComputeService]
+"""Makes a compute service, out of what gives the Hypervisors and what forbids changes."""
 
 WORKERS: Final = 8
 """Passes of one controller at once: they wait for the API server, which has 16 connections."""
@@ -124,12 +125,13 @@ def add_controllers(
         manager: runs them.
         options: of the site.
         metrics: of the process.
-        connect: makes the service where hosts are registered and instances run, when it is given
-            what gives the Hypervisors; None leaves out what needs such a service.
+        connect: makes the service where hosts are registered and instances run; None leaves out
+            what needs such a service.
     """
     shared = _shared(manager, options)
     if connect is not None:
-        _add_compute(manager, options, shared, connect(shared.hypervisors.all), metrics)
+        service = connect(shared.hypervisors.all, manager.fence)
+        _add_compute(manager, options, shared, service, metrics)
     _add_hypervisors(manager, options, shared, metrics)
     _add_gardener(manager, options, shared)
     _add_certificates(manager, options.issuing, shared.nodes, metrics)

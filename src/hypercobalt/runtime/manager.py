@@ -55,6 +55,8 @@ class Manager:
     Attributes:
         kube: the client for reconcilers; under an election it refuses to write when this process
             does not lead.
+        fence: raises `FencedError` when this process does not lead; for changes that are made
+            elsewhere than in Kubernetes. Any thread may call it.
         address: where the health pages are served, with the real port; None before.
         metrics_address: where the metrics page is, likewise.
     """
@@ -80,6 +82,7 @@ class Manager:
             else None
         )
         self.kube = kube.guarded(self._elector.check) if self._elector else kube
+        self.fence: Callable[[], None] = self._elector.check if self._elector else _always
         self._identity = election.identity if election else process_identity()
         self.address: Address | None = None
         self.metrics_address: Address | None = None
@@ -260,6 +263,10 @@ class Manager:
     def _signalled(self, name: str) -> None:
         log.info("stopping", signal=name)
         self.stop()
+
+
+def _always() -> None:
+    """A process without an election may act."""
 
 
 async def _ended(tasks: set[asyncio.Task[None]]) -> None:

@@ -151,7 +151,7 @@ async def operator(
     mine = account if account.exists() else kubeconfig
     async with Kube(load_connection(mine), metrics=metrics) as client:
         manager = Manager(client, metrics=metrics, address=address)
-        add_controllers(manager, asked, metrics, (lambda _: compute) if compute else None)
+        add_controllers(manager, asked, metrics, (lambda *_: compute) if compute else None)
         made = Operator(metrics, manager)
         running = asyncio.create_task(manager.run())
         try:

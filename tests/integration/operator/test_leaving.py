@@ -176,7 +176,7 @@ async def run(kubeconfig: Path, compute: FakeCompute, dying: Dying, death: Death
     async with Kube(load_connection(kubeconfig), metrics=metrics) as client:
         manager = Manager(client.guarded(dying), metrics=metrics)
         options = replace(DEFAULTS, lifecycle=QUICK)
-        add_controllers(manager, options, metrics, lambda _: compute)
+        add_controllers(manager, options, metrics, lambda *_: compute)
         dying.task = death.task = asyncio.create_task(manager.run())
         # However it ends: nobody asks a dead process what its last error was.
         await asyncio.wait_for(asyncio.gather(dying.task, return_exceptions=True), 10)

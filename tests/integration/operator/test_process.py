@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 import sys
 from collections.abc import AsyncIterator
 from functools import partial
@@ -27,7 +28,7 @@ from tests.integration.runtime.scripted import eventually
 from tests.openstack.environment import set_account
 from tests.simulated_openstack.compute.aggregates import make
 from tests.simulated_openstack.pace import Pace
-from tests.simulated_openstack.serve import serve
+from tests.simulated_openstack.serve import Simulation, serve
 from tests.simulated_openstack.world import World
 
 from hypercobalt.api.coordination import Lease
@@ -153,8 +154,9 @@ async def test_metrics_are_for_those_whom_the_api_server_allows_it(
     ]
 
 
-async def test_of_two_processes_the_second_ends_the_eviction_in_which_the_first_was_killed(
-    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
+async def test_of_two_processes_the_second_ends_the_eviction_of_the_first(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
 ) -> None:
     world, other = World(Pace(live=4)), f"{name}-other"
     world.add_host(name, enabled=False), world.add_host(other)
@@ -178,10 +180,21 @@ async def test_of_two_processes_the_second_ends_the_eviction_in_which_the_first_
                     world.add_server(name)
                 await set_spec(kube, name, maintenance="auto")
                 await eventually(lambda: len(world.migrations) == 2)
-                one.process.kill()
+                one.process.send_signal(how)
                 await eventually(partial(evicted, kube, name), seconds=50)
+                if how is signal.SIGSTOP:  # it wakes up in the middle of what it did
+                    asked = changes(simulation)
+                    one.process.send_signal(signal.SIGCONT)
+                    await asyncio.wait_for(one.process.wait(), DEADLINE)
+                    assert changes(simulation) == asked
     assert len(world.migrations) == 4
     assert {server.host for server in world.servers.values()} == {other}
+
+
+def changes(simulation: Simulation) -> dict[str, int]:
+    """How often each kind of change was asked for."""
+    calls = simulation.script.calls.items()
+    return {kind: n for kind, n in calls if " GET " not in kind and "identity" not in kind}
 
 
 async def held(kube: Kube) -> bool:

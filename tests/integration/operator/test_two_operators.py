@@ -99,7 +99,7 @@ async def candidate(
         election = Election(lease, "kube-system", identity, SOON)
         manager = Manager(client.guarded(network), metrics=metrics, election=election, abort=never)
         options = replace(DEFAULTS, lifecycle=QUICK, eviction=TWO)
-        add_controllers(manager, options, metrics, lambda _: compute)
+        add_controllers(manager, options, metrics, lambda *_: compute)
         task = asyncio.create_task(manager.run())
         try:
             yield Candidate(metrics, manager, network, task)

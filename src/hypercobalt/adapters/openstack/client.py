@@ -29,7 +29,7 @@ from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
 from hypercobalt.adapters.openstack.request import Answer, Request, refusal
 from hypercobalt.adapters.openstack.threads import Threads
 from hypercobalt.adapters.openstack.trust import why
-from hypercobalt.errors import ConfigurationError
+from hypercobalt.errors import ConfigurationError, TransientError
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
@@ -55,6 +55,8 @@ class Client:
         metrics: counts them.
         clock: seconds that never step back.
         rules: of the circuit breakers, one for each service.
+        fence: called on a thread right before everything but GET is sent; what it raises, a
+            `TransientError`, forbids it.
     """
 
     def __init__(
@@ -65,9 +67,10 @@ class Client:
         *,
         clock: Callable[[], float] = time.monotonic,
         rules: Rules | None = None,
+        fence: Callable[[], None] = lambda: None,
     ) -> None:
         self._account, self._threads, self._metrics = account, threads, metrics
-        self._clock, self._rules = clock, rules or Rules()
+        self._clock, self._rules, self._fence = clock, rules or Rules(), fence
         self._breakers: dict[str, Breaker] = {}
 
     def trouble(self, service: str) -> str:
@@ -85,6 +88,7 @@ class Client:
 
         Raises:
             NoAnswerError: there is none that says anything.
+            TransientError: the fence forbids it.
         """
         until = self._clock() + request.deadline
         if not request.idempotent:
@@ -137,7 +141,7 @@ class Client:
         except NoAnswerError as exc:
             self._note(request, exc)
             raise
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, TransientError):  # not sent, or nobody waits for it
             _each(admitted, Breaker.unknown)
             raise
         _each(admitted, Breaker.succeeded)
@@ -193,8 +197,11 @@ class Client:
         versions = {"OpenStack-API-Version": f"{request.service} {request.version}"}
         account = self._account
         address = account.root if request.root else account.endpoint
-        response = account.session().request(
-            joined(address(request.service), request.path),
+        session, url = account.session(), joined(address(request.service), request.path)
+        if not request.idempotent:
+            self._fence()
+        response = session.request(
+            url,
             request.method,
             headers={**headers, **(versions if request.version else {})},
             params=list(request.query),

@@ -9,13 +9,15 @@ from hypercobalt.adapters.libvirt.remote.daemon import RemoteDaemons
 from hypercobalt.adapters.ovn.northbound import Northbound, parse_remotes
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct.directory import HypervisorDirectory, fill
+from hypercobalt.compute.direct.fenced import FencedDaemons, FencedPorts
 from hypercobalt.compute.direct.ports import NoPorts, Ports
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.direct.settings import DirectSettings
+from hypercobalt.compute.fence import Fence
 
 
 def connect(
-    hypervisors: Callable[[], Iterable[Hypervisor]], settings: DirectSettings
+    hypervisors: Callable[[], Iterable[Hypervisor]], settings: DirectSettings, fence: Fence
 ) -> DirectService:
     """Put it together; no host is asked yet.
 
@@ -28,4 +30,5 @@ def connect(
     if settings.northbound:
         ports = Northbound(parse_remotes(settings.northbound))
     directory = HypervisorDirectory(hypervisors, settings)
-    return DirectService(directory, RemoteDaemons(), ports, tls=settings.tls)
+    daemons = FencedDaemons(RemoteDaemons(), fence)
+    return DirectService(directory, daemons, FencedPorts(ports, fence), tls=settings.tls)

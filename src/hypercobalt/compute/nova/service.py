@@ -13,6 +13,7 @@ from hypercobalt.adapters.openstack.client import Client
 from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
 from hypercobalt.adapters.openstack.threads import SIZE, Threads
 from hypercobalt.adapters.openstack.transport import http_session
+from hypercobalt.compute.fence import Fence
 from hypercobalt.compute.nova.aggregates import Aggregates
 from hypercobalt.compute.nova.calls import Calls
 from hypercobalt.compute.nova.hosts import Hosts
@@ -68,7 +69,11 @@ class Nova:
 
 
 def connect(
-    user_agent: str, password_command: str, registry: CollectorRegistry, smoke: SmokeSettings
+    user_agent: str,
+    password_command: str,
+    registry: CollectorRegistry,
+    smoke: SmokeSettings,
+    fence: Fence,
 ) -> Nova:
     """Make the adapter for the account of clouds.yaml or `OS_*`.
 
@@ -77,6 +82,7 @@ def connect(
         password_command: see `Identity`.
         registry: gets the metrics.
         smoke: how servers for tests are booted.
+        fence: forbids changes.
 
     Raises:
         ConfigurationError: no account is configured.
@@ -87,5 +93,5 @@ def connect(
     accounts = [Account(identity, lambda: http_session(SIZE)) for identity in (own, tests)]
     for account in accounts:
         account.check()
-    client, testing = (Client(account, threads, metrics) for account in accounts)
+    client, testing = (Client(account, threads, metrics, fence=fence) for account in accounts)
     return Nova(client, testing, threads, smoke)
