@@ -14,7 +14,7 @@ from hypercobalt.api.hypervisor import UUID_PATTERN, Hypervisor, Maintenance
 from hypercobalt.api.meta import ObjectMeta, OwnerReference
 from hypercobalt.cli import asking
 from hypercobalt.cli.asking import AskedWronglyError, Kubeconfig, Node
-from hypercobalt.cli.evict_watch import outcome
+from hypercobalt.cli.evict_progress import outcome
 from hypercobalt.cli.evict_watch import watch as watch_it
 from hypercobalt.operator.eviction.status import has_ended
 from hypercobalt.runtime import AlreadyExistsError, Deletion, Kube

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from hypercobalt.api.duration import human_duration
 from hypercobalt.api.eviction import Eviction, EvictionInstance, InstancePhase
-from hypercobalt.cli.evict_watch import Follower, summary
+from hypercobalt.cli.evict_progress import Follower, summary
 
 _REFRESH_SECONDS = 0.5  # ages; what the API says is shown when it comes
 _BAR = 24  # characters: what is said behind it still fits on a terminal of 80

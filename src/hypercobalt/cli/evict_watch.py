@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
-from hypercobalt.api.conditions import get_condition
-from hypercobalt.api.duration import human_duration
 from hypercobalt.api.eviction import (
     Eviction,
-    EvictionConditionType,
-    EvictionReason,
-    InstancePhase,
 )
 from hypercobalt.cli import asking
+from hypercobalt.cli.evict_progress import Follower, exit_code, outcome, summary
 from hypercobalt.operator.eviction.status import has_ended
 from hypercobalt.runtime import Informer, Kube, Metrics
 from hypercobalt.runtime.client.requests import Selection
-
-_MOMENT = timedelta(seconds=1)
-
-_EXIT = {
-    EvictionReason.SUCCEEDED: 0,
-    EvictionReason.FAILED: asking.FAILED,
-    EvictionReason.CANCELLED: asking.CANCELLED,
-}
 
 
 async def watch(kube: Kube, eviction: Eviction) -> int:
@@ -62,81 +50,6 @@ async def _show(follower: Follower) -> None:
         await _lines(follower)
     else:
         await show_bars(follower)
-
-
-def exit_code(eviction: Eviction) -> int:
-    """0, or what the end of an Eviction makes of it."""
-    found = get_condition(eviction.status.conditions, EvictionConditionType.EVICTING)
-    return _EXIT.get(EvictionReason(found.reason), 0) if found else 0
-
-
-def outcome(eviction: Eviction) -> str:
-    """How it ended, in a line; "" when it has not."""
-    found = get_condition(eviction.status.conditions, EvictionConditionType.EVICTING)
-    return (
-        f"eviction/{eviction.metadata.name}: {found.message}"
-        if found and has_ended(eviction.status)
-        else ""
-    )
-
-
-def summary(eviction: Eviction, now: datetime) -> str:
-    """How far it is, in a line."""
-    status = eviction.status
-    found = get_condition(status.conditions, EvictionConditionType.EVICTING)
-    if found is None:
-        return "waiting for the operator"
-    checks = get_condition(status.conditions, EvictionConditionType.PREFLIGHT_CHECKS_SUCCEEDED)
-    if checks is not None and checks.status == "False":
-        return f"waiting: {checks.message}"
-    progress = status.progress
-    if progress is None:
-        return found.message
-    moving = sum(entry.phase == InstancePhase.MIGRATING for entry in status.instances)
-    text = f"{progress.done or 0} of {progress.total or 0} have left"
-    if moving:
-        text += f", {moving} on their way"
-    if progress.failed:
-        text += f", {progress.failed} given up"
-    done = progress.estimatedCompletion
-    if done is not None and done - now >= _MOMENT:
-        text += f", about {human_duration(done - now)} left"
-    return text
-
-
-class Follower:
-    """The newest state of one Eviction, and whether anything has changed."""
-
-    def __init__(self, eviction: Eviction) -> None:
-        self.eviction, self.gone = eviction, False
-        self.changed = asyncio.Event()
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will come."""
-        return self.gone or has_ended(self.eviction.status)
-
-    def on_add(self, obj: Eviction) -> None:
-        self._take(obj)
-
-    def on_update(self, old: Eviction, new: Eviction) -> None:
-        self._take(new)
-
-    def on_delete(self, obj: Eviction) -> None:
-        self.eviction, self.gone = obj, True
-        self.changed.set()
-
-    def lost(self) -> None:
-        """There is no such object any more."""
-        self.gone = True
-        self.changed.set()
-
-    def _take(self, obj: Eviction) -> None:
-        if obj.metadata.uid == self.eviction.metadata.uid:
-            self.eviction = obj
-        else:
-            self.gone = True
-        self.changed.set()
 
 
 async def _lines(follower: Follower) -> None:
