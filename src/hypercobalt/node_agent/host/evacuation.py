@@ -1,10 +1,12 @@
 """Holds back a shutdown of the host until its instances have been moved away.
 
 While instances run and `spec.evacuateOnReboot` is set, logind is told to delay a shutdown. When one
-begins, an Eviction named like the host is made, and the delay is given up once the Eviction has
-ended, no instance runs any more, or there is no time left. If the API cannot be reached, nobody can
-move instances, so the host does not wait for long either. Once the host is up again, the Eviction
-is removed when it has ended: the next maintenance would take it for its own.
+begins, an Eviction named like the host is made, and the delay is given up once that Eviction has
+ended, no instance runs any more, or there is no time left. One that somebody else made is
+waited for while it goes on, and replaced when it has ended and instances still run. If the API
+cannot be reached, nobody can move instances, so the host does not wait for long either. Once the
+host is up again, the Eviction is removed when it has ended: the next maintenance would take it for
+its own.
 
 Invariant: whatever happens, the delay ends within logind's limit.
 
@@ -58,7 +60,7 @@ class Step(Enum):
 
     CREATE = auto()
     REPLACE = auto()
-    """It is left over from an earlier shutdown: delete it, then create one."""
+    """It ended before, or for somebody else, and instances run: delete it, then create one."""
     WAIT = auto()
     DONE = auto()
 
@@ -76,20 +78,22 @@ def is_wanted(hypervisor: Hypervisor | None, parts: Parts) -> bool:
 
 
 def decide(eviction: Eviction | None, ours: str | None) -> Step:
-    """Choose the next step of an evacuation.
+    """Choose the next step of an evacuation while instances run.
+
+    Waiting is over at the end of an Eviction of the whole host that was made in this shutdown.
+    Whatever ended before, or moved some instances only, has left those that run now.
 
     Args:
         eviction: the one with the host's name, None if there is none.
-        ours: uid of the one that was made for this shutdown; None: none was made yet.
+        ours: uid of the one that was made in this shutdown; None: none was made yet.
     """
     if eviction is None:
         return Step.CREATE
-    if not _has_ended(eviction):
+    if not _has_ended(eviction) or eviction.metadata.deletionTimestamp:
         # Also one that somebody else made, for maintenance perhaps: it does the same.
         return Step.WAIT
-    if eviction.metadata.uid == ours or not _is_for_shutdown(eviction):
-        return Step.DONE
-    return Step.WAIT if eviction.metadata.deletionTimestamp else Step.REPLACE
+    whole = not eviction.spec.instances
+    return Step.DONE if whole and eviction.metadata.uid == ours else Step.REPLACE
 
 
 def make_eviction(hypervisor: Hypervisor) -> Eviction:
@@ -212,7 +216,7 @@ class Evacuation:
                 failures += 1
 
     async def _step(self, ours: str | None) -> tuple[str | None, bool]:
-        """Do one step; gives the uid of the Eviction made for this shutdown, and whether it ended.
+        """Do one step; gives the uid of the Eviction made in this shutdown, and whether it ended.
 
         Raises:
             HypercobaltError: the API refuses, or cannot be reached.
@@ -225,8 +229,7 @@ class Evacuation:
         match decide(eviction, ours):
             case Step.CREATE:
                 log.info("creating_eviction", eviction=name)
-                with suppress(AlreadyExistsError):
-                    ours = (await self._kube.create(make_eviction(hypervisor))).metadata.uid
+                ours = await self._create(hypervisor)
             case Step.REPLACE if eviction:
                 log.info("replacing_eviction", eviction=name)
                 await self._kube.delete(Eviction, name, uid=eviction.metadata.uid)
@@ -236,6 +239,15 @@ class Evacuation:
                 log.info("eviction_has_ended", eviction=name)
                 return ours, True
         return ours, False
+
+    async def _create(self, hypervisor: Hypervisor) -> str | None:
+        try:
+            return (await self._kube.create(make_eviction(hypervisor))).metadata.uid
+        except AlreadyExistsError:
+            # Maintenance was quicker and would be again, so that one counts as ours; or ours was
+            # made, and the answer was lost.
+            present = await self._kube.get(Eviction, hypervisor.metadata.name)
+            return present.metadata.uid if present else None
 
     async def _tidy(self) -> None:
         """While no shutdown is prepared, remove the Eviction that an earlier one has left."""

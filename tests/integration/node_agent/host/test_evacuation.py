@@ -8,7 +8,13 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
-from tests.integration.node_agent.host.conftest import DEADLINE, NODE, Site, create_hypervisor
+from tests.integration.node_agent.host.conftest import (
+    DEADLINE,
+    NODE,
+    Site,
+    T,
+    create_hypervisor,
+)
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.adapters.host.fake import FakeShutdown
@@ -16,8 +22,9 @@ from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.apiserver.server import Server
 from hypercobalt.node_agent.host.evacuation import Evacuation, make_eviction
-from hypercobalt.runtime import Backoff, Connection, Kube, Limits, SystemClock
+from hypercobalt.runtime import Backoff, Connection, Kube, Limits, SystemClock, load_connection
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -221,19 +228,90 @@ async def test_logind_is_let_go_before_its_limit(kube: Kube, site: Site) -> None
     assert 0.2 < time.monotonic() - before < 0.8
 
 
-async def test_somebody_elses_eviction_is_waited_for(kube: Kube, site: Site) -> None:
+@pytest.mark.parametrize(
+    ("trigger", "reason"), [("Manual", "Succeeded"), ("Maintenance", "Failed")]
+)
+async def test_an_eviction_that_ended_before_the_shutdown_does_not_stand_for_a_new_one(
+    kube: Kube, site: Site, trigger: str, reason: str
+) -> None:
+    spec = EvictionSpec(hypervisor=NODE, reason="weeks ago", trigger=trigger)
+    old = await kube.create(Eviction(metadata=ObjectMeta(name=NODE), spec=spec))
+    await end(kube, "False", reason)
+    _, shutdown = await guarded(kube, site)
+
+    shutdown.prepare()
+
+    made = await created(kube, not_uid=old.metadata.uid)
+    assert made.spec.trigger == "HostShutdown"
+    await is_not_released(shutdown)
+    await end(kube, "False", "Succeeded")
+    await released(shutdown)
+
+
+async def test_somebody_elses_eviction_is_waited_for_and_followed_by_one_for_those_that_stay(
+    kube: Kube, site: Site
+) -> None:
     spec = EvictionSpec(hypervisor=NODE, reason="maintenance", trigger="Maintenance")
-    made = await kube.create(Eviction(metadata=ObjectMeta(name=NODE), spec=spec))
+    others = await kube.create(Eviction(metadata=ObjectMeta(name=NODE), spec=spec))
     _, shutdown = await guarded(kube, site)
 
     shutdown.prepare()
     await is_not_released(shutdown)
-    await end(kube, "False", "Succeeded")
+    present = await kube.get(Eviction, NODE)
+    assert present is not None
+    assert present.metadata.uid == others.metadata.uid
+    await end(kube, "False", "Failed")
+
+    made = await created(kube, not_uid=others.metadata.uid)
+    assert made.spec.trigger == "HostShutdown"
+    await is_not_released(shutdown)
+    await end(kube, "False", "Failed")
+    await released(shutdown)
+
+
+async def test_somebody_elses_eviction_that_leaves_no_instance_is_kept(
+    kube: Kube, site: Site
+) -> None:
+    spec = EvictionSpec(hypervisor=NODE, reason="maintenance", trigger="Maintenance")
+    others = await kube.create(Eviction(metadata=ObjectMeta(name=NODE), spec=spec))
+    _, shutdown = await guarded(kube, site)
+    shutdown.prepare()
+    await is_not_released(shutdown)
+
+    site.put_instances(active=0)
 
     await released(shutdown)
     present = await kube.get(Eviction, NODE)
     assert present is not None
-    assert (present.metadata.uid, present.spec) == (made.metadata.uid, made.spec)
+    assert (present.metadata.uid, present.spec) == (others.metadata.uid, others.spec)
+
+
+class Overtaken(Kube):
+    """A client that is always a moment too late to make an Eviction."""
+
+    async def create(self, obj: T) -> T:
+        spec = EvictionSpec(hypervisor=NODE, reason="maintenance", trigger="Maintenance")
+        await super().create(Eviction(metadata=ObjectMeta(name=NODE), spec=spec))
+        return await super().create(obj)
+
+
+async def test_an_eviction_that_somebody_was_quicker_to_make_counts_as_the_one_of_the_shutdown(
+    kube: Kube, site: Site, server: Server
+) -> None:
+    await create_hypervisor(kube)
+    shutdown = FakeShutdown(AMPLE)
+    site.put_instances(active=1)
+    async with Overtaken(load_connection(server.kubeconfig)) as late:
+        guard(site, shutdown, late)
+        await held(shutdown)
+
+        shutdown.prepare()
+
+        others = await created(kube)
+        assert others.spec.trigger == "Maintenance"
+        await is_not_released(shutdown)
+        await end(kube, "False", "Failed")
+        await released(shutdown)
 
 
 async def test_an_eviction_that_is_deleted_is_made_again(kube: Kube, site: Site) -> None:

@@ -27,7 +27,12 @@ OURS, OTHER = "HostShutdown", "Maintenance"
 
 
 def eviction(
-    *, evicting: str | None, trigger: str | None, deleted: bool = False, reason: str = "x"
+    *,
+    evicting: str | None,
+    trigger: str | None,
+    deleted: bool = False,
+    reason: str = "x",
+    instances: tuple[str, ...] = (),
 ) -> Eviction:
     conditions = (
         set_condition((), "Evicting", evicting, "Running", "", now=FakeClock().now())
@@ -36,7 +41,7 @@ def eviction(
     )
     return Eviction(
         metadata=ObjectMeta(name="kvm-a", uid="e", deletionTimestamp=NOW if deleted else None),
-        spec=EvictionSpec(hypervisor="kvm-a", reason=reason, trigger=trigger),
+        spec=EvictionSpec(hypervisor="kvm-a", reason=reason, trigger=trigger, instances=instances),
         status=EvictionStatus(conditions=conditions),
     )
 
@@ -51,12 +56,18 @@ def eviction(
         (eviction(evicting="Unknown", trigger=OURS), "e", Step.WAIT),
         (eviction(evicting="False", trigger=OURS), "e", Step.DONE),
         (eviction(evicting=None, trigger=OTHER), None, Step.WAIT),
-        (eviction(evicting="False", trigger=OTHER), None, Step.DONE),
-        (eviction(evicting="False", trigger=None), None, Step.DONE),
+        # What ended before says nothing of the instances that run now, whoever made it.
+        (eviction(evicting="False", trigger=OTHER), None, Step.REPLACE),
+        (eviction(evicting="False", trigger=None), None, Step.REPLACE),
+        (eviction(evicting="False", trigger=OTHER), "another", Step.REPLACE),
+        (eviction(evicting="False", trigger=OTHER, deleted=True), None, Step.WAIT),
+        (eviction(evicting="False", trigger=OTHER), "e", Step.DONE),  # it was quicker than ours
+        (eviction(evicting="False", trigger=OTHER, instances=("i",)), "e", Step.REPLACE),
         (eviction(evicting="False", trigger=OURS), None, Step.REPLACE),
         (eviction(evicting="False", trigger=OURS), "another", Step.REPLACE),
         (eviction(evicting="False", trigger=None, reason=REASON), None, Step.REPLACE),
         (eviction(evicting="False", trigger=OURS, deleted=True), None, Step.WAIT),
+        (eviction(evicting="False", trigger=OURS, deleted=True), "e", Step.WAIT),  # cancelled
         (eviction(evicting="True", trigger=OURS), None, Step.WAIT),  # agent was restarted
     ],
 )
