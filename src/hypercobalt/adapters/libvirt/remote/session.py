@@ -2,14 +2,18 @@
 
 It is opened by the first question, closed after a while without one, and opened again after it
 broke. Questions are put one after the other; each has a deadline.
+
+A connection is never closed while a call uses it, as libvirt's client would read freed memory, and
+never on the event loop, as closing waits for the daemon.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from threading import Lock
-from typing import Final, TypeVar
+from dataclasses import dataclass
+from threading import Lock, Thread
+from typing import TypeVar
 
 import libvirt
 
@@ -22,7 +26,20 @@ from hypercobalt.adapters.libvirt.remote.port import LibvirtRefusedError
 Answer = TypeVar("Answer")
 
 _KEEPALIVE_S, _KEEPALIVE_COUNT = 5, 5
-_IDLE: Final = 30.0
+
+
+@dataclass
+class _Link:
+    """A connection.
+
+    Attributes:
+        calls: under way on it, those that nobody waits for any more included.
+        over: nobody takes it any more; it is closed after the last of these calls.
+    """
+
+    connection: libvirt.virConnect
+    calls: int = 0
+    over: bool = False
 
 
 class Session:
@@ -31,18 +48,20 @@ class Session:
     Args:
         address: URI of the daemon.
         deadline: of a question, seconds, connecting included.
+        idle: how long the connection is kept without a question, seconds.
 
     Raises:
         ConfigurationError: the URI is none that can be used.
     """
 
-    def __init__(self, address: str, *, deadline: float = 10.0) -> None:
+    def __init__(self, address: str, *, deadline: float = 10.0, idle: float = 30.0) -> None:
         self._uri = uri.parse(address).uri
-        self._deadline = deadline
+        self._deadline, self._idle = deadline, idle
         self._calls = Calls()
         self._lock = Lock()  # a thread that was left behind may come back with a connection
-        self._connection: libvirt.virConnect | None = None
-        self._idle: asyncio.TimerHandle | None = None
+        self._link: _Link | None = None
+        self._asking = 0
+        self._timer: asyncio.TimerHandle | None = None
         ensure_running()
 
     async def ask(self, what: str, ask: Callable[[libvirt.virConnect], Answer]) -> Answer:
@@ -56,56 +75,75 @@ class Session:
             LibvirtRefusedError: libvirt says no.
             LibvirtError: nothing is known of the outcome.
         """
-        loop = asyncio.get_running_loop()
-        if self._idle:
-            self._idle.cancel()
+        self._stop_timer()
+        self._asking += 1
         try:
             return await self._calls.run(
                 what, lambda: self._put(what, ask), deadline=self._deadline
             )
         finally:
-            self._idle = loop.call_later(_IDLE, self._let_go)
+            self._asking -= 1
+            if not self._asking:
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(self._idle, self._let_go)
 
     def close(self) -> None:
-        """Close the connection; what waits for it hears of a broken one."""
-        if self._idle:
-            self._idle.cancel()
+        """Close the connection, after the call that may be under way on it; does not wait."""
+        self._stop_timer()
         self._let_go()
+
+    def _stop_timer(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
 
     def _let_go(self) -> None:
         self._calls.close()
-        with self._lock:
-            connection, self._connection = self._connection, None
-        if connection is not None:
-            close(connection)
+        unused = self._swap(None)
+        if unused is not None:
+            # To close is to ask the daemon, which may take half a minute to be given up.
+            Thread(target=close, args=(unused,), name="libvirt-close", daemon=True).start()
 
     def _put(self, what: str, ask: Callable[[libvirt.virConnect], Answer]) -> Answer:
         try:
-            connection = self._connected()
+            link = self._take()
         except libvirt.libvirtError as exc:
             raise LibvirtError(f"{what}: {exc}") from exc
         try:
-            return ask(connection)
+            return ask(link.connection)
         except libvirt.libvirtError as exc:
-            if is_alive(connection):
+            if is_alive(link.connection):
                 raise LibvirtRefusedError(f"{what}: {exc}") from exc
-            self._drop(connection)
             raise LibvirtError(f"{what}: {exc}") from exc
+        finally:
+            self._give_back(link)
 
-    def _connected(self) -> libvirt.virConnect:
+    def _take(self) -> _Link:
         with self._lock:
-            if self._connection is not None and is_alive(self._connection):
-                return self._connection
-        opened = connect(self._uri)
-        with self._lock:
-            self._connection = opened
+            if self._link is not None and is_alive(self._link.connection):
+                self._link.calls += 1
+                return self._link
+        opened = _Link(connect(self._uri), calls=1)
+        unused = self._swap(opened)
+        if unused is not None:
+            close(unused)
         return opened
 
-    def _drop(self, connection: libvirt.virConnect) -> None:
+    def _swap(self, link: _Link | None) -> libvirt.virConnect | None:
+        """Put a link in the place of the present one; gives what is to be closed now."""
         with self._lock:
-            if self._connection is connection:
-                self._connection = None
-        close(connection)
+            before, self._link = self._link, link
+            if before is None:
+                return None
+            before.over = True
+            return None if before.calls else before.connection
+
+    def _give_back(self, link: _Link) -> None:
+        with self._lock:
+            link.calls -= 1
+            to_close = link.over and not link.calls
+        if to_close:
+            close(link.connection)
 
 
 def connect(address: str) -> libvirt.virConnect:
