@@ -123,12 +123,12 @@ def _by_cell(
 
 def _homes(domain: Domain, cell_of: Mapping[int, int]) -> list[int | None]:
     """The host cell of each pinned vCPU; None for one that may run in several, or in none."""
-    homes: list[int | None] = []
-    for vcpu, allowed in domain.pins.items():
-        if 0 <= vcpu < domain.vcpus:
-            cells = {cell_of.get(cpu) for cpu in allowed}
-            homes.append(cells.pop() if len(cells) == 1 else None)
-    return homes
+    pinned = [cpus for vcpu, cpus in domain.pins.items() if 0 <= vcpu < domain.vcpus]
+    home_of: dict[frozenset[int], int | None] = {}  # of each set once: many vCPUs may share it
+    for cpus in set(pinned):
+        cells = {cell_of.get(cpu) for cpu in cpus}
+        home_of[cpus] = cells.pop() if len(cells) == 1 else None
+    return [home_of[cpus] for cpus in pinned]
 
 
 def _memory_shares(

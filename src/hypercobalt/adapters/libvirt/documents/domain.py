@@ -1,7 +1,8 @@
 """Reads domain XML: what a domain takes of the host, and on which cells and CPUs.
 
-A guest's own NUMA cells say nothing of the host's: `numatune` names the host cells (`nodeset`) and
-`cputune/vcpupin` the host CPUs (`cpuset`). A part that cannot be read leaves a safe value and a
+A guest's own NUMA cells say nothing of the host's: `numatune` names the host cells (`nodeset`),
+`cputune/vcpupin` the host CPUs of one vCPU, and `vcpu` those of all without such a line (`cpuset`),
+unless libvirt is to place the guest by itself. A part that cannot be read leaves a safe value and a
 word in `problem`, so that one exotic document never hides the others.
 
 Source: libvirt's formatdomain.html.
@@ -50,11 +51,11 @@ def parse(document: str | bytes) -> Definition:
     except DocumentError as exc:
         return Definition(problem=f"the document cannot be read: {exc}")
     reader = _Reader()
-    memory = reader.memory(root)
+    memory, vcpus = reader.memory(root), reader.vcpus(root)
     return Definition(
         memory_bytes=memory,
-        vcpus=reader.vcpus(root),
-        pins=reader.pins(root),
+        vcpus=vcpus,
+        pins=reader.pins(root, vcpus),
         memory_nodes=reader.memory_nodes(root, memory),
         problem="; ".join(reader.problems[:3]) or None,
     )
@@ -83,18 +84,28 @@ class _Reader:
             return number(vcpu.text, _MAX_VCPUS)
         return 0
 
-    def pins(self, root: Element) -> dict[int, frozenset[int]]:
-        pins: dict[int, frozenset[int]] = {}
+    def pins(self, root: Element, vcpus: int) -> dict[int, frozenset[int]]:
+        rest = self._rest(root.first("vcpu"))
+        pins = dict.fromkeys(range(vcpus), rest) if rest else {}
+        once = {rest: rest}  # hundreds of lines mostly name the same CPUs
         pinned = 0
         for pin in root.all("cputune/vcpupin"):
             with self._noting("<vcpupin>"):
                 cpus = members(pin.get("cpuset"))
                 pinned += len(cpus)
                 if pinned <= _MAX_PINNED:
-                    pins[number(pin.get("vcpu"), _MAX_VCPUS)] = cpus
+                    pins[number(pin.get("vcpu"), _MAX_VCPUS)] = once.setdefault(cpus, cpus)
         if pinned > _MAX_PINNED:
             self.problems.append(f"<vcpupin>: the pins name more than {_MAX_PINNED} CPUs")
         return pins
+
+    def _rest(self, vcpu: Element | None) -> frozenset[int]:
+        """Host CPUs of every vCPU without a line of its own; empty: it is not pinned."""
+        if vcpu is None or not vcpu.get("cpuset") or vcpu.get("placement") == "auto":
+            return _NOWHERE
+        with self._noting("<vcpu>"):
+            return members(vcpu.get("cpuset"))
+        return _NOWHERE
 
     def memory_nodes(self, root: Element, memory: int) -> tuple[MemoryNode, ...]:
         everywhere = self._nodeset(root.first("numatune/memory"))

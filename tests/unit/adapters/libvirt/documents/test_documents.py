@@ -174,6 +174,7 @@ class TestDomain:
         [
             ("<vcpu>many</vcpu>", "<vcpu>: 'many' is not a number"),
             ("<vcpu>99999999</vcpu>", "<vcpu>: 99999999 is above 16384"),
+            ("<vcpu cpuset='x'>1</vcpu>", "<vcpu>: 'x' is not a number"),
             (
                 "<cputune><vcpupin vcpu='0' cpuset='9-1'/></cputune>",
                 "<vcpupin>: the range '9-1' runs backwards",
@@ -211,6 +212,47 @@ class TestDomain:
 
         assert found.problem
         assert len(found.problem) < 300
+
+
+@pytest.mark.parametrize(
+    ("body", "pins"),
+    [
+        pytest.param("<vcpu cpuset='4-7,^5'>2</vcpu>", {0: {4, 6, 7}, 1: {4, 6, 7}}, id="all"),
+        pytest.param(
+            "<vcpu placement='static' cpuset='1'>3</vcpu>"
+            "<cputune><vcpupin vcpu='1' cpuset='2'/></cputune>",
+            {0: {1}, 1: {2}, 2: {1}},
+            id="but those with a line of their own",
+        ),
+        pytest.param("<vcpu placement='auto' cpuset='1'>2</vcpu>", {}, id="libvirt ignores it"),
+        pytest.param(
+            "<vcpu placement='auto' cpuset='1'>2</vcpu>"
+            "<cputune><vcpupin vcpu='1' cpuset='2'/></cputune>",
+            {1: {2}},
+            id="but not a line",
+        ),
+        pytest.param("<vcpu cpuset=''>2</vcpu>", {}, id="none is named"),
+        pytest.param("<vcpu>2</vcpu>", {}, id="none"),
+    ],
+)
+def test_the_cpus_of_the_whole_guest_are_those_of_each_vcpu(
+    body: str, pins: dict[int, set[int]]
+) -> None:
+    found = of(body)
+
+    assert found.pins == pins
+    assert found.problem is None
+
+
+def test_a_set_that_many_vcpus_share_is_kept_once() -> None:
+    lines = "".join(f"<vcpupin vcpu='{v}' cpuset='0-3'/>" for v in range(8))
+
+    for found in (
+        of("<vcpu cpuset='0-3'>8</vcpu>"),
+        of("<vcpu>8</vcpu><cputune>", lines, "</cputune>"),
+    ):
+        assert len(found.pins) == 8
+        assert len({id(cpus) for cpus in found.pins.values()}) == 1
 
 
 def test_pins_that_name_millions_of_cpus_are_a_problem() -> None:
@@ -273,6 +315,7 @@ _UNITS = st.sampled_from(["KiB", "MB", "b", "EiB", "", "x"]) | _TEXT
 _PARTS = st.one_of(
     st.builds("<memory unit='{}'>{}</memory>".format, _UNITS, _NUMBERS),
     st.builds("<vcpu placement='{}'>{}</vcpu>".format, _TEXT, _NUMBERS),
+    st.builds("<vcpu cpuset='{}'>{}</vcpu>".format, _SETS, _NUMBERS),
     st.builds("<cputune><vcpupin vcpu='{}' cpuset='{}'/></cputune>".format, _NUMBERS, _SETS),
     st.builds("<numatune><memory nodeset='{}'/></numatune>".format, _SETS),
     st.builds("<numatune><memnode cellid='{}' nodeset='{}'/></numatune>".format, _NUMBERS, _SETS),
