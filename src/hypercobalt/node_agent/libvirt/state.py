@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
 from enum import Flag, auto
@@ -36,7 +36,8 @@ from hypercobalt.runtime import Backoff
 log = get_logger(__name__)
 
 RESYNC: Final = timedelta(minutes=5)
-"""A safety net for what has no event: memory that the host gained, a driver without some event."""
+"""How often all is read, a safety net for what has no event: memory that the host gained, a driver
+without some event."""
 
 AFTERMATH: Final = (timedelta(milliseconds=500), timedelta(seconds=3))
 """When to look again after a stop: libvirt tells that a domain has stopped before it forgets it.
@@ -152,12 +153,16 @@ class LibvirtState:
             self._wake.set()
 
     async def _read_when_due(self) -> None:
+        later = asyncio.get_running_loop().call_later
+        full_pass: asyncio.TimerHandle | None = None
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._resync.total_seconds()):
-                    await self._wake.wait()
+            await self._wake.wait()
             self._wake.clear()
-            due, self._due = self._due or Due.ALL, Due.NOTHING
+            due, self._due = self._due, Due.NOTHING
+            if Due.HOST in due:
+                if full_pass:
+                    full_pass.cancel()
+                full_pass = later(self._resync.total_seconds(), self._mark, Due.ALL)
             if not isinstance(self._link, Connected):
                 continue  # the next Connected makes everything due
             try:
