@@ -14,7 +14,7 @@ from tests.integration.node_agent.conftest import DEADLINE, NODE, boot, create, 
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.adapters.libvirt.model import Domain, DomainState, Lifecycle
+from hypercobalt.adapters.libvirt.model import Domain, DomainState, Lifecycle, Versions
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.api.conditions import ConditionStatus, get_condition
 from hypercobalt.api.hypervisor import Hypervisor
@@ -202,6 +202,39 @@ async def test_libvirt_away_and_back_is_said_within_a_second(server: Server, kub
     told = get_condition(away.conditions, "LibVirtConnection")
     assert told is not None
     assert "connection reset" in told.message
+
+
+async def test_an_upgrade_of_libvirt_is_in_the_status_once_it_is_back(
+    server: Server, kube: Kube
+) -> None:
+    await create(kube)
+    async with running(server, FakeLibvirt()) as agent:
+        boot(agent.libvirt, "u1", "vm1")
+        before = await until(kube, lambda h: names(h) == ["vm1"])
+
+        agent.libvirt.disconnect()
+        away = await until(kube, lambda h: connection(h)[0] == FALSE)
+        agent.libvirt.versions = Versions(libvirt="11.3.0", hypervisor="10.0.2")
+        agent.libvirt.missing = ("device-changed events",)
+        agent.libvirt.offers = with_fields(agent.libvirt.offers, features=("sev", "vmcoreinfo"))
+        agent.libvirt.connect()
+        after = await until(kube, lambda h: offered(h) == ("sev", "vmcoreinfo"), deadline=1)
+
+    assert versions(before) == versions(away) == ("9.0.0", "7.2.22")
+    assert versions(after) == ("11.3.0", "10.0.2")
+    told = get_condition(after.conditions, "LibVirtConnection")
+    assert told is not None
+    assert told.message == "this driver does not offer: device-changed events"
+    assert names(after) == ["vm1"]
+
+
+def versions(hypervisor: Hypervisor) -> tuple[str | None, str | None]:
+    return hypervisor.status.libVirtVersion, hypervisor.status.hypervisorVersion
+
+
+def offered(hypervisor: Hypervisor) -> tuple[str, ...]:
+    offers = hypervisor.status.domainCapabilities
+    return offers.supportedFeatures if offers else ()
 
 
 async def test_a_loss_of_libvirt_and_its_return_are_logged_once_each(
