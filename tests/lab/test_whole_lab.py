@@ -19,7 +19,7 @@ from hypercobalt.lab.commands import execute
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import SHARED, Power
 from hypercobalt.lab.network import bridge
-from hypercobalt.lab.site import Lab, Wish, down
+from hypercobalt.lab.site import Lab, Wish, down, share
 from hypercobalt.lab.state import Layout, State
 from tests.lab.conftest import run
 
@@ -142,6 +142,26 @@ async def test_a_lab_lies_wherever_a_person_wants_it(tmp_path: Path) -> None:
     finally:
         assert await down(data)
     assert traces(lab.state, data) == []
+
+
+async def test_what_a_person_has_mounted_there_stays_when_the_lab_goes(tmp_path: Path) -> None:
+    data, own = tmp_path / "mounted", tmp_path / "mounted" / "own"
+    points = (data, own)
+    try:
+        for point in points:
+            point.mkdir()
+            await execute(("mount", "-t", "tmpfs", "none", str(point)))
+        assert mounts.under(data) == points
+
+        lab = await Lab.make(data)
+        await share(lab.layout, lab.state)
+        assert await down(data)
+
+        assert mounts.under(data) == points
+        assert list(data.iterdir()) == [own]
+        assert named_traces(lab.state) == []
+    finally:
+        await mounts.release(data)
 
 
 async def test_a_second_up_leaves_a_frozen_host_as_it_is(data: Path) -> None:

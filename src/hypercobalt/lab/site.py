@@ -370,7 +370,8 @@ async def down(data: Path, report: Report = _silent) -> bool:
     await lab.step("processes", processes.kill(state.id))
     for host in lab.hosts:
         await lab.step(f"host {host.name}", host.remove())
-    await mounts.release(layout.data)
+    for name in records.OWNED:  # the directory itself may be a mount, and hold more, of a person's
+        await mounts.release(layout.data / name)
     await bridge.remove(state)
     for name in records.OWNED:
         shutil.rmtree(layout.data / name, ignore_errors=True)
