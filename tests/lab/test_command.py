@@ -142,6 +142,8 @@ async def test_without_rights_it_says_so_and_serves_the_api(data: Path) -> None:
     assert "root rights are missing" in said
     assert "hypervisors" in said
     assert [entry.name for entry in data.iterdir()] == ["api"]
+    assert "everything is gone" in await cobalt("down", data=data)
+    assert not data.exists()
 
 
 async def test_an_up_that_is_interrupted_takes_its_lab_down(data: Path) -> None:

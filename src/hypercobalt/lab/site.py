@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from hypercobalt.apiserver.storage.database import discard
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import agents, mounts, ovn, processes
 from hypercobalt.lab import state as records
@@ -364,8 +365,9 @@ async def down(data: Path, report: Report = _silent) -> bool:
     layout = Layout.at(data)
     state = records.load(layout)
     if state is None:
+        gone = discard(layout.api)  # of an `up` that could serve the API alone
         _forget(layout)
-        return False
+        return gone
     lab = Lab(layout, state, report)
     await lab.step("processes", processes.kill(state.id))
     for host in lab.hosts:

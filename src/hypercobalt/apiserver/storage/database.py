@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import queue
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from hypercobalt.errors import ConfigurationError
 
 APPLICATION_ID = 0x636F626C  # "cobl" in the SQLite header: this file is ours
 SCHEMA_VERSION = 1
+FILE = "cobalt.db"
 MAX_BATCH = 256
 
 SCHEMA = """
@@ -51,7 +53,7 @@ class Database:
 
     def __init__(self, directory: Path) -> None:
         self._lock_fd = _lock_directory(directory)
-        self._path = directory / "cobalt.db"
+        self._path = directory / FILE
         self.horizon = 0  # events up to here are dropped with the next commit
         self._queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         try:
@@ -156,6 +158,28 @@ class Database:
                 " SET revision = excluded.revision, data = excluded.data",
                 (*event.key, event.revision, event.data),
             )
+
+
+def discard(directory: Path) -> bool:
+    """Delete the data directory of a server that has ended, with all that is in it.
+
+    Returns:
+        Whether it was a server's; nothing of any other is touched.
+
+    Raises:
+        ConfigurationError: a server uses it, or it cannot be deleted.
+    """
+    if not (directory / FILE).is_file():
+        return False
+    lock_fd = _lock_directory(directory)
+    try:
+        shutil.rmtree(directory)
+    except OSError as error:
+        text = f"data directory {directory} cannot be deleted: {error.strerror}"
+        raise ConfigurationError(text) from error
+    finally:
+        os.close(lock_fd)
+    return True
 
 
 def _lock_directory(directory: Path) -> int:
