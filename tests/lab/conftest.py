@@ -19,7 +19,8 @@ import pytest
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
 from hypercobalt.lab.machine import facts, packages, preflight
-from hypercobalt.lab.site import Lab, Wish, down, share
+from hypercobalt.lab.sharing import share
+from hypercobalt.lab.site import Lab, Wish, down
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.runtime import Kube
 from tests.lab.hypervisors import make_hypervisor

@@ -7,6 +7,7 @@ import os
 import pty
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -14,7 +15,9 @@ from time import monotonic
 import pytest
 
 from hypercobalt.lab import state as records
-from hypercobalt.lab.site import down
+from hypercobalt.lab.commands import execute
+from hypercobalt.lab.host import Power
+from hypercobalt.lab.site import Lab, Wish, down
 from hypercobalt.lab.state import Layout
 from tests.lab.conftest import run
 from tests.lab.test_whole_lab import traces
@@ -144,6 +147,33 @@ async def test_without_rights_it_says_so_and_serves_the_api(data: Path) -> None:
     assert [entry.name for entry in data.iterdir()] == ["api"]
     assert "everything is gone" in await cobalt("down", data=data)
     assert not data.exists()
+
+
+AS_NOBODY = (  # loads everything first: nobody else may be able to read the programs
+    "import os, sys; import hypercobalt.cli.lab_vms; from hypercobalt.cli import main\n"
+    "import hypercobalt.cli.lab as lab, hypercobalt.cli.lab_hosts\n"
+    "os.setgroups([]); os.setgid(65534); os.setuid(65534); main()\n"
+)
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+async def test_whoever_is_not_root_is_told_so_and_not_that_everything_is_off(
+    is_readable: bool,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755 if is_readable else 0o700)
+        data = Path(folder) / "lab"
+        try:
+            lab = await Lab.make(data)
+            await lab.up(Wish(hosts=1, ovn=False, control_plane=False))
+            for arguments in ("status", "host crash kvm-1", "host start kvm-1", "vm list", "down"):
+                command = ("lab", *arguments.split(), "--data", str(data))
+                done = await execute((sys.executable, "-c", AS_NOBODY, *command))
+                assert (done.code, done.stdout) == (1, ""), arguments
+                assert "run this command as root" in done.stderr
+            assert lab.host("kvm-1").power is Power.RUNNING
+        finally:
+            await down(data)
 
 
 async def test_an_up_that_is_interrupted_takes_its_lab_down(data: Path) -> None:

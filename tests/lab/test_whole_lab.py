@@ -19,7 +19,8 @@ from hypercobalt.lab.commands import execute
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import SHARED, Power
 from hypercobalt.lab.network import bridge
-from hypercobalt.lab.site import Lab, Wish, down, share
+from hypercobalt.lab.sharing import share
+from hypercobalt.lab.site import Lab, Wish, down
 from hypercobalt.lab.state import Layout, State
 from tests.lab.conftest import run
 

@@ -38,7 +38,7 @@ def run(work: Coroutine[object, object, int]) -> int:
         screen.complain(str(error))
         return 1
     except OSError as error:  # a full disk, for example
-        screen.complain(f"{error.filename or 'this machine'}: {error.strerror}")
+        screen.complain(f"{error.filename or 'this machine'}: {records.why(error)}")
         return 1
     except KeyboardInterrupt:
         screen.complain("interrupted")

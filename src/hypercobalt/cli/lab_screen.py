@@ -288,7 +288,7 @@ def show_ways_on(lab: Lab, data: Path, *, vms: int) -> None:
     """
     option = "" if data == Path(".lab") else f" --data {shlex.quote(str(data))}"
     hosts = [host.name for host in lab.state.hosts]
-    say(f"\nTry, in another terminal:\n{preparation(lab.control.kubeconfig)}")
+    say(f"\nTry, in another terminal, as root:\n{preparation(lab.control.kubeconfig)}")
     say("  kubectl get hypervisors -o wide --watch")
     can_move = vms > 0 and len(hosts) > 1
     say(f"  cobalt lab vm {f'move vm-1 {hosts[-1]} --slow 16' if can_move else 'add'}{option}")

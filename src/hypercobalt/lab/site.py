@@ -17,12 +17,12 @@ import msgspec
 
 from hypercobalt.apiserver.storage.database import discard
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.lab import agents, mounts, ovn, processes
+from hypercobalt.lab import agents, mounts, ovn, processes, sharing
 from hypercobalt.lab import state as records
-from hypercobalt.lab.commands import run
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Place, Power, needed_binds
+from hypercobalt.lab.machine import facts
 from hypercobalt.lab.network import bridge
 from hypercobalt.lab.operator import Operator
 from hypercobalt.lab.state import HostRecord, Layout, State
@@ -76,10 +76,10 @@ class Lab:
         """The lab of a data directory, running or not.
 
         Raises:
-            LabError: there is none.
+            LabError: there is none, or it is not ours to look at.
         """
         layout = Layout.at(data)
-        state = records.load(layout)
+        state = _known(layout)
         if state is None:
             raise LabError(f"there is no lab in {layout.data}; start one with `cobalt lab up`")
         return cls(layout, state, report)
@@ -98,7 +98,7 @@ class Lab:
         """
         layout = Layout.at(data)
         layout.data.mkdir(parents=True, exist_ok=True)
-        state = records.load(layout)
+        state = _known(layout)
         if state is None or not await bridge.make_bridge(state):
             state = await _take_network(layout, state, api_port)
         if not state.api_port:
@@ -181,7 +181,7 @@ class Lab:
             raise failure
 
     async def _shared(self, ready: Ready) -> None:
-        await self.step("shared directory", share(self.layout, self.state))
+        await self.step("shared directory", sharing.share(self.layout, self.state))
         ready.shared.set()
 
     async def _control_plane(self, ready: Ready, wish: Wish) -> None:
@@ -318,6 +318,19 @@ class Ready:
         return ready
 
 
+def _known(layout: Layout) -> State | None:
+    """The state of a lab that is there; None when there is none.
+
+    Raises:
+        LabError: it cannot be read, or we are not root. Whoever is not sees no process of the lab,
+            and would take everything for dead.
+    """
+    state = records.load(layout)
+    if state is not None and not facts.is_root():
+        raise LabError(f"the lab in {layout.data} is root's: {records.REMEDY}")
+    return state
+
+
 async def _take_network(layout: Layout, state: State | None, api_port: int) -> State:
     """A lab on a free network; the bridge's name decides between labs that start at once."""
     for number in await bridge.observe_free_numbers():
@@ -330,29 +343,6 @@ async def _take_network(layout: Layout, state: State | None, api_port: int) -> S
     raise LabError("no network is free: 10.77.0.0/24 to 10.77.255.0/24 are all routed elsewhere")
 
 
-async def share(layout: Layout, state: State) -> None:
-    """Mount the directory that the hosts share.
-
-    libvirt takes a disk for shared, and migrates without copying it, only on a network file system;
-    a FUSE mount whose subtype is glusterfs counts as one. Names are not cached, or a file that was
-    removed beside the mount could not be made again through it for a second.
-
-    Raises:
-        CommandError: it cannot be mounted.
-    """
-    if layout.shared in mounts.under(layout.data):
-        if processes.find(state.id, "shared"):
-            return
-        await mounts.release(layout.shared)  # it died, and left a mount that answers nothing
-    for folder in (layout.shared, layout.shared_files):
-        folder.mkdir(exist_ok=True)
-    options = "subtype=glusterfs,fsname=hypercobalt,allow_other,entry_timeout=0,attr_timeout=0"
-    await run(
-        *("env", processes.mark(state.id, "shared")),
-        *("bindfs", "-o", options, str(layout.shared_files), str(layout.shared)),
-    )
-
-
 async def down(data: Path, report: Report = _silent) -> bool:
     """Remove everything that a lab made, whatever state a crash left it in.
 
@@ -363,7 +353,7 @@ async def down(data: Path, report: Report = _silent) -> bool:
         HypercobaltError: something does not go; calling again goes on from there.
     """
     layout = Layout.at(data)
-    state = records.load(layout)
+    state = _known(layout)
     if state is None:
         gone = discard(layout.api)  # of an `up` that could serve the API alone
         _forget(layout)

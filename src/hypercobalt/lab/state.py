@@ -21,6 +21,7 @@ import msgspec
 
 from hypercobalt.lab.errors import LabError
 
+REMEDY: Final = "run this command as root, for example with sudo"
 NAME_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # a DNS label: it is a host name
 MAX_HOSTS = 200  # addresses above are for the machine and for what tests put on the network
 
@@ -181,6 +182,12 @@ OWNED: Final = ("api", "guest", "hosts", "log", "ovn", "shared", "shared-files",
 """What `down` removes of a data directory, beside the state: a person may have put more there."""
 
 
+def why(error: OSError) -> str:
+    """What the machine says of a file of a lab, and what helps."""
+    what = f"{error.strerror}"
+    return f"{what}; {REMEDY}" if isinstance(error, PermissionError) else what
+
+
 def load(layout: Layout) -> State | None:
     """The lab in a data directory; None when there is none.
 
@@ -191,7 +198,9 @@ def load(layout: Layout) -> State | None:
         return msgspec.json.decode(layout.state.read_bytes(), type=State)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as exc:
+    except OSError as exc:
+        raise LabError(f"{layout.state} cannot be read: {why(exc)}") from exc
+    except msgspec.DecodeError as exc:
         raise LabError(f"{layout.state} cannot be read: {exc}") from exc
 
 
@@ -208,7 +217,7 @@ def save(layout: Layout, state: State) -> None:
             os.fsync(file.fileno())
         layout.new_state.replace(layout.state)
     except OSError as exc:
-        raise LabError(f"{layout.state} cannot be written: {exc.strerror}") from exc
+        raise LabError(f"{layout.state} cannot be written: {why(exc)}") from exc
 
 
 @contextlib.contextmanager
@@ -222,7 +231,7 @@ def locked(layout: Layout) -> Generator[None]:
         layout.data.mkdir(parents=True, exist_ok=True)
         file = layout.lock.open("ab")
     except OSError as exc:
-        raise LabError(f"data directory {layout.data}: {exc.strerror}") from exc
+        raise LabError(f"data directory {layout.data}: {why(exc)}") from exc
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,7 +14,7 @@ from typing import Final
 
 import yaml
 
-from hypercobalt.lab import ovn
+from hypercobalt.lab import ovn, sharing
 from hypercobalt.lab import site as lab_site
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
@@ -222,7 +222,7 @@ class OpenStack:
         ready.neutron.set()
 
     async def _shared(self, ready: _Ready) -> None:
-        await lab_site.share(self._lab.layout, self._lab.state)
+        await sharing.share(self._lab.layout, self._lab.state)
         ready.shared.set()
 
     async def _seed(self, ready: _Ready) -> None:

@@ -6,7 +6,11 @@ import pytest
 
 from hypercobalt.apiserver.storage.database import Database
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.lab.site import down
+from hypercobalt.lab import state as records
+from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.machine import facts
+from hypercobalt.lab.site import Lab, down
+from hypercobalt.lab.state import Layout
 
 
 async def test_down_removes_the_data_of_an_up_that_served_the_api_alone(tmp_path: Path) -> None:
@@ -30,3 +34,18 @@ async def test_down_keeps_an_api_directory_that_is_no_servers(tmp_path: Path) ->
     (tmp_path / "api" / "notes").touch()
     assert not await down(tmp_path)
     assert (tmp_path / "api" / "notes").exists()
+
+
+async def test_who_is_not_root_is_told_so_instead_of_that_everything_is_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records.save(Layout.at(tmp_path), records.new(0))
+    monkeypatch.setattr(facts, "is_root", lambda: False)
+    refused = "is root's: run this command as root"
+    with pytest.raises(LabError, match=refused):
+        Lab.find(tmp_path)
+    with pytest.raises(LabError, match=refused):
+        await Lab.make(tmp_path)
+    with pytest.raises(LabError, match=refused):
+        await down(tmp_path)
+    assert records.load(Layout.at(tmp_path)) is not None

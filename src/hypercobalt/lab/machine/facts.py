@@ -35,7 +35,7 @@ async def observe(data: Path) -> Machine:
     Args:
         data: where the lab would lie.
     """
-    root = _is_root()
+    root = is_root()
     packages, drops, overlay, net = await asyncio.gather(
         _packages(),
         _drops_forwarded(),
@@ -65,7 +65,8 @@ def _machine(
     )
 
 
-def _is_root() -> bool:
+def is_root() -> bool:
+    """Whether we are root with the rights that hosts need; a container may hold some back."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
     return os.geteuid() == 0 and int(effective, 16) & _CAPABILITIES == _CAPABILITIES
