@@ -19,6 +19,7 @@ import pytest
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
 from hypercobalt.lab.machine import facts, packages, preflight
+from hypercobalt.lab.machine.preflight import Demand
 from hypercobalt.lab.sharing import share
 from hypercobalt.lab.site import Lab, Wish, down
 from hypercobalt.lab.vms.fleet import Fleet
@@ -46,7 +47,7 @@ def able_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A machine that can boot hosts; in CI what is missing is installed, or the tests fail."""
     in_ci = os.environ.get("CI") == "true"
     observed = run(facts.observe(tmp_path_factory.getbasetemp()))
-    verdict = preflight.decide(observed, hosts=3, guests=2)
+    verdict = preflight.decide(observed, Demand(hosts=3, guests=2))
     if verdict.can_boot and verdict.install and in_ci:
         run(packages.install(verdict.install))
     elif verdict.install or not verdict.can_boot:

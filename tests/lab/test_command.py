@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from time import monotonic
 
@@ -17,6 +18,7 @@ import pytest
 from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.host import Power
+from hypercobalt.lab.machine import preflight
 from hypercobalt.lab.site import Lab, Wish, down
 from hypercobalt.lab.state import Layout
 from tests.lab.conftest import run
@@ -174,6 +176,57 @@ async def test_whoever_is_not_root_is_told_so_and_not_that_everything_is_off(
             assert lab.host("kvm-1").power is Power.RUNNING
         finally:
             await down(data)
+
+
+async def test_a_second_up_finishes_what_a_killed_one_began_and_starts_what_died(
+    data: Path,
+) -> None:
+    up = ("up", "--hosts", "2", "--vms", "2", "--data", str(data))
+    process = await asyncio.create_subprocess_exec(
+        *(COBALT, "lab", *up),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    while b"hypervisor kvm-" not in (line := await process.stdout.readline()):
+        assert line, "it ended"
+    process.kill()
+    await process.wait()
+
+    said = await cobalt("up", data=data)
+    assert f"cobalt lab vm move vm-1 kvm-2 --slow 16 --data {data}" in said
+    assert names(await cobalt("vm", "list", data=data)) == {"vm-1": "kvm-1", "vm-2": "kvm-2"}
+
+    await cobalt("vm", "remove", "vm-1", data=data)
+    await cobalt("host", "crash", "kvm-2", data=data)
+    # What runs has its memory already: a host and its VM are all that is started.
+    little = preflight.HOST_BYTES + preflight.GUEST_BYTES
+    said = await on_a_machine_with(little - 1, "up", data=data, code=1)
+    assert "406 MiB of memory are needed for 1 hosts and 1 VMs" in said
+    said = await on_a_machine_with(little, "up", data=data)
+    assert power(said) == {"kvm-1": "running", "kvm-2": "running"}
+    assert names(await cobalt("vm", "list", data=data)) == {"vm-2": "kvm-2"}
+    assert f"cobalt lab vm move vm-2 kvm-1 --slow 16 --data {data}" in said
+    await on_a_machine_with(0, "up", data=data)
+
+
+def names(listed: str) -> dict[str, str]:
+    """The host of each VM that runs."""
+    rows = [line.split() for line in listed.splitlines()[1:]]
+    return {row[0]: row[1] for row in rows if row[2] == "running"}
+
+
+async def on_a_machine_with(memory_bytes: int, *arguments: str, data: Path, code: int = 0) -> str:
+    """What `cobalt lab …` says on both streams where so much memory is left."""
+    script = (
+        "from hypercobalt.cli import main; from hypercobalt.lab.machine import facts\n"
+        f"facts.available_bytes = lambda: {memory_bytes}; main()\n"
+    )
+    command = (sys.executable, "-c", script, "lab", *arguments, "--data", str(data))
+    done = await execute(command, within=timedelta(seconds=UP_SECONDS))
+    assert done.code == code, done
+    return done.stdout + done.stderr
 
 
 async def test_an_up_that_is_interrupted_takes_its_lab_down(data: Path) -> None:

@@ -19,6 +19,7 @@ from typing import TypeVar
 import pytest
 
 from hypercobalt.lab.machine import facts, packages, preflight
+from hypercobalt.lab.machine.preflight import Demand
 from hypercobalt.lab.site import Progress
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
@@ -68,7 +69,7 @@ def able_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A machine that can; in CI what is missing is installed, or the tests fail."""
     in_ci = os.environ.get("CI") == "true"
     observed = run(facts.observe(tmp_path_factory.getbasetemp()))
-    verdict = preflight.decide(observed, hosts=len(HOSTS), guests=2)
+    verdict = preflight.decide(observed, Demand(hosts=len(HOSTS), guests=2))
     why = [lack.what for lack in (*verdict.lacks, *verdict.shortages)]
     if observed.memory_bytes < _MEMORY_MIB * preflight.MIB:
         why.append(f"{observed.memory_bytes // preflight.MIB} MiB of memory, not {_MEMORY_MIB}")

@@ -17,12 +17,12 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.machine import facts, packages, preflight
-from hypercobalt.lab.machine.preflight import MIB, Verdict
+from hypercobalt.lab.machine.preflight import MIB, Demand, Verdict
 from hypercobalt.lab.site import Lab, Wish
 from hypercobalt.lab.site import down as take_down
 from hypercobalt.lab.state import Layout
+from hypercobalt.lab.vms import missing
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request
 
 lab = App(name="lab", help="Several real hosts on one machine.")
 _LAST_PORT = 65535
@@ -51,7 +51,7 @@ def up(
     hosts
         How many hosts a new lab gets; one that is there keeps its own.
     vms
-        How many virtual machines are started on them, together.
+        How many virtual machines a new lab gets, on all hosts together.
     data
         Directory that holds everything the lab makes.
     yes
@@ -69,7 +69,8 @@ async def _up(data: Path, hosts: int, vms: int, port: int, *, yes: bool) -> int:
         raise LabError(f"--vms is {vms}; it is 0 or more")
     if not 0 <= port <= _LAST_PORT:
         raise LabError(f"--port is {port}; it is 0 to {_LAST_PORT}")
-    verdict = preflight.decide(await facts.observe(data), hosts=hosts, guests=vms)
+    layout = Layout.at(data)
+    verdict = preflight.decide(await facts.observe(data), await _demand(layout, hosts, vms))
     screen.show_notes(verdict)
     if verdict.shortages and not verdict.lacks:
         raise LabError("; ".join(f"{lack.what}: {lack.remedy}" for lack in verdict.shortages))
@@ -80,12 +81,11 @@ async def _up(data: Path, hosts: int, vms: int, port: int, *, yes: bool) -> int:
         return await serve_api_only(data, port)
     if not await _install(verdict, yes=yes):
         return 1
-    layout = Layout.at(data)
     with records.locked(layout), screen.progress() as report:
         is_new = records.load(layout) is None
         try:
             made = await Lab.make(data, report, api_port=port)
-            await _up_all(made, hosts, vms if is_new else 0)
+            await _up_all(made, Wish(hosts=hosts, vms=vms))
         except BaseException as error:
             full = shutil.disk_usage(layout.data).free < MIB
             if is_new:  # nothing half-made stays
@@ -93,20 +93,28 @@ async def _up(data: Path, hosts: int, vms: int, port: int, *, yes: bool) -> int:
             if full and isinstance(error, HypercobaltError | OSError):  # whatever failed by that
                 raise LabError(f"the disk with {layout.data} is full; {error}") from error
             raise
-    screen.show_ways_on(made, data, vms=vms)
+    screen.show_ways_on(made, data, await Fleet(made).inventory())
     await screen.show_table(made)
     return 0
 
 
-async def _up_all(made: Lab, hosts: int, vms: int) -> None:
+async def _demand(layout: Layout, hosts: int, vms: int) -> Demand:
+    if records.load(layout) is not None:
+        there = Lab.find(layout.data)
+        if there.state.hosts:
+            return await missing.demand(there)
+    return Demand(hosts, vms)
+
+
+async def _up_all(made: Lab, wish: Wish) -> None:
     fleet = Fleet(made)
     guests = asyncio.create_task(fleet.guests(), name="guest image")
-    await asyncio.gather(made.up(Wish(hosts=hosts)), made.step("guest image", guests))
+    await asyncio.gather(made.up(wish), made.step("guest image", guests))
     await fleet.revive()
     lack = (await guests).lack
     if lack:
         screen.say(f"note: {lack}; the VMs are boot sectors")
-    await fleet.add(*[Request(kind="boot" if lack else "linux")] * vms)
+    await missing.complete(made, fleet, "boot" if lack else "linux")
 
 
 async def _install(verdict: Verdict, *, yes: bool) -> bool:

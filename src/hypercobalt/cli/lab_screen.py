@@ -27,6 +27,8 @@ from hypercobalt.lab.host import Power
 from hypercobalt.lab.machine.preflight import Verdict
 from hypercobalt.lab.overview import Row, is_taken_up, rows
 from hypercobalt.lab.site import Lab, Progress, Report
+from hypercobalt.lab.vms.fleet import Inventory
+from hypercobalt.lab.vms.request import Seen
 from hypercobalt.runtime import Informer, Metrics
 from hypercobalt.runtime.client.requests import Selection
 
@@ -278,21 +280,35 @@ def preparation(kubeconfig: Path) -> str:
     return f"  cd {shlex.quote(str(Path.cwd()))}\n  export {settings}"
 
 
-def show_ways_on(lab: Lab, data: Path, *, vms: int) -> None:
+def show_ways_on(lab: Lab, data: Path, inventory: Inventory) -> None:
     """Some things to try, and how it ends.
 
     Args:
         lab: what was made.
         data: its directory, as it was given.
-        vms: how many virtual machines there should be.
+        inventory: what runs on its hosts.
     """
     option = "" if data == Path(".lab") else f" --data {shlex.quote(str(data))}"
-    hosts = [host.name for host in lab.state.hosts]
+    running = [host.name for host in lab.state.hosts if host.name not in inventory.silent]
     say(f"\nTry, in another terminal, as root:\n{preparation(lab.control.kubeconfig)}")
-    say("  kubectl get hypervisors -o wide --watch")
-    can_move = vms > 0 and len(hosts) > 1
-    say(f"  cobalt lab vm {f'move vm-1 {hosts[-1]} --slow 16' if can_move else 'add'}{option}")
-    if can_move:
-        say(f"  cobalt evict {hosts[0]} --watch\n  cobalt resume {hosts[0]}")
-    say(f"  cobalt lab host crash {hosts[-1]}{option}")
+    for line in things_to_try(inventory.vms, running, option):
+        say(f"  {line}")
     say(f"\nThe lab keeps running; `cobalt lab down{option}` ends it.\n")
+
+
+def things_to_try(vms: Iterable[Seen], hosts: Sequence[str], option: str) -> tuple[str, ...]:
+    """Commands that work on what there is.
+
+    Args:
+        vms: of all hosts.
+        hosts: names of those that run.
+        option: names the lab's directory where that must be named.
+    """
+    watch = "kubectl get hypervisors -o wide --watch"
+    crash = (f"cobalt lab host crash {hosts[-1]}{option}",) if hosts else ()
+    vm = next((vm for vm in vms if vm.title and vm.state == "running"), None)
+    target = next((host for host in reversed(hosts) if vm and host != vm.host), None)
+    if vm is None or target is None:
+        return (watch, f"cobalt lab vm add{option}", *crash)
+    move = f"cobalt lab vm move {vm.name} {target} --slow 16{option}"
+    return (watch, move, f"cobalt evict {vm.host} --watch", f"cobalt resume {vm.host}", *crash)

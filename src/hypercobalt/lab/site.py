@@ -53,12 +53,14 @@ class Wish:
         control_plane: the API server, and objects and agents for the hosts.
         ovn: the databases, and a controller in each host.
         operator: makes the hosts' Hypervisors and empties hosts; needs the control plane.
+        vms: how many a new lab gets; `up` only writes it down, `Fleet.complete` makes them.
     """
 
     hosts: int = 3
     control_plane: bool = True
     ovn: bool = True
     operator: bool = True
+    vms: int = 0
 
 
 class Lab:
@@ -159,7 +161,7 @@ class Lab:
             OSError: as well; a disk is full, for example.
         """
         if not self.state.hosts:
-            planned = self.state
+            planned = msgspec.structs.replace(self.state, vms=wish.vms)
             for number in range(1, wish.hosts + 1):
                 planned = planned.with_host(f"kvm-{number}")
             self._record(planned)  # all at once: an up that is killed here is finished by the next
@@ -251,6 +253,11 @@ class Lab:
             self._report(name, Progress.FAILED)
             raise
         self._report(name, Progress.DONE)
+
+    def has_its_vms(self) -> None:
+        """Write down that the VMs of the first `up` are made: none is made again."""
+        if self.state.vms:
+            self._record(msgspec.structs.replace(self.state, vms=0))
 
     def _record(self, state: State) -> None:
         records.save(self.layout, state)

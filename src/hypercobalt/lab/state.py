@@ -40,6 +40,7 @@ class State(msgspec.Struct, frozen=True):
     number: int  # of the subnet and of every name on the machine
     api_port: int = 6443
     hosts: tuple[HostRecord, ...] = ()
+    vms: int = 0  # that the first `up` was asked for, until all of them are made
     version: Literal[1] = 1
 
     @property

@@ -104,13 +104,29 @@ class Verdict:
         return not self.lacks and not self.shortages
 
 
-def decide(machine: Machine, *, hosts: int, guests: int) -> Verdict:
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What is to be started; what runs already has its memory.
+
+    Args:
+        hosts: how many.
+        guests: VMs on the hosts, together.
+        base: whether the API server and OVN's databases are among it.
+        is_new: whether the lab is still to be made.
+    """
+
+    hosts: int
+    guests: int
+    base: bool = True
+    is_new: bool = True
+
+
+def decide(machine: Machine, demand: Demand) -> Verdict:
     """Judge a machine.
 
     Args:
         machine: as observed.
-        hosts: how many are wanted.
-        guests: how many VMs are wanted on them, together.
+        demand: what is wanted of it.
     """
     missing = tuple(name for name in PACKAGES if name not in machine.packages)
     lacks = (*_rights(machine), *_kernel(machine, missing))
@@ -118,7 +134,7 @@ def decide(machine: Machine, *, hosts: int, guests: int) -> Verdict:
         remedy = f"install the equivalents of these Debian packages: {', '.join(missing)}"
         lacks = (*lacks, Lack("packages cannot be installed: this is not Debian or Ubuntu", remedy))
         missing = ()
-    shortages = tuple(_room(machine, missing, hosts, guests))
+    shortages = (*_memory(machine, demand), *_disk(machine, missing, demand))
     return Verdict(missing, lacks, shortages, tuple(_notes(machine)))
 
 
@@ -159,15 +175,21 @@ def _kernel(machine: Machine, missing: tuple[str, ...]) -> Iterable[Lack]:
         )
 
 
-def _room(machine: Machine, missing: tuple[str, ...], hosts: int, guests: int) -> Iterable[Lack]:
-    memory = BASE_BYTES + hosts * HOST_BYTES + guests * GUEST_BYTES
+def _memory(machine: Machine, demand: Demand) -> Iterable[Lack]:
+    base = BASE_BYTES if demand.base else 0
+    memory = base + demand.hosts * HOST_BYTES + demand.guests * GUEST_BYTES
     if machine.memory_bytes < memory:
         yield Lack(
-            f"{memory // MIB} MiB of memory are needed for {hosts} hosts and {guests} VMs, "
-            f"{machine.memory_bytes // MIB} MiB are available",
-            "ask for fewer with --hosts and --vms",
+            f"{memory // MIB} MiB of memory are needed for {demand.hosts} hosts and "
+            f"{demand.guests} VMs, {machine.memory_bytes // MIB} MiB are available",
+            "ask for fewer with --hosts and --vms"
+            if demand.is_new
+            else "free some, or remove a host that is off with `cobalt lab host remove`",
         )
-    disk = DATA_BYTES + (INSTALL_BYTES if missing else 0)
+
+
+def _disk(machine: Machine, missing: tuple[str, ...], demand: Demand) -> Iterable[Lack]:
+    disk = (DATA_BYTES if demand.is_new else 0) + (INSTALL_BYTES if missing else 0)
     if machine.disk_bytes < disk:
         yield Lack(
             f"{disk // MIB} MiB of disk are needed, {machine.disk_bytes // MIB} MiB are free",

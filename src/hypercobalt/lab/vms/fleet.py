@@ -164,7 +164,7 @@ class Fleet:
         await self._each(
             (f"VM {vm.name} on {vm.host}", self._start(self.host(vm.host), vm.name))
             for vm in vms
-            if vm.state == "shut off" and vm.title
+            if vm.is_asleep
         )
 
     async def _each(self, steps: Iterable[tuple[str, Coroutine[None, None, T]]]) -> tuple[T, ...]:

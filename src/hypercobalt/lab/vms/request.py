@@ -142,6 +142,11 @@ class Seen:
     state: str
     title: str
 
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it is off and the lab's own, not a domain of a person's."""
+        return self.state == "shut off" and bool(self.title)
+
 
 def parse_list(host: str, printed: str) -> tuple[Seen, ...]:
     """The VMs in what `virsh -q list --all --title` prints."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hypercobalt.lab.machine.preflight import MIB, PACKAGES, Machine, Verdict, decide
+from hypercobalt.lab.machine.preflight import MIB, PACKAGES, Demand, Machine, Verdict, decide
 
 ABLE = Machine(
     root=True,
@@ -24,7 +24,7 @@ ABLE = Machine(
 
 
 def judge(machine: Machine, hosts: int = 3, guests: int = 6) -> Verdict:
-    return decide(machine, hosts=hosts, guests=guests)
+    return decide(machine, Demand(hosts, guests))
 
 
 def test_a_machine_with_everything_boots_hosts_as_it_is() -> None:
@@ -100,6 +100,15 @@ def test_fewer_hosts_fit_into_less_memory() -> None:
     small = replace(ABLE, memory_bytes=512 * MIB)
     assert not judge(small).can_boot
     assert judge(small, hosts=1, guests=0).can_boot
+
+
+def test_a_lab_that_runs_needs_nothing_more() -> None:
+    full = replace(ABLE, memory_bytes=MIB, disk_bytes=MIB)
+    assert decide(full, Demand(0, 0, base=False, is_new=False)).can_boot
+
+    (lack,) = decide(full, Demand(1, 2, base=False, is_new=False)).shortages
+    assert "662 MiB of memory are needed for 1 hosts and 2 VMs, 1 MiB are available" in lack.what
+    assert "host remove" in lack.remedy
 
 
 def test_without_kvm_guests_are_slower_and_hosts_boot() -> None:

@@ -1,0 +1,34 @@
+"""What `up` has to start in a lab that is there: what died, and what a killed `up` has not made."""
+
+from __future__ import annotations
+
+from hypercobalt.lab.host import Power
+from hypercobalt.lab.machine.preflight import Demand
+from hypercobalt.lab.site import Lab
+from hypercobalt.lab.vms.fleet import Fleet
+from hypercobalt.lab.vms.request import Kind, Request
+from hypercobalt.lab.vms.virsh import defined
+
+
+async def demand(lab: Lab) -> Demand:
+    """Hosts that are off, VMs that are off or on such a host, and VMs that were never made."""
+    off = [host for host in lab.hosts if host.power is Power.OFF]
+    asleep = [vm for vm in (await Fleet(lab).inventory()).vms if vm.is_asleep]
+    guests = len(asleep) + sum(len(defined(host)) for host in off) + unmade(lab)
+    return Demand(len(off), guests, base=not lab.control.is_running, is_new=False)
+
+
+def unmade(lab: Lab) -> int:
+    """How many VMs the first `up` was to make and has not."""
+    there = {name for host in lab.hosts for name in defined(host)}
+    return max(0, lab.state.vms - len(there))
+
+
+async def complete(lab: Lab, fleet: Fleet, kind: Kind) -> None:
+    """Make the VMs that the first `up` was to make, as far as they are not there.
+
+    Raises:
+        LabError: one cannot be made; the next `up` tries again.
+    """
+    await fleet.add(*[Request(kind=kind)] * unmade(lab))
+    lab.has_its_vms()
