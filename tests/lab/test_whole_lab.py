@@ -173,17 +173,22 @@ async def test_a_second_up_leaves_a_frozen_host_as_it_is(data: Path) -> None:
     assert lab.host("kvm-1").power is Power.FROZEN
 
 
-async def test_a_shared_directory_whose_process_died_comes_back(data: Path) -> None:
+async def test_a_shared_directory_whose_process_died_comes_back_in_hosts_that_run_and_in_others(
+    data: Path,
+) -> None:
     lab = await Lab.make(data)
-    bare = Wish(hosts=1, ovn=False, control_plane=False)
+    bare = Wish(hosts=2, ovn=False, control_plane=False)
     await lab.up(bare)
     (lab.layout.shared / "disk").write_text("kept")
-    await lab.host("kvm-1").crash()
     await processes.kill(lab.state.id, lambda process: process.role == "shared")
     with pytest.raises(OSError, match="not connected"):
         (lab.layout.shared / "disk").read_text()
+    await lab.host("kvm-2").crash()
+    leader = lab.host("kvm-1").leader_pid
     await lab.up(bare)
-    assert await lab.host("kvm-1").run("cat", f"{SHARED}/disk") == "kept"
+    for host in lab.hosts:
+        assert await host.run("cat", f"{SHARED}/disk") == "kept"
+    assert lab.host("kvm-1").leader_pid == leader
 
 
 async def test_a_second_up_finds_everything_and_restarts_what_died(data: Path) -> None:

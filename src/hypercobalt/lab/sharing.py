@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from hypercobalt.lab import mounts, processes
+import sys
+from pathlib import Path
+
+from hypercobalt.lab import mounts, processes, rebind
 from hypercobalt.lab.commands import run
+from hypercobalt.lab.host import SHARED, Host
 from hypercobalt.lab.state import Layout, State
 
 
@@ -28,3 +32,27 @@ async def share(layout: Layout, state: State) -> None:
         *("env", processes.mark(state.id, "shared")),
         *("bindfs", "-o", options, str(layout.shared_files), str(layout.shared)),
     )
+
+
+async def renew(host: Host, layout: Layout) -> None:
+    """Give a host that runs the directory as it is now, where what it has of it is dead.
+
+    Files that a guest has open stay dead: such a guest must be started anew.
+
+    Raises:
+        CommandError: the kernel refuses.
+    """
+    leader = host.leader_pid
+    if leader is None or _same(Path(f"/proc/{leader}/root{SHARED}"), layout.shared):
+        return
+    command = (sys.executable, "-m", rebind.__name__)
+    await run(*command, str(leader), str(layout.shared), SHARED)
+
+
+def _same(there: Path, here: Path) -> bool:
+    try:
+        return there.stat().st_dev == here.stat().st_dev
+    except FileNotFoundError:  # it was booted without
+        return True
+    except OSError:  # "transport endpoint is not connected"
+        return False

@@ -215,6 +215,7 @@ class Lab:
         if host.power is Power.FROZEN:
             return  # somebody wants it so
         await self.step(f"host {host.name}", host.start(self.addresses))
+        await sharing.renew(host, self.layout)
         if wish.ovn:
             await ready.ovn.wait()
             await self.step(f"OVN on {host.name}", self._join(host))
