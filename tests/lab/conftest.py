@@ -1,142 +1,47 @@
-"""Real hosts for tests: booted when asked for, kept while they are as booted, then taken down.
-
-    async def test_x(hosts): first, second = await hosts(2); await first.crash()
-
-Where the machine cannot boot hosts the tests here are skipped and say why; with CI=true they fail.
-"""
+"""Real hosts, from the plugin that anybody's tests may load; and what only the tests here need."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.host import Host, Power
-from hypercobalt.lab.machine import facts, packages, preflight
-from hypercobalt.lab.machine.preflight import Demand
-from hypercobalt.lab.sharing import share
-from hypercobalt.lab.site import Lab, Wish, down
-from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.runtime import Kube
-from tests.lab.hypervisors import make_hypervisor
+from hypercobalt.lab.pytest_plugin import (
+    BARE,
+    SWITCHED,
+    TakeFleet,
+    TakeHosts,
+    able_machine,
+    api,
+    api_server,
+    fleet,
+    hosts,
+    lab,
+    nodes,
+    run,
+    switched,
+)
 from tests.lab.libvirtd import Daemon, private_libvirtd
 
-T = TypeVar("T")
-TakeFleet = Callable[[int], Awaitable[Fleet]]
-TakeHosts = Callable[[int], Awaitable[tuple[Host, ...]]]
-
-BARE = Wish(control_plane=False, ovn=False, operator=False)
-NODES = Wish(control_plane=True, ovn=False, operator=False)
-SWITCHED = Wish(control_plane=False, ovn=True, operator=False)
-
-
-def run(work: Coroutine[object, object, T]) -> T:
-    """Run a coroutine to its end beside the loop of the tests."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
-
-
-@pytest.fixture(scope="session")
-def able_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A machine that can boot hosts; in CI what is missing is installed, or the tests fail."""
-    in_ci = os.environ.get("CI") == "true"
-    observed = run(facts.observe(tmp_path_factory.getbasetemp()))
-    verdict = preflight.decide(observed, Demand(hosts=3, guests=2))
-    if verdict.can_boot and verdict.install and in_ci:
-        run(packages.install(verdict.install))
-    elif verdict.install or not verdict.can_boot:
-        why = [lack.what for lack in (*verdict.lacks, *verdict.shortages)]
-        if verdict.install:
-            why.append(
-                f"packages are missing ({' '.join(verdict.install)}): run `cobalt lab up` once"
-            )
-        text = f"no host can be booted here: {'; '.join(why)}"
-        if in_ci:
-            pytest.fail(text)
-        pytest.skip(text)
-
-
-@pytest.fixture(scope="session")
-def lab(able_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A lab without hosts: a network, a shared directory, and room for hosts."""
-    data = tmp_path_factory.mktemp("lab")
-    try:
-        yield run(_empty_lab(data))
-    finally:
-        run(down(data))
-
-
-async def _empty_lab(data: Path) -> Lab:
-    made = await Lab.make(data)
-    await share(made.layout, made.state)
-    return made
-
-
-@pytest.fixture
-async def hosts(lab: Lab) -> AsyncIterator[TakeHosts]:
-    """So many hosts as a test asks for, running, bare; what it did to them is undone."""
-    yield lambda count: _take(lab, count, BARE)
-    await _mend(lab)
-
-
-@pytest.fixture
-async def nodes(lab: Lab, api: Kube) -> AsyncIterator[TakeHosts]:
-    """As `hosts`, each host with its Node, its Hypervisor and the node agent."""
-
-    async def take(count: int) -> tuple[Host, ...]:
-        taken = await _take(lab, count, NODES)
-        for host in taken:
-            await make_hypervisor(api, host.name)
-        return taken
-
-    yield take
-    await _mend(lab)
-
-
-@pytest.fixture(scope="session")
-def api_server(lab: Lab) -> Lab:
-    """The lab with its API server."""
-    run(lab.control.start())
-    return lab
-
-
-@pytest.fixture
-async def api(api_server: Lab) -> AsyncIterator[Kube]:
-    """An administrator's client of the lab's API server."""
-    async with api_server.control.client() as kube:
-        yield kube
-
-
-@pytest.fixture(scope="session")
-def switched(lab: Lab) -> Lab:
-    """The lab with OVN's databases."""
-    run(lab.central.start())
-    return lab
-
-
-@pytest.fixture
-async def fleet(switched: Lab) -> AsyncIterator[TakeFleet]:
-    """VMs on so many hosts as a test asks for; all are gone afterwards."""
-
-    async def take(count: int) -> Fleet:
-        taken = {host.name for host in await _take(switched, count, SWITCHED)}
-        for host in switched.hosts:  # VMs would be put on any host
-            if host.name not in taken:
-                await switched.remove_host(host.name)
-        return Fleet(switched)
-
-    yield take
-    try:
-        for name in {vm.name for vm in (await Fleet(switched).inventory()).vms}:
-            await Fleet(switched).remove(name)
-    finally:
-        await _mend(switched)
+# A conftest that is not the first one cannot name plugins: it hands the fixtures on.
+__all__ = [
+    "BARE",
+    "SWITCHED",
+    "TakeFleet",
+    "TakeHosts",
+    "able_machine",
+    "api",
+    "api_server",
+    "fleet",
+    "hosts",
+    "lab",
+    "nodes",
+    "run",
+    "switched",
+    "until",
+]
 
 
 async def until(attempt: Callable[[], Awaitable[object]]) -> None:
@@ -149,36 +54,6 @@ async def until(attempt: Callable[[], Awaitable[object]]) -> None:
                 await asyncio.sleep(0.05)
             else:
                 return
-
-
-async def _take(lab: Lab, count: int, wish: Wish) -> tuple[Host, ...]:
-    """The hosts kvm-1 to kvm-`count`: by name, for a host that was removed leaves a gap."""
-    known = {host.name for host in lab.hosts}
-    names = [f"kvm-{number}" for number in range(1, count + 1)]
-    async with asyncio.TaskGroup() as group:
-        for name in names:
-            there = name in known
-            bring = lab.up_host(lab.host(name), wish) if there else lab.add_host(name, wish=wish)
-            group.create_task(bring)
-    return tuple([lab.host(name) for name in names])
-
-
-async def _mend(lab: Lab) -> None:
-    """Throw away every host that is not as it was booted."""
-    async with asyncio.TaskGroup() as group:
-        for host in lab.hosts:
-            group.create_task(_mend_host(lab, host))
-
-
-async def _mend_host(lab: Lab, host: Host) -> None:
-    if host.power is Power.RUNNING and host.wire.is_whole:
-        try:
-            await host.check_services()
-            if not (await host.run("virsh", "list", "--all", "--name")).strip():
-                return
-        except LabError:
-            pass
-    await lab.remove_host(host.name)
 
 
 @pytest.fixture
