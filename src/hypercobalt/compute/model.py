@@ -114,7 +114,7 @@ class Move:
         server: UUID.
         kind: see `MoveKind`.
         status: `queued`, `preparing`, `running`, `post-migrating`, `completed`, `error`, `failed`,
-            `cancelled`, `finished`, `confirmed`, `done` …
+            `cancelled`, `reverted`, `finished`, `confirmed`, `done` …
         source: host that it leaves.
         target: host that it goes to; "" while nobody has chosen one.
         created: when it was asked for.
@@ -139,7 +139,7 @@ class Move:
     @property
     def ended(self) -> bool:
         """Whether nothing more will happen to it, well or not."""
-        return self.succeeded or self.status in {"error", "failed", "cancelled"}
+        return self.succeeded or self.status in {"error", "failed", "cancelled", "reverted"}
 
     @property
     def succeeded(self) -> bool:

@@ -167,6 +167,7 @@ async def _empty_and_bring_back(
     stopped = await servers.boot(host=host)
     (await servers.act(stopped, {"os-stop": None})).ok()
     await servers.until(stopped, lambda s: s["status"] == "SHUTOFF")
+    await _go_and_come_back(servers, stopped, host)
 
     await cluster.change(host, maintenance="manual", maintenanceReason="fan")
     found = await cluster.until(host, lambda hv: bool(hv.status.evicted))
@@ -188,6 +189,16 @@ async def _empty_and_bring_back(
 
     await _bring_back(cluster, admin, host)
     await servers.remove_all()
+
+
+async def _go_and_come_back(servers: Servers, server: str, host: str) -> None:
+    """Its newest record of a move away from the host is of one that was taken back."""
+    (await servers.act(server, {"migrate": None})).ok()
+    await servers.until(server, lambda s: s["status"] == "VERIFY_RESIZE")
+    (await servers.act(server, {"revertResize": None})).ok()
+    await servers.until_migrated(server, "reverted")
+    back = await servers.until(server, lambda s: s["status"] == "SHUTOFF")
+    assert back["OS-EXT-SRV-ATTR:host"] == host
 
 
 async def _think_again(

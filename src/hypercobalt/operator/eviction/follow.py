@@ -17,6 +17,9 @@ from hypercobalt.compute.model import Move, MoveKind, Server, ServerStatus
 from hypercobalt.operator.eviction.policy import Policy, StuckHelp
 from hypercobalt.operator.eviction.ways import Way, verdict
 
+_OURS: Final = {MoveKind.LIVE, MoveKind.COLD}
+"""Moves as an Eviction begins them; the others are owners' and rescuers'."""
+
 _OTHER_CLOCK: Final = timedelta(minutes=1)
 """How far the clocks of the compute service and of the Kubernetes API may be apart."""
 
@@ -149,7 +152,10 @@ def follow(seen: Seen, track: Track, began: datetime, policy: Policy, moment: Mo
         policy: waits and attempts.
         moment: now.
     """
-    recent = tuple(move for move in seen.moves if move.created >= began)
+    recent = tuple(move for move in seen.moves if _may_be_ours(move, began))
+    seen = replace(
+        seen, moves=tuple(m for m in seen.moves if not _is_left_over(m, seen, policy, moment))
+    )
     failed = tuple(move for move in recent if move.ended and not move.succeeded)
     standing = Standing(
         seen,
@@ -182,6 +188,21 @@ def follow(seen: Seen, track: Track, began: datetime, policy: Policy, moment: Mo
     if found.way is Way.WAIT:
         return _waiting(standing, found.why, policy, moment)
     return _idle(standing, failed, live=found.way is Way.LIVE, policy=policy, moment=moment)
+
+
+def _may_be_ours(move: Move, began: datetime) -> bool:
+    return move.created >= began and move.kind in _OURS
+
+
+def _is_left_over(move: Move, seen: Seen, policy: Policy, moment: Moment) -> bool:
+    """Whether nobody has ended a record, though nothing is done to its server any more.
+
+    A compute service that dies in a move leaves one. The last word on a move comes some time after
+    its server is let go; a record that is still written is believed.
+    """
+    if move.ended or seen.server is None or verdict(seen.server).way is Way.MOVING:
+        return False
+    return moment.now - move.updated > policy.stall
 
 
 def waits_for_us(move: Move, began: datetime) -> bool:

@@ -11,6 +11,7 @@ from tests.unit.operator.eviction.made import BEGAN, NOW, POLICY, entry, move, s
 from hypercobalt.operator.eviction.follow import BEGUN, Seen, Standing, Step, Track, follow
 from hypercobalt.operator.eviction.policy import Policy, StuckHelp
 
+LEAVING = server(task_state="migrating")
 AGES_AGO = BEGAN - timedelta(days=1)
 COLD = {"kind": "migration"}
 IN_ERROR = server(status="ERROR", running=True, fault="canceled by client")
@@ -31,9 +32,15 @@ def followed(of: Seen, track: Track | None = None, policy: Policy = POLICY) -> S
     ("of", "phase", "step"),
     [
         pytest.param(seen(server()), "Pending", Step.START, id="nothing begun"),
-        pytest.param(seen(server(), move()), "Migrating", Step.NONE, id="under way: not again"),
+        pytest.param(seen(LEAVING, move()), "Migrating", Step.NONE, id="under way: not again"),
         pytest.param(
-            seen(server(), move(created=AGES_AGO)),
+            seen(server(), move(updated=NOW.now - timedelta(seconds=100))),
+            "Migrating",
+            Step.NONE,
+            id="let go, but the record is still written",
+        ),
+        pytest.param(
+            seen(LEAVING, move(created=AGES_AGO)),
             "Migrating",
             Step.NONE,
             id="begun by somebody else: not again either",
@@ -61,6 +68,36 @@ def followed(of: Seen, track: Track | None = None, policy: Policy = POLICY) -> S
             "Failed",
             Step.NONE,
             id="refused too often",
+        ),
+        pytest.param(
+            seen(server(), move("reverted", kind="resize", created=AGES_AGO)),
+            "Pending",
+            Step.START,
+            id="its owner has taken a resize back",
+        ),
+        pytest.param(
+            seen(server(), *(move("reverted", id=str(n), kind="resize") for n in range(3))),
+            "Pending",
+            Step.START,
+            id="its owner's resizes are no attempts of ours",
+        ),
+        pytest.param(
+            seen(server(), move(created=AGES_AGO, updated=AGES_AGO)),
+            "Pending",
+            Step.START,
+            id="nobody has ended an old record, and nothing is done to it",
+        ),
+        pytest.param(
+            seen(server(status="SHUTOFF"), move("pre-migrating", updated=AGES_AGO, **COLD)),
+            "Pending",
+            Step.START,
+            id="nor to one that is off",
+        ),
+        pytest.param(
+            seen(LEAVING, move(created=AGES_AGO, updated=AGES_AGO)),
+            "Migrating",
+            Step.NONE,
+            id="an old record of one that is on its way",
         ),
         pytest.param(seen(None, move()), "Migrating", Step.NONE, id="arrives, the record counts"),
         pytest.param(seen(None, move("completed")), "Succeeded", Step.NONE, id="moved"),
@@ -122,50 +159,50 @@ def test_phases(of: Seen, phase: str, step: Step) -> None:
 @pytest.mark.parametrize(
     ("of", "track", "policy", "step"),
     [
-        pytest.param(seen(server(), move()), STALLED, POLICY, Step.FORCE, id="stalled: helped"),
+        pytest.param(seen(LEAVING, move()), STALLED, POLICY, Step.FORCE, id="stalled: helped"),
         pytest.param(
-            seen(server(), move()),
+            seen(LEAVING, move()),
             STALLED,
             Policy(stuck_help=StuckHelp.NONE),
             Step.ABORT,
             id="stalled, no help wanted: aborted",
         ),
         pytest.param(
-            seen(server(), move()),
+            seen(LEAVING, move()),
             Track("1", "running", 500, since=800.0, helped=True),
             POLICY,
             Step.ABORT,
             id="help did not help: aborted",
         ),
         pytest.param(
-            seen(server(), move(remaining=400)), STALLED, POLICY, Step.NONE, id="it goes on"
+            seen(LEAVING, move(remaining=400)), STALLED, POLICY, Step.NONE, id="it goes on"
         ),
         pytest.param(
-            seen(server(), move("post-migrating")), STALLED, POLICY, Step.NONE, id="a new state"
+            seen(LEAVING, move("post-migrating")), STALLED, POLICY, Step.NONE, id="a new state"
         ),
         pytest.param(
-            seen(server(), move(remaining=600)),
+            seen(LEAVING, move(remaining=600)),
             STALLED,
             POLICY,
             Step.FORCE,
             id="dirtied faster than sent is no progress",
         ),
         pytest.param(
-            seen(server(), move(remaining=0, total=0), remaining=400),
+            seen(LEAVING, move(remaining=0, total=0), remaining=400),
             STALLED,
             POLICY,
             Step.NONE,
             id="the node agent sees it go on",
         ),
         pytest.param(
-            seen(server(), move("queued", remaining=0, total=0)),
+            seen(LEAVING, move("queued", remaining=0, total=0)),
             Track("1", "queued", 0, since=800.0),
             POLICY,
             Step.NONE,
             id="in a queue is not stalled",
         ),
         pytest.param(
-            seen(server(), move("queued", remaining=0, total=0)),
+            seen(LEAVING, move("queued", remaining=0, total=0)),
             Track("1", "queued", 0, since=-4000.0),
             POLICY,
             Step.ABORT,
@@ -181,7 +218,7 @@ def test_a_move_without_progress(of: Seen, track: Track, policy: Policy, step: S
 
 def test_a_move_that_cannot_be_stopped_frees_its_place_for_others() -> None:
     hopeless = Track("1", "running", 500, since=800.0, helped=True, aborted=True)
-    found = followed(seen(server(), move()), hopeless)
+    found = followed(seen(LEAVING, move()), hopeless)
     assert (found.phase, found.step, found.occupies) == ("Failed", Step.NONE, False)
     assert "cannot be aborted" in found.message
 
