@@ -73,7 +73,8 @@ async def ended(service: ComputeService, server: Server) -> Move:
 
 async def _under_way(service: ComputeService, server: Server) -> Move:
     async def flows() -> bool:
-        return (await newest(service, server)).remaining > 0
+        move = await newest(service, server)
+        return move.remaining > 0 or move.disk_remaining > 0
 
     await until(flows)
     return await newest(service, server)

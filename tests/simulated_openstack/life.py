@@ -153,7 +153,7 @@ class Life:
             yield
 
     async def _copy(self, migration: Migration) -> None:
-        """Copy memory, step by step.
+        """Copy disks, then memory, step by step.
 
         Raises:
             AbortedError: somebody has ended it.
@@ -162,10 +162,12 @@ class Life:
         world, server = self._world, migration.server
         if migration.id in self._aborted:
             raise AbortedError
-        migration.total = migration.remaining = server.flavor.memory * _MIB
         migration.set("preparing")
         seconds = world.pace.live if server.pace is None else server.pace
         steps = _STEPS if seconds >= 1 else 4
+        if not server.shared:
+            await self._copy_disks(migration, seconds, steps)
+        migration.total = migration.remaining = server.flavor.memory * _MIB
         begun = time.monotonic()
         for step in range(1, steps + 1):
             left = migration.total * (steps - step) // steps
@@ -181,6 +183,16 @@ class Life:
             raise RefusalError(409, server.move_fails)
         migration.remaining = 0
         migration.set("post-migrating")
+
+    async def _copy_disks(self, migration: Migration, seconds: float, steps: int) -> None:
+        """Copy disks; until then nothing is said of the memory."""
+        disk, begun = migration.server.flavor.disk << 30, time.monotonic()
+        migration.total = migration.remaining = 0
+        for step in range(steps):
+            migration.disk_remaining = disk * (steps - step) // steps
+            await self._until(migration, begun + seconds * (step + 1) / steps)
+            migration.set("running")
+        migration.disk_remaining = 0
 
     async def _until(self, migration: Migration, moment: float) -> None:
         """Wait until a moment, for as long as a migration may go on."""

@@ -222,7 +222,7 @@ class Server:
 
 @dataclass(slots=True)
 class Migration:
-    """A record of a move; sizes of memory in bytes."""
+    """A record of a move; sizes of memory and disks in bytes."""
 
     id: int
     uuid: str
@@ -233,6 +233,7 @@ class Migration:
     target: str | None
     total: int | None = None
     remaining: int | None = None
+    disk_remaining: int = 0
     created: datetime = field(default_factory=now)
     updated: datetime = field(default_factory=now)
     why: str = ""

@@ -143,6 +143,9 @@ class EvictionFlags:
         When not every instance can be moved: warn and move the others, or stop.
     eviction_stuck
         What to do first for a live migration without progress: force it, or none.
+    eviction_longest
+        How long a move may show no progress while it waits in a queue or its disks are copied, or
+        that never tells of any.
     """
 
     max_parallel_per_source: int = _EVICT.per_source
@@ -151,6 +154,7 @@ class EvictionFlags:
     eviction_order: Order = _EVICT.order
     eviction_doubt: Doubt = _EVICT.doubt
     eviction_stuck: StuckHelp = _EVICT.stuck_help
+    eviction_longest: timedelta = _EVICT.longest
 
     def policy(self) -> Policy:
         """What the controller of Evictions goes by."""
@@ -164,6 +168,7 @@ class EvictionFlags:
             order=self.eviction_order,
             doubt=self.eviction_doubt,
             stuck_help=self.eviction_stuck,
+            longest=_lasting("--eviction-longest", self.eviction_longest),
         )
 
 

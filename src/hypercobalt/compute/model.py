@@ -121,6 +121,8 @@ class Move:
         updated: when the record last changed.
         total: bytes of memory to move, 0 when not known.
         remaining: those of them still to be moved.
+        disk_remaining: bytes of disks still to be copied; the memory goes after them, and what the
+            server writes meanwhile is copied until the end.
         message: why it failed; "" when the service does not say.
     """
 
@@ -134,6 +136,7 @@ class Move:
     updated: datetime
     total: int = 0
     remaining: int = 0
+    disk_remaining: int = 0
     message: str = ""
 
     @property

@@ -236,6 +236,16 @@ async def test_a_long_migration_tells_how_far_it_is(adapter: Adapter) -> None:
     assert (old.total, old.remaining) == (1000, 400)
 
 
+async def test_a_migration_tells_how_far_its_disks_are(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    server = world.add_server("node1", shared=False)
+    record = world.new_migration(server, "live-migration", "node2", "running")
+    record.created = record.created.replace(year=2020)
+    record.total, record.remaining, record.disk_remaining = 0, 0, 700
+    (found,) = await nova.moves.moves("node1")
+    assert (found.remaining, found.disk_remaining) == (0, 700)
+
+
 def found_provider(world: World, host: Host) -> bool:
     known = world.by_id.get(host.hypervisor_id)
     return known is not None and known.provider

@@ -89,14 +89,15 @@ def _record(migration: Migration) -> Json:
 def _progress(migration: Migration) -> Json:
     total, remaining = migration.total, migration.remaining
     processed = None if total is None or remaining is None else total - remaining
+    disk = migration.server.flavor.disk << 30 if not migration.server.shared else 0
     return _common(migration) | {
         "server_uuid": migration.server.id,
         "memory_total_bytes": total,
         "memory_remaining_bytes": remaining,
         "memory_processed_bytes": processed,
-        "disk_total_bytes": None if total is None else 0,
-        "disk_remaining_bytes": None if total is None else 0,
-        "disk_processed_bytes": None if total is None else 0,
+        "disk_total_bytes": None if total is None else disk,
+        "disk_remaining_bytes": None if total is None else migration.disk_remaining,
+        "disk_processed_bytes": None if total is None else disk - migration.disk_remaining,
     }
 
 

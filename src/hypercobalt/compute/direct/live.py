@@ -17,6 +17,7 @@ from hypercobalt.adapters.libvirt.remote.model import Disk, Guest, Way
 from hypercobalt.compute.direct import obstacles
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import Outcome, Sight, decide
+from hypercobalt.compute.direct.records import Progress
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.compute.model import Move
 from hypercobalt.errors import TransientError
@@ -113,8 +114,7 @@ class LiveMove:
             site.look(source, uuid), site.look(target, uuid)
         )
         if guest and guest.job:
-            total, remaining = progress(guest)
-            site.records.progress(self._move, total, remaining, site.clock.now())
+            site.records.progress(self._move, progress(guest), site.clock.now())
         outcome = decide(here, there)
         if outcome is Outcome.UNKNOWN:
             self._say(None, f"{self._source.name} is {here}, {self._target.name} is {there}")
@@ -164,16 +164,15 @@ class LiveMove:
         )
 
 
-def progress(guest: Guest) -> tuple[int, int]:
-    """Bytes to move and bytes left, of memory and copied disks, by its job."""
+def progress(guest: Guest) -> Progress:
+    """How far it is, by its job."""
     values = guest.job.values if guest.job else {}
 
     def count(key: str) -> int:
         value = values.get(key, 0)
         return value if isinstance(value, int) else 0
 
-    total = count("memory_total") + count("disk_total")
-    return total, count("memory_remaining") + count("disk_remaining")
+    return Progress(count("memory_total"), count("memory_remaining"), count("disk_remaining"))
 
 
 def _uses(guest: Guest, disk: Disk) -> bool:

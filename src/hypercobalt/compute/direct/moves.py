@@ -78,7 +78,7 @@ class DirectMoves:
         leaving = [guest for guest in guests if guest.job]
         moves = [records.under_way(one.uuid) or await self._adopt(one, place) for one in leaving]
         for guest, move in zip(leaving, moves, strict=True):
-            records.progress(move, *progress(guest), now)
+            records.progress(move, progress(guest), now)
         unknown = tuple(move for move in moves if not move.target)
         return (*unknown, *records.of(place.name))
 

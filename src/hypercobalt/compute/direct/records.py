@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from hypercobalt.compute.model import Move, MoveKind, Size
 
@@ -21,6 +21,14 @@ class Record:
 
     move: Move
     size: Size
+
+
+class Progress(NamedTuple):
+    """How far a move is, in bytes: see `Move`."""
+
+    total: int
+    remaining: int
+    disk_remaining: int
 
 
 class Records:
@@ -61,11 +69,14 @@ class Records:
             ),
         )
 
-    def progress(self, move: Move, total: int, remaining: int, now: datetime) -> None:
+    def progress(self, move: Move, seen: Progress, now: datetime) -> None:
         """Say how much there is to do; nothing changes where nothing has moved on."""
         record = self._records.get(move.id)
-        if record and (record.move.total, record.move.remaining) != (total, remaining):
-            changed = replace(record.move, total=total, remaining=remaining, updated=now)
+        if record is None:
+            return
+        known = record.move
+        if Progress(known.total, known.remaining, known.disk_remaining) != seen:
+            changed = replace(known, **seen._asdict(), updated=now)
             self._records[move.id] = replace(record, move=changed)
 
     def get(self, move: Move) -> Move:

@@ -251,6 +251,7 @@ def _updated(move: Move, progress: _Progress | None) -> Move:
         move,
         total=progress.memory_total_bytes or 0,
         remaining=progress.memory_remaining_bytes or 0,
+        disk_remaining=progress.disk_remaining_bytes or 0,
         updated=read_time(progress.updated_at) or move.updated,
     )
 
@@ -287,6 +288,7 @@ class _Migrations(msgspec.Struct, frozen=True):
 class _Progress(msgspec.Struct, frozen=True):
     memory_total_bytes: int | None = None
     memory_remaining_bytes: int | None = None
+    disk_remaining_bytes: int | None = None
     updated_at: str | None = None
 
 

@@ -51,7 +51,8 @@ class Track:
     Args:
         move: the record that is followed.
         status: its status.
-        lowest: the least memory that remained, in bytes.
+        lowest: the least memory that remained, in bytes; 0 while nothing is known of it.
+        lowest_disk: likewise of disks.
         since: when something last went on, or when the wait began.
         helped: it has been asked to complete.
         aborted: it has been asked to stop.
@@ -62,17 +63,16 @@ class Track:
     move: str = ""
     status: str = ""
     lowest: int = 0
+    lowest_disk: int = 0
     since: float = 0.0
     helped: bool = False
     aborted: bool = False
     not_before: float = 0.0
     refused: frozenset[str] = frozenset()
 
-    def anew(
-        self, move: str, status: str = "", lowest: int = 0, *, since: float, not_before: float = 0.0
-    ) -> Track:
+    def anew(self, move: str, status: str = "", *, since: float, not_before: float = 0.0) -> Track:
         """What is remembered once something else is followed."""
-        return Track(move, status, lowest, since, not_before=not_before, refused=self.refused)
+        return Track(move, status, since=since, not_before=not_before, refused=self.refused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,10 @@ def _moving(standing: Standing, move: Move, policy: Policy, moment: Moment) -> S
     text = f"no progress for {still:.0f} s while {move.status}"
     if move.kind != MoveKind.LIVE:
         return replace(moving, phase=InstancePhase.FAILED, occupies=False, message=text)
-    if not track.helped and policy.stuck_help is StuckHelp.FORCE and move.status == "running":
+    # Forced while its disks are copied, it would be paused until they are.
+    in_memory = track.lowest > 0 or not move.disk_remaining
+    wanted = policy.stuck_help is StuckHelp.FORCE and move.status == "running"
+    if not track.helped and wanted and in_memory:
         again = replace(track, helped=True, since=moment.at)
         return replace(
             moving, step=Step.FORCE, track=again, message=f"{text}; it is forced to complete"
@@ -364,13 +367,25 @@ def _idle(
 
 
 def _tracked(track: Track, move: Move, agent: int | None, moment: Moment) -> Track:
-    """Take in the state of a record: what is less than ever, or new, is progress."""
-    remaining = move.remaining or agent or 0
+    """Take in the state of a record: what is less than ever, or new, is progress.
+
+    Disks and memory are apart, since they go one after the other: the first of the memory is more
+    than the last of a disk.
+    """
+    memory, disk = move.remaining or agent or 0, move.disk_remaining
     if track.move != move.id:
-        return track.anew(move.id, move.status, remaining, since=moment.at)
-    if track.status != move.status:
-        lowest = min(remaining, track.lowest) if remaining and track.lowest else remaining
-        return replace(track, status=move.status, lowest=lowest, since=moment.at)
-    if remaining and (not track.lowest or remaining < track.lowest):
-        return replace(track, lowest=remaining, since=moment.at)
-    return track
+        track = track.anew(move.id, move.status, since=moment.at)
+    elif track.status != move.status or _is_less(memory, track.lowest):
+        track = replace(track, status=move.status, since=moment.at)
+    elif _is_less(disk, track.lowest_disk):
+        track = replace(track, since=moment.at)
+    lowest, lowest_disk = _least(memory, track.lowest), _least(disk, track.lowest_disk)
+    return replace(track, lowest=lowest, lowest_disk=lowest_disk)
+
+
+def _is_less(now: int, lowest: int) -> bool:
+    return bool(now) and (not lowest or now < lowest)
+
+
+def _least(now: int, lowest: int) -> int:
+    return now if _is_less(now, lowest) else lowest

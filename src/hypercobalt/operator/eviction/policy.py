@@ -49,7 +49,8 @@ class Policy:
         stuck_help: what to do first for a live migration without progress.
         attempts: how often a move is begun before it is given up.
         stall: a live migration whose remaining memory has not become less for so long is stuck.
-        longest: a move that tells nothing of its progress is stuck after so long.
+        longest: a move that tells nothing of its progress, or whose disks are still copied, is
+            stuck after so long without any. To abort it is to copy them anew.
         patience: how long to wait for an instance that can be moved later (it is being built …).
         retry_after: wait before another attempt, doubled with each.
         settle: how long after a live move has failed its server may still change: Nova 34 shows it
