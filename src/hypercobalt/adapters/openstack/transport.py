@@ -16,7 +16,8 @@ from urllib3.exceptions import HTTPError
 
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 25.0
-"""Longest silence of a service, and longest time that its whole answer may take."""
+"""Longest silence of a service, and longest time that its whole answer may take, where a request
+does not say how long."""
 MAX_BYTES: Final = 64 * 1024 * 1024
 _PIECE = 64 * 1024
 
@@ -46,17 +47,18 @@ class BoundedTransport(HTTPAdapter):
             requests.ReadTimeout: the answer is not there in time.
             requests.ConnectionError: it breaks off, or is too large.
         """
-        until = time.monotonic() + READ_SECONDS
-        limits = (CONNECT_SECONDS, READ_SECONDS)
+        seconds = timeout if isinstance(timeout, int | float) else READ_SECONDS
+        until = time.monotonic() + seconds
+        limits = (min(CONNECT_SECONDS, seconds), seconds)
         response = super().send(request, True, limits, verify, cert, proxies)
         try:
-            response.raw = BytesIO(_read(response, until))
+            response.raw = BytesIO(_read(response, until, seconds))
         except HTTPError as exc:
             raise requests.ConnectionError(f"the answer breaks off: {exc}") from exc
         return response
 
 
-def _read(response: requests.Response, until: float) -> bytes:
+def _read(response: requests.Response, until: float, seconds: float) -> bytes:
     body = bytearray()
     with response.raw as raw:
         while piece := raw.read(_PIECE, decode_content=True):
@@ -64,7 +66,7 @@ def _read(response: requests.Response, until: float) -> bytes:
             if len(body) > MAX_BYTES:
                 raise requests.ConnectionError(f"the answer has more than {MAX_BYTES} bytes")
             if time.monotonic() > until:
-                raise requests.ReadTimeout(f"the answer takes more than {READ_SECONDS:g} s")
+                raise requests.ReadTimeout(f"the answer takes more than {seconds:g} s")
     return bytes(body)
 
 
