@@ -362,6 +362,27 @@ async def test_no_target_is_filled_above_its_capacity(
     assert compute.moves.most_at_once <= 8
 
 
+async def test_two_hosts_that_are_emptied_together_do_not_fill_a_target_above_its_capacity(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name, others=0)
+    compute.also = (f"{name}-b",)
+    compute.moves.chooses_target, compute.moves.latency = False, 0.02
+    compute.moves.hosts |= {f"tight-{n}": Size(100, 3 * 1024, 0) for n in range(4)}
+    for host in compute.names:
+        compute.moves.hosts[host] = HUGE
+        compute.moves.disabled.add(host)
+        for server in compute.fill(6, on=host):
+            compute.moves.script(server.id, Script(seconds=0.3))
+        await add_hypervisor(kube, host)
+        await add_eviction_of(kube, host, parallelism=6)
+    async with evicting(kubeconfig, compute, QUICK):
+        for host in compute.names:
+            assert state(await until_ended(kube, host)) == "False/Succeeded"
+    assert max(compute.moves.fullest.values()) <= 3 * 1024
+    assert set(compute.moves.started.values()) == {1}
+
+
 async def test_an_answer_that_was_lost_is_looked_for_before_another_call(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:

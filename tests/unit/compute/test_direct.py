@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from hypercobalt.adapters.libvirt.remote.model import Disk, Guest, Makeup
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.compute.direct.service import DirectService
-from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Size
 from hypercobalt.compute.port import ComputeService
 
@@ -196,6 +197,21 @@ async def test_what_is_on_its_way_takes_room_until_the_agent_counts_it(world: Me
             room.host: room.used for room in await service.moves.rooms(await named(service, A, "b"))
         }
         assert rooms == {B: Size(1, 1024), C: Size(0, 0)}
+
+
+async def test_two_who_ask_at_once_for_the_last_room_do_not_both_get_it(world: Memory) -> None:
+    for name in ("a", "b"):
+        await world.add(name, slow=True)
+    world.places[B] = replace(world.places[B], capacity=Size(8, 1024))
+    async with world.service() as service:
+        servers = [await named(service, A, name) for name in ("a", "b")]
+        asked = (service.moves.live_migrate(server, B) for server in servers)
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        moves = await service.moves.moves(A)
+    (refused,) = (outcome for outcome in outcomes if outcome is not None)
+    assert isinstance(refused, ConflictError)
+    assert "kvm-2 has no room for it any more" in str(refused)
+    assert len(moves) == 1
 
 
 # -- moves that go wrong -------------------------------------------------------------------------

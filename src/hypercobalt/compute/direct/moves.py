@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import replace
+from datetime import datetime
 
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.remote.model import Disk, Guest
@@ -85,11 +86,7 @@ class DirectMoves:
     async def rooms(self, server: Server) -> tuple[Room, ...]:
         now = self._site.clock.now()
         rooms = (
-            Room(
-                place.name,
-                place.capacity,
-                _sum(place.used, self._site.records.claims(place.name, place.guests, now)),
-            )
+            self._room(place, now)
             for place in self._site.hosts.open_places()
             if place.name != server.host
         )
@@ -105,6 +102,7 @@ class DirectMoves:
             raise RefusedError(f"server {_called(server)} is off: it moves by its definition")
         to = self._target(server, target)
         if not self._site.records.under_way(server.id):  # somebody else may have asked meanwhile
+            self._check_room(server, guest, to)
             move = self._begin(guest, MoveKind.LIVE, source, to)
             self._start(LiveMove(self._site, move, guest, source, to, tls=self._tls).run())
 
@@ -116,6 +114,7 @@ class DirectMoves:
             raise RefusedError(f"server {_called(server)} runs: it moves live")
         to = self._target(server, target)
         if not self._site.records.under_way(server.id):
+            self._check_room(server, guest, to)
             move = self._begin(guest, MoveKind.COLD, source, to)
             self._start(ColdMove(self._site, move, guest, source, to).run())
 
@@ -216,6 +215,20 @@ class DirectMoves:
         if not wanted:
             raise RefusedError(f"server {_called(server)}: name a host, there is no scheduler")
         return self._place(wanted)
+
+    def _room(self, place: Place, now: datetime) -> Room:
+        claims = self._site.records.claims(place.name, place.guests, now)
+        return Room(place.name, place.capacity, _sum(place.used, claims))
+
+    def _check_room(self, server: Server, guest: Guest, to: Place) -> None:
+        """See that nobody has taken the room meanwhile; until `_begin` nothing is awaited."""
+        room = self._room(to, self._site.clock.now())
+        if not _fits(servers.size(guest), room):
+            raise ConflictError(
+                f"server {_called(server)}: {to.name} has no room for it any more: "
+                f"{room.used.vcpus:g} of {room.capacity.vcpus:g} vCPUs and {room.used.memory_mib} "
+                f"of {room.capacity.memory_mib} MiB are promised"
+            )
 
     def _begin(self, guest: Guest, kind: MoveKind, source: Place, to: Place) -> Move:
         size, now = servers.size(guest), self._site.clock.now()

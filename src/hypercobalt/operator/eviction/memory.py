@@ -13,7 +13,7 @@ from hypercobalt.api.eviction import Eviction, EvictionStatus, InstancePhase
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.eviction.estimate import Sample
 from hypercobalt.operator.eviction.follow import Moment, Standing, Track
-from hypercobalt.operator.eviction.plan import Load
+from hypercobalt.operator.eviction.plan import Going, Load
 
 
 @dataclass(slots=True)
@@ -114,9 +114,9 @@ class Memories:
         return tuple(load for load in found if load.servers)
 
 
-def _moving(status: EvictionStatus) -> Mapping[str, str]:
+def _moving(status: EvictionStatus) -> Mapping[str, Going]:
     return {
-        entry.id: entry.target or ""
+        entry.id: Going(entry.target or "")
         for entry in status.instances
         if entry.phase == InstancePhase.MIGRATING
     }

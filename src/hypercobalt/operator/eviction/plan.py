@@ -16,16 +16,54 @@ _NOT_CLAIMED: Final = "accepted"
 
 
 @dataclass(frozen=True, slots=True)
+class Going:
+    """A move under way.
+
+    Args:
+        target: "" where none is known.
+        server: None where only its UUID is known.
+        claimed: the target's room tells of it.
+    """
+
+    target: str = ""
+    server: Server | None = None
+    claimed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """What another Eviction has under way.
 
     Args:
         host: that it empties.
-        servers: their targets by UUID; "" where none is known.
+        servers: by UUID.
     """
 
     host: str
-    servers: Mapping[str, str]
+    servers: Mapping[str, Going]
+
+
+def going(standing: Standing) -> Going:
+    """Where an instance that is on its way goes."""
+    move = standing.seen.move
+    if move is None or move.ended:
+        return Going(standing.seen.entry.target or "", standing.seen.server)
+    return Going(move.target, standing.seen.server, claimed=move.status != _NOT_CLAIMED)
+
+
+def as_of(before: Iterable[Load], now: Iterable[Load]) -> tuple[Load, ...]:
+    """What others have under way now, as rooms tell of it that were asked for before."""
+    claimed = {id_ for load in before for id_, each in load.servers.items() if each.claimed}
+    return tuple(
+        replace(
+            load,
+            servers={
+                id_: replace(each, claimed=each.claimed and id_ in claimed)
+                for id_, each in load.servers.items()
+            },
+        )
+        for load in now
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,17 +225,13 @@ def _is_named(standing: Standing, policy: Policy, *, chooses: bool) -> bool:
 
 def _promised(standings: Sequence[Standing], others: Sequence[Load]) -> Promises:
     promises = Promises()
-    for load in others:
-        promises.moves.update(target for target in load.servers.values() if target)
-    for standing in standings:
-        move, server = standing.seen.move, standing.seen.server
-        if not standing.occupies:
+    under_way = [each for load in others for each in load.servers.values()]
+    under_way += [going(standing) for standing in standings if standing.occupies]
+    for each in under_way:
+        if not each.target:
             continue
-        target = move.target if move and not move.ended else standing.seen.entry.target
-        if not target:
-            continue
-        if server is not None and (move is None or move.ended or move.status == _NOT_CLAIMED):
-            promises.add(server, target)
+        if each.server is None or each.claimed:
+            promises.moves[each.target] += 1
         else:
-            promises.moves[target] += 1
+            promises.add(each.server, each.target)
     return promises

@@ -29,7 +29,17 @@ from hypercobalt.operator.eviction.follow import Moment, Standing, Step, begun
 from hypercobalt.operator.eviction.memory import Memories, Memory
 from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.observer import Found, Observer
-from hypercobalt.operator.eviction.plan import Load, Start, in_order, needs_rooms, places, plan
+from hypercobalt.operator.eviction.plan import (
+    Going,
+    Load,
+    Start,
+    as_of,
+    going,
+    in_order,
+    needs_rooms,
+    places,
+    plan,
+)
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.preflight import Preflight
 from hypercobalt.operator.eviction.targets import need
@@ -227,7 +237,7 @@ class EvictionReconciler:
         servers = (s.seen.server for s in now if s.seen.server and need(s.seen.server) in needs)
         rooms = await self._observer.rooms(servers)
         # From here to the load nothing is awaited: another Eviction must not take the same places.
-        others = self._memories.others(self._running(), name)
+        others = as_of(others, self._memories.others(self._running(), name))
         free = places(now, others, policy, host=host.name, parallelism=parallelism)
         order = decide.order_of(eviction, policy)
         planned = plan(now, rooms, free, policy, order=order, chooses=chooses, others=others)
@@ -370,13 +380,8 @@ class EvictionReconciler:
 
 
 def _load(host: Host, now: Iterable[Standing], starts: Iterable[Start] = ()) -> Load:
-    servers = {s.id: _target(s) for s in now if s.occupies}
-    return Load(host.name, servers | {start.server.id: start.target for start in starts})
-
-
-def _target(standing: Standing) -> str:
-    move = standing.seen.move
-    return (move.target if move else "") or standing.seen.entry.target or ""
+    begun = {start.server.id: Going(start.target, start.server) for start in starts}
+    return Load(host.name, {s.id: going(s) for s in now if s.occupies} | begun)
 
 
 def _mean(sizes: Mapping[str, int]) -> int:

@@ -10,9 +10,11 @@ from tests.unit.operator.eviction.made import POLICY, SIZE, room, server, standi
 from hypercobalt.compute.model import Room, ServerGroup, Size
 from hypercobalt.operator.eviction.follow import Standing, Step
 from hypercobalt.operator.eviction.plan import (
+    Going,
     Load,
     Places,
     Start,
+    as_of,
     in_order,
     needs_rooms,
     places,
@@ -105,10 +107,14 @@ def test_an_instance_without_a_place_is_told_so_and_does_not_hold_up_smaller_one
         pytest.param(3, None, (), 2, id="some under way"),
         pytest.param(7, None, (), 0, id="more than allowed under way"),
         pytest.param(
-            0, 60, (Load("else", {str(n): "" for n in range(30)}),), 20, id="the cluster's"
+            0, 60, (Load("else", {str(n): Going() for n in range(30)}),), 20, id="the cluster's"
         ),
         pytest.param(
-            0, None, (Load("here", {"x": "", "y": ""}),), 3, id="another Eviction of the host"
+            0,
+            None,
+            (Load("here", {"x": Going(), "y": Going()}),),
+            3,
+            id="another Eviction of the host",
         ),
     ],
 )
@@ -119,9 +125,47 @@ def test_places(busy: int, parallelism: int | None, others: tuple[Load, ...], fr
 
 
 def test_an_instance_that_another_eviction_moves_is_left_to_it() -> None:
-    others = (Load("here", {"a": "x"}),)
+    others = (Load("here", {"a": Going("x")}),)
     chosen = started([standing(server("a")), standing(server("b"))], others=others)
     assert [start.server.id for start in chosen] == ["b"]
+
+
+LAST = (room("x", 1024),)
+
+
+@pytest.mark.parametrize(
+    ("others", "going"),
+    [
+        pytest.param((), ["x"], id="nobody else"),
+        pytest.param((Load("else", {"b": Going("x", server("b"))}),), [], id="not in the rooms"),
+        pytest.param(
+            (Load("else", {"b": Going("x", server("b"), claimed=True)}),),
+            ["x"],
+            id="in the rooms",
+        ),
+        pytest.param((Load("else", {"b": Going("y", server("b"))}),), ["x"], id="elsewhere"),
+        pytest.param((Load("else", {"b": Going("x")}),), ["x"], id="of a size that is not known"),
+    ],
+)
+def test_room_that_another_eviction_has_taken_is_not_given_away_again(
+    others: tuple[Load, ...], going: list[str]
+) -> None:
+    assert targets(started([standing(server("a"))], LAST, chooses=False, others=others)) == going
+
+
+def test_members_of_a_group_that_must_part_do_not_meet_from_two_hosts() -> None:
+    apart = ServerGroup("anti-affinity", ("b",)), ServerGroup("anti-affinity", ("a",))
+    one, other = server("a", group=apart[0]), server("b", group=apart[1])
+    others = (Load("else", {"b": Going("x", other)}),)
+    rooms = (room("x", 99_999), room("y", 9_999))
+    assert targets(started([standing(one)], rooms, chooses=False, others=others)) == ["y"]
+
+
+def test_rooms_do_not_tell_of_what_was_claimed_after_they_were_asked_for() -> None:
+    before = (Load("else", {"old": Going("x", server("old"), claimed=True)}),)
+    now = (Load("else", {i: Going("x", server(i), claimed=True) for i in ("old", "new")}),)
+    (load,) = as_of(before, now)
+    assert {i for i, going in load.servers.items() if going.claimed} == {"old"}
 
 
 @pytest.mark.parametrize(
