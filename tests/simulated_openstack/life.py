@@ -77,6 +77,7 @@ class Life:
         if server.id in self._world.servers:
             if vm_state == "active" and server.vm_state == "stopped":
                 server.booted = time.monotonic()
+            server.paused = vm_state == "paused"
             server.set(vm_state)
 
     async def delete(self, server: Server) -> None:

@@ -168,6 +168,7 @@ class Server:
         memory_left: live migrations of it never get below so many bytes: they are stuck.
         move_fails: why its live migrations fail in the end; "" when they do not.
         pace: how long a live migration of it takes, the world's pace when None.
+        paused: its guest is, whatever Nova takes it for.
     """
 
     id: str
@@ -194,6 +195,7 @@ class Server:
     memory_left: int = 0
     move_fails: str = ""
     pace: float | None = None
+    paused: bool = False
 
     @property
     def status(self) -> str:
@@ -211,6 +213,8 @@ class Server:
 
     @property
     def power_state(self) -> int:
+        if self.paused and self.vm_state != "stopped":
+            return _POWER["paused"]
         return _POWER.get(self.vm_state, 1 if self.launched else 0)
 
     def set(self, vm_state: str | None = None, task_state: str | None = None) -> None:

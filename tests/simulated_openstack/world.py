@@ -252,6 +252,7 @@ class World:
             self.flavors[flavor],
             image=next(iter(self.images)),
             vm_state=vm_state,
+            paused=vm_state == "paused",
             group=group,
             shared=shared,
         )

@@ -65,6 +65,7 @@ class Server:
         status: see `ServerStatus`.
         task_state: what is being done to it (`deleting`, `migrating` …); "" for nothing.
         running: its power state is running.
+        paused: its power state is paused, whatever its status.
         size: by its flavor.
         local_disk: part of its disks lies on the host itself, not on storage that hosts share.
         locked: its owner's actions are refused; an administrator's are not.
@@ -82,6 +83,7 @@ class Server:
     status: str
     task_state: str = ""
     running: bool = False
+    paused: bool = False
     size: Size = Size(0, 0)
     local_disk: bool = False
     locked: bool = False

@@ -96,10 +96,13 @@ class Moves(Protocol):
         ...
 
     async def recover(self, server: Server) -> None:
-        """Take a server out of ERROR that a live migration left there though it runs where it was.
+        """Take a server out of ERROR that a live migration left there though it is where it was.
+
+        One whose guest is paused is PAUSED afterwards; called for one that is out of ERROR, it only
+        sees to that.
 
         Raises:
-            RefusedError: it is not known to run there.
+            RefusedError: it is not known to be there.
         """
         ...
 

@@ -8,14 +8,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+from tests.contracts.compute import until
 from tests.integration.compute.conftest import Adapter
 from tests.simulated_openstack.http import Request
 from tests.simulated_openstack.model import Aggregate, Group
-from tests.simulated_openstack.script import Script
+from tests.simulated_openstack.script import Fault, Script
 from tests.simulated_openstack.world import World
 
-from hypercobalt.compute.errors import RefusedError
-from hypercobalt.compute.model import Host, ServerGroup
+from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.compute.model import Host, Server, ServerGroup
 from hypercobalt.compute.nova.hosts import FEW
 from hypercobalt.compute.nova.service import Nova
 from hypercobalt.compute.nova.settings import NO_NETWORK, SmokeSettings
@@ -244,6 +245,39 @@ async def test_a_migration_tells_how_far_its_disks_are(adapter: Adapter) -> None
     record.total, record.remaining, record.disk_remaining = 0, 0, 700
     (found,) = await nova.moves.moves("node1")
     assert (found.remaining, found.disk_remaining) == (0, 700)
+
+
+async def test_a_paused_server_that_its_move_leaves_in_error_is_paused_again(
+    adapter: Adapter,
+) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    world.failures_break = True
+    server = world.add_server("node1", vm_state="paused")
+    server.move_fails = "no route"
+    await nova.moves.live_migrate(await shown(nova, server.id), "node2")
+    await until(lambda: shown(nova, server.id), lambda one: one.status == "ERROR")
+    broken = await shown(nova, server.id)
+    assert (broken.running, broken.paused) == (False, True)
+
+    adapter.simulation.script.add(
+        Fault("compute POST /servers/{id}/action pause", code=503, times=1)
+    )
+    with pytest.raises(UnreachableError):
+        await nova.moves.recover(broken)
+    half = await shown(nova, server.id)
+    assert (half.status, half.paused) == ("ACTIVE", True)
+
+    await nova.moves.recover(half)
+    await until(lambda: shown(nova, server.id), lambda one: one.status == "PAUSED")
+    done = await shown(nova, server.id)
+    assert (done.task_state, done.paused) == ("", True)
+    assert adapter.simulation.script.count("compute POST /servers/{id}/action os-resetState") == 1
+
+
+async def shown(nova: Nova, id_: str) -> Server:
+    found = await nova.moves.server(id_)
+    assert found is not None
+    return found
 
 
 def found_provider(world: World, host: Host) -> bool:

@@ -99,6 +99,7 @@ class World:
                 host=on or self.host,
                 status=status,
                 running=status == "ACTIVE",
+                paused=status == "PAUSED",
                 size=size,
             )
             for number in range(count)

@@ -487,6 +487,23 @@ async def test_a_server_that_a_failed_move_leaves_in_error_is_moved_again(
     assert compute.moves.calls["recover"] == 1
 
 
+async def test_a_paused_server_stays_paused_when_its_move_fails_and_is_tried_again(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name)
+    (server,) = compute.fill(1, status="PAUSED")
+    compute.moves.script(server.id, Script(seconds=0.2, failures=1, breaks=True))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, QUICK):
+        await add_eviction_of(kube, name)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Succeeded"
+    moved = await compute.moves.server(server.id)
+    assert moved is not None
+    assert (moved.status, moved.host == name) == ("PAUSED", False)
+    assert compute.moves.calls["recover"] == 1
+
+
 async def test_a_host_that_shuts_down_is_emptied_without_maintenance_running_ones_first(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:

@@ -30,6 +30,7 @@ def server(guest: Guest, host: str, is_shared: IsShared) -> Server:
         status=_status(guest),
         task_state="migrating" if guest.job else "",
         running=guest.active and guest.state in {DomainState.RUNNING, DomainState.BLOCKED},
+        paused=guest.active and guest.state is DomainState.PAUSED,
         size=size(guest),
         local_disk=bool(local_disks(guest, is_shared)),
         fault="its emulator has crashed" if guest.state is DomainState.CRASHED else "",

@@ -192,7 +192,8 @@ class FakeMoves:
         known = self._servers.get(server.id)
         if known is None or known.status != ServerStatus.ERROR or self._script(server).lost_guest:
             raise RefusedError(f"server {server.id}: is not known to run")
-        self._servers[server.id] = replace(known, status=ServerStatus.ACTIVE)
+        status = ServerStatus.PAUSED if known.paused else ServerStatus.ACTIVE
+        self._servers[server.id] = replace(known, status=status)
         self._did("recover", server.id)
 
     async def force_complete(self, move: Move) -> None:

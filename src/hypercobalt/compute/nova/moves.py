@@ -3,7 +3,7 @@
 What a pass costs: the servers of a host are one call (one more page after each thousand), and the
 groups one more that passes of ten seconds share. Its moves are one call, one for each live
 migration that has taken long enough to ask how far it is, and two, once, for each that failed.
-Every action is one call; an abort that comes too late is two, `recover` is two or three.
+Every action is one call; an abort that comes too late is two, `recover` is two to four.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 Nova 34 takes every live migration that libvirt ends early, also one that was aborted, back in full,
 and then notes an ERROR all the same. Whether it took it back shows in Placement: what the server
-has claimed is its source's again; after a move that went through it is the target's.
+has claimed is its source's again; after a move that went through it is the target's. A server that
+was paused before is so still, which Nova has to be told: out of ERROR it takes it for ACTIVE, and
+its owner could not unpause it.
 
 Source: Nova, nova/virt/libvirt/driver.py `_live_migration` (collects the result of a thread whose
 failure it has handled), nova/compute/manager.py `_rollback_live_migration`.
@@ -15,7 +17,7 @@ from typing import Final
 import msgspec
 
 from hypercobalt.compute.errors import RefusedError
-from hypercobalt.compute.model import Server
+from hypercobalt.compute.model import Server, ServerStatus
 from hypercobalt.compute.nova.calls import COMPUTE, PLACEMENT, Calls, read
 from hypercobalt.compute.nova.hosts import Hosts
 
@@ -24,7 +26,7 @@ _ACTING: Final = (2, 90)
 
 
 class Recovery:
-    """Takes them out of it. Two calls, and what it takes to know the server's host."""
+    """Takes them out of it. Two or three calls, and what it takes to know the server's host."""
 
     def __init__(self, calls: Calls, hosts: Hosts) -> None:
         self._calls, self._hosts = calls, hosts
@@ -42,17 +44,18 @@ class Recovery:
         claimed = read(answer, _Allocations).allocations
         if host is None or host.hypervisor_id not in claimed:
             raise RefusedError(
-                f"server {server.id} is not known to run on {server.host}: what it has claimed is "
+                f"server {server.id} is not known to be on {server.host}: what it has claimed is "
                 f"of provider {', '.join(claimed) or 'none'}; look at it on both hosts"
             )
-        await self._calls(
-            f"take server {server.id} out of ERROR",
-            COMPUTE,
-            "POST",
-            f"/servers/{server.id}/action",
-            body={"os-resetState": {"state": "active"}},
-            version=_ACTING,
-        )
+        if server.status == ServerStatus.ERROR:
+            about = f"take server {server.id} out of ERROR"
+            await self._act(about, server, {"os-resetState": {"state": "active"}})
+        if server.paused:
+            await self._act(f"pause server {server.id}, as its guest is", server, {"pause": None})
+
+    async def _act(self, about: str, server: Server, body: object) -> None:
+        path = f"/servers/{server.id}/action"
+        await self._calls(about, COMPUTE, "POST", path, body=body, version=_ACTING)
 
 
 class _Allocations(msgspec.Struct, frozen=True):

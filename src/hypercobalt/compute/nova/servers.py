@@ -17,6 +17,8 @@ from hypercobalt.compute.nova.claims import claim
 
 RUNNING: Final = 1
 """Of `power_state`."""
+PAUSED: Final = 3
+"""Likewise."""
 _MIB = 1024
 _YES: Final = frozenset({"true", "1", "yes", "on", "t", "y"})
 _MOVABLE_SECRETS: Final = frozenset({"host", "deployment"})
@@ -102,6 +104,7 @@ def to_server(found: NovaServer, groups: Mapping[str, ServerGroup]) -> Server:
         status=found.status,
         task_state=found.task_state or "",
         running=found.power_state == RUNNING,
+        paused=found.power_state == PAUSED,
         size=Size(flavor.vcpus, flavor.ram, disk),
         local_disk=from_image or bool(flavor.ephemeral or flavor.swap),
         locked=found.locked,
@@ -109,7 +112,7 @@ def to_server(found: NovaServer, groups: Mapping[str, ServerGroup]) -> Server:
         hindrance=hindrance(
             flavor.extra_specs,
             _words(image.properties) if image else {},
-            running=found.power_state == RUNNING,
+            live=found.power_state in {RUNNING, PAUSED},
         ),
         group=groups.get(found.id),
         metadata=found.metadata,
@@ -117,7 +120,7 @@ def to_server(found: NovaServer, groups: Mapping[str, ServerGroup]) -> Server:
     )
 
 
-def hindrance(specs: Mapping[str, str], image: Mapping[str, str], *, running: bool) -> str:
+def hindrance(specs: Mapping[str, str], image: Mapping[str, str], *, live: bool) -> str:
     """Why a server cannot be moved, as far as its flavor and its image tell; "" otherwise.
 
     A stopped server leaves its devices behind and gets others, but for a virtual TPM.
@@ -125,12 +128,12 @@ def hindrance(specs: Mapping[str, str], image: Mapping[str, str], *, running: bo
     Args:
         specs: extra specs of the flavor.
         image: properties of the image.
-        running: it has to be moved live.
+        live: it runs or is paused, so that it has to be moved live.
     """
     tpm = specs.get("hw:tpm_version") or image.get("hw_tpm_version")
     if tpm and specs.get("hw:tpm_secret_security", "user") not in _MOVABLE_SECRETS:
         return f"it has a virtual TPM {tpm}, whose secret only its owner may read"
-    if not running:
+    if not live:
         return ""
     if alias := specs.get("pci_passthrough:alias"):
         return f"it has a device of its host: pci_passthrough:alias={alias}"

@@ -41,7 +41,7 @@ class Step(Enum):
     FORCE = auto()
     ABORT = auto()
     RECOVER = auto()
-    """Its live move has failed and left it in ERROR, though it runs where it was."""
+    """Its live move has failed and left it in ERROR, though its guest is well where it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +181,8 @@ def follow(seen: Seen, track: Track, began: datetime, policy: Policy, moment: Mo
     if move is not None and _settles(seen.server, move, began, policy, moment):
         text = f"its move to {move.target} has ended as {move.status}; it settles"
         return replace(standing, phase=InstancePhase.MIGRATING, message=text, occupies=True)
-    if move is not None and _is_left_in_error(seen.server, move, began):
-        return _recovering(standing, move, found.why, policy, moment)
+    if move is not None and _is_left_wrong(seen.server, move, began):
+        return _recovering(standing, seen.server, move, policy, moment)
     if found.way is Way.BLOCKED:
         return replace(standing, phase=InstancePhase.FAILED, message=found.why)
     if found.way is Way.WAIT:
@@ -298,17 +298,24 @@ def _settles(server: Server, move: Move, began: datetime, policy: Policy, moment
     return good and just and _is_our_failure(move, began)
 
 
-def _is_left_in_error(server: Server, move: Move, began: datetime) -> bool:
-    in_error = server.status == ServerStatus.ERROR and not server.task_state
-    return in_error and server.running and _is_our_failure(move, began)
+def _is_left_wrong(server: Server, move: Move, began: datetime) -> bool:
+    """Whether a move has left it in ERROR; or, once out of that, ACTIVE though it is paused."""
+    if server.task_state or not _is_our_failure(move, began):
+        return False
+    if server.status == ServerStatus.ERROR:
+        return server.running or server.paused
+    return server.status == ServerStatus.ACTIVE and server.paused
 
 
 def _recovering(
-    standing: Standing, move: Move, why: str, policy: Policy, moment: Moment
+    standing: Standing, server: Server, move: Move, policy: Policy, moment: Moment
 ) -> Standing:
+    guest = "is paused" if server.paused else "runs"
+    text = f"its move to {move.target} left it {server.status}, though its guest {guest} here"
     if standing.track.move == f"{LOST}{move.id}":
+        why = verdict(server).why or text
         return replace(standing, phase=InstancePhase.FAILED, message=why)
-    text = f"its move to {move.target} left it in ERROR, though it runs here; that is set right"
+    text = f"{text}; that is set right"
     waiting = _waiting(standing, text, policy, moment)
     due = waiting.phase is InstancePhase.PENDING and moment.at >= waiting.track.not_before
     return replace(waiting, step=Step.RECOVER) if due else waiting

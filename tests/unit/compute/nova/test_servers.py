@@ -55,6 +55,14 @@ def test_a_server_without_a_host_is_on_none() -> None:
     assert (server.host, server.running) == ("", False)
 
 
+def test_a_paused_server_moves_live_and_cannot_leave_its_devices_behind() -> None:
+    specs = {"pci_passthrough:alias": "gpu:1"}
+    flavor = {**SHOWN["flavor"], "extra_specs": specs}
+    server = shown(**{"OS-EXT-STS:power_state": 3, "status": "PAUSED", "flavor": flavor})
+    assert (server.running, server.paused) == (False, True)
+    assert "gpu" in server.hindrance
+
+
 def test_a_fault_is_told() -> None:
     assert shown(status="ERROR", fault={"message": "No valid host", "code": 500}).fault == (
         "No valid host"
@@ -67,7 +75,7 @@ def test_a_property_of_the_image_can_be_in_the_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("specs", "image", "running", "word"),
+    ("specs", "image", "live", "word"),
     [
         ({}, {}, True, ""),
         ({"pci_passthrough:alias": "nic:1"}, {}, True, "nic:1"),
@@ -85,8 +93,8 @@ def test_a_property_of_the_image_can_be_in_the_way() -> None:
     ],
 )
 def test_what_is_in_the_way_is_named(
-    specs: dict[str, str], image: dict[str, str], running: bool, word: str
+    specs: dict[str, str], image: dict[str, str], live: bool, word: str
 ) -> None:
-    found = hindrance(specs, image, running=running)
+    found = hindrance(specs, image, live=live)
     assert word in found
     assert bool(found) == bool(word)

@@ -123,6 +123,30 @@ def followed(of: Seen, track: Track | None = None, policy: Policy = POLICY) -> S
         pytest.param(
             seen(IN_ERROR, move("error")), "Pending", Step.RECOVER, id="in ERROR by its move"
         ),
+        pytest.param(
+            seen(server(status="ERROR", paused=True), move("error")),
+            "Pending",
+            Step.RECOVER,
+            id="in ERROR by its move, and paused",
+        ),
+        pytest.param(
+            seen(server(paused=True, running=False), move("error")),
+            "Pending",
+            Step.RECOVER,
+            id="out of ERROR, and not yet PAUSED as its guest is",
+        ),
+        pytest.param(
+            seen(server(paused=True, running=False)),
+            "Pending",
+            Step.START,
+            id="paused by somebody else, in whatever way",
+        ),
+        pytest.param(
+            seen(server(status="PAUSED", paused=True), move("error")),
+            "Pending",
+            Step.NONE,
+            id="paused as before: it is tried again",
+        ),
         pytest.param(seen(IN_ERROR), "Failed", Step.NONE, id="in ERROR by itself"),
         pytest.param(
             seen(IN_ERROR, move("error", created=AGES_AGO)),
