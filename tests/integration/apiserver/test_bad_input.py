@@ -17,6 +17,7 @@ from hypercobalt.apiserver.requests.bodies import MAX_BODY
 from .conftest import Client
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+ONE = f"{CONFIG_MAPS}/c"
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 HYPERVISORS = "/apis/kvm.cloud.sap/v1/hypervisors"
@@ -264,29 +265,41 @@ def costly_to_check() -> bytes:
     return msgspec.json.encode(definition("things", schema))
 
 
+def costly_to_apply() -> bytes:
+    """As many items of a set as a body may have."""
+    names = [f"e.com/{number}" for number in range(150_000)]
+    return msgspec.json.encode(config_map(finalizers=names))
+
+
 @pytest.mark.parametrize(
     ("body", "kind", "path", "code"),
     [
         pytest.param(costly_to_read(), "yaml", CONFIG_MAPS, 201, id="costly-to-read"),
         pytest.param(costly_to_judge(), "json", PODS, 422, id="costly-to-judge"),
         pytest.param(costly_to_check(), "json", DEFINITIONS, 201, id="costly-to-check"),
+        pytest.param(costly_to_apply(), "apply-patch+yaml", ONE, 413, id="costly-to-apply"),
     ],
 )
 async def test_others_are_answered_while_a_costly_body_is_handled(
     api: Client, body: bytes, kind: str, path: str, code: int
 ) -> None:
     headers = {"content-type": f"application/{kind}"}
+    method = "PATCH" if path == ONE else "POST"
     loop = asyncio.get_running_loop()
     begin = loop.time()
-    posting = asyncio.create_task(api.post(path, content=body, headers=headers, timeout=60))
+    sending = asyncio.create_task(
+        api.request(
+            method, path, params={"fieldManager": "m"}, content=body, headers=headers, timeout=60
+        )
+    )
     slowest = 0.0
-    while not posting.done():
+    while not sending.done():
         asked = loop.time()
         assert (await api.get("/readyz")).status_code == 200
         slowest = max(slowest, loop.time() - asked)
-    assert (await posting).status_code == code
+    assert (await sending).status_code == code, sending.result().text[:500]
     assert slowest < (loop.time() - begin) / 2
-    assert len(posting.result().content) < MAX_BODY, "not every cause is told"
+    assert len(sending.result().content) < MAX_BODY, "not every cause is told"
 
 
 async def test_objects_do_not_grow_beyond_the_limit_by_patches(api: Client) -> None:

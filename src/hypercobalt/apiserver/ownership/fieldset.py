@@ -142,10 +142,11 @@ def typed_error(node: Node, value: JSON, path: str = "") -> str | None:
     if wanted is not None and not isinstance(value, wanted[0]):
         return f"{path}: expected {wanted[1]}, got {_shown_as_go(value)}"
     if node.list_type != "atomic" and isinstance(value, list):
-        names = [element_of(node, item) for item in value]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            return f"{path}: duplicate entries for key {_printed(twice)}"
+        seen: set[str] = set()
+        for name in (element_of(node, item) for item in value):
+            if name in seen:
+                return f"{path}: duplicate entries for key {_printed(name)}"
+            seen.add(name)
     if isinstance(value, dict):
         for name, item in value.items():
             below = node.child(name)
