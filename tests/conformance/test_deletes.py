@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conformance.samples import GROUP, config_map, definition, gadget, pod
-from tests.conformance.script import Api, scenario
+from tests.conformance.script import PATCH_TYPES, Api, scenario
 from tests.conformance.test_definitions import OPEN, group_of, install
 from tests.conformance.wire import Body, Json
 
@@ -137,6 +137,34 @@ async def test_eviction_of_pods(api: Api) -> None:
     await api.until(api.at("poddisruptionbudgets", "one"), lambda a: a.status == 200)
     await api.post(f"{api.at('pods', 'one')}/eviction", evict("one"))
     await api.get(f"{api.at('pods', 'one')}/eviction")
+
+
+@scenario
+async def test_what_holds_a_namespace_is_changed_by_finalize_only(api: Api) -> None:
+    other = f"{api.namespace}-b"
+    path = f"/api/v1/namespaces/{other}"
+    bare: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}
+    await api.post("/api/v1/namespaces", {**bare, "spec": {"finalizers": ["a.b/c"]}})
+    # keeps the namespace there on the embedded server, whose collector would empty it
+    await api.post(api.at("configmaps", ns=other), config_map("held", finalizers=["a.b/c"]))
+    await api.put(path, bare)
+    await api.put(path, {**bare, "spec": {"finalizers": ["a.b/d"]}})
+    await api.patch(path, {"spec": {"finalizers": None}})
+    await api.patch(path, {"spec": None})
+    await api.patch(path, [{"op": "remove", "path": "/spec/finalizers"}], "json")
+    await api.patch(path, {"spec": {"finalizers": ["a.b/d"]}}, "strategic")
+    await api.apply(path, {**bare, "spec": {"finalizers": ["a.b/d"]}}, force=True)
+    await api.patch(f"{path}/status", {"spec": {"finalizers": None}})
+    await api.patch(f"{path}/finalize", {"spec": {"finalizers": None}})
+    await api.ask("DELETE", path)
+    await api.ask("PUT", path, bare)
+    await api.ask("PATCH", path, {"spec": None}, content_type=PATCH_TYPES["merge"])
+    kept = await api.ask("GET", path)
+    api.record("what holds it", [kept["status"]["phase"], kept["spec"]])
+    await api.put(f"{path}/finalize", {**bare, "spec": {"finalizers": ["no slash"]}})
+    gone = await api.ask("PUT", f"{path}/finalize", {**bare, "spec": {"finalizers": []}})
+    api.record("finalize", gone.status)
+    await api.get(path)
 
 
 @scenario

@@ -269,7 +269,7 @@ class Collector:
             object_at(obj, "spec").pop("finalizers", None)
             return obj
 
-        await self._change(resource, key, finalize)
+        await self._change(resource, key, finalize, "finalize")
 
     def _contents(self, namespace: str) -> Iterator[tuple[Resource, Key]]:
         for stored in self._store.resources():
@@ -313,7 +313,9 @@ class Collector:
 
         await self._change(resource, key, release)
 
-    async def _change(self, resource: Resource, key: Key, change: Change) -> None:
-        call = Call.internal(resource, key, MANAGER)
+    async def _change(
+        self, resource: Resource, key: Key, change: Change, subresource: str = ""
+    ) -> None:
+        call = Call.internal(resource, key, MANAGER, subresource)
         with contextlib.suppress(NotFoundError):
             await self._writer.change(call, lambda obj: change(copy.deepcopy(obj)))

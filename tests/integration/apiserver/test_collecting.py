@@ -210,6 +210,37 @@ async def test_a_namespace_goes_after_its_contents(api: Client) -> None:
     assert (await api.get("/api/v1/secrets")).json()["items"] == []
 
 
+@pytest.mark.parametrize("method", ["PUT", "merge-patch", "apply-patch"])
+async def test_what_holds_a_namespace_is_not_dropped_by_a_write(api: Client, method: str) -> None:
+    """Its spec.finalizers; as `kubectl replace` of a file with metadata only would."""
+    space, inside = f"{NAMESPACES}/doomed", f"{NAMESPACES}/doomed/configmaps"
+    bare: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "doomed"}}
+
+    async def drop() -> None:
+        if method == "PUT":
+            answer = await api.put(space, json=bare)
+        elif method == "merge-patch":
+            nothing = {"spec": {"finalizers": None}}
+            answer = await api.patch_as("merge-patch+json", space, nothing)
+        else:
+            other = {**bare, "spec": {"finalizers": ["e.com/other"]}}
+            query = {"fieldManager": "m", "force": "true"}
+            answer = await api.patch_as("apply-patch+yaml", space, other, **query)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["spec"] == {"finalizers": ["kubernetes"]}
+
+    await api.post(NAMESPACES, json=bare)
+    await create(api, inside, "held", finalizers=["e.com/x"])
+    await drop()
+    await delete(api, space)
+    await drop()
+    assert (await api.get(space)).json()["status"]["phase"] == "Terminating"
+    release = {"metadata": {"finalizers": None}}
+    await api.patch_as("merge-patch+json", f"{inside}/held", release)
+    await api.until_gone(space)
+    assert (await api.get(f"{inside}/held")).status_code == 404
+
+
 async def test_no_content_slips_into_a_namespace_that_goes(api: Client) -> None:
     await api.post(NAMESPACES, json={"metadata": {"name": "doomed"}})
     inside = f"{NAMESPACES}/doomed/configmaps"

@@ -116,6 +116,8 @@ def finish_update(call: Call, new: JSONObject, old: JSONObject) -> JSONObject:
     Raises:
         StatusError: 422 with every cause.
     """
+    if call.resource.qualified == "namespaces" and call.subresource != "finalize":
+        _copy_field(new, old, "spec")  # it holds only what the namespace waits for when deleted
     causes = _errors(call, new, old)
     before = set(texts_at(old, "metadata", "finalizers"))
     added = [n for n in texts_at(new, "metadata", "finalizers") if n not in before]
@@ -243,8 +245,7 @@ def _advise(call: Call, meta: JSONObject) -> None:
             )
             meta["ownerReferences"] = list(unique.values())
     for name in texts_at(meta, "finalizers") if call.resource.custom else ():
-        odd = "/" not in name and name not in names.STANDARD_FINALIZERS
-        if odd and not names.label_key_errors(name):
+        if names.is_bare_finalizer(name) and not names.label_key_errors(name):
             text = "prefer a domain-qualified finalizer name to avoid accidental conflicts with"
             warning = f"metadata.finalizers: {status.quote(name)}: {text} other finalizer writers"
             call.request.warnings.append(warning)

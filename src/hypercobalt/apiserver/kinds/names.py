@@ -107,7 +107,17 @@ def label_value_errors(value: str) -> list[str]:
     return _too_long(value, 63) + bad
 
 
-STANDARD_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes")
+BARE_FINALIZER = "name is neither a standard finalizer name nor is it fully qualified"
+
+
+def is_bare_finalizer(name: str) -> bool:
+    """Whether a finalizer says nothing of whose it is, and is none of Kubernetes' own."""
+    return "/" not in name and name not in ("foregroundDeletion", "orphan", "kubernetes")
+
+
+def finalizer_errors(name: str) -> list[str]:
+    """What is wrong with a finalizer of a built-in kind."""
+    return label_key_errors(name) + [BARE_FINALIZER] * is_bare_finalizer(name)
 
 
 def check_metadata(meta: JSONObject, name_rule: NameRule, *, custom: bool = False) -> list[Cause]:
@@ -132,9 +142,9 @@ def check_metadata(meta: JSONObject, name_rule: NameRule, *, custom: bool = Fals
     for index, finalizer in enumerate(texts_at(meta, "finalizers")):
         errors = label_key_errors(finalizer)
         causes += [FieldErrors.invalid("metadata.finalizers", finalizer, text) for text in errors]
-        if not custom and "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
-            text = "name is neither a standard finalizer name nor is it fully qualified"
-            causes.append(FieldErrors.invalid(f"metadata.finalizers[{index}]", finalizer, text))
+        if not custom and is_bare_finalizer(finalizer):
+            where = f"metadata.finalizers[{index}]"
+            causes.append(FieldErrors.invalid(where, finalizer, BARE_FINALIZER))
     return causes
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from hypercobalt.apiserver.kinds import names
 from hypercobalt.apiserver.kinds.builtin import events
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, bad_request
-from hypercobalt.apiserver.values import object_at, objects_at
+from hypercobalt.apiserver.values import object_at, objects_at, texts_at
 
 Check = Callable[[JSONObject, JSONObject | None], list[Cause]]
 
@@ -240,7 +240,16 @@ def _check_lease(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
     return causes
 
 
+def _check_namespace(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
+    return [
+        FieldErrors.invalid(f"spec.finalizers[{index}]", name, text)
+        for index, name in enumerate(texts_at(obj, "spec", "finalizers"))
+        for text in names.finalizer_errors(name)
+    ]
+
+
 CHECKS: dict[str, Check] = {
+    "Namespace": _check_namespace,
     "Secret": _check_secret,
     "ConfigMap": _check_config_map,
     "Deployment": _check_workload,

@@ -9,7 +9,7 @@ import copy
 
 from hypercobalt.apiserver.kinds import names
 from hypercobalt.apiserver.status import JSONObject
-from hypercobalt.apiserver.values import object_at, objects_at
+from hypercobalt.apiserver.values import object_at, objects_at, texts_at
 
 # Kinds with quantities in them, which are stored in canonical form.
 WITH_QUANTITIES = frozenset({"Pod", "Deployment", "DaemonSet", "Node"})
@@ -65,7 +65,9 @@ def begin(kind: str, obj: JSONObject) -> None:
     if kind in INITIAL_STATUS:
         obj["status"] = copy.deepcopy(INITIAL_STATUS[kind])
     if kind == "Namespace":
-        obj["spec"] = {**object_at(obj, "spec"), "finalizers": ["kubernetes"]}
+        asked = texts_at(obj, "spec", "finalizers")
+        own = [] if "kubernetes" in asked else ["kubernetes"]
+        obj["spec"] = {**object_at(obj, "spec"), "finalizers": [*asked, *own]}
     if kind == "Pod":
         object_at(obj, "status")["qosClass"] = _qos_class(object_at(obj, "spec"))
 
