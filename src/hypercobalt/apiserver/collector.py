@@ -289,8 +289,21 @@ class Collector:
         if any(writing.resource == key.name for writing in self._store.in_flight):
             asyncio.get_running_loop().call_soon(self._look_at, key)
             return
+        if below is not None:
+            await self._judge_all_of(below)
         await self._release(resource, key, CRD_CLEANUP)
         await self._definitions.settle()  # its names are free
+
+    async def _judge_all_of(self, owners: Resource) -> None:
+        """Judge what objects of a kind own, before it is known no more and they count as there.
+
+        Of those that went before it, too: this outlives a server that ends in between.
+        """
+        for dependent, references in tuple(self._owners.items()):
+            kinds = {(owner.apiVersion.rpartition("/")[0], owner.kind) for owner in references}
+            if (owners.group, owners.names.kind) in kinds:
+                with contextlib.suppress(StatusError):  # told when its turn comes
+                    await self._handle(dependent)
 
     def _old_events(self) -> Iterator[Key]:
         limit = datetime.now(UTC) - timedelta(hours=EVENT_HOURS)

@@ -282,6 +282,21 @@ async def test_a_definition_goes_after_its_objects(api: Client) -> None:
     assert (await api.get(things)).status_code == 404
 
 
+async def test_what_the_objects_of_a_definition_own_goes_with_it(api: Client) -> None:
+    things = "/apis/example.com/v1/namespaces/default/things"
+    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}}
+    assert (await api.post(DEFINITIONS, json=definition())).status_code == 201
+    owner = (await api.post(things, json=thing)).json()
+    other = await create(api, SECRETS, "other")
+    await create(api, CONFIG_MAPS, "owned", ownerReferences=owned_by(owner))
+    await create(api, CONFIG_MAPS, "shared", ownerReferences=owned_by(owner, other))
+    await delete(api, f"{DEFINITIONS}/things.example.com")
+    await api.until_gone(f"{DEFINITIONS}/things.example.com")
+    assert (await api.get(f"{CONFIG_MAPS}/owned")).status_code == 404
+    shared = (await api.get(f"{CONFIG_MAPS}/shared")).json()
+    assert [left["name"] for left in shared["metadata"]["ownerReferences"]] == ["other"]
+
+
 async def test_no_object_slips_into_a_definition_that_goes(api: Client) -> None:
     things = "/apis/example.com/v1/namespaces/default/things"
     thing = {"apiVersion": "example.com/v1", "kind": "Thing"}
