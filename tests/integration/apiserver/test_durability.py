@@ -16,6 +16,7 @@ import httpx2
 import pytest
 
 from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.storage.database import APPLICATION_ID, SCHEMA_VERSION
 from hypercobalt.apiserver.storage.objects import CompactedError, Event, Key, StoreError
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.errors import ConfigurationError
@@ -23,6 +24,7 @@ from hypercobalt.errors import ConfigurationError
 from .conftest import Client, start_server, token_file
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+KEY = Key("things", "", "a")
 
 
 def config_map(name: str, **data: str) -> dict[str, object]:
@@ -118,6 +120,59 @@ async def test_a_file_of_another_version_is_refused_and_left_as_it_is(
         db.execute(f"PRAGMA user_version = {version}")
     with pytest.raises(StoreError, match=rf"{age} cobalt \(format {version}, .*left as it is"):
         await Store.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("PRAGMA journal_mode = WAL;", id="without-a-table"),
+        pytest.param(f"PRAGMA application_id = {APPLICATION_ID};", id="with-an-id-only"),
+        pytest.param(
+            f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};",
+            id="with-id-and-version-only",
+        ),
+    ],
+)
+async def test_a_first_start_that_was_cut_short_is_made_up_for(tmp_path: Path, done: str) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "cobalt.db")) as db:
+        db.executescript(done)
+    store = await Store.open(tmp_path)
+    async with store.locked(KEY):
+        await store.write("ADDED", KEY, partial(_constant, b'{"metadata":{}}'), None)
+    await store.close()
+    store = await Store.open(tmp_path)
+    assert store.get(KEY)
+    await store.close()
+
+
+async def test_an_empty_file_beside_a_log_is_reported_and_both_are_left_as_they_are(
+    tmp_path: Path,
+) -> None:
+    """SQLite itself takes such a file for a new one, and deletes the log."""
+    store = await Store.open(tmp_path)
+    async with store.locked(KEY):
+        await store.write("ADDED", KEY, partial(_constant, b'{"metadata":{}}'), None)
+    log = (tmp_path / "cobalt.db-wal").read_bytes()
+    await store.close()
+    for content in (b"", None):
+        (tmp_path / "cobalt.db-wal").write_bytes(log)
+        if content is None:
+            (tmp_path / "cobalt.db").unlink()
+        else:
+            (tmp_path / "cobalt.db").write_bytes(content)
+        with pytest.raises(StoreError, match=r"empty, but cobalt.db-wal is not.*left as it is"):
+            await Store.open(tmp_path)
+        assert (tmp_path / "cobalt.db-wal").read_bytes() == log
+
+
+async def test_a_file_whose_tables_are_not_ours_is_refused(tmp_path: Path) -> None:
+    await (await Store.open(tmp_path)).close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "cobalt.db")) as db:
+        db.execute("DROP TABLE horizon")
+    for _ in range(2):  # the directory is free again
+        with pytest.raises(StoreError, match="no such table: horizon"):
+            await Store.open(tmp_path)
 
 
 async def test_a_full_disk_is_a_clear_status_and_keeps_what_is_stored(small_disk: Path) -> None:

@@ -63,8 +63,26 @@ class Database:
             raise
 
     def load(self) -> tuple[int, list[tuple[Key, Stored]], list[Event]]:
-        """The compaction horizon, every object in the order of lists, every event by revision."""
-        (compacted,) = self._db.execute("SELECT compacted FROM horizon").fetchone()
+        """The compaction horizon, every object in the order of lists, every event by revision.
+
+        Raises:
+            StoreError: the file cannot be read; the directory is released.
+        """
+        try:
+            try:
+                return self._load()
+            except sqlite3.Error as error:
+                raise _translate(error, self._path) from error
+        except BaseException:
+            self._db.close()
+            os.close(self._lock_fd)
+            raise
+
+    def _load(self) -> tuple[int, list[tuple[Key, Stored]], list[Event]]:
+        found = self._db.execute("SELECT compacted FROM horizon").fetchone()
+        if found is None:
+            raise StoreError(_damaged(self._path, "its horizon is missing"))
+        (compacted,) = found
         objects = [
             (Key(resource, namespace, name), Stored(revision, data))
             for resource, namespace, name, revision, data in self._db.execute(
@@ -205,13 +223,15 @@ def _lock_directory(directory: Path) -> int:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    fresh = not path.exists() or path.stat().st_size == 0
-    if fresh:
-        path.touch(mode=0o600)
+    size = path.stat().st_size if path.exists() else 0
+    log = path.with_name(f"{path.name}-wal")
+    if not size and log.exists() and log.stat().st_size:  # SQLite would delete the log
+        raise StoreError(_damaged(path, f"it is empty, but {log.name} is not"))
     try:
+        path.touch(mode=0o600)
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
-            _prepare(db, path, fresh=fresh)
+            _prepare(db, path)
         except BaseException:
             db.close()
             raise
@@ -220,20 +240,23 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _prepare(db: sqlite3.Connection, path: Path, *, fresh: bool) -> None:
-    if fresh:
-        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        db.execute("PRAGMA journal_mode = WAL")
-        db.executescript(f"BEGIN; {SCHEMA} COMMIT;")
-    (owner,) = db.execute("PRAGMA application_id").fetchone()
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    if owner != APPLICATION_ID:
+def _prepare(db: sqlite3.Connection, path: Path) -> None:
+    owner, version, tables = (
+        db.execute(text).fetchone()[0]
+        for text in (
+            "PRAGMA application_id",
+            "PRAGMA user_version",
+            "SELECT count(*) FROM sqlite_schema",
+        )
+    )
+    if not tables and owner in (0, APPLICATION_ID) and version in (0, SCHEMA_VERSION):
+        _create(db)  # nothing is in it: it is new, or its first start was cut short
+    elif owner != APPLICATION_ID:
         raise StoreError(
             f"{path} is not a database of this server (application id {owner:#x}); it was left as "
             "it is. Name another directory with --data"
         )
-    if version != SCHEMA_VERSION:
+    elif version != SCHEMA_VERSION:
         raise StoreError(
             f"{path} was written by {'a newer' if version > SCHEMA_VERSION else 'an older'} cobalt "
             f"(format {version}, this one reads {SCHEMA_VERSION}); it was left as it is. Use that "
@@ -245,6 +268,15 @@ def _prepare(db: sqlite3.Connection, path: Path, *, fresh: bool) -> None:
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA cache_size = -2000")  # KiB; everything is read from memory anyway
+
+
+def _create(db: sqlite3.Connection) -> None:
+    """Make the file ours, wholly or not at all."""
+    db.execute("PRAGMA journal_mode = WAL")
+    db.executescript(
+        f"BEGIN; PRAGMA application_id = {APPLICATION_ID};"
+        f"PRAGMA user_version = {SCHEMA_VERSION}; {SCHEMA} COMMIT;"
+    )
 
 
 def _damaged(path: Path, detail: str) -> str:
