@@ -136,6 +136,13 @@ ACCEPTED: list[Accepted] = [
         real="PEM data|unrecognized format|: Invalid value: |unknown field ..spec",
     ),
     Accepted(
+        "A rule is not asked of what an update leaves as it is, so nothing is said of one that "
+        "cannot be answered there.",
+        scenario="rules_that_came_later",
+        step="breaks.dryRun",
+        codes=((422, 200),),
+    ),
+    Accepted(
         "What a delete demands is checked in one place, for Namespaces too; and their content goes "
         "at once, as the collector is part of the server.",
         scenario="terminating_namespace",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.conformance.samples import definition, text
 from tests.conformance.script import Api, scenario
-from tests.conformance.test_definitions import group_of, install
+from tests.conformance.test_definitions import OPEN, group_of, install
 from tests.conformance.wire import Body, Json
 
 PORT: Body = {"type": "integer", "minimum": 0, "maximum": 99999}
@@ -264,3 +264,86 @@ async def test_rules_inside_lists_and_over_time(api: Api) -> None:
     await api.patch(first, {"spec": {"steps": None}})
     await api.patch(first, {"spec": {"keys": {"k": {"v": 3}}}})
     await api.patch(first, {"metadata": {"labels": {"a": "b"}}})
+
+
+@scenario
+async def test_rules_over_time_are_asked_of_what_stays(api: Api) -> None:
+    grows = rule("self > oldSelf", message="must grow")
+    step = {**ruled({"name": text(), "n": PORT}, rule("self.n > oldSelf.n")), "required": ["name"]}
+    schema = ruled(
+        {
+            "serial": {**PORT, "x-kubernetes-validations": [grows]},
+            "after": {
+                **PORT,
+                "x-kubernetes-validations": [
+                    rule("oldSelf.orValue(0) < self", optionalOldSelf=True, message="must be more")
+                ],
+            },
+            "note": {**text(), "nullable": True, "x-kubernetes-validations": [grows]},
+            "steps": {
+                "type": "array",
+                "maxItems": 5,
+                "items": step,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+            },
+            "other": PORT,
+        },
+    )
+    specs: tuple[Body, ...] = (
+        {"serial": 1},
+        {"after": 1},
+        {"after": 0},
+        {"note": None},
+        {"note": "a"},
+        {"steps": [{"name": "x", "n": 1}]},
+        {"other": 1},
+    )
+    path = await try_all(api, schema, specs)
+    for number in range(len(specs)):
+        one = f"{path}/r{number}"
+        await api.patch(one, {"metadata": {"labels": {"a": "b"}}})
+        await api.patch(one, {"spec": {"other": 2}})
+    await api.patch(f"{path}/r0", {"spec": {"serial": 2}})
+    await api.patch(f"{path}/r1", {"spec": {"after": 2}})
+    await api.patch(f"{path}/r3", {"spec": {"note": "b"}})
+    await api.patch(f"{path}/r3", {"spec": {"note": "a"}})
+    await api.patch(f"{path}/r3", {"spec": {"note": None}})
+    await api.patch(f"{path}/r5", {"spec": {"steps": [{"name": "x", "n": 2}, {"name": "y"}]}})
+    await api.patch(f"{path}/r5", {"spec": {"steps": [{"name": "x", "n": 2}, {"name": "z"}]}})
+
+
+@scenario
+async def test_rules_over_time_are_asked_when_the_status_changes(api: Api) -> None:
+    group = group_of(api)
+    serial = {**PORT, "x-kubernetes-validations": [rule("self > oldSelf")]}
+    body = definition("ruleds", "Ruled", ruled({"serial": serial}), group=group, status=OPEN)
+    await install(api, body)
+    path = f"/apis/{group}/v1/namespaces/{api.namespace}/ruleds"
+    one = {"apiVersion": f"{group}/v1", "kind": "Ruled", "metadata": {"name": "one"}}
+    await api.post(path, {**one, "spec": {"serial": 1}})
+    await api.patch(f"{path}/one/status", {"status": {"seen": 1}})
+    await api.patch(f"{path}/one", {"spec": {"serial": 2}})
+
+
+@scenario
+async def test_rules_that_came_later(api: Api) -> None:
+    """What fails them may stay as it is."""
+    group = group_of(api)
+    path = await install(api, definition("ruleds", "Ruled", OPEN, group=group))
+    things = f"/apis/{group}/v1/namespaces/{api.namespace}/ruleds"
+    thing = {"apiVersion": f"{group}/v1", "kind": "Ruled"}
+    for name, spec in (("fails", {"n": 9}), ("breaks", {"n": 0})):
+        await api.post(things, {**thing, "metadata": {"name": name}, "spec": spec})
+    schema = ruled({"n": PORT}, rule("10 / self.n > 2", message="too many"))
+    strict = definition("ruleds", "Ruled", schema, group=group)
+    replace = [{"op": "replace", "path": "/spec/versions", "value": strict["spec"]["versions"]}]
+    await api.patch(path, replace, "json")
+    probe = {**thing, "metadata": {"name": "probe"}, "spec": {"n": 9}}
+    for _ in range(100):
+        if (await api.ask("POST", f"{things}?dryRun=All", probe)).status == 422:
+            break
+    for name in ("fails", "breaks"):
+        await api.patch(f"{things}/{name}?dryRun=All", {"metadata": {"labels": {"a": "b"}}})
+        await api.patch(f"{things}/{name}", {"spec": {"n": 8}})
+        await api.patch(f"{things}/{name}", {"spec": {"n": 3}})

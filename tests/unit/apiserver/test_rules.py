@@ -139,7 +139,7 @@ def test_many_maps_are_checked_in_little_time() -> None:
 
 def holds(expression: str, value: Any) -> bool:  # noqa: ANN401  # any JSON
     node = compile_schema({"type": "object", "properties": {"v": {}}})
-    return compile_rule(Rule(expression), node).failure({"v": value}, None, has_old=False) is None
+    return compile_rule(Rule(expression), node).failure({"v": value}, None) is None
 
 
 @pytest.mark.parametrize(

@@ -484,6 +484,7 @@ def test_rules_that_hold(raw: Object, value: JSON) -> None:
     [
         pytest.param({}, "self >= oldSelf", 1, 2, True, id="grows"),
         pytest.param({}, "self >= oldSelf", 2, 1, False, id="shrinks"),
+        pytest.param({}, "self > oldSelf", 2, 2, False, id="stays"),
         pytest.param({}, "self >= oldSelf", None, 1, True, id="not-asked-on-create"),
         pytest.param(
             {"optionalOldSelf": True}, "!oldSelf.hasValue() || oldSelf.value() < self", None, 1,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hypercobalt.apiserver.schema import cost
-from hypercobalt.apiserver.schema.cel import MessageError, RuleError, check_rule, uses_old
+from hypercobalt.apiserver.schema.cel import MessageError, RuleError, check_rule
 from hypercobalt.apiserver.schema.node import Node, Rule
 from hypercobalt.apiserver.status import Cause, FieldErrors, JSONObject
 
@@ -66,7 +66,7 @@ def check_rules(root: Node, place: str) -> Iterator[Cause]:
                 units = cost.total(cost.expression_cost(found, node), node, times)
                 yield from costs.add(units, f"{at}.rule")
             if rule.optional_old_self is not None and (
-                isinstance(found, Cause) or not uses_old(rule)
+                isinstance(found, Cause) or not rule.transition
             ):
                 text = "may not be set if oldSelf is not used in rule"
                 optional = rule.optional_old_self

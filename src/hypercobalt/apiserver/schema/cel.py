@@ -20,7 +20,7 @@ from typing import Protocol
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
 
-from hypercobalt.apiserver.schema.identifiers import escape
+from hypercobalt.apiserver.schema.identifiers import LITERAL, OLD_SELF, escape
 from hypercobalt.apiserver.schema.library import RENAMED, declarations
 from hypercobalt.apiserver.schema.node import Node, Rule
 from hypercobalt.apiserver.status import JSON
@@ -28,12 +28,8 @@ from hypercobalt.errors import HypercobaltError
 
 MAX_EXPRESSION = 8 * 1024  # characters
 
-_LITERAL = (
-    r"[rR]?(?:'''[\s\S]*?'''|\"\"\"[\s\S]*?\"\"\")"
-    r"|[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
-)
 # A string literal, a variable that is not a field, or a method with another name in the engine.
-_TOKENS = re.compile(rf"({_LITERAL})|(?<![\w.])(oldSelf)\b|\b({'|'.join(RENAMED)})(?=\s*\()")
+_TOKENS = re.compile(rf"({LITERAL})|{OLD_SELF}|\b({'|'.join(RENAMED)})(?=\s*\()")
 _OPTIONAL = "optional.of(oldSelf)"
 
 _MISSING_KEY = re.compile(r'^NOT_FOUND: Key not found in map : "(.*)"$')
@@ -52,18 +48,22 @@ class CompiledRule:
     """A rule that can be asked whether it holds for the values of its node."""
 
     source: Rule
-    transition: bool  # reads oldSelf: skipped where there is no old value
     _node: Node
     _converted: bool  # values are not seen as they are
     _with_old: cel.Expression
     _without_old: cel.Expression
     _message: cel.Expression | None
 
-    def failure(self, value: JSON, old: JSON, *, has_old: bool) -> str | None:
-        """None when the rule holds for a value; else the message to report."""
-        if self.transition and not has_old and not self.source.optional_old_self:
+    def failure(self, value: JSON, old: JSON) -> str | None:
+        """None when the rule holds for a value; else the message to report.
+
+        Args:
+            value: not null.
+            old: the value before; null where there was none, or it was null.
+        """
+        if old is None and self.source.transition and not self.source.optional_old_self:
             return None
-        expression = self._with_old if has_old else self._without_old
+        expression = self._without_old if old is None else self._with_old
         data: dict[str, JSON] = {"self": value, "oldSelf": old}
         seen: dict[str, object] = {**data}
         if self._converted:
@@ -95,8 +95,7 @@ def compile_rule(rule: Rule, node: Node) -> CompiledRule:
     Raises:
         RuleError: it is too long or does not parse.
     """
-    transition = uses_old(rule)
-    optional = transition and bool(rule.optional_old_self)
+    optional = rule.transition and bool(rule.optional_old_self)
     with_old = _compile(_environment(), rule.rule, _OPTIONAL if optional else "oldSelf")
     without = with_old
     if optional:
@@ -108,7 +107,7 @@ def compile_rule(rule: Rule, node: Node) -> CompiledRule:
         except RuleError as error:
             raise MessageError(str(error)) from error
     converted = any(below.format in _CONVERTED for below in node.walk()) or "__" in rule.rule
-    return CompiledRule(rule, transition, node, converted, with_old, without, message)
+    return CompiledRule(rule, node, converted, with_old, without, message)
 
 
 class Environment(Protocol):
@@ -150,11 +149,6 @@ def check_rule(rule: Rule, environment_of: Environment) -> cel.Expression:
         if message.return_type() != cel.Type.STRING:
             raise MessageError("messageExpression must evaluate to a string")
     return checked
-
-
-def uses_old(rule: Rule) -> bool:
-    """Whether a rule reads oldSelf."""
-    return any(match[2] for match in _TOKENS.finditer(rule.rule))
 
 
 def _compile(environment: cel.Env, expression: str, old: str = "oldSelf") -> cel.Expression:

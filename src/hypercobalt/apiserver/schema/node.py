@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
+from hypercobalt.apiserver.schema.identifiers import reads_old
 from hypercobalt.apiserver.status import JSON, JSONObject
 
 PREFIX = "#/components/schemas/"
@@ -29,6 +30,7 @@ class Rule:
     reason: str = ""
     field_path: str = ""
     optional_old_self: bool | None = None
+    transition: bool = False  # it reads oldSelf
 
 
 def _no_fields() -> dict[str, Node]:
@@ -69,6 +71,7 @@ class Node:
     negated: Node | None = None
     rules: tuple[Rule, ...] = ()
     _ruled: bool | None = None  # once somebody has asked
+    _moving: bool | None = None
 
     def child(self, name: str) -> Node | None:
         """The schema of a map's entry; None when there is none, so that it would be pruned."""
@@ -84,6 +87,12 @@ class Node:
         if self._ruled is None:
             self._ruled = any(node.rules for node in self.walk())
         return self._ruled
+
+    def has_transition_rules(self) -> bool:
+        """The same of a rule that reads the old value."""
+        if self._moving is None:
+            self._moving = any(rule.transition for node in self.walk() for rule in node.rules)
+        return self._moving
 
     def walk(self) -> Iterator[Node]:
         """This node and all below it, each once."""
@@ -248,8 +257,10 @@ def _fragment(raw: JSONObject, resolve: Resolver | None) -> Node:
 
 def _rule(raw: JSONObject) -> Rule:
     optional = raw.get("optionalOldSelf")
+    text = _text(raw, "rule")
     return Rule(
-        rule=_text(raw, "rule"),
+        rule=text,
+        transition=reads_old(text),
         message=_text(raw, "message"),
         message_expression=_text(raw, "messageExpression"),
         reason=_text(raw, "reason"),

@@ -1,7 +1,8 @@
 """Judge a value by its schema, with the messages that Kubernetes gives for custom resources.
 
 `validate` reports every schema and CEL error of a value. On an update, parts that did not change
-are not judged again (ratcheting), so that a stricter schema does not lock old objects.
+are not judged again (ratcheting), so that a stricter schema does not lock old objects; but rules
+that compare a value with the old one are asked of those, too.
 
 Source: k8s.io/apiextensions-apiserver pkg/apiserver/validation and schema/{listtype,cel};
 k8s.io/kube-openapi pkg/validation/errors for the texts.
@@ -293,10 +294,16 @@ class _Rules:
     causes: list[Cause]
     deadline: float  # time.monotonic()
 
-    def ask(self, node: Node, value: JSON, path: str, old: JSON | object) -> None:
-        if value is None or same(value, old):
+    def ask(
+        self, node: Node, value: JSON, path: str, old: JSON | object, *, kept: bool = False
+    ) -> None:
+        """Ask the rules of a value; `kept` is whether it is part of one that did not change."""
+        kept = kept or same(value, old)
+        if value is None or (kept and not node.has_transition_rules()):
             return
         for rule in node.rules:
+            if kept and not rule.transition:
+                continue
             if time.monotonic() > self.deadline:
                 raise TimeoutError
             before = None if old is _MISSING else cast("JSON", old)
@@ -306,7 +313,7 @@ class _Rules:
                 text = f"rule compile error: {error}"
                 self.causes.append(FieldErrors.invalid(path, node.type, text))
                 continue
-            failed = compiled.failure(value, before, has_old=old is not _MISSING)
+            failed = compiled.failure(value, before)
             if failed is not None:
                 place = path + rule.field_path
                 self.causes.append(_rule_failure(rule.reason, place, value, failed))
@@ -317,11 +324,11 @@ class _Rules:
                 place = _join(path, name) if known else f"{path}[{name}]"
                 known = known or node.values
                 if known is not None:
-                    self.ask(known, item, place, before_map.get(name, _MISSING))
+                    self.ask(known, item, place, before_map.get(name, _MISSING), kept=kept)
         elif isinstance(value, list) and node.items is not None:
             counterpart = _counterparts(node, old)
             for index, item in enumerate(value):
-                self.ask(node.items, item, f"{path}[{index}]", counterpart(item))
+                self.ask(node.items, item, f"{path}[{index}]", counterpart(item), kept=kept)
 
 
 def _rule_failure(reason: str, path: str, value: JSON, text: str) -> Cause:
