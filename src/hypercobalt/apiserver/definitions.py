@@ -34,6 +34,9 @@ class Definitions:
 
     def _on_event(self, event: Event) -> None:
         if event.key.resource != CRD_RESOURCE:
+            if event.type == "DELETED":
+                for version in self._registry.custom.get(event.key.resource, ()):
+                    version.forget(event.key.place)
             return
         self._unsettled.add(_group(event.key))
         definition: JSONObject = msgspec.json.decode(event.data)

@@ -26,7 +26,7 @@ from hypercobalt.apiserver.requests.selection import Selection, select
 from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.storage.objects import CompactedError, Place, Stored
 from hypercobalt.apiserver.storage.store import Store
-from hypercobalt.apiserver.watching import Hub, Watcher, watch_line
+from hypercobalt.apiserver.watching import Hub, Render, Watcher, watch_line
 
 WATCH_SECONDS = 1800  # as kube-apiserver's --min-request-timeout: 30 to 60 minutes
 
@@ -93,7 +93,7 @@ class Reader:
 
         try:
             if initial or since == 0:
-                self._begin_with_all(watcher, since)
+                self._begin_with_all(watcher, since, bytes if as_stored else renderer.initial)
             else:
                 self._begin_with_missed(watcher, since)
         except CompactedError:
@@ -110,9 +110,9 @@ class Reader:
         )
         return Stream(stream, renderer.media, functools.partial(self._hub.discard, watcher))
 
-    def _begin_with_all(self, watcher: Watcher, since: int) -> None:
+    def _begin_with_all(self, watcher: Watcher, since: int, show: Render) -> None:
         check_reached(since, self._store.revision)
-        selection, show = watcher.selection, watcher.render or bytes
+        selection = watcher.selection
         lines = (
             watch_line("ADDED", show(stored.data))
             for key, stored in self._store.scan(selection.resource, selection.namespace)

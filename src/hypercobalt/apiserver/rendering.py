@@ -61,7 +61,11 @@ def accepted(request: Request) -> Accepted:
 
 def to_version(resource: Resource, data: bytes) -> JSONObject:
     """A stored object as `resource`'s version shows it."""
-    obj: JSONObject = msgspec.json.decode(resource.conformed(data))
+    return _in_version(resource, resource.conformed(data))
+
+
+def _in_version(resource: Resource, conformed: bytes) -> JSONObject:
+    obj: JSONObject = msgspec.json.decode(conformed)
     if resource.group == "events.k8s.io":
         return events.from_core(obj)
     if resource.version == resource.storage_version:
@@ -103,11 +107,12 @@ class Renderer:
     def response(self, value: JSON, code: int = 200) -> Response:
         return Response(code, self.encode(value), self.media)
 
-    def object(self, data: bytes) -> bytes:
-        """One object, in any form."""
+    def object(self, data: bytes, *, remember: bool = True) -> bytes:
+        """One object, in any form; one that may be gone is not to be remembered."""
+        conformed = self.resource.conformed(data, remember=remember)
         if self.plain:
-            return self.resource.conformed(data)
-        obj = self._decode(data)
+            return conformed
+        obj = _in_version(self.resource, conformed)
         if self._scale is not None:
             obj = self._scale.view(obj)
         match self.shown_as:
@@ -125,9 +130,16 @@ class Renderer:
             case _:
                 return self.encode(obj)
 
+    def initial(self, data: bytes) -> bytes:
+        """One object that a watch begins with."""
+        return self._watched(data, remember=True)
+
     def event(self, data: bytes) -> bytes:
-        """One object of a watch."""
-        shown = self.object(data)
+        """One object of a watch, which may be gone."""
+        return self._watched(data, remember=False)
+
+    def _watched(self, data: bytes, *, remember: bool) -> bytes:
+        shown = self.object(data, remember=remember)
         self._columns = False
         return shown
 

@@ -86,9 +86,18 @@ class Resource:
     def subject(self, name: str = "") -> Subject:
         return Subject(self.group, self.names.plural, name)
 
-    def conformed(self, data: bytes) -> bytes:
-        """A stored object with the defaults and without the fields of an older schema."""
-        return self._conformed.get(self.schema.node, data) if self.revised else data
+    def conformed(self, data: bytes, *, remember: bool = True) -> bytes:
+        """A stored object with the defaults and without the fields of an older schema.
+
+        It is looked at once, unless it is not to be remembered: of an object that may be gone.
+        """
+        if not self.revised:
+            return data
+        return self._conformed.get(self.schema.node, data, remember=remember)
+
+    def forget(self, place: tuple[str, str]) -> None:
+        """Drop what is remembered of an object that is gone, by its namespace and name."""
+        self._conformed.forget(place)
 
     def head(self) -> bytes:
         """How every stored object of this kind begins."""

@@ -11,30 +11,41 @@ import msgspec
 from hypercobalt.apiserver.schema.changing import apply_defaults, prune
 from hypercobalt.apiserver.schema.node import PREFIX, UNTYPED, Node, compile_schema
 from hypercobalt.apiserver.status import JSON, JSONObject
-
-MAX_REMEMBERED = 64 * 2**20  # bytes of remembered objects of one kind
+from hypercobalt.apiserver.values import text_at
 
 
 class Conformed:
-    """Stored objects as their schema is now; each state of one is looked at once."""
+    """Stored objects as their schema is now; of each, the state read last is remembered."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, bytes] = {}
-        self._size = 0
+        self._shown: dict[bytes, bytes] = {}  # by what is stored
+        self._states: dict[tuple[str, str], bytes] = {}  # stored, by namespace and name
+        self._passing = (b"", b"")  # what all watches of a kind show of one event
 
-    def get(self, node: Node, data: bytes) -> bytes:
-        known = self._known.get(data)
-        if known is None:
-            obj: JSONObject = msgspec.json.decode(data)
-            prune(node, obj)
-            apply_defaults(node, obj)
-            encoded = msgspec.json.encode(obj)
-            if self._size > MAX_REMEMBERED:  # most are of states that are gone
-                self._known.clear()
-                self._size = 0
-            known = self._known[data] = data if encoded == data else encoded
-            self._size += len(data) + len(known)
-        return known
+    def get(self, node: Node, data: bytes, *, remember: bool) -> bytes:
+        """What is shown of a stored state; `remember` it, where it is not one that may be gone."""
+        known = self._shown.get(data)
+        if known is not None:
+            return known
+        state, shown = self._passing
+        if state == data:
+            return shown
+        obj: JSONObject = msgspec.json.decode(data)
+        prune(node, obj)
+        apply_defaults(node, obj)
+        encoded = msgspec.json.encode(obj)
+        shown = data if encoded == data else encoded
+        if remember:
+            place = text_at(obj, "metadata", "namespace"), text_at(obj, "metadata", "name")
+            self.forget(place)
+            self._states[place], self._shown[data] = data, shown
+        else:
+            self._passing = data, shown
+        return shown
+
+    def forget(self, place: tuple[str, str]) -> None:
+        """Drop what is remembered of the object there."""
+        self._shown.pop(self._states.pop(place, b""), None)
 
 
 class Schema:
