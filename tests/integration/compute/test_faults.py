@@ -137,6 +137,30 @@ async def test_garbage_is_no_answer(adapter: Adapter, body: bytes) -> None:
     assert "cannot be read" in str(error)
 
 
+@pytest.mark.parametrize("body", [b"default backend - 404", b"", b"<html>", b"no route"])
+async def test_a_404_that_is_not_novas_is_no_absence(adapter: Adapter, body: bytes) -> None:
+    nova, script = adapter.nova(), adapter.simulation.script
+    found = await host(nova)
+    for call in (LISTING, "compute GET /servers/detail", "compute DELETE /os-services/{id}"):
+        script.add(Fault(call, code=404, body=body))
+    assert "no JSON" in str(await fails(nova))
+    with pytest.raises(UnreachableError, match="no JSON"):
+        await nova.smoke_tests.find("ohooc--node1")
+    with pytest.raises(UnreachableError, match="no JSON"):
+        await nova.hosts.remove(found)
+    assert script.count("placement DELETE /resource_providers/{id}") == 0
+    assert nova.trouble == ""
+
+
+async def test_refusals_are_asked_for_as_json(adapter: Adapter) -> None:
+    """webob, which services are made of, refuses anybody else with a page."""
+    seen = set[str]()
+    adapter.simulation.script.before("*", lambda request: seen.add(request.headers["accept"]))
+    found = await host(nova := adapter.nova())
+    assert await nova.traits.get(found.hypervisor_id) is not None
+    assert seen == {"application/json"}
+
+
 @pytest.mark.parametrize("code", [200, 201])
 @pytest.mark.parametrize(
     "body",

@@ -44,6 +44,9 @@ _UNAUTHORIZED, _TOO_MANY, _SERVER_FAULT = 401, 429, 500
 _AWAY = frozenset({502, 503, 504})
 _VERSION: Final = re.compile(r"/v\d")
 _LAST_VERSION: Final = re.compile(r"/v\d+(\.\d+)?$")
+_ACCEPT: Final = {"Accept": "application/json"}  # webob refuses others with a page
+_MEANT: Final = frozenset({404, 405, 409})
+"""Refusals that callers take for an answer: it is not there, it is in use."""
 _JSON: Final = (b"{", b"[", b"n")  # "n" of null, which says nothing either, but is JSON
 _random = random.SystemRandom()
 
@@ -206,7 +209,7 @@ class Client:
         response = session.request(
             url,
             request.method,
-            headers={**headers, **(versions if request.version else {})},
+            headers={**_ACCEPT, **headers, **(versions if request.version else {})},
             params=list(request.query),
             json=request.body,
             timeout=request.deadline,
@@ -232,11 +235,14 @@ def joined(endpoint: str, path: str) -> str:
 def _sorted_out(request: Request, answer: Answer) -> Answer:
     """The answer, if it says anything about the request."""
     code = answer.code
-    if answer.ok and answer.body and answer.body.lstrip()[:1] not in _JSON:
-        # Something between us and the service has answered: a write is not known to be done.
+    first = answer.body.lstrip()[:1]
+    if (answer.ok and answer.body and first not in _JSON) or (code in _MEANT and first != b"{"):
+        # Something between us and the service has answered: a write is not known to be done, and
+        # what it does not find may be there.
+        refused = "" if answer.ok else f" ({refusal(code, answer.body)})"
         raise NoAnswerError(
             f"{request.about}: the answer of the service {request.service} cannot be read: it is "
-            f"no JSON but {answer.headers.get('Content-Type', 'of no type')}",
+            f"no JSON but {answer.headers.get('Content-Type', 'of no type')}{refused}",
             down=False,
         )
     if code < _SERVER_FAULT and code not in {_UNAUTHORIZED, _TOO_MANY}:
