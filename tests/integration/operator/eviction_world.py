@@ -65,9 +65,9 @@ class World:
         if self.moves.on_call is not None:
             self.moves.on_call("host", name)
         self.asked += fresh
-        if name not in self.names or self.unknown:
+        if name not in {*self.names, self.host} or self.unknown:
             return None
-        host = self.host if name == self.name else name
+        host = name if name in self.also else self.host
         return Host(
             host,
             "hypervisor-id",

@@ -40,6 +40,7 @@ from hypercobalt.api.migration import (
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake.moves import Script
 from hypercobalt.compute.model import Size
+from hypercobalt.operator.eviction import reconciler
 from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.policy import Doubt, Policy
 from hypercobalt.runtime import Change, Kube, Metrics, SystemClock
@@ -247,6 +248,62 @@ async def test_the_end_waits_for_what_only_the_count_of_the_host_knows(
         assert state(running) == "True/Running"
         compute.counted = set()
         assert state(await until_ended(kube, name)) == "False/Succeeded"
+
+
+async def test_a_host_that_is_unknown_for_a_moment_is_neither_empty_nor_lost(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconciler, "_HOST_AGE", 0.0)
+    monkeypatch.setattr(reconciler, "_AWAY", timedelta(milliseconds=50))
+    compute = world(name)
+    (server,) = compute.fill(1, status="SHUTOFF")
+    compute.moves.script(server.id, Script(seconds=0.5))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        await until_it(kube, name, lambda e: moving(e) == 1)
+        compute.unknown = True
+        waiting = await until_it(kube, name, lambda e: "got 404" in words(e))
+        assert state(waiting) == "True/Running"
+        compute.unknown = False
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Succeeded"
+    assert compute.moves.calls["confirm"] == 1
+
+
+async def test_a_count_without_the_host_is_no_count(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconciler, "_AWAY", timedelta(milliseconds=50))
+    compute = world(name)
+    compute.fill(1)
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        await until_it(kube, name, lambda e: moving(e) == 1)
+        compute.unknown = True  # the pass goes on with what it knows of the host
+        await eventually(lambda: compute.asked > 0)
+        running = await until_it(kube, name, lambda e: "got 404" in words(e))
+        assert state(running) == "True/Running"
+        compute.unknown = False
+        assert state(await until_ended(kube, name)) == "False/Succeeded"
+
+
+async def test_a_host_that_is_lost_on_the_way_is_given_up(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconciler, "_HOST_AGE", 0.0)
+    monkeypatch.setattr(reconciler, "_AWAY", timedelta(milliseconds=50))
+    compute = world(name)
+    compute.fill(1)
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, replace(QUICK, patience=timedelta(seconds=0.5))):
+        await add_eviction_of(kube, name)
+        await until_it(kube, name, lambda e: moving(e) == 1)
+        compute.unknown = True
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Failed"
+    assert "got 404" in words(done)
 
 
 async def test_stopped_paused_and_suspended_instances_go_each_in_their_way(

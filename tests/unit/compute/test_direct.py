@@ -311,6 +311,27 @@ async def test_a_host_is_found_by_its_whole_name_or_first_label(world: Memory) -
         assert await service.hosts.get("kvm") is None
 
 
+async def test_a_host_without_an_address_is_not_taken_for_an_empty_one(world: Memory) -> None:
+    await world.add("a")
+    del world.places[A]
+    async with world.service() as service:
+        for ask in (service.moves.servers, service.moves.moves):
+            with pytest.raises(UnreachableError, match=f"host {A}: no Hypervisor"):
+                await ask(A)
+
+
+async def test_what_is_on_a_host_now_is_told_by_its_libvirtd(world: Memory) -> None:
+    await world.add("a")
+    world.places[A] = replace(world.places[A], guests=frozenset({"moved-a-moment-ago"}))
+    async with world.service() as service:
+        host = await service.hosts.get(A, fresh=True)
+        assert host is not None
+        assert host.servers == (identity("a"),)
+        world.host(A).silent = True
+        with pytest.raises(UnreachableError):
+            await service.hosts.get(A, fresh=True)
+
+
 async def test_a_host_with_vms_is_not_forgotten(world: Memory) -> None:
     await world.add("a")
     async with world.service() as service:

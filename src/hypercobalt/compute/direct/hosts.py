@@ -25,6 +25,7 @@ class DirectHosts:
         place = self.find(name)
         if place is None:
             return None
+        guests = await self._guests(place) if fresh else place.guests
         reason = self._disabled.get(place.name) or place.disabled
         return Host(
             name=place.name,
@@ -33,8 +34,16 @@ class DirectHosts:
             enabled=not reason,
             disabled_reason=reason,
             up=place.up,
-            servers=tuple(sorted(place.guests)),
+            servers=tuple(sorted(guests)),
         )
+
+    async def _guests(self, place: Place) -> frozenset[str]:
+        """What is on a host by its libvirtd: the agent's word is some seconds old."""
+        try:
+            guests = await self._daemons.at(place.control).guests()
+        except LibvirtError as exc:
+            raise UnreachableError(f"host {place.name}: {exc}") from exc
+        return frozenset(guest.uuid for guest in guests if not guest.moving_in)
 
     async def enable(self, host: Host) -> None:
         self._disabled.pop(host.name, None)

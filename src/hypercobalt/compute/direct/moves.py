@@ -44,9 +44,7 @@ class DirectMoves:
     # -- what is there -------------------------------------------------------------------------
 
     async def servers(self, host: str) -> tuple[Server, ...]:
-        place = self._site.hosts.find(host)
-        if place is None:
-            return ()
+        place = self._known(host)
         await self._settle_ports()
         with translated(f"host {host}"):
             guests = await self._site.daemon(place).guests()
@@ -70,9 +68,7 @@ class DirectMoves:
         return None
 
     async def moves(self, host: str) -> tuple[Move, ...]:
-        place = self._site.hosts.find(host)
-        if place is None:
-            return ()
+        place = self._known(host)
         with translated(f"host {host}"):
             guests = await self._site.daemon(place).guests()
         records, now = self._site.records, self._site.clock.now()
@@ -156,6 +152,13 @@ class DirectMoves:
             with translated("ports between hosts"):
                 await leftovers.settle_ports(self._site)
             self._settled = True
+
+    def _known(self, host: str) -> Place:
+        """A host that is asked what is there: without its address, that is not known."""
+        place = self._site.hosts.find(host)
+        if place is None:
+            raise UnreachableError(f"host {host}: no Hypervisor of that name has an address")
+        return place
 
     def _place(self, host: str) -> Place:
         place = self._site.hosts.find(host)

@@ -71,6 +71,13 @@ def standings(
     return tuple(found)
 
 
+def left(eviction: Eviction, counted: Iterable[str], found: Iterable[Standing]) -> set[str]:
+    """What is counted to the host and has to leave it, but for what is known to stay there."""
+    only = eviction.spec.instances
+    stay = {standing.id for standing in found if standing.phase is InstancePhase.FAILED}
+    return {id_ for id_ in counted if id_ not in stay and (not only or id_ in only)}
+
+
 def unlisted(id_: str) -> Standing:
     """An instance that the compute service counts to the host and lists nowhere."""
     text = "the compute service counts it to the host, but does not list it: look at it there"

@@ -29,6 +29,7 @@ class Memory:
         status: as decided last; newer than what is written.
         written_at: when it was written last; -inf: never by this process.
         counted_since: since when the compute service counts what it does not list.
+        unknown_since: since when it knows no such host, though moves have begun.
         load: what is under way.
     """
 
@@ -42,6 +43,7 @@ class Memory:
     status: EvictionStatus | None = None
     written_at: float = float("-inf")
     counted_since: float | None = None
+    unknown_since: float | None = None
     load: Load | None = None
 
     def time(self, standings: Iterable[Standing], moment: Moment) -> None:

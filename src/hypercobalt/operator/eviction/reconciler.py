@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace as with_fields
 
-from hypercobalt.api.eviction import Eviction, EvictionReason, EvictionStatus, InstancePhase
+from hypercobalt.api.eviction import Eviction, EvictionReason, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
@@ -22,7 +22,7 @@ from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction import decide, preflight
 from hypercobalt.operator.eviction import status as texts
 from hypercobalt.operator.eviction.cancel import Cancelling
-from hypercobalt.operator.eviction.entries import standings, unlisted
+from hypercobalt.operator.eviction.entries import left, standings, unlisted
 from hypercobalt.operator.eviction.estimate import fit, seconds_left
 from hypercobalt.operator.eviction.finalizer import hold, is_held, release
 from hypercobalt.operator.eviction.follow import Moment, Standing, Step, begun
@@ -53,7 +53,6 @@ NAME: Final = "eviction"
 
 _HOST_AGE: Final = 10.0  # seconds; a host's state changes by hand
 _AWAY: Final = timedelta(seconds=5)  # between questions while the compute service is away
-_STAY: Final = {InstancePhase.FAILED, InstancePhase.SKIPPED}
 _HOST_CHECKS: Final = {"HostUp", "HostDisabled"}
 
 
@@ -135,8 +134,8 @@ class EvictionReconciler:
             self._migrations.follow(eviction.metadata.name, hypervisor.metadata.name)
         verified = decide.is_done(now, checks)
         if verified:
-            left = await self._counted(eviction, host, now)
-            verified, now = self._judge(memory, left, now, moment)
+            counted = await self._counted(eviction, host, now)
+            verified, now = self._judge(memory, counted, now, moment)
         settled = decide.settle(
             eviction,
             texts.with_host(before, host),
@@ -249,26 +248,28 @@ class EvictionReconciler:
             eviction for eviction in self._evictions.all() if not texts.has_ended(eviction.status)
         ]
 
-    async def _counted(self, eviction: Eviction, host: Host, now: tuple[Standing, ...]) -> set[str]:
-        """What the compute service counts to the host, of which this pass knows nothing."""
+    async def _counted(
+        self, eviction: Eviction, host: Host, now: tuple[Standing, ...]
+    ) -> set[str] | None:
+        """What the compute service counts to the host; None: it knows no such host just now."""
         fresh = await self._observer.host(host.name, fresh=True)
-        only = set(eviction.spec.instances)
-        known = {s.id for s in now if s.phase in _STAY or s.attempts}
-        servers = fresh.servers if fresh else ()
-        return {id_ for id_ in servers if not only or id_ in only} - known
+        return left(eviction, fresh.servers, now) if fresh else None
 
     def _judge(
-        self, memory: Memory, left: set[str], now: tuple[Standing, ...], moment: Moment
+        self, memory: Memory, counted: set[str] | None, now: tuple[Standing, ...], moment: Moment
     ) -> tuple[bool, tuple[Standing, ...]]:
         """Whether it is over: what is counted, but listed nowhere, is waited for only so long."""
-        if not left:
+        if counted is None:
+            memory.host = None
+            return False, now
+        if not counted:
             return True, now
         if memory.counted_since is None:
             memory.counted_since = moment.at
-        log.info("not_empty_yet", servers=len(left), example=min(left))
+        log.info("not_empty_yet", servers=len(counted), example=min(counted))
         if moment.at - memory.counted_since <= self._policy.patience.total_seconds():
             return False, now
-        return True, (*now, *map(unlisted, sorted(left)))
+        return True, (*now, *map(unlisted, sorted(counted)))
 
     def _seconds_left(
         self, eviction: Eviction, memory: Memory, now: tuple[Standing, ...], moment: Moment
@@ -285,6 +286,8 @@ class EvictionReconciler:
         if memory.host is None or moment.at - memory.host_at > _HOST_AGE:
             memory.host = await self._observer.host(*host_names(hypervisor))
             memory.host_at = moment.at
+            if memory.host is not None:
+                memory.unknown_since = None
         return memory.host
 
     async def _write(self, eviction: Eviction, memory: Memory, moment: Moment) -> timedelta | None:
@@ -340,9 +343,11 @@ class EvictionReconciler:
         self, eviction: Eviction, memory: Memory, hypervisor: Hypervisor
     ) -> Result:
         name, service = hypervisor.metadata.name, self._observer.name
-        status = hypervisor.status
-        if status.hypervisorId and status.serviceId:
+        status, begun = hypervisor.status, texts.has_begun(memory.status or eviction.status)
+        if begun or (status.hypervisorId and status.serviceId):
             text = f"failed to get hypervisor {name}: got 404, {service} knows no such host"
+            if begun and not self._is_lost(memory):
+                return await self._wait(eviction, memory, text, _AWAY)
             return await self._end(eviction, memory, EvictionReason.FAILED, text)
         if status.numInstances:
             text = (
@@ -352,6 +357,12 @@ class EvictionReconciler:
             return await self._end(eviction, memory, EvictionReason.FAILED, text)
         text = f"eviction completed successfully: {name} was never registered with {service}"
         return await self._end(eviction, memory, EvictionReason.SUCCEEDED, text)
+
+    def _is_lost(self, memory: Memory) -> bool:
+        """Whether the host has been unknown for long: for a moment it says nothing of the moves."""
+        at = self._clock.monotonic()
+        memory.unknown_since = at if memory.unknown_since is None else memory.unknown_since
+        return at - memory.unknown_since > self._policy.patience.total_seconds()
 
     async def _without_hypervisor(self, eviction: Eviction) -> Result:
         name = eviction.spec.hypervisor

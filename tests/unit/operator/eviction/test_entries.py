@@ -13,11 +13,12 @@ from tests.unit.operator.eviction.made import (
     eviction,
     move,
     server,
+    standing,
 )
 
 from hypercobalt.api.eviction import EvictionInstance, EvictionStatus
 from hypercobalt.compute.model import Move, Server
-from hypercobalt.operator.eviction.entries import standings
+from hypercobalt.operator.eviction.entries import left, standings
 from hypercobalt.operator.eviction.follow import Step
 
 BEFORE = BEGAN - timedelta(hours=1)
@@ -62,3 +63,19 @@ def test_phases(
     assert [str(one.phase) for one in made] == found
     confirmed = [one for one in made if one.step is Step.CONFIRM]
     assert len(confirmed) == found.count("Confirming")
+
+
+@pytest.mark.parametrize(
+    ("phase", "attempts", "named", "counted"),
+    [
+        pytest.param("Succeeded", 1, (), {"a"}, id="it has left, and is here again"),
+        pytest.param("Failed", 3, (), set[str](), id="it is known to stay"),
+        pytest.param("Skipped", 0, (), {"a"}, id="it was on no host, and is here now"),
+        pytest.param("Succeeded", 0, ("b",), set[str](), id="another is named"),
+    ],
+)
+def test_what_is_left_by_the_hosts_own_count(
+    phase: str, attempts: int, named: tuple[str, ...], counted: set[str]
+) -> None:
+    found = standing(server(), Step.NONE, phase=phase, attempts=attempts)
+    assert left(eviction(instances=named), ["a"], [found]) == counted
