@@ -17,6 +17,7 @@ from hypercobalt.cli.asking import AskedWronglyError, Kubeconfig, Node
 from hypercobalt.cli.evict_progress import outcome
 from hypercobalt.cli.evict_watch import watch as watch_it
 from hypercobalt.operator.eviction.status import has_ended
+from hypercobalt.operator.lifecycle.evicting import empties
 from hypercobalt.runtime import AlreadyExistsError, Deletion, Kube
 
 REASON: Final = "cobalt evict"
@@ -37,8 +38,9 @@ def evict(
     """Move all instances, or some, away from a host.
 
     The host is taken out of service (maintenance `manual`) unless it is already, and an Eviction of
-    its name is made; the operator works it off. An Eviction that has failed is made anew. With
-    --instances the host stays in service, and the Eviction gets a name of its own.
+    its name is made; the operator works it off. An Eviction that has failed, or ended before the
+    maintenance, is made anew. With --instances the host stays in service, and the Eviction gets a
+    name of its own.
 
     Exit codes: 0 asked for, with --watch: all have left; 1 the API is not there or refuses; 2 what
     was asked cannot be; 3 the Eviction failed; 4 it was cancelled; 130 interrupted: it goes on.
@@ -84,6 +86,7 @@ async def _evict(
         if only:
             eviction = await kube.create(_made(host, spec, partial=True))
         else:
+            await _refuse_others(kube, host)
             await _take_out(kube, host, reason)
             eviction = await _whole(kube, host, spec)
         if watch:
@@ -125,11 +128,17 @@ async def _take_out(kube: Kube, host: Hypervisor, reason: str) -> None:
 
 
 async def _whole(kube: Kube, host: Hypervisor, spec: EvictionSpec) -> Eviction:
-    """The Eviction of the whole host: the one that is there, or a new one."""
+    """The Eviction of the whole host: the one that is there, or a new one.
+
+    Args:
+        kube: of the person.
+        host: as it was before this command.
+        spec: of a new one.
+    """
     name = host.metadata.name
     while True:
         known = await kube.get(Eviction, name)
-        if known is not None and has_ended(known.status) and _may_be_repeated(known):
+        if known is not None and has_ended(known.status) and not _is_its_end(known, host):
             gone = await kube.delete(Eviction, name, uid=known.metadata.uid)
             known = None if gone is not Deletion.TERMINATING else known
         if known is None:
@@ -143,12 +152,30 @@ async def _whole(kube: Kube, host: Hypervisor, spec: EvictionSpec) -> Eviction:
         return known
 
 
-def _may_be_repeated(eviction: Eviction) -> bool:
-    """Whether it left instances behind."""
-    return any(
-        c.type == "Evicting" and c.reason != EvictionReason.SUCCEEDED
+async def _refuse_others(kube: Kube, host: Hypervisor) -> None:
+    """Leave one alone that has the host's name and moves something else.
+
+    Raises:
+        AskedWronglyError: it is under way.
+    """
+    name = host.metadata.name
+    known = await kube.get(Eviction, name)
+    if known is not None and not has_ended(known.status) and not empties(known, name):
+        what = "some instances of " if known.spec.instances else ""
+        raise AskedWronglyError(
+            f"eviction/{name} is under way and moves only {what}{known.spec.hypervisor}: wait for "
+            f"its end, or `kubectl delete eviction {name}`"
+        )
+
+
+def _is_its_end(eviction: Eviction, host: Hypervisor) -> bool:
+    """Whether one that has ended tells that the host is empty now, and not some time ago."""
+    succeeded = any(
+        c.type == "Evicting" and c.reason == EvictionReason.SUCCEEDED
         for c in eviction.status.conditions
     )
+    whole = empties(eviction, host.metadata.name)
+    return whole and succeeded and bool(host.spec.maintenance and host.status.evicted)
 
 
 def _made(host: Hypervisor, spec: EvictionSpec, *, partial: bool = False) -> Eviction:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,35 @@ async def test_a_failed_eviction_is_made_anew(
         compute.moves.script(server.id, Script(seconds=0.1))
         code = await asyncio.to_thread(evict, name, watch=True, kubeconfig=kubeconfig)
     assert code == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("partial", [False, True], ids=["of the whole host", "of one instance"])
+async def test_an_eviction_that_succeeded_before_the_maintenance_is_made_anew(
+    kube: Kube, kubeconfig: Path, name: str, *, partial: bool
+) -> None:
+    compute = world(name)
+    first, second = compute.fill(2)
+    for server in (first, second):
+        compute.moves.script(server.id, Script(seconds=0.1))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name, instances=(first.id,) if partial else ())
+        await until_ended(kube, name)
+        compute.fill(1)
+        assert await asyncio.to_thread(evict, name, watch=True, kubeconfig=kubeconfig) == 0
+    assert compute.moves.on(name) == ()
+
+
+async def test_an_eviction_of_something_else_under_the_hosts_name_is_not_taken_for_its(
+    kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await add_hypervisor(kube, name)
+    await add_eviction_of(kube, name, instances=(str(uuid.uuid4()),))
+    assert await asyncio.to_thread(evict, name, kubeconfig=kubeconfig) == asking.WRONG
+    assert "moves only some instances" in capsys.readouterr().err
+    host = await kube.get(Hypervisor, name)
+    assert host is not None
+    assert not host.spec.maintenance
 
 
 async def test_some_instances_leave_a_host_in_service(

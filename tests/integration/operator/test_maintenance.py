@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import HostAggregate, Server
+from hypercobalt.operator.eviction.status import has_ended
 from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
@@ -64,6 +66,36 @@ async def test_host_goes_into_maintenance_and_comes_back(
         assert back.status.evicted is False
         assert await kube.get(Eviction, name) is None
         await eventually(lambda: host_of(compute, name) == (True, ""))
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["of one instance", "of the whole host"])
+async def test_what_an_eviction_did_before_the_maintenance_does_not_count(
+    kube: Kube, kubeconfig: Path, name: str, *, named: bool
+) -> None:
+    compute = site(name)
+    gone = str(uuid.uuid4())
+    async with operator(kubeconfig, compute):
+        await in_service(kube, name)
+        only = (gone,) if named else ()
+        spec = EvictionSpec(hypervisor=name, reason="by hand", instances=only)
+        old = await kube.create(Eviction(metadata=ObjectMeta(name=name), spec=spec))
+        await until(kube, Eviction, name, lambda e: has_ended(e.status))
+        await eventually(lambda: host_of(compute, name) == (True, ""))
+        compute.moves.add(Server("i1", "web", name, "BUILD"))
+        seen: list[Hypervisor] = []
+
+        def notes(found: Hypervisor) -> bool:
+            seen.append(found)
+            return reason(found, "Evicting") == "False/Succeeded"
+
+        await set_spec(kube, name, maintenance="auto")
+        new = await until(kube, Eviction, name, lambda e: e.metadata.uid != old.metadata.uid)
+        assert new.spec.instances == ()
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "True/Running")
+        compute.moves.remove("i1")
+        done = await until(kube, Hypervisor, name, notes)
+    assert done.status.evicted
+    assert not any(one.status.evicted for one in seen[:-1])
 
 
 async def test_failed_eviction_is_not_success(kube: Kube, kubeconfig: Path, name: str) -> None:

@@ -61,6 +61,11 @@ def hypervisor_of(eviction: Eviction) -> Iterable[str]:
     return (eviction.spec.hypervisor,)
 
 
+def concerned_by(eviction: Eviction) -> Iterable[str]:
+    """The Hypervisor that it is about, and the one whose maintenance wants its name."""
+    return {eviction.spec.hypervisor, eviction.metadata.name}
+
+
 def add_lifecycle(
     manager: Manager,
     shared: Shared,
@@ -106,7 +111,7 @@ def add_lifecycle(
     )
     watches = (
         primary(shared.informer, when=reconciler.worth_a_pass),
-        mapped(informer, hypervisor_of, when=_state_changed),
+        mapped(informer, concerned_by, when=_state_changed),
         sweep.source.watch,
     )
     manager.add(Controller(NAME, reconciler, watches=watches, concurrency=WORKERS))

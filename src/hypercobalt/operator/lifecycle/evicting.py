@@ -1,8 +1,8 @@
 """`Evicting` and `status.evicted`: maintenance makes an Eviction, and shows how far it is.
 
-Only an Eviction that has succeeded counts as one: after a failed or cancelled one the host is not
-empty, and a termination goes no further until somebody deletes the Eviction, which makes a new one.
-The condition goes when the maintenance ends.
+Only an Eviction of the whole host that has succeeded since the maintenance began counts as one.
+After a failed or cancelled one the host is not empty, and a termination goes no further until
+somebody deletes the Eviction, which makes a new one. The condition goes when the maintenance ends.
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go.
 """
@@ -10,10 +10,14 @@ Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenanc
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
-from hypercobalt.api.conditions import ConditionStatus, get_condition
+from msgspec.structs import replace as with_fields
+
+from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition
 from hypercobalt.api.eviction import (
     Eviction,
     EvictionConditionType,
@@ -25,9 +29,9 @@ from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import SyncReason
 from hypercobalt.api.meta import ObjectMeta, OwnerReference
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type
+from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type, is_evicted
 from hypercobalt.operator.newest import Newest
-from hypercobalt.runtime import AlreadyExistsError, Kube
+from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
 
 log = get_logger(__name__)
 
@@ -43,14 +47,14 @@ class Plan:
 
     Args:
         create: to create, if there is none of its name.
-        delete: name of an Eviction to delete.
+        delete: to delete: that one, and none that has been made since.
         say: status, reason and message of `Evicting`.
         evicted: for the status; None leaves it.
         unsay: take the condition away.
     """
 
     create: Eviction | None = None
-    delete: str = ""
+    delete: Eviction | None = None
     say: tuple[str, SyncReason, str] | None = None
     evicted: bool | None = None
     unsay: bool = False
@@ -71,24 +75,60 @@ def decide(facts: Facts, eviction: Eviction | None, labels: Collection[str]) -> 
         if facts.condition(Type.EVICTING) is None and not hypervisor.status.evicted:
             return Plan()
         there = eviction is not None and eviction.metadata.deletionTimestamp is None
-        delete = hypervisor.metadata.name if there else ""
-        return Plan(delete=delete, evicted=False, unsay=True)
+        ours = there and eviction is not None and empties(eviction, hypervisor.metadata.name)
+        return Plan(delete=eviction if ours else None, evicted=False, unsay=True)
     if eviction is None:
-        if facts.holds(Type.EVICTING, ConditionStatus.FALSE, SyncReason.SUCCEEDED):
+        if is_evicted(facts):
             return Plan()  # finished, and somebody has tidied up
         made = _eviction(hypervisor, labels)
-        return Plan(create=made, say=("True", SyncReason.RUNNING, "Evicting"), evicted=False)
-    return _mirror(eviction)
+        return Plan(create=made, say=_running("Evicting"), evicted=False)
+    return _mirror(facts, eviction)
 
 
-def _mirror(eviction: Eviction) -> Plan:
-    found = get_condition(eviction.status.conditions, EvictionConditionType.EVICTING)
-    if found is None or found.status != ConditionStatus.FALSE:
-        return Plan(say=("True", SyncReason.RUNNING, "Evicting"), evicted=False)
+def empties(eviction: Eviction, host: str) -> bool:
+    """Whether an Eviction is about all that is on a host; its name says nothing."""
+    return eviction.spec.hypervisor == host and not eviction.spec.instances
+
+
+def _mirror(facts: Facts, eviction: Eviction) -> Plan:
+    """Show how far an Eviction is, if it is one of this maintenance; else have one made."""
+    name, found = eviction.metadata.name, _evicting(eviction)
+    over = found is not None and found.status == ConditionStatus.FALSE
+    if eviction.metadata.deletionTimestamp is not None:
+        if is_evicted(facts):
+            return Plan()
+        text = f"Evicting again, once Eviction {name} is gone, which is being deleted"
+        return Plan(say=_running(text), evicted=False)
+    if not empties(eviction, facts.hypervisor.metadata.name):
+        if over:
+            return _anew(eviction)
+        what = "named instances" if eviction.spec.instances else "those"
+        text = (
+            f"Evicting, once Eviction {name} has ended, which moves {what} of "
+            f"{eviction.spec.hypervisor} only"
+        )
+        return Plan(say=_running(text), evicted=False)
+    if not over or found is None:
+        return Plan(say=_running("Evicting"), evicted=False)
+    if facts.condition(Type.EVICTING) is None:
+        return _anew(eviction)  # it ended before this maintenance began
     if found.reason == EvictionReason.SUCCEEDED:
         return Plan(say=("False", SyncReason.SUCCEEDED, "Evicted"), evicted=True)
-    text = f"Eviction {eviction.metadata.name} {found.reason}: {found.message}"
+    text = f"Eviction {name} {found.reason}: {found.message}"
     return Plan(say=("False", SyncReason.FAILED, text), evicted=False)
+
+
+def _anew(eviction: Eviction) -> Plan:
+    """Take one away that says nothing of this maintenance: a new one is made once it is gone."""
+    return Plan(delete=eviction, say=_running("Evicting"), evicted=False)
+
+
+def _running(text: str) -> tuple[str, SyncReason, str]:
+    return "True", SyncReason.RUNNING, text
+
+
+def _evicting(eviction: Eviction) -> Condition | None:
+    return get_condition(eviction.status.conditions, EvictionConditionType.EVICTING)
 
 
 def _eviction(hypervisor: Hypervisor, labels: Collection[str]) -> Eviction:
@@ -124,7 +164,7 @@ def keeps_disabled(evictions: Iterable[Eviction]) -> Eviction | None:
     maintenance has made do not count: it says itself when the host is disabled.
     """
     for eviction in evictions:
-        found = get_condition(eviction.status.conditions, EvictionConditionType.EVICTING)
+        found = _evicting(eviction)
         over = found is not None and found.status == ConditionStatus.FALSE
         leaving = eviction.metadata.deletionTimestamp is not None
         ours = eviction.spec.reason == REASON
@@ -153,13 +193,17 @@ class EvictingSync:
 
     def __init__(self, kube: Kube, evictions: Evictions, labels: Collection[str]) -> None:
         self._kube, self._evictions, self._labels = kube, evictions, tuple(labels)
+        self._deleted: dict[str, str] = {}
+        """UIDs by names, until the watch tells of it."""
 
     async def run(self, facts: Facts) -> Outcome:
         name = facts.hypervisor.metadata.name
-        plan = decide(facts, self._evictions.newest.get(name), self._labels)
-        if plan.delete:
+        plan = decide(facts, self._known(name, facts.now), self._labels)
+        if plan.delete is not None:
             log.info("deleting_eviction", eviction=name)
-            await self._kube.delete(Eviction, name)
+            self._deleted[name] = plan.delete.metadata.uid
+            with suppress(ConflictError):  # another has its name by now: the watch tells of it
+                await self._kube.delete(Eviction, name, uid=plan.delete.metadata.uid)
         if plan.create is not None:
             log.info("creating_eviction", eviction=name)
             try:
@@ -171,3 +215,13 @@ class EvictingSync:
         if plan.unsay:
             facts = facts.unsaid(Type.EVICTING)
         return Outcome(facts if plan.evicted is None else facts.having(evicted=plan.evicted))
+
+    def _known(self, name: str, now: datetime) -> Eviction | None:
+        found = self._evictions.newest.get(name)
+        if found is None or found.metadata.uid != self._deleted.get(name):
+            self._deleted.pop(name, None)
+            return found
+        meta = with_fields(
+            found.metadata, deletionTimestamp=found.metadata.deletionTimestamp or now
+        )
+        return with_fields(found, metadata=meta)

@@ -9,6 +9,8 @@ from msgspec.structs import replace as with_fields
 from tests.unit.operator.lifecycle.facts import LABELS, ON, facts
 from tests.unit.operator.samples import NOW, condition
 
+from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
+from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.operator.lifecycle.evicting import decide
 from hypercobalt.operator.lifecycle.step import Facts
 
@@ -37,3 +39,77 @@ def test_who_owns_it(given: Facts, owners: list[str]) -> None:
 def test_one_that_was_tidied_up_after_its_success_is_not_made_again() -> None:
     given = facts(condition("Evicting", "False", "Succeeded"), spec=LEAVING)
     assert decide(given, None, LABELS).create is None
+
+
+def eviction(state: str = "", *, going: bool = False, **spec: object) -> Eviction:
+    """An Eviction of the Hypervisor's name; of the whole host unless it is said otherwise."""
+    status, _, reason = state.partition("/")
+    conditions = (condition("Evicting", status, reason),) if state else ()
+    return Eviction(
+        metadata=ObjectMeta(name="kvm-a", uid="1", deletionTimestamp=NOW if going else None),
+        spec=EvictionSpec(**{"hypervisor": "kvm-a", "reason": "test", **spec}),  # type: ignore[arg-type]
+        status=EvictionStatus(conditions=conditions),
+    )
+
+
+MANUAL = with_fields(ON, maintenance="manual")
+RUNNING, SUCCEEDED = "True/Running", "False/Succeeded"
+
+
+@pytest.mark.parametrize(
+    ("before", "given", "said", "deleted"),
+    [
+        pytest.param("", eviction(), RUNNING, False, id="it begins"),
+        pytest.param(RUNNING, eviction(RUNNING), RUNNING, False, id="it runs"),
+        pytest.param(RUNNING, eviction(SUCCEEDED), SUCCEEDED, False, id="it has succeeded"),
+        pytest.param(RUNNING, eviction("False/Failed"), "False/Failed", False, id="it has failed"),
+        pytest.param("", eviction(SUCCEEDED), RUNNING, True, id="it ended before"),
+        pytest.param("", eviction("False/Failed"), RUNNING, True, id="it failed before"),
+        pytest.param(
+            "", eviction(RUNNING, instances=("i",)), RUNNING, False, id="only some instances leave"
+        ),
+        pytest.param(
+            RUNNING, eviction(SUCCEEDED, instances=("i",)), RUNNING, True, id="only some have left"
+        ),
+        pytest.param(
+            RUNNING, eviction(SUCCEEDED, hypervisor="kvm-b"), RUNNING, True, id="of another host"
+        ),
+        pytest.param(
+            RUNNING, eviction(RUNNING, hypervisor="kvm-b"), RUNNING, False, id="another's, running"
+        ),
+        pytest.param(
+            RUNNING, eviction("False/Cancelled", going=True), RUNNING, False, id="it is deleted"
+        ),
+        pytest.param(
+            RUNNING, eviction(SUCCEEDED, going=True), RUNNING, False, id="deleted before it counted"
+        ),
+        pytest.param(
+            SUCCEEDED, eviction(SUCCEEDED, going=True), "", False, id="tidied up after its success"
+        ),
+    ],
+)
+def test_what_counts_for_a_maintenance(
+    before: str, given: Eviction, said: str, deleted: bool
+) -> None:
+    status, _, reason = before.partition("/")
+    known = (condition("Evicting", status, reason),) if before else ()
+    plan = decide(facts(*known, spec=MANUAL), given, LABELS)
+    assert (f"{plan.say[0]}/{plan.say[1]}" if plan.say else "") == said
+    assert plan.evicted is ({RUNNING: False, SUCCEEDED: True, "False/Failed": False}.get(said))
+    assert (plan.delete is given) is deleted
+    assert plan.create is None
+
+
+@pytest.mark.parametrize(
+    ("given", "deleted"),
+    [
+        pytest.param(eviction(RUNNING), True, id="the maintenance's"),
+        pytest.param(eviction(RUNNING, going=True), False, id="it goes already"),
+        pytest.param(eviction(RUNNING, instances=("i",)), False, id="somebody's, of some"),
+        pytest.param(eviction(RUNNING, hypervisor="kvm-b"), False, id="another host's"),
+    ],
+)
+def test_what_goes_with_the_maintenance(given: Eviction, deleted: bool) -> None:
+    plan = decide(facts(condition("Evicting", "True", "Running")), given, LABELS)
+    assert (plan.delete is given) is deleted
+    assert (plan.unsay, plan.evicted) == (True, False)
