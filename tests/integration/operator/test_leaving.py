@@ -25,7 +25,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.workloads import Container, Pod, PodSpec
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.fake import FakeCompute
-from hypercobalt.compute.model import Server
+from hypercobalt.compute.model import Server, Size
 from hypercobalt.operator.assembly import add_controllers
 from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
@@ -90,6 +90,7 @@ async def test_host_that_gets_a_server_after_its_eviction_stays_in_openstack(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = site(name)
+    compute.moves.hosts = {"target": Size(100, 100_000)}
     agent = Pod(
         metadata=ObjectMeta(name=f"agent-{name}", namespace=AGENTS[0]),
         spec=PodSpec(nodeName=name, containers=(Container(name="agent", image="agent"),)),
@@ -101,15 +102,17 @@ async def test_host_that_gets_a_server_after_its_eviction_stays_in_openstack(
         await until(
             kube, Hypervisor, name, lambda hv: "agent pods still run" in message(hv, "Offboarded")
         )
-        compute.moves.add(Server("late", "late", name, "ACTIVE"))
-        await kube.delete(Pod, agent.metadata.name, AGENTS[0], grace=timedelta(0))
+        compute.moves.add(Server("late", "late", name, "BUILD"))
         held = await until(
-            kube, Hypervisor, name, lambda hv: "1 running VMs" in message(hv, "Offboarded")
+            kube, Hypervisor, name, lambda hv: "Evicting again" in message(hv, "Offboarded")
         )
-        assert f"--host {name}" in message(held, "Offboarded")
+        assert "when the host was empty: late" in message(held, "Evicting")
+        assert held.status.evicted is False
         assert name in compute.world.hosts
-        compute.moves.remove("late")
+        await kube.delete(Pod, agent.metadata.name, AGENTS[0], grace=timedelta(0))
+        compute.moves.change("late", status="ACTIVE", running=True)
         await until(kube, Hypervisor, name, lambda hv: reason(hv, "Offboarded").startswith("True"))
+    assert [server.id for server in compute.moves.on("target")] == ["late"]
 
 
 async def test_openstack_away_at_start_is_a_condition_and_nothing_is_lost(

@@ -15,7 +15,7 @@ from hypercobalt.api.eviction import Eviction, EvictionSpec
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake import FakeCompute
-from hypercobalt.compute.model import HostAggregate, Server
+from hypercobalt.compute.model import HostAggregate, Server, Size
 from hypercobalt.operator.eviction.status import has_ended
 from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
@@ -96,6 +96,27 @@ async def test_what_an_eviction_did_before_the_maintenance_does_not_count(
         done = await until(kube, Hypervisor, name, notes)
     assert done.status.evicted
     assert not any(one.status.evicted for one in seen[:-1])
+
+
+async def test_a_server_that_comes_to_an_emptied_host_shows_and_leaves(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    compute.moves.hosts = {"target": Size(100, 100_000)}
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await in_service(kube, name)
+        await set_spec(kube, name, maintenance="auto")
+        await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
+        compute.moves.add(Server("i1", "web", name, "VERIFY_RESIZE"))  # its owner may revert it
+        back = await until(
+            kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "True/Running"
+        )
+        assert back.status.evicted is False
+        assert message(back, "Evicting").endswith("came when the host was empty: i1")
+        assert reason(back, "Ready") == "False/Evicting"
+        compute.moves.change("i1", status="ACTIVE", running=True)
+        await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
+    assert [server.id for server in compute.moves.on("target")] == ["i1"]
 
 
 async def test_failed_eviction_is_not_success(kube: Kube, kubeconfig: Path, name: str) -> None:

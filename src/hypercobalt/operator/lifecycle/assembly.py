@@ -94,7 +94,7 @@ def add_lifecycle(
         AggregateSync(service, settings.test_aggregate),
         Availability(manager.kube, shared.hypervisors),
         ServiceSync(service.hosts, evictions),
-        EvictingSync(manager.kube, evictions, labels),
+        EvictingSync(manager.kube, service.hosts, evictions, labels),
         Offboarding(service.hosts),
     )
     sweep = Sweep(claimants.keys, settings.resync)

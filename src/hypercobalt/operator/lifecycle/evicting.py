@@ -2,7 +2,8 @@
 
 Only an Eviction of the whole host that has succeeded since the maintenance began counts as one.
 After a failed or cancelled one the host is not empty, and a termination goes no further until
-somebody deletes the Eviction, which makes a new one. The condition goes when the maintenance ends.
+somebody deletes the Eviction, which makes a new one. What comes to a host that was empty leaves by
+a new one too. The condition goes when the maintenance ends.
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -28,8 +29,11 @@ from hypercobalt.api.eviction import (
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import SyncReason
 from hypercobalt.api.meta import ObjectMeta, OwnerReference
+from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.compute.port import Hosts
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type, is_evicted
+from hypercobalt.operator.eviction.status import count
+from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type, is_evicted
 from hypercobalt.operator.newest import Newest
 from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
 
@@ -39,6 +43,10 @@ NAME: Final = "evicting"
 REASON: Final = "openstack-hypervisor-operator maintenance"
 EMPTYING: Final = frozenset({Maintenance.MANUAL, Maintenance.AUTO, Maintenance.TERMINATION})
 """Modes in which the host is emptied."""
+
+_TEXT: Final = "Evicting"
+_AGAIN: Final = "Evicting again:"
+_NAMED: Final = 5  # servers in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +86,10 @@ def decide(facts: Facts, eviction: Eviction | None, labels: Collection[str]) -> 
         ours = there and eviction is not None and empties(eviction, hypervisor.metadata.name)
         return Plan(delete=eviction if ours else None, evicted=False, unsay=True)
     if eviction is None:
-        if is_evicted(facts):
+        if is_evicted(facts) and not _back(facts):
             return Plan()  # finished, and somebody has tidied up
         made = _eviction(hypervisor, labels)
-        return Plan(create=made, say=_running("Evicting"), evicted=False)
+        return Plan(create=made, say=_running(_text(facts)), evicted=False)
     return _mirror(facts, eviction)
 
 
@@ -97,30 +105,49 @@ def _mirror(facts: Facts, eviction: Eviction) -> Plan:
     if eviction.metadata.deletionTimestamp is not None:
         if is_evicted(facts):
             return Plan()
-        text = f"Evicting again, once Eviction {name} is gone, which is being deleted"
+        text = _text(facts)
+        if text == _TEXT:
+            text = f"{text}, once Eviction {name} is gone, which is being deleted"
         return Plan(say=_running(text), evicted=False)
     if not empties(eviction, facts.hypervisor.metadata.name):
         if over:
-            return _anew(eviction)
+            return _anew(facts, eviction)
         what = "named instances" if eviction.spec.instances else "those"
         text = (
-            f"Evicting, once Eviction {name} has ended, which moves {what} of "
+            f"{_TEXT}, once Eviction {name} has ended, which moves {what} of "
             f"{eviction.spec.hypervisor} only"
         )
         return Plan(say=_running(text), evicted=False)
     if not over or found is None:
-        return Plan(say=_running("Evicting"), evicted=False)
+        return Plan(say=_running(_text(facts)), evicted=False)
     if facts.condition(Type.EVICTING) is None:
-        return _anew(eviction)  # it ended before this maintenance began
+        return _anew(facts, eviction)  # it ended before this maintenance began
+    if found.reason == EvictionReason.SUCCEEDED and _back(facts):
+        return _anew(facts, eviction)
     if found.reason == EvictionReason.SUCCEEDED:
         return Plan(say=("False", SyncReason.SUCCEEDED, "Evicted"), evicted=True)
     text = f"Eviction {name} {found.reason}: {found.message}"
     return Plan(say=("False", SyncReason.FAILED, text), evicted=False)
 
 
-def _anew(eviction: Eviction) -> Plan:
-    """Take one away that says nothing of this maintenance: a new one is made once it is gone."""
-    return Plan(delete=eviction, say=_running("Evicting"), evicted=False)
+def _anew(facts: Facts, eviction: Eviction) -> Plan:
+    """Take one away that says nothing of what is there: a new one is made once it is gone."""
+    return Plan(delete=eviction, say=_running(_text(facts)), evicted=False)
+
+
+def _back(facts: Facts) -> tuple[str, ...]:
+    """Servers on a host that was empty: a resize was reverted, somebody has put them there."""
+    return facts.host.servers if facts.host is not None and is_evicted(facts) else ()
+
+
+def _text(facts: Facts) -> str:
+    """Why instances leave: the message has it until they have."""
+    if back := _back(facts):
+        named = ", ".join(back[:_NAMED]) + (" …" if len(back) > _NAMED else "")
+        return f"{_AGAIN} {count(len(back), 'server')} came when the host was empty: {named}"
+    old = facts.condition(Type.EVICTING)
+    again = old is not None and old.status == "True" and old.message.startswith(_AGAIN)
+    return old.message if old is not None and again else _TEXT
 
 
 def _running(text: str) -> tuple[str, SyncReason, str]:
@@ -191,14 +218,20 @@ class EvictingSync:
 
     name = NAME
 
-    def __init__(self, kube: Kube, evictions: Evictions, labels: Collection[str]) -> None:
+    def __init__(
+        self, kube: Kube, hosts: Hosts, evictions: Evictions, labels: Collection[str]
+    ) -> None:
         self._kube, self._evictions, self._labels = kube, evictions, tuple(labels)
+        self._hosts = hosts
         self._deleted: dict[str, str] = {}
         """UIDs by names, until the watch tells of it."""
 
     async def run(self, facts: Facts) -> Outcome:
         name = facts.hypervisor.metadata.name
-        plan = decide(facts, self._known(name, facts.now), self._labels)
+        try:
+            plan = decide(await self._seen(facts), self._known(name, facts.now), self._labels)
+        except (UnreachableError, RefusedError) as error:
+            return Outcome(facts, PATIENCE, error)
         if plan.delete is not None:
             log.info("deleting_eviction", eviction=name)
             self._deleted[name] = plan.delete.metadata.uid
@@ -214,7 +247,16 @@ class EvictingSync:
             facts = facts.say(Type.EVICTING, *plan.say)
         if plan.unsay:
             facts = facts.unsaid(Type.EVICTING)
-        return Outcome(facts if plan.evicted is None else facts.having(evicted=plan.evicted))
+        if plan.evicted is not None:
+            facts = facts.having(evicted=plan.evicted)
+        # Nobody tells when a server comes back.
+        return Outcome(facts, PATIENCE if is_evicted(facts) else None)
+
+    async def _seen(self, facts: Facts) -> Facts:
+        """The facts, with what is on an evicted host counted afresh if there seems to be any."""
+        if not _back(facts) or facts.host is None:
+            return facts
+        return replace(facts, host=await self._hosts.get(facts.host.name, fresh=True))
 
     def _known(self, name: str, now: datetime) -> Eviction | None:
         found = self._evictions.newest.get(name)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import Final
 
-from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor import Maintenance
 from hypercobalt.api.hypervisor_conditions import OffboardedReason, RegisteredReason
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
@@ -56,8 +55,7 @@ def decide(facts: Facts) -> tuple[Next, str]:
     )
     if status.serviceId and not forgotten and not is_evicted(facts):
         found = facts.condition(Type.EVICTING)
-        failed = found is not None and found.status == ConditionStatus.FALSE
-        why = f": {found.message}" if failed and found is not None else ""
+        why = f": {found.message}" if found is not None and found.message != "Evicting" else ""
         return Next.WAIT, f"Waiting for the host to be evicted{why}"
     pods = facts.condition(Type.AGENT_PODS_EVICTED)
     if pods is None or pods.status != "True":

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from msgspec.structs import replace as with_fields
-from tests.unit.operator.lifecycle.facts import LABELS, ON, facts
+from tests.unit.operator.lifecycle.facts import HOST, LABELS, ON, facts
 from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
@@ -98,6 +98,22 @@ def test_what_counts_for_a_maintenance(
     assert plan.evicted is ({RUNNING: False, SUCCEEDED: True, "False/Failed": False}.get(said))
     assert (plan.delete is given) is deleted
     assert plan.create is None
+
+
+@pytest.mark.parametrize("left", [eviction(SUCCEEDED), None], ids=["as it ended", "tidied up"])
+def test_what_comes_to_an_evicted_host_leaves_too(left: Eviction | None) -> None:
+    evicted = condition("Evicting", "False", "Succeeded")
+    given = facts(evicted, spec=MANUAL, host=replace(HOST, servers=("i1",)), evicted=True)
+    plan = decide(given, left, LABELS)
+    text = "Evicting again: 1 server came when the host was empty: i1"
+    assert plan.say == ("True", "Running", text)
+    assert plan.evicted is False
+    assert plan.delete is left
+    assert (plan.create is None) is (left is not None)
+    # The words stay until it has left.
+    again = facts(condition("Evicting", "True", "Running", text), spec=MANUAL)
+    for one in (eviction(RUNNING), eviction(SUCCEEDED, going=True)):
+        assert decide(again, one, LABELS).say == ("True", "Running", text)
 
 
 @pytest.mark.parametrize(
