@@ -40,7 +40,7 @@ from hypercobalt.api.migration import (
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake.moves import Script
 from hypercobalt.compute.model import Size
-from hypercobalt.operator.eviction import reconciler
+from hypercobalt.operator.eviction import decide, reconciler
 from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.policy import Doubt, Policy
 from hypercobalt.runtime import Change, Kube, Metrics, SystemClock
@@ -610,6 +610,28 @@ async def test_a_host_that_is_down_is_waited_for(kube: Kube, kubeconfig: Path, n
     assert state(waiting, "PreflightChecksSucceeded") == "False/Failed"
     assert "is down" in words(waiting, "PreflightChecksSucceeded")
     assert not compute.moves.started
+
+
+async def test_a_host_that_is_down_and_has_nothing_left_is_empty(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its servers were evacuated, while the Eviction waited for the host."""
+    monkeypatch.setattr(decide, "IDLE", timedelta(milliseconds=100))
+    compute = world(name)
+    (server,) = compute.fill(1)
+    compute.counted = {server.id}
+    compute.down.add(name)
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        await until_it(kube, name, lambda e: "is down" in words(e, "PreflightChecksSucceeded"))
+        compute.moves.change(server.id, host="other-0")
+        asked = compute.asked
+        await eventually(lambda: compute.asked > asked)
+        compute.counted.clear()
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Succeeded"
+    assert {check.name: check.result for check in done.status.checks}["HostUp"] == "Warning"
 
 
 @pytest.mark.parametrize(

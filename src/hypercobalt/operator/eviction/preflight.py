@@ -71,9 +71,18 @@ def is_anothers(hypervisor: Hypervisor) -> bool:
     return registered is not None and registered.reason == RegisteredReason.CLAIMED
 
 
-def of_host(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> tuple[EvictionCheck, ...]:
-    """Whether the host is such that moves may begin."""
-    return (_up(host), _disabled(hypervisor, host, spec))
+def of_host(
+    hypervisor: Hypervisor, host: Host, spec: EvictionSpec, *, empty: bool = False
+) -> tuple[EvictionCheck, ...]:
+    """Whether the host is such that moves may begin.
+
+    Args:
+        hypervisor: as read.
+        host: as the compute service knows it.
+        spec: of the Eviction.
+        empty: nothing is there to be moved, nor on its way.
+    """
+    return (_up(host, empty=empty), _disabled(hypervisor, host, spec))
 
 
 def of_instances(
@@ -95,10 +104,13 @@ def of_instances(
     )
 
 
-def _up(host: Host) -> EvictionCheck:
+def _up(host: Host, *, empty: bool) -> EvictionCheck:
     if host.up and not host.forced_down:
         return EvictionCheck(name="HostUp", result=CheckResult.PASSED)
     why = "is forced down" if host.forced_down else "does not report"
+    if empty:
+        text = f"the compute service of {host.name} {why}, but nothing is there to be moved"
+        return EvictionCheck(name="HostUp", result=CheckResult.WARNING, message=text)
     text = (
         f"the compute service of {host.name} {why}: nothing can be moved away from a host that is "
         "down; it goes on when the host is back"

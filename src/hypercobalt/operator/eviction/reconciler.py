@@ -188,7 +188,8 @@ class EvictionReconciler:
         now: tuple[Standing, ...],
     ) -> Preflight:
         """Check the host in every pass; the instances until the checks have passed."""
-        of_host = preflight.of_host(hypervisor, host, eviction.spec)
+        empty = not any(s.seen.server or s.phase in texts.OPEN for s in now)
+        of_host = preflight.of_host(hypervisor, host, eviction.spec, empty=empty)
         kept = tuple(check for check in before.checks if check.name not in _HOST_CHECKS)
         if kept and not any(check.result == "Failed" for check in kept):
             return Preflight((*of_host, *kept))
