@@ -17,10 +17,11 @@ from hypercobalt.api.migration import Migration
 from hypercobalt.lab import processes
 from hypercobalt.lab.agents import NAMESPACE, NODE_AGENT
 from hypercobalt.lab.control import ROLE
+from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.site import Lab
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request
+from hypercobalt.lab.vms.request import Request, Storage
 from hypercobalt.runtime import Kube
 from tests.lab.conftest import TakeHosts
 from tests.lab.test_agents import main_pid
@@ -239,13 +240,15 @@ async def one_migration(
         raise AssertionError(f"last: {last}") from None
 
 
-async def moving(nodes: TakeHosts, api: Kube, lab: Lab) -> tuple[Fleet, tuple[str, str], set[str]]:
+async def moving(
+    nodes: TakeHosts, api: Kube, lab: Lab, *, disk: Storage | None = None
+) -> tuple[Fleet, tuple[str, str], set[str]]:
     """A running VM on the first of two hosts, their names, and the migrations that there were."""
     one, other = await nodes(2)
     for host in (one, other):
         await ready(api, host)
     fleet = Fleet(lab)
-    await fleet.add(Request(name="moved", host=one.name, network=False))
+    await fleet.add(Request(name="moved", host=one.name, network=False, disk=disk))
     known = {migration.metadata.name for migration in await migrations(api)}
     return fleet, (one.name, other.name), known
 
@@ -316,11 +319,27 @@ async def test_an_agent_killed_in_a_migration_tells_its_end(
 async def test_pause_save_and_snapshot_are_no_migrations(
     nodes: TakeHosts, api: Kube, lab: Lab
 ) -> None:
-    fleet, (one, _), known = await moving(nodes, api, lab)
+    fleet, (one, _), known = await moving(nodes, api, lab, disk="local")
+    host = fleet.host(one)
+    # Of a raw disk only external ones can be had. QEMU migrates the memory to the file.
+    memory, overlay = f"{LOCAL}/vms/moved.memory", f"{LOCAL}/vms/moved.overlay"
+    snapshot = (
+        *("snapshot-create-as", "moved", "taken", "--live"),
+        *("--memspec", f"file={memory},snapshot=external"),
+        *("--diskspec", f"vda,snapshot=external,file={overlay}"),
+    )
     try:
-        for step in ("suspend", "resume", "managedsave", "start", "destroy"):
-            await fleet.host(one).run("virsh", "-q", step, "moved", within=LONG)
-        await until(api, fleet.host(one), lambda hv: not hv.status.instances[0].active)
+        for step in ("suspend", "resume"):
+            await host.run("virsh", "-q", step, "moved", within=LONG)
+        await host.run("virsh", "-q", *snapshot, within=LONG)
+        last = await host.run("virsh", "domjobinfo", "--completed", "moved")
+        assert "Snapshot" in last
+        assert int(await host.run("stat", "--format=%s", memory)) > 2**20
+        for step in ("managedsave", "start", "destroy"):
+            await host.run("virsh", "-q", step, "moved", within=LONG)
+        await until(api, host, lambda hv: not hv.status.instances[0].active)
         assert {m.metadata.name for m in await migrations(api)} == known
     finally:
+        await host.run("sh", "-c", "virsh -q snapshot-delete --metadata moved taken || :")
+        await host.run("rm", "-f", memory, overlay)
         await fleet.remove("moved")
