@@ -193,8 +193,9 @@ def _age_key(migration: Migration) -> tuple[datetime, str]:
 
 
 def _since(migration: Migration, unknown: datetime) -> datetime:
-    """By the API server's clock where it says, as the hosts' clocks may differ."""
-    return migration.metadata.creationTimestamp or migration.status.started or unknown
+    """When it began: under upstream's names the object may be much older than what it tells."""
+    told = (migration.metadata.creationTimestamp, migration.status.started)
+    return max((time for time in told if time is not None), default=unknown)
 
 
 def _whole(stats: JobStats, name: str) -> int | None:

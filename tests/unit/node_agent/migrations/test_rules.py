@@ -245,15 +245,17 @@ def migration(
     name: str,
     *,
     age: timedelta = timedelta(minutes=1),
+    made: timedelta | None = None,
     type_: str | None = None,
     origin: str = "kvm-a",
     destination: str | None = None,
 ) -> Migration:
-    made = NOW - age
+    """One that began so long ago, in an object that was made then or at another time."""
+    began = NOW - age
     return Migration(
-        metadata=ObjectMeta(name=name, creationTimestamp=made),
+        metadata=ObjectMeta(name=name, creationTimestamp=began if made is None else NOW - made),
         spec=MigrationSpec(),
-        status=MigrationStatus(origin=origin, destination=destination, type=type_, started=made),
+        status=MigrationStatus(origin=origin, destination=destination, type=type_, started=began),
     )
 
 
@@ -301,3 +303,9 @@ def test_old_and_surplus_finished_ones_expire() -> None:
     assert names(age=4, count=50) == ["d5"]
     assert names(age=30, count=4) == ["d4", "d5"]
     assert names(age=0, count=0) == ["d0", "d1", "d2", "d3", "d4", "d5"]
+
+
+def test_an_old_object_that_was_used_again_is_as_old_as_what_it_tells() -> None:
+    reused = migration("m", age=timedelta(minutes=1), made=timedelta(days=40), type_="completed")
+
+    assert expired([reused], NOW, Retention(timedelta(days=30), 50)) == ()
