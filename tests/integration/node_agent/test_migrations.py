@@ -91,6 +91,15 @@ class Move:
         self.target.lifecycle(self.uuid, Lifecycle.RESUMED, 1)
 
 
+class Silent(FakeLibvirt):
+    """A libvirt with a domain whose QEMU does not answer."""
+
+    async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
+        if uuid == UUID:
+            await asyncio.Event().wait()
+        return await super().job_stats(uuid, completed=completed)
+
+
 @pytest.fixture
 def move() -> Move:
     made = Move(FakeLibvirt(), FakeLibvirt())
@@ -384,6 +393,24 @@ async def test_a_server_that_goes_back_and_forth_has_a_destination_each_time(
         found = await until(kube, lambda all_: len(all_) == 2)
 
     assert [one.status.destination for one in found] == ["kvm-b", "kvm-b"]
+
+
+async def test_a_silent_qemu_holds_up_no_other_migration(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    move.source = Silent()
+    boot(move.source, UUID)
+    other = Move(move.source, move.target, "00000000-6bef-4fdb-bfdc-0388df68bed9")
+    async with agent(server, move.source, "kvm-a"):
+        boot(other.source, other.uuid)
+        move.begin()
+        other.arrive()
+        other.begin()
+        await until(kube, lambda all_: types(all_) == ["unbounded"])
+        move.source.lifecycle(UUID, Lifecycle.SUSPENDED, 1)
+        other.complete()
+
+        await until(kube, lambda all_: types(all_) == ["completed"])
 
 
 async def test_libvirt_away_for_a_moment_does_not_end_it(

@@ -1,8 +1,8 @@
 """Blocking calls with a deadline, one after the other, on a thread of their own.
 
 libvirt cannot interrupt a call that waits. When a deadline passes its thread is left behind: it
-ends by itself once the call does, and the next call gets a new thread. So few are left behind that
-a daemon which never answers cannot fill the process with threads.
+ends by itself once the call does, and the next call, which may wait already, gets a new thread. So
+few are left behind that a daemon which never answers cannot fill the process with threads.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class Calls:
     """A row of calls."""
 
     def __init__(self) -> None:
+        self._turn = asyncio.Lock()
         self._worker: _Worker | None = None
         self._stuck: list[_Worker] = []
 
@@ -40,26 +41,18 @@ class Calls:
         Raises:
             LibvirtError: it did not end in time, or too many calls before it never did.
         """
-        worker = self._free_worker(what)
-        future: Future[Answer] = Future()
-
-        def job() -> None:
-            if not future.set_running_or_notify_cancel():
-                return  # nobody waits any more
-            try:
-                future.set_result(call())
-            except BaseException as exc:  # noqa: BLE001  raised where the call is awaited
-                future.set_exception(exc)
-
-        worker.add(job)
         try:
-            async with asyncio.timeout(deadline):
-                return await asyncio.wrap_future(future)
+            async with asyncio.timeout(deadline), self._turn:
+                worker = self._free_worker(what)
+                answer, job = promise(call)
+                worker.add(job)
+                try:
+                    return await asyncio.wrap_future(answer)
+                finally:
+                    if answer.running():  # nobody waits for it any more
+                        self._leave(worker)
         except TimeoutError as exc:
             raise LibvirtError(f"{what}: libvirt did not answer within {deadline:g} s") from exc
-        finally:
-            if future.running():  # nobody waits for it any more
-                self._leave(worker)
 
     def close(self) -> None:
         """Let the thread end after what it does now."""
@@ -81,6 +74,21 @@ class Calls:
         if worker is self._worker:
             self._worker = None
             self._stuck.append(worker)
+
+
+def promise(call: Callable[[], Answer]) -> tuple[Future[Answer], Job]:
+    """Make of a call its answer to come and the job that brings it, on whatever thread."""
+    answer: Future[Answer] = Future()
+
+    def job() -> None:
+        if not answer.set_running_or_notify_cancel():
+            return  # nobody waits any more
+        try:
+            answer.set_result(call())
+        except BaseException as exc:  # noqa: BLE001  raised where the answer is awaited
+            answer.set_exception(exc)
+
+    return answer, job
 
 
 class _Worker(threading.Thread):

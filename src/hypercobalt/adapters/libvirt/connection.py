@@ -14,6 +14,7 @@ from hypercobalt.adapters.libvirt.calls import Calls
 from hypercobalt.adapters.libvirt.definitions import Definitions
 from hypercobalt.adapters.libvirt.eventloop import ensure_running
 from hypercobalt.adapters.libvirt.keeper import Keeper, Link, Pace
+from hypercobalt.adapters.libvirt.lanes import Lanes
 from hypercobalt.adapters.libvirt.model import (
     Domain,
     DomainCapabilities,
@@ -29,6 +30,7 @@ Answer = TypeVar("Answer")
 
 # The first question for capabilities makes libvirt start an emulator of each architecture.
 _CAPABILITIES_DEADLINE = 60.0
+_JOB_DEADLINE = 3.0  # a QEMU that is well answers in milliseconds
 _CLOSING = 1.0
 
 
@@ -41,7 +43,7 @@ async def connect(
     Args:
         address: URI of the daemon, such as `qemu:///system` or `qemu+tcp://192.0.2.1/system`.
         pace: of noticing faults and of connecting again.
-        deadline: of a call, seconds; one for capabilities may take a minute.
+        deadline: of a call, seconds; one for capabilities may take a minute, one about a job 3 s.
 
     Raises:
         ConfigurationError: the URI is none that can be used.
@@ -85,6 +87,7 @@ class LibvirtConnection:
         self._notices = notices
         self._definitions = definitions
         self._calls = calls
+        self._jobs = Lanes()  # the one question here that asks the domain's QEMU
         self._deadline = deadline
 
     def notices(self) -> AsyncGenerator[Notice]:
@@ -113,10 +116,11 @@ class LibvirtConnection:
         )
 
     async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
-        return await self._ask(
-            f"job of domain {uuid}",
-            lambda link: inventory.job(link.connection, uuid, completed=completed),
+        what = f"job of domain {uuid}"
+        call = self._call(
+            what, lambda link: inventory.job(link.connection, uuid, completed=completed)
         )
+        return await self._jobs.run(uuid, what, call, deadline=min(self._deadline, _JOB_DEADLINE))
 
     async def stats(self) -> tuple[DomainStats, ...]:
         return await self._ask(
@@ -127,6 +131,10 @@ class LibvirtConnection:
     async def _ask(
         self, what: str, ask: Callable[[Link], Answer], deadline: float | None = None
     ) -> Answer:
+        call = self._call(what, ask)
+        return await self._calls.run(what, call, deadline=deadline or self._deadline)
+
+    def _call(self, what: str, ask: Callable[[Link], Answer]) -> Callable[[], Answer]:
         link = self._keeper.link()
 
         def call() -> Answer:
@@ -135,7 +143,7 @@ class LibvirtConnection:
             except libvirt.libvirtError as exc:
                 raise LibvirtError(f"{what}: {exc}") from exc
 
-        return await self._calls.run(what, call, deadline=deadline or self._deadline)
+        return call
 
 
 async def _watch(keeper: Keeper, pace: Pace) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final
+from weakref import WeakValueDictionary
 
 from hypercobalt.adapters.libvirt.model import (
     Connected,
@@ -74,6 +75,7 @@ class Migrations:
         self._outgoing: dict[str, Outgoing] = {}
         self._incoming: dict[str, Incoming] = {}
         self._ending: set[Record] = set()  # ended here, but not written yet
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: asyncio.TaskGroup | None = None
         self._sweep = asyncio.Event()
 
@@ -95,21 +97,26 @@ class Migrations:
             while True:
                 notice = await self._notices.get()
                 if isinstance(notice, DomainEvent):
-                    await self._take(notice)
+                    self._spawn(self._take(notice), f"event-{notice.uuid}")
                 else:
                     self._spawn(self._recover(), "recover")
 
+    def _turn(self, uuid: str) -> asyncio.Lock:
+        """What concerns one domain is done in order; a silent QEMU holds up no other domain."""
+        return self._turns.setdefault(uuid, asyncio.Lock())
+
     async def _take(self, event: DomainEvent) -> None:
-        match event.kind:
-            case EventKind.MIGRATION_ITERATION:
-                await self._look(event.uuid)
-            case EventKind.MIGRATION_STATUS:
-                if event.uuid in self._outgoing:
-                    self._outgoing[event.uuid].nudge(event.reason)
-            case EventKind.JOB_COMPLETED:
-                self._job_completed(event.uuid, event.stats)
-            case _:
-                await self._lifecycle(event.uuid, event.type, event.detail)
+        async with self._turn(event.uuid):
+            match event.kind:
+                case EventKind.MIGRATION_ITERATION:
+                    await self._look(event.uuid)
+                case EventKind.MIGRATION_STATUS:
+                    if event.uuid in self._outgoing:
+                        self._outgoing[event.uuid].nudge(event.reason)
+                case EventKind.JOB_COMPLETED:
+                    self._job_completed(event.uuid, event.stats)
+                case _:
+                    await self._lifecycle(event.uuid, event.type, event.detail)
 
     def _job_completed(self, uuid: str, stats: JobStats | None) -> None:
         if uuid in self._outgoing:
@@ -216,7 +223,8 @@ class Migrations:
                 self._settle(incoming, next((d for d in domains if d.uuid == uuid), None))
             for domain in domains:
                 if domain.active:
-                    await self._look(domain.uuid)
+                    async with self._turn(domain.uuid):
+                        await self._look(domain.uuid)
         except LibvirtError as error:
             log.warning("recovery_interrupted", error=str(error))  # a Connected will follow
             return

@@ -68,6 +68,17 @@ async def test_a_call_that_waits_behind_a_stuck_one_has_its_own_deadline(
     assert await calls.run("after", lambda: list(ran), deadline=2) == []
 
 
+async def test_what_waits_behind_a_stuck_call_goes_on_when_that_is_given_up(
+    calls: Calls, hang: threading.Event
+) -> None:
+    stuck = asyncio.create_task(calls.run("stuck", hang.wait, deadline=0.05))
+    await asyncio.sleep(0)
+
+    assert await calls.run("waiting", lambda: 1, deadline=5) == 1
+    with pytest.raises(LibvirtError, match="stuck"):
+        await stuck
+
+
 async def test_few_stuck_calls_are_borne(calls: Calls, hang: threading.Event) -> None:
     for _ in range(4):
         with pytest.raises(LibvirtError, match="did not answer"):

@@ -1,0 +1,100 @@
+"""A subject that never answers holds up no other one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from tests.following import background
+
+from hypercobalt.adapters.libvirt.lanes import Lanes
+from hypercobalt.adapters.libvirt.port import LibvirtError
+
+BRIEF, LONG = 0.05, 5.0
+
+
+class Silent:
+    """A subject that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked, self.speaks = 0, threading.Event()
+
+    def __call__(self) -> bool:
+        self.asked += 1
+        return self.speaks.wait()
+
+
+@pytest.fixture
+def silent() -> Iterator[Silent]:
+    made = Silent()
+    yield made
+    made.speaks.set()  # no thread outlives its test
+
+
+async def refused(lanes: Lanes, subject: str, silent: Silent) -> None:
+    with pytest.raises(LibvirtError, match=r"^stuck: libvirt did not answer within 0\.05 s$"):
+        await lanes.run(subject, "stuck", silent, deadline=BRIEF)
+
+
+async def test_a_call_gives_its_answer_or_raises_its_error() -> None:
+    lanes = Lanes()
+
+    assert await lanes.run("a", "one", lambda: 1, deadline=LONG) == 1
+    with pytest.raises(ZeroDivisionError):
+        await lanes.run("a", "one", lambda: 1 // 0, deadline=LONG)
+    assert await lanes.run("a", "one", lambda: 2, deadline=LONG) == 2
+
+
+async def test_others_are_answered_while_one_is_asked_again_and_again(silent: Silent) -> None:
+    lanes = Lanes()
+
+    async def ask_again() -> None:
+        while True:
+            with suppress(LibvirtError):
+                await lanes.run("silent", "stuck", silent, deadline=BRIEF)
+
+    async with background(ask_again):
+        await refused(lanes, "silent", silent)
+        for _ in range(20):
+            assert await lanes.run("other", "fine", lambda: 1, deadline=LONG) == 1
+
+
+async def test_what_is_silent_is_asked_once_until_it_speaks(silent: Silent) -> None:
+    lanes = Lanes()
+    for _ in range(5):
+        await refused(lanes, "silent", silent)
+    assert silent.asked == 1
+
+    silent.speaks.set()
+
+    assert await lanes.run("silent", "well again", silent, deadline=LONG)
+    assert silent.asked == 2
+
+
+async def test_few_calls_are_under_way_in_all(silent: Silent) -> None:
+    lanes = Lanes(most=2)
+    for subject in ("one", "two", "three"):
+        await refused(lanes, subject, silent)
+    assert silent.asked == 2
+
+    silent.speaks.set()
+
+    assert await lanes.run("three", "well again", silent, deadline=LONG)
+
+
+async def test_a_caller_that_goes_away_leaves_nothing_behind(silent: Silent) -> None:
+    lanes = Lanes(most=1)
+    holder = asyncio.create_task(lanes.run("silent", "stuck", silent, deadline=LONG))
+    waiting = asyncio.create_task(lanes.run("other", "waits", lambda: 1, deadline=LONG))
+    await asyncio.sleep(0)
+    for task in (waiting, holder):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    silent.speaks.set()
+
+    for subject in ("silent", "other"):
+        assert await lanes.run(subject, "next", lambda: 1, deadline=LONG) == 1
