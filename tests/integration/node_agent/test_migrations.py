@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import pytest_asyncio
@@ -23,7 +24,7 @@ from hypercobalt.api.migration import Migration
 from hypercobalt.apiserver.server import Server
 from hypercobalt.node_agent.migrations.follow import Migrations
 from hypercobalt.node_agent.settings import MigrationNames, Retention, Settings
-from hypercobalt.runtime import Kube, SystemClock, load_connection
+from hypercobalt.runtime import ConnectionFailedError, Kube, SystemClock, load_connection
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -43,13 +44,18 @@ async def kube(server: Server) -> AsyncIterator[Kube]:
 
 @contextlib.asynccontextmanager
 async def agent(
-    server: Server, libvirt: FakeLibvirt, node: str, **settings: object
+    server: Server,
+    libvirt: FakeLibvirt,
+    node: str,
+    *,
+    guard: Callable[[], None] = lambda: None,
+    **settings: object,
 ) -> AsyncIterator[None]:
-    """The migrations of one host."""
+    """The migrations of one host; `guard` is asked before each write."""
     told = replace(Settings(node, node, namespace=SPACE), **settings)  # type: ignore[arg-type]
     with left_to_the_collector():
         async with Kube(load_connection(server.kubeconfig)) as kube:
-            migrations = Migrations(kube, libvirt, told, clock=SystemClock())
+            migrations = Migrations(kube.guarded(guard), libvirt, told, clock=SystemClock())
 
             reading = asyncio.Event()
 
@@ -70,12 +76,16 @@ class Move:
     source: FakeLibvirt
     target: FakeLibvirt
     uuid: str = UUID
+    began: float = 0.0
 
     def begin(self, *, operation: int = 5, elapsed: int = 100, **values: JobValue) -> None:
+        self.began = time.monotonic() - elapsed / 1000
         self.run(operation=operation, elapsed=elapsed, **values)
         self.source.tell(self.uuid, EventKind.MIGRATION_ITERATION, detail=1)
 
-    def run(self, *, operation: int = 5, elapsed: int = 100, **values: JobValue) -> None:
+    def run(self, *, operation: int = 5, elapsed: int | None = None, **values: JobValue) -> None:
+        if elapsed is None:
+            elapsed = round((time.monotonic() - self.began) * 1000)
         told = {"operation": operation, "time_elapsed": elapsed, **values}
         self.source.jobs[self.uuid] = JobStats(JobType.UNBOUNDED, told)
 
@@ -305,7 +315,7 @@ async def test_an_agent_killed_on_the_way_goes_on_with_the_same_object(
     async with agent(server, move.source, "kvm-a"):
         move.arrive()
         before = await begun(kube, move)
-    move.run(elapsed=60_000, memory_iteration=9)
+    move.run(memory_iteration=9)
     async with agent(server, move.source, "kvm-a"):
         (after,) = await until(kube, lambda all_: all_[0].status.memIteration == 9)
         move.complete()
@@ -325,6 +335,7 @@ async def test_an_agent_stopped_at_any_point_leaves_one_object_with_the_truth(
             move.begin()
             for _ in range(turns):  # of the loop: somewhere between the event and the first status
                 await asyncio.sleep(0)
+        move.run()
         async with agent(server, move.source, "kvm-a"):
             await until(kube, lambda all_: types(all_) == ["unbounded"])
             move.complete()
@@ -343,6 +354,68 @@ async def test_an_end_that_the_killed_agent_missed_is_told_by_the_next_start(
     del move.source.jobs[UUID]  # it failed while nobody looked
     async with agent(server, move.source, "kvm-a"):
         await until(kube, lambda all_: types(all_) == ["failed"])
+
+
+def by_start(found: list[Migration]) -> list[Migration]:
+    return sorted(found, key=lambda one: one.metadata.name)
+
+
+async def test_another_migration_of_a_server_is_none_of_what_a_killed_agent_left(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        move.begin(elapsed=600_000)
+        await until(kube, lambda all_: types(all_) == ["unbounded"])
+    async with agent(server, move.target, "kvm-b"):
+        move.arrive()
+        await until(kube, lambda all_: bool(all_[0].status.destination))
+        move.target.stop(UUID, detail=5)
+    move.begin()  # the next one, once the first had failed
+    async with agent(server, move.source, "kvm-a"):
+        found = await until(kube, lambda all_: types(by_start(all_)) == ["failed", "unbounded"])
+
+    first, second = by_start(found)
+    assert "outcome not seen" in (first.status.errMsg or "")
+    assert first.status.started is not None
+    assert second.status.started is not None
+    assert second.status.started - first.status.started > timedelta(minutes=9)
+    assert second.status.destination is None
+
+
+@pytest.mark.parametrize("names", MigrationNames)
+async def test_the_end_of_one_is_written_before_the_next_one(
+    server: Server, kube: Kube, move: Move, names: MigrationNames
+) -> None:
+    away, refused = False, 0
+
+    def guard() -> None:
+        nonlocal refused
+        if away:
+            refused += 1
+            raise ConnectionFailedError("the API is away")
+
+    async with agent(server, move.source, "kvm-a", guard=guard, names=names):
+        move.begin(elapsed=600_000)
+        await until(kube, lambda all_: types(all_) == ["unbounded"])
+        away = True
+        del move.source.jobs[UUID]
+        move.source.tell(UUID, EventKind.MIGRATION_STATUS, reason="cancelled")
+        await eventually(lambda: refused > 0)
+        asked = move.source.calls["job_stats"]
+        move.begin(elapsed=60_000)
+        await eventually(lambda: move.source.calls["job_stats"] >= asked + 2)
+        away = False
+        wanted = ["cancelled", "unbounded"] if names is MigrationNames.START else ["unbounded"]
+        recent = datetime.now(UTC) - timedelta(minutes=5)
+
+        def good(found: list[Migration]) -> bool:
+            last = by_start(found)[-1].status
+            is_second = last.started is not None and last.started > recent
+            return is_second and types(by_start(found)) == wanted
+
+        found = await until(kube, good)
+
+    assert by_start(found)[-1].status.errMsg is None
 
 
 async def test_a_server_that_left_unseen_was_completed_if_the_other_host_has_it(

@@ -76,6 +76,7 @@ class Migrations:
         self._incoming: dict[str, Incoming] = {}
         self._ending: set[Record] = set()  # ended here, but not written yet
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._pens: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: asyncio.TaskGroup | None = None
         self._sweep = asyncio.Event()
 
@@ -186,7 +187,7 @@ class Migrations:
         self._spawn(self._follow(uuid, outgoing, record), f"migration-{uuid}")
 
     async def _follow(self, uuid: str, outgoing: Outgoing, record: Record) -> None:
-        writing = asyncio.create_task(record.run())
+        writing = asyncio.create_task(self._write(uuid, record))
         try:
             ending = await outgoing.run()
             log.info("migration_ended", server=uuid, type=ending.type.value)
@@ -200,6 +201,11 @@ class Migrations:
             self._ending.discard(record)
             writing.cancel()
             await asyncio.wait({writing})
+
+    async def _write(self, uuid: str, record: Record) -> None:
+        """Write it, after what is still to be written of the server's migration before."""
+        async with self._pens.setdefault(uuid, asyncio.Lock()):
+            await record.run()
 
     def _receive(self, uuid: str) -> Incoming:
         incoming = Incoming(uuid, self._libvirt, self._kube, self._settings, clock=self._clock)

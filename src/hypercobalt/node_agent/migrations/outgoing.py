@@ -25,6 +25,7 @@ from hypercobalt.node_agent.migrations.rules import (
     finish,
     is_outgoing,
     stayed,
+    unseen,
     with_stats,
 )
 
@@ -158,8 +159,7 @@ class Outgoing:
                         await asyncio.sleep(self._poll)
         if self._record.destination:
             return Ending(MigrationType.COMPLETED)
-        return Ending(
-            MigrationType.FAILED,
-            error="outcome not seen: the instance has left its origin while its agent or libvirt "
-            "was away, and no other host has reported it",
+        return unseen(
+            "the instance has left its origin while its agent or libvirt was away, and no other "
+            "host has reported it"
         )

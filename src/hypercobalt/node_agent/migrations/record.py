@@ -18,8 +18,11 @@ from hypercobalt.errors import TerminalError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.migrations.rules import (
     changed_fields,
+    finish,
     is_finished,
+    is_of,
     new_migration,
+    unseen,
 )
 from hypercobalt.node_agent.settings import Settings
 from hypercobalt.runtime import AlreadyExistsError, Backoff, Kube, NotFoundError
@@ -127,7 +130,7 @@ class Record:
             )
 
     async def _ensure(self) -> Migration:
-        """The object to write to: one that a killed agent has left unfinished, or a new one."""
+        """The object to write to: what a killed agent has left of this migration, or a new one."""
         settings = self._settings
         wanted = new_migration(
             self._server,
@@ -139,13 +142,39 @@ class Record:
         labels = wanted.metadata.labels
         selector = f"{SERVER}={labels[SERVER]},{ORIGIN}={labels[ORIGIN]}"
         found = await self._kube.list(Migration, settings.namespace, labels=selector)
-        for left in sorted(found.items, key=lambda m: m.metadata.name, reverse=True):
-            if not is_finished(left):
-                return left
+        mine: Migration | None = None
+        for left in found.items:
+            if is_finished(left):
+                continue
+            if is_of(left, self._started):
+                mine = left
+            else:
+                await self._end_earlier(left)
+        if mine is not None:
+            return mine
         try:
             return await self._kube.create(wanted)
         except AlreadyExistsError:
             return await self._reuse(wanted.metadata)
+
+    async def _end_earlier(self, left: Migration) -> None:
+        """End what was left of an earlier migration: a server has one at a time."""
+        meta = left.metadata
+        log.warning("ending_earlier_migration", migration=meta.name, server=self._server)
+        ending = unseen("the agent of its origin was away when it ended")
+        ended = finish(replace(left.status, origin=self._settings.label), ending)
+        ended = replace(ended, started=ended.started or meta.creationTimestamp)
+        try:
+            await self._kube.merge_patch(
+                Migration,
+                meta.name,
+                {"status": changed_fields(left.status, ended)},
+                meta.namespace,
+                resource_version=meta.resourceVersion,
+                subresource="status",
+            )
+        except TerminalError as error:  # no reason not to write the one of now
+            log.warning("migration_refused", server=self._server, error=str(error))
 
     async def _reuse(self, meta: ObjectMeta) -> Migration:
         """Take over a finished object of that name: each migration does under upstream's names."""

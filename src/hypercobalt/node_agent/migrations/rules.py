@@ -44,6 +44,8 @@ _MAX: Final = 2**63 - 1
 _NANOSECONDS: Final = 10**6  # in a millisecond
 _MAX_ERROR: Final = 4096
 _RECENT: Final = timedelta(hours=1)
+_SAME_START: Final = timedelta(seconds=3)
+_START: Final = "%Y%m%d-%H%M%S"
 
 
 def _duration(milliseconds: int) -> str:
@@ -138,7 +140,7 @@ def new_migration(
     server: str, started: datetime, host: str, *, namespace: str, names: MigrationNames
 ) -> Migration:
     """The object for a migration that starts on `host`; the status comes in a second write."""
-    start = f"{started:%Y%m%d-%H%M%S}"
+    start = started.strftime(_START)
     return Migration(
         metadata=ObjectMeta(
             name=server if names is MigrationNames.SERVER else f"{server}-{start}",
@@ -147,6 +149,22 @@ def new_migration(
         ),
         spec=MigrationSpec(),
     )
+
+
+def is_of(migration: Migration, started: datetime) -> bool:
+    """Whether an object is of the migration that began then, which libvirt tells to a moment.
+
+    One without a status has its start in the name, if anywhere.
+    """
+    began = migration.status.started or _start_in(migration.metadata.name)
+    return began is not None and abs(began - started) <= _SAME_START
+
+
+def _start_in(name: str) -> datetime | None:
+    try:
+        return datetime.strptime("-".join(name.rsplit("-", 2)[-2:]), _START).replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def to_claim(migrations: Iterable[Migration], host: str, now: datetime) -> Migration | None:
@@ -250,6 +268,11 @@ def stayed(word: str) -> Ending:
         case _:
             why = "the migration failed or was cancelled; the instance still runs at its origin"
             return Ending(MigrationType.FAILED, error=why)
+
+
+def unseen(why: str) -> Ending:
+    """Nobody saw how it ended, so nobody knows that it went well."""
+    return Ending(MigrationType.FAILED, error=f"outcome not seen: {why}")
 
 
 def finish(status: MigrationStatus, ending: Ending) -> MigrationStatus:

@@ -22,6 +22,7 @@ from hypercobalt.node_agent.migrations.rules import (
     ending_of,
     expired,
     finish,
+    is_of,
     new_migration,
     started_at,
     stayed,
@@ -230,6 +231,30 @@ def test_the_start_is_reckoned_back_and_names_the_object() -> None:
     assert of_start.name == f"{UUID}-20261121-084526"
     assert of_server.name == UUID
     assert of_start.labels == {"kvm.cloud.sap/server": UUID, "kvm.cloud.sap/origin": "kvm-a"}
+
+
+@pytest.mark.parametrize(
+    ("name", "began", "same"),
+    [
+        pytest.param(UUID, NOW, True, id="the same"),
+        pytest.param(UUID, NOW - timedelta(seconds=2), True, id="read off again"),
+        pytest.param(UUID, NOW + timedelta(seconds=2), True, id="read off again, later"),
+        pytest.param(UUID, NOW - timedelta(hours=1), False, id="an earlier one"),
+        pytest.param(UUID, None, False, id="no status, nor a start in the name"),
+        pytest.param(f"{UUID}-20261121-084530", None, True, id="no status, but the name"),
+        pytest.param(f"{UUID}-20261121-074530", None, False, id="the name of another"),
+        pytest.param(f"{UUID}-20269921-074530", None, False, id="an odd name"),
+        pytest.param("", None, False, id="no name"),
+    ],
+)
+def test_which_migration_an_object_is_of(name: str, began: datetime | None, same: bool) -> None:
+    stored = Migration(
+        metadata=ObjectMeta(name=name),
+        spec=MigrationSpec(),
+        status=MigrationStatus(started=began),
+    )
+
+    assert is_of(stored, NOW) is same
 
 
 @pytest.mark.parametrize("text", ["a" * 64, "ü", "", "-a", "a_", "node.example.com" * 10])
