@@ -17,7 +17,15 @@ from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.adapters.libvirt.model import EventKind, JobStats, JobType, JobValue, Lifecycle
+from hypercobalt.adapters.libvirt.model import (
+    Domain,
+    DomainState,
+    EventKind,
+    JobStats,
+    JobType,
+    JobValue,
+    Lifecycle,
+)
 from hypercobalt.api.core import Namespace
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import Migration
@@ -49,13 +57,17 @@ async def agent(
     node: str,
     *,
     guard: Callable[[], None] = lambda: None,
-    **settings: object,
+    grace: timedelta = timedelta(seconds=1),
+    names: MigrationNames = MigrationNames.START,
+    retention: Retention | None = None,
 ) -> AsyncIterator[None]:
     """The migrations of one host; `guard` is asked before each write."""
-    told = replace(Settings(node, node, namespace=SPACE), **settings)  # type: ignore[arg-type]
+    told = Settings(node, node, namespace=SPACE, names=names, retention=retention or Retention())
     with left_to_the_collector():
         async with Kube(load_connection(server.kubeconfig)) as kube:
-            migrations = Migrations(kube.guarded(guard), libvirt, told, clock=SystemClock())
+            migrations = Migrations(
+                kube.guarded(guard), libvirt, told, clock=SystemClock(), grace=grace
+            )
 
             reading = asyncio.Event()
 
@@ -187,8 +199,7 @@ async def test_one_that_is_over_at_once_is_kept_whole(
 async def test_each_migration_has_its_object_or_reuses_one_by_choice(
     server: Server, kube: Kube, move: Move
 ) -> None:
-    by_server = {"names": MigrationNames.SERVER}
-    async with agent(server, move.source, "kvm-a", **by_server):
+    async with agent(server, move.source, "kvm-a", names=MigrationNames.SERVER):
         move.arrive()
         move.begin(elapsed=600_000, data_total=1024)
         await until(kube, lambda all_: types(all_) == ["unbounded"])
@@ -444,9 +455,83 @@ async def test_the_destination_ends_it_when_the_source_does_not(
         told = JobStats(JobType.COMPLETED, {"operation": 4, "downtime": 21})
         move.target.completed_jobs[UUID] = told
         move.complete()
-        (one,) = await until(kube, lambda all_: types(all_) == ["completed"], seconds=20)
+        (one,) = await until(kube, lambda all_: types(all_) == ["completed"])
 
     assert one.status.downtime == "21ms"
+
+
+async def claimed(kube: Kube, move: Move) -> None:
+    """Begin the move, and wait until its destination has put its name there."""
+    move.arrive()
+    move.begin()
+    await until(kube, lambda all_: all_ != [] and bool(all_[0].status.destination))
+
+
+async def test_the_destination_ends_one_that_never_arrived_when_the_source_is_dead(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.target, "kvm-b"):
+        async with agent(server, move.source, "kvm-a"):
+            await claimed(kube, move)
+        move.target.stop(UUID, detail=5)
+        (one,) = await until(kube, lambda all_: types(all_) == ["failed"])
+
+    assert one.status.errMsg == "the instance did not come to run on kvm-b"
+
+
+async def test_an_arrival_that_stops_soon_was_one(server: Server, kube: Kube, move: Move) -> None:
+    async with agent(server, move.target, "kvm-b"):
+        async with agent(server, move.source, "kvm-a"):
+            await claimed(kube, move)
+        move.complete()
+        move.target.stop(UUID, detail=1)
+        await until(kube, lambda all_: types(all_) == ["completed"])
+
+
+@pytest.mark.parametrize(
+    ("heard", "text"),
+    [(True, "the instance did not come to run on kvm-b"), (False, "outcome not seen")],
+    ids=["the destination knows", "the destination hears nothing"],
+)
+async def test_a_server_that_is_off_at_its_origin_was_not_moved_by_a_name_of_a_destination(
+    server: Server, kube: Kube, move: Move, heard: bool, text: str
+) -> None:
+    move.source.forget(UUID)
+    move.source.define(Domain(UUID, "vm1", True, DomainState.RUNNING))
+    move.source.start(UUID)
+    async with agent(server, move.target, "kvm-b"):
+        async with agent(server, move.source, "kvm-a"):
+            await claimed(kube, move)
+        if heard:
+            move.target.stop(UUID, detail=5)
+        move.source.stop(UUID, detail=1)
+        async with agent(server, move.source, "kvm-a"):
+            (one,) = await until(kube, lambda all_: types(all_) == ["failed"])
+
+    assert one.status.destination == "kvm-b"
+    assert text in (one.status.errMsg or "")
+
+
+async def test_the_next_use_of_an_object_is_not_ended_for_the_one_before(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    names, grace = MigrationNames.SERVER, timedelta(seconds=3)
+    async with (
+        agent(server, move.source, "kvm-a", names=names),
+        agent(server, move.target, "kvm-b", names=names, grace=grace),
+    ):
+        move.begin(elapsed=600_000)
+        move.arrive()
+        await until(kube, lambda all_: all_ != [] and bool(all_[0].status.destination))
+        move.target.stop(UUID, detail=5)
+        del move.source.jobs[UUID]
+        move.source.tell(UUID, EventKind.MIGRATION_STATUS, reason="failed")
+        await until(kube, lambda all_: types(all_) == ["failed"])
+        move.begin()
+        for second in range(1, 5):
+            move.run(memory_iteration=second)
+            await until(kube, has_iteration(second), seconds=2)
+            assert types((await kube.list(Migration, SPACE)).items) == ["unbounded"]
 
 
 async def test_a_server_that_goes_back_and_forth_has_a_destination_each_time(

@@ -44,6 +44,7 @@ from hypercobalt.node_agent.migrations.incoming import Incoming
 from hypercobalt.node_agent.migrations.outgoing import Outgoing
 from hypercobalt.node_agent.migrations.record import Record
 from hypercobalt.node_agent.migrations.rules import (
+    GRACE,
     expired,
     is_finished,
     is_outgoing,
@@ -66,11 +67,23 @@ _STOPPED_MIGRATED: Final = 3
 
 
 class Migrations:
-    """All migrations of one host."""
+    """All migrations of one host.
 
-    def __init__(self, kube: Kube, libvirt: Libvirt, settings: Settings, *, clock: Clock) -> None:
+    Args:
+        grace: what the destination leaves to the source before it ends the object itself.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        libvirt: Libvirt,
+        settings: Settings,
+        *,
+        clock: Clock,
+        grace: timedelta = GRACE,
+    ) -> None:
         self._kube, self._libvirt, self._settings = kube, libvirt, settings
-        self._clock = clock
+        self._clock, self._grace = clock, grace
         self._notices: asyncio.Queue[Notice] = asyncio.Queue()
         self._outgoing: dict[str, Outgoing] = {}
         self._incoming: dict[str, Incoming] = {}
@@ -178,7 +191,7 @@ class Migrations:
         )
         log.info("following_migration", server=uuid, resumed=stored is not None)
         record = Record(self._kube, self._settings, uuid, status, started=started, stored=stored)
-        outgoing = Outgoing(uuid, self._libvirt, record)
+        outgoing = Outgoing(uuid, self._libvirt, record, grace=self._grace)
         if stats is not None and ended:
             outgoing.job_ended(stats)
         elif stats is not None:
@@ -208,7 +221,11 @@ class Migrations:
             await record.run()
 
     def _receive(self, uuid: str) -> Incoming:
-        incoming = Incoming(uuid, self._libvirt, self._kube, self._settings, clock=self._clock)
+        if uuid in self._incoming:
+            self._incoming[uuid].failed()  # the end of an earlier arrival went unheard
+        incoming = Incoming(
+            uuid, self._libvirt, self._kube, self._settings, clock=self._clock, grace=self._grace
+        )
         self._incoming[uuid] = incoming
 
         async def follow() -> None:

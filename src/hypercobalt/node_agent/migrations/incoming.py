@@ -1,7 +1,7 @@
 """One server that comes to this host: its Migration is told the destination.
 
 The source makes the object, perhaps a moment later, so it is looked for until it is there. When the
-server has arrived and the source's agent does not say so, this side ends the object.
+server has arrived, or has not, and the source's agent does not say so, this side ends the object.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from datetime import timedelta
 from typing import Final
 
 from hypercobalt.adapters.libvirt.model import JobStats
-from hypercobalt.adapters.libvirt.port import Libvirt
+from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.api.migration import SERVER, Migration, MigrationType, label_value
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.errors import HypercobaltError, TerminalError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.migrations.rules import (
+    GRACE,
     Ending,
     changed_fields,
     finish,
@@ -28,12 +29,10 @@ from hypercobalt.runtime import Backoff, Clock, Kube
 
 log = get_logger(__name__)
 
-GRACE: Final = timedelta(seconds=10)
-"""After the arrival: for the source to make the object, and to end it."""
-
 _LOOK: Final = Backoff(
     base=timedelta(milliseconds=100), cap=timedelta(seconds=2), jitter=lambda ceiling: ceiling
 )
+_RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=10))
 
 
 class Incoming:
@@ -52,47 +51,58 @@ class Incoming:
         self._uuid, self._libvirt = uuid, libvirt
         self._kube, self._settings, self._clock = kube, settings, clock
         self._grace = grace.total_seconds()
-        self._arrived, self._failed = asyncio.Event(), asyncio.Event()
+        self._runs: bool | None = None  # until it is known whether it came to run here
+        self._told = asyncio.Event()
         self._stats: JobStats | None = None
 
     def arrived(self) -> None:
         """It runs here now."""
-        self._arrived.set()
+        self._tell(runs=True)
 
     def failed(self) -> None:
-        """It did not come to run here, or has stopped since."""
-        self._failed.set()
-        self._arrived.set()
+        """It has stopped here: before it ran, if nobody has said that it does."""
+        self._tell(runs=False)
 
     def job_ended(self, stats: JobStats | None) -> None:
         """Libvirt has told the statistics of the arrival."""
         self._stats = stats
 
-    async def run(self) -> None:
-        """Claim the Migration, and see that it ends; gives up after the grace."""
-        claiming = asyncio.create_task(self._claim())
-        try:
-            await self._arrived.wait()
-            # The source's time: to make the object, and to end it.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._grace):
-                    await self._failed.wait()
-            if claiming.done() and not self._failed.is_set():
-                await self._end(claiming.result())
-        finally:
-            claiming.cancel()
-            await asyncio.wait({claiming})
+    def _tell(self, *, runs: bool) -> None:
+        if self._runs is None:
+            self._runs = runs
+            self._told.set()
 
-    async def _claim(self) -> Migration:
+    async def run(self) -> None:
+        """Claim the Migration, and see that it ends.
+
+        Gives up when there is none: after an arrival soon, after a failed one at once, as the next
+        Migration is that of another attempt.
+        """
+        claimed = await self._claim()
+        if claimed is None:
+            return
+        await self._told.wait()
+        await asyncio.sleep(self._grace)
+        failures = 0
+        while not await self._end(claimed):
+            await asyncio.sleep(_RETRY.wait(failures))
+            failures += 1
+
+    async def _claim(self) -> Migration | None:
         """Write our name into the server's newest Migration, as soon as there is one."""
-        attempt = 0
-        while True:
+        clock = asyncio.get_running_loop().time
+        attempt, over = 0, None
+        while self._runs is not False and (over is None or clock() < over):
             with suppress(HypercobaltError):
                 claimed = await self._try_claim()
                 if claimed is not None:
                     return claimed
+                # While the API is away the source can make no object.
+                if self._told.is_set():
+                    over = over or clock() + self._grace
             await asyncio.sleep(_LOOK.wait(attempt))
             attempt += 1
+        return None
 
     async def _try_claim(self) -> Migration | None:
         settings = self._settings
@@ -110,18 +120,15 @@ class Incoming:
             subresource="status",
         )
 
-    async def _end(self, claimed: Migration) -> None:
-        """End the object if the source has not."""
+    async def _end(self, claimed: Migration) -> bool:
+        """End the object if the source has not; gives whether nothing is left to do."""
         meta = claimed.metadata
-        stats = self._stats
         try:
             found = await self._kube.get(Migration, meta.name, meta.namespace)
-            if found is None or is_finished(found):
-                return
-            if stats is None:
-                stats = await self._libvirt.job_stats(self._uuid, completed=True)
+            if found is None or is_finished(found) or not self._is_still(found, claimed):
+                return True
             log.warning("ending_migration_for_its_source", migration=meta.name)
-            ended = finish(found.status, Ending(MigrationType.COMPLETED, stats))
+            ended = finish(found.status, await self._ending())
             await self._kube.merge_patch(
                 Migration,
                 meta.name,
@@ -132,3 +139,23 @@ class Incoming:
             )
         except HypercobaltError as error:
             log.warning("ending_migration_failed", migration=meta.name, error=str(error))
+            return isinstance(error, TerminalError)
+        return True
+
+    def _is_still(self, found: Migration, claimed: Migration) -> bool:
+        """Under upstream's names the object may be the next migration's by now."""
+        status = found.status
+        return (status.started, status.destination) == (
+            claimed.status.started,
+            self._settings.label,
+        )
+
+    async def _ending(self) -> Ending:
+        if not self._runs:
+            why = f"the instance did not come to run on {self._settings.label}"
+            return Ending(MigrationType.FAILED, error=why)
+        stats = self._stats
+        if stats is None:
+            with suppress(LibvirtError):
+                stats = await self._libvirt.job_stats(self._uuid, completed=True)
+        return Ending(MigrationType.COMPLETED, stats)

@@ -3,8 +3,8 @@
 libvirt tells a good end by an event. Of a bad one its job says for a moment whether it failed or
 was cancelled; QEMU's event is the sign to look then. The job's statistics, read each second, tell
 the progress and stand in for events that were missed. Every ending has evidence: the event, the
-job's last word, the job that is gone while the domain still runs here, or the domain that is gone
-while another host has reported it.
+job's last word, the job that is gone while the domain still runs here, or the word of the host that
+it went to.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hypercobalt.api.migration import MigrationType
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.node_agent.migrations.record import Record
 from hypercobalt.node_agent.migrations.rules import (
+    GRACE,
     Ending,
     ending_of,
     finish,
@@ -32,15 +33,13 @@ from hypercobalt.node_agent.migrations.rules import (
 POLL: Final = timedelta(seconds=1)
 """The statistics have no event; a second is what a person follows."""
 
-CLAIM: Final = timedelta(seconds=10)
-"""How long the other host has to report a server that left without an event."""
-
 
 class Outgoing:
     """Follows one migration.
 
     Args:
         record: is given each state.
+        grace: what the other host leaves to this one before it ends the object itself.
     """
 
     def __init__(
@@ -50,10 +49,10 @@ class Outgoing:
         record: Record,
         *,
         poll: timedelta = POLL,
-        claim: timedelta = CLAIM,
+        grace: timedelta = GRACE,
     ) -> None:
         self._uuid, self._libvirt, self._record = uuid, libvirt, record
-        self._poll, self._claim = poll.total_seconds(), claim.total_seconds()
+        self._poll, self._grace = poll.total_seconds(), grace.total_seconds()
         self._news = asyncio.Event()
         self._ended: JobStats | None = None
         self._stopped: bool | None = None  # whether it left, once its domain has stopped here
@@ -149,17 +148,19 @@ class Outgoing:
         return stayed(self._word)
 
     async def _gone(self) -> Ending:
-        """Not here any more, unseen: the other host knows whether it arrived."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._claim):
-                while not self._record.destination:
-                    with suppress(HypercobaltError):
-                        await self._record.refresh()
-                    if not self._record.destination:
-                        await asyncio.sleep(self._poll)
-        if self._record.destination:
-            return Ending(MigrationType.COMPLETED)
+        """Not here any more, unseen: the other host knows whether it arrived, and says so."""
+        clock = asyncio.get_running_loop().time
+        over: float | None = None
+        while over is None or clock() < over:
+            with suppress(HypercobaltError):
+                told = await self._record.told()
+                if told is not None and told.type is not None:
+                    self._record.put(told)
+                    return Ending(MigrationType(told.type))
+                # While the API is away nobody can say anything.
+                over = over or clock() + 2 * self._grace
+            await asyncio.sleep(self._poll)
         return unseen(
             "the instance has left its origin while its agent or libvirt was away, and no other "
-            "host has reported it"
+            "host has said that it arrived"
         )

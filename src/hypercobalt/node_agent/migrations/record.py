@@ -58,11 +58,6 @@ class Record:
         self._moved, self._last = asyncio.Event(), False
         self._moved.set()
 
-    @property
-    def destination(self) -> str | None:
-        """What the other host has written, as far as is known here."""
-        return self._stored.status.destination if self._stored else None
-
     def writes(self, migration: Migration) -> bool:
         """Whether this is the object that is written here."""
         stored = self._stored
@@ -73,16 +68,18 @@ class Record:
         self.status, self._last = status, last
         self._moved.set()
 
-    async def refresh(self) -> None:
-        """Read the object again, for what the other host has written.
+    async def told(self) -> MigrationStatus | None:
+        """How the other host has ended it, read from the object; None while it has not.
 
         Raises:
             TransientError: the API is away.
         """
-        if self._stored is not None:
-            meta = self._stored.metadata
-            found = await self._kube.get(Migration, meta.name, meta.namespace)
-            self._stored = found or self._stored
+        if self._stored is None:
+            return None
+        meta = self._stored.metadata
+        found = await self._kube.get(Migration, meta.name, meta.namespace)
+        self._stored = found or self._stored
+        return self._stored.status if is_finished(self._stored) else None
 
     async def run(self) -> None:
         """Write until the last status is written, or the object is deleted by somebody."""

@@ -30,6 +30,12 @@ from hypercobalt.api.migration import (
 from hypercobalt.node_agent.settings import MigrationNames, Retention
 from hypercobalt.node_agent.status.text import clean
 
+GRACE: Final = timedelta(seconds=10)
+"""After an arrival, or a failed one: for the source, which knows more, to make and end its object.
+
+When it has not by then the destination ends it; the source that saw no end itself waits for that.
+"""
+
 MIGRATION_OUT: Final = 5  # virDomainJobOperation
 _OPERATIONS: Final = tuple(MigrationOperation)
 _FINISHED: Final = frozenset(
