@@ -479,6 +479,88 @@ async def test_the_destination_ends_one_that_never_arrived_when_the_source_is_de
     assert one.status.errMsg == "the instance did not come to run on kvm-b"
 
 
+async def test_a_destination_that_was_killed_claims_what_came_meanwhile(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        move.arrive()
+        await begun(kube, move)
+        move.target.completed_jobs[UUID] = JobStats(JobType.COMPLETED, {"operation": 4})
+        move.complete()
+        await until(kube, lambda all_: types(all_) == ["completed"])
+    boot(move.target, "00000000-6bef-4fdb-bfdc-0388df68bed9")  # which was never moved
+    async with agent(server, move.target, "kvm-b"):
+        await until(kube, lambda all_: all_[0].status.destination == "kvm-b")
+
+
+async def test_a_destination_that_was_killed_ends_what_came_meanwhile_from_a_dead_host(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        move.arrive()
+        await begun(kube, move)
+    move.target.completed_jobs[UUID] = JobStats(JobType.COMPLETED, {"operation": 4})
+    move.complete()
+    async with agent(server, move.target, "kvm-b"):
+        (one,) = await until(kube, lambda all_: types(all_) == ["completed"])
+
+    assert one.status.destination == "kvm-b"
+
+
+async def test_an_arrival_is_not_that_of_an_earlier_migration_which_nobody_claimed(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.source, "kvm-a"):
+        move.arrive()
+        move.begin(elapsed=600_000)
+        await until(kube, lambda all_: types(all_) == ["unbounded"])
+        move.complete(time_elapsed=90_000)
+        await until(kube, lambda all_: types(all_) == ["completed"])
+    second = Move(move.target, FakeLibvirt())
+    async with agent(server, second.target, "kvm-c"), agent(server, second.source, "kvm-b"):
+        second.arrive()
+        second.begin()
+        found = await until(
+            kube, lambda all_: [one.status.destination for one in by_start(all_)] == [None, "kvm-c"]
+        )
+
+    assert [one.status.origin for one in by_start(found)] == ["kvm-a", "kvm-b"]
+
+
+@pytest.mark.parametrize("heard", [True, False], ids=["by event", "libvirt was away"])
+async def test_a_paused_server_arrives_paused(
+    server: Server, kube: Kube, move: Move, heard: bool
+) -> None:
+    async with agent(server, move.target, "kvm-b"):
+        async with agent(server, move.source, "kvm-a"):
+            await claimed(kube, move)
+        (there,) = await move.target.domains()
+        move.target.put(replace(there, state=DomainState.PAUSED))
+        if heard:
+            move.target.lifecycle(UUID, Lifecycle.SUSPENDED, 0)
+        else:
+            move.target.disconnect()
+            move.target.completed_jobs[UUID] = JobStats(JobType.COMPLETED, {"operation": 4})
+            move.target.connect()
+        await until(kube, lambda all_: types(all_) == ["completed"])
+
+
+async def test_a_server_that_is_still_on_its_way_when_libvirt_comes_back_has_not_arrived(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.target, "kvm-b"):
+        async with agent(server, move.source, "kvm-a"):
+            await claimed(kube, move)
+        (there,) = await move.target.domains()
+        move.target.put(replace(there, state=DomainState.PAUSED))
+        asked = move.target.calls["job_stats"]
+        move.target.disconnect()
+        move.target.connect()
+        await eventually(lambda: move.target.calls["job_stats"] > asked)
+        move.target.stop(UUID, detail=5)
+        await until(kube, lambda all_: types(all_) == ["failed"])
+
+
 async def test_an_arrival_that_stops_soon_was_one(server: Server, kube: Kube, move: Move) -> None:
     async with agent(server, move.target, "kvm-b"):
         async with agent(server, move.source, "kvm-a"):

@@ -3,7 +3,8 @@
 The source makes the object when it first sees the job, writes its progress each second and says how
 it ended; the destination adds its own name, and the ending when the source's agent does not. What
 is a migration is read off the job's operation, so a pause, a managed save or a snapshot is none.
-An agent that was killed finds its unfinished objects again and ends them with what libvirt knows.
+An agent that was killed finds its unfinished objects again and ends them with what libvirt knows,
+and claims those of the servers that came meanwhile.
 
 Source: libvirt-domain.h, virDomainEventType and virDomainJobOperation; kvm-node-agent,
 internal/libvirt/libvirt_events.go, whose polling this replaces.
@@ -12,9 +13,9 @@ internal/libvirt/libvirt_events.go, whose polling this replaces.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -45,7 +46,9 @@ from hypercobalt.node_agent.migrations.outgoing import Outgoing
 from hypercobalt.node_agent.migrations.record import Record
 from hypercobalt.node_agent.migrations.rules import (
     GRACE,
+    arrived_by,
     expired,
+    is_arrival,
     is_finished,
     is_outgoing,
     started_at,
@@ -58,11 +61,15 @@ log = get_logger(__name__)
 SWEEP: Final = timedelta(hours=6)
 """Objects grow old without an event; also after each end of a migration."""
 
+_TOGETHER: Final = 100
+"""Servers that are asked for in one request, which has their UUIDs in its address."""
+
 _RETRY: Final = Backoff(base=timedelta(milliseconds=500), cap=timedelta(seconds=30))
 _TELLING: Final = frozenset(
     {EventKind.MIGRATION_ITERATION, EventKind.MIGRATION_STATUS, EventKind.JOB_COMPLETED}
 )
 _MIGRATED: Final = 1  # detail of STARTED, SUSPENDED and RESUMED
+_PAUSED: Final = 0  # of SUSPENDED
 _STOPPED_MIGRATED: Final = 3
 
 
@@ -130,7 +137,7 @@ class Migrations:
                 case EventKind.JOB_COMPLETED:
                     self._job_completed(event.uuid, event.stats)
                 case _:
-                    await self._lifecycle(event.uuid, event.type, event.detail)
+                    await self._lifecycle(event)
 
     def _job_completed(self, uuid: str, stats: JobStats | None) -> None:
         if uuid in self._outgoing:
@@ -140,22 +147,26 @@ class Migrations:
         elif uuid in self._incoming:
             self._incoming[uuid].job_ended(stats)
 
-    async def _lifecycle(self, uuid: str, type_: int, detail: int) -> None:
-        outgoing = self._outgoing.get(uuid)
+    async def _lifecycle(self, event: DomainEvent) -> None:
+        uuid, type_ = event.uuid, event.type
+        outgoing, incoming = self._outgoing.get(uuid), self._incoming.get(uuid)
         if type_ == Lifecycle.STARTED:
-            self._receive(uuid)  # another arrival, even if one before is not yet let go
-        elif type_ == Lifecycle.SUSPENDED and uuid not in self._incoming:
+            self._receive(uuid, event.at)  # another arrival, even if one before is not yet let go
+        elif type_ == Lifecycle.SUSPENDED and incoming is not None:
+            if event.detail == _PAUSED:  # one that was paused arrives so
+                incoming.arrived()
+        elif type_ == Lifecycle.SUSPENDED and event.detail == _MIGRATED:
             # Proof enough for a driver that has no job statistics.
             await self._look(uuid, proven=True)
         elif type_ == Lifecycle.RESUMED and outgoing is not None:
             outgoing.nudge()
         elif type_ == Lifecycle.RESUMED:
-            (self._incoming.get(uuid) or self._receive(uuid)).arrived()
+            (incoming or self._receive(uuid)).arrived()
         elif type_ == Lifecycle.STOPPED:
             if outgoing is not None:
-                outgoing.stopped(migrated=detail == _STOPPED_MIGRATED)
-            if uuid in self._incoming:
-                self._incoming[uuid].failed()
+                outgoing.stopped(migrated=event.detail == _STOPPED_MIGRATED)
+            if incoming is not None:
+                incoming.failed()
 
     async def _look(self, uuid: str, *, proven: bool = False) -> None:
         """Begin to follow a domain's job if it is a migration away that nobody follows yet."""
@@ -220,11 +231,17 @@ class Migrations:
         async with self._pens.setdefault(uuid, asyncio.Lock()):
             await record.run()
 
-    def _receive(self, uuid: str) -> Incoming:
+    def _receive(self, uuid: str, began: datetime | None = None) -> Incoming:
         if uuid in self._incoming:
             self._incoming[uuid].failed()  # the end of an earlier arrival went unheard
         incoming = Incoming(
-            uuid, self._libvirt, self._kube, self._settings, clock=self._clock, grace=self._grace
+            uuid,
+            self._libvirt,
+            self._kube,
+            self._settings,
+            began=began,
+            clock=self._clock,
+            grace=self._grace,
         )
         self._incoming[uuid] = incoming
 
@@ -240,44 +257,64 @@ class Migrations:
 
     async def _recover(self) -> None:
         """Find the migrations that are under way, and those that ended while nobody looked."""
+        waiting, came = dict(self._incoming), list[str]()
         try:
             domains = await self._libvirt.domains()
-            for uuid, incoming in list(self._incoming.items()):
-                self._settle(incoming, next((d for d in domains if d.uuid == uuid), None))
-            for domain in domains:
-                if domain.active:
-                    async with self._turn(domain.uuid):
-                        await self._look(domain.uuid)
         except LibvirtError as error:
             log.warning("recovery_interrupted", error=str(error))  # a Connected will follow
             return
-        for left in await self._unfinished():
+        for uuid, incoming in waiting.items():
+            async with self._turn(uuid):
+                await self._settle(incoming, next((d for d in domains if d.uuid == uuid), None))
+        for uuid in (domain.uuid for domain in domains if domain.active):
+            async with self._turn(uuid):
+                await self._look(uuid)
+                is_followed = uuid in self._outgoing or uuid in self._incoming
+                if not is_followed and await self._has_arrived(uuid):
+                    came.append(uuid)
+        selector = f"{ORIGIN}={label_value(self._settings.label)}"
+        for left in await self._listed(selector):
             server = _server(left)
-            if server and not any(record.writes(left) for record in self._ending):
+            ending = any(record.writes(left) for record in self._ending)
+            if server and not is_finished(left) and not ending:
                 self._begin(server, None, stored=left)
+        await self._claim_arrived(came)
 
-    @staticmethod
-    def _settle(incoming: Incoming, domain: Domain | None) -> None:
+    async def _settle(self, incoming: Incoming, domain: Domain | None) -> None:
         """Tell an arrival what it may have missed while libvirt was away."""
         if domain is None or not domain.active:
             incoming.failed()
-        elif domain.state is DomainState.RUNNING:
+        elif domain.state is DomainState.RUNNING or await self._has_arrived(domain.uuid):
             incoming.arrived()
 
-    async def _unfinished(self) -> list[Migration]:
+    async def _has_arrived(self, uuid: str) -> bool:
+        with suppress(LibvirtError):
+            return is_arrival(await self._libvirt.job_stats(uuid, completed=True))
+        return False
+
+    async def _claim_arrived(self, uuids: Sequence[str]) -> None:
+        """Claim the migrations of servers that came while nobody looked, of late or long ago."""
+        for first in range(0, len(uuids), _TOGETHER):
+            named = {label_value(uuid): uuid for uuid in uuids[first : first + _TOGETHER]}
+            found = await self._listed(f"{SERVER} in ({','.join(named)})")
+            for label, uuid in named.items():
+                own = [one for one in found if one.metadata.labels.get(SERVER) == label]
+                mine = arrived_by(own, self._settings.label, self._clock.now())
+                if mine is not None and uuid not in self._incoming:
+                    self._receive(uuid).arrived()
+
+    async def _listed(self, selector: str) -> list[Migration]:
+        """List Migrations, however long it takes."""
         failures = 0
         while True:
             try:
-                return [one for one in await self._own() if not is_finished(one)]
+                return (
+                    await self._kube.list(Migration, self._settings.namespace, labels=selector)
+                ).items
             except HypercobaltError as error:
                 log.warning("listing_migrations_failed", error=str(error))
                 await asyncio.sleep(_RETRY.wait(failures))
                 failures += 1
-
-    async def _own(self) -> list[Migration]:
-        selector = f"{ORIGIN}={label_value(self._settings.label)}"
-        listed = await self._kube.list(Migration, self._settings.namespace, labels=selector)
-        return listed.items
 
     async def _sweep_old(self) -> None:
         failures = 0
@@ -294,7 +331,9 @@ class Migrations:
                     await self._sweep.wait()
 
     async def _remove_expired(self) -> None:
-        for old in expired(await self._own(), self._clock.now(), self._settings.retention):
+        selector = f"{ORIGIN}={label_value(self._settings.label)}"
+        own = await self._kube.list(Migration, self._settings.namespace, labels=selector)
+        for old in expired(own.items, self._clock.now(), self._settings.retention):
             meta = old.metadata
             log.info("removing_migration", migration=meta.name)
             await self._kube.delete(Migration, meta.name, meta.namespace, uid=meta.uid)
@@ -309,6 +348,8 @@ def _concerns(event: DomainEvent) -> bool:
     if event.kind is not EventKind.LIFECYCLE:
         return event.kind in _TELLING
     if event.type == Lifecycle.STOPPED:
+        return True
+    if event.type == Lifecycle.SUSPENDED and event.detail == _PAUSED:
         return True
     moving = {Lifecycle.STARTED, Lifecycle.SUSPENDED, Lifecycle.RESUMED}
     return event.type in moving and event.detail == _MIGRATED

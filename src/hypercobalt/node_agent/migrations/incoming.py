@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from hypercobalt.adapters.libvirt.model import JobStats
@@ -19,6 +19,7 @@ from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.migrations.rules import (
     GRACE,
     Ending,
+    arrived_by,
     changed_fields,
     finish,
     is_finished,
@@ -30,13 +31,18 @@ from hypercobalt.runtime import Backoff, Clock, Kube
 log = get_logger(__name__)
 
 _LOOK: Final = Backoff(
-    base=timedelta(milliseconds=100), cap=timedelta(seconds=2), jitter=lambda ceiling: ceiling
+    base=timedelta(milliseconds=100), cap=timedelta(seconds=30), jitter=lambda ceiling: ceiling
 )
 _RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=10))
 
 
 class Incoming:
-    """Follows one arrival."""
+    """Follows one arrival.
+
+    Args:
+        began: when it did; None when nobody saw that.
+        grace: what is left to the source before the object is ended here.
+    """
 
     def __init__(
         self,
@@ -45,18 +51,20 @@ class Incoming:
         kube: Kube,
         settings: Settings,
         *,
+        began: datetime | None,
         clock: Clock,
         grace: timedelta = GRACE,
     ) -> None:
         self._uuid, self._libvirt = uuid, libvirt
         self._kube, self._settings, self._clock = kube, settings, clock
+        self._began = began
         self._grace = grace.total_seconds()
         self._runs: bool | None = None  # until it is known whether it came to run here
         self._told = asyncio.Event()
         self._stats: JobStats | None = None
 
     def arrived(self) -> None:
-        """It runs here now."""
+        """It is here now, and runs if it ran before."""
         self._tell(runs=True)
 
     def failed(self) -> None:
@@ -100,15 +108,29 @@ class Incoming:
                 # While the API is away the source can make no object.
                 if self._told.is_set():
                     over = over or clock() + self._grace
-            await asyncio.sleep(_LOOK.wait(attempt))
-            attempt += 1
+            attempt = await self._pause(attempt)
         return None
+
+    async def _pause(self, attempt: int) -> int:
+        """Wait, longer each time; the end of the way ends the wait, and the count begins again."""
+        if self._told.is_set():
+            await asyncio.sleep(_LOOK.wait(attempt))
+            return attempt + 1
+        try:
+            async with asyncio.timeout(_LOOK.wait(attempt)):
+                await self._told.wait()
+        except TimeoutError:
+            return attempt + 1
+        return 0
 
     async def _try_claim(self) -> Migration | None:
         settings = self._settings
         selector = f"{SERVER}={label_value(self._uuid)}"
         found = await self._kube.list(Migration, settings.namespace, labels=selector)
-        mine = to_claim(found.items, settings.label, self._clock.now())
+        if self._began is None:
+            mine = arrived_by(found.items, settings.label, self._clock.now())
+        else:
+            mine = to_claim(found.items, settings.label, self._began)
         if mine is None or mine.status.destination == settings.label:
             return mine
         log.info("claiming_migration", migration=mine.metadata.name, server=self._uuid)

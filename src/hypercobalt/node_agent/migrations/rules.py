@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hypercobalt.adapters.libvirt.model import JobStats, JobType
 from hypercobalt.api.codec import to_builtins
-from hypercobalt.api.duration import format_nanoseconds
+from hypercobalt.api.duration import DurationError, format_nanoseconds, parse_duration
 from hypercobalt.api.iec import format_iec, format_iec_rate
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import (
@@ -37,6 +37,7 @@ When it has not by then the destination ends it; the source that saw no end itse
 """
 
 MIGRATION_OUT: Final = 5  # virDomainJobOperation
+_MIGRATION_IN: Final = 4
 _OPERATIONS: Final = tuple(MigrationOperation)
 _FINISHED: Final = frozenset(
     {
@@ -50,6 +51,8 @@ _MAX: Final = 2**63 - 1
 _NANOSECONDS: Final = 10**6  # in a millisecond
 _MAX_ERROR: Final = 4096
 _RECENT: Final = timedelta(hours=1)
+_CLOCKS: Final = timedelta(seconds=10)  # how far those of two hosts may be apart
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _SAME_START: Final = timedelta(seconds=3)
 _START: Final = "%Y%m%d-%H%M%S"
 
@@ -92,6 +95,15 @@ _COUNTS: Final = {
 def is_outgoing(stats: JobStats | None) -> bool:
     """Whether the job moves its domain away from this host."""
     return stats is not None and stats.values.get("operation") == MIGRATION_OUT
+
+
+def is_arrival(stats: JobStats | None) -> bool:
+    """Whether a domain's last job has brought it to this host."""
+    return (
+        stats is not None
+        and stats.type is JobType.COMPLETED
+        and stats.values.get("operation") == _MIGRATION_IN
+    )
 
 
 def is_finished(migration: Migration) -> bool:
@@ -173,24 +185,43 @@ def _start_in(name: str) -> datetime | None:
         return None
 
 
-def to_claim(migrations: Iterable[Migration], host: str, now: datetime) -> Migration | None:
+def to_claim(migrations: Iterable[Migration], host: str, began: datetime) -> Migration | None:
     """The migration that a server comes to `host` by: the newest one that names no destination.
 
     Args:
         migrations: of that server.
         host: where it arrives.
-        now: a finished one that began long before is another one.
+        began: when the arrival did; one that had ended by then is another one.
     """
     open_ = [
+        migration
+        for migration in _coming(migrations, host)
+        if _may_be_for(migration, host)
+        and (not is_finished(migration) or _ended_at(migration) > began - _CLOCKS)
+    ]
+    return max(open_, key=_age_key, default=None)
+
+
+def arrived_by(migrations: Iterable[Migration], host: str, now: datetime) -> Migration | None:
+    """The migration that a server came to `host` by, nobody saw when: the newest one.
+
+    None if that has its destination and its end, or if the arrival may be that of a later one which
+    nobody wrote.
+    """
+    newest = max(_coming(migrations, host), key=_age_key, default=None)
+    if newest is None or not _may_be_for(newest, host):
+        return None
+    return None if is_finished(newest) and now - _since(newest, now) > _RECENT else newest
+
+
+def _coming(migrations: Iterable[Migration], host: str) -> list[Migration]:
+    return [
         migration
         for migration in migrations
         if migration.status.started is not None
         and migration.status.origin != host
-        and _may_be_for(migration, host)
         and migration.status.type not in {MigrationType.FAILED, MigrationType.CANCELLED}
-        and (not is_finished(migration) or now - _since(migration, now) < _RECENT)
     ]
-    return max(open_, key=_age_key, default=None)
 
 
 def _may_be_for(migration: Migration, host: str) -> bool:
@@ -198,6 +229,15 @@ def _may_be_for(migration: Migration, host: str) -> bool:
     if migration.status.destination == host:
         return not is_finished(migration)
     return not migration.status.destination
+
+
+def _ended_at(migration: Migration) -> datetime:
+    """As far as it tells, by the clock of its origin."""
+    began = migration.status.started or _NEVER
+    try:
+        return began + parse_duration(migration.status.timeElapsed or "0s")
+    except (DurationError, OverflowError):
+        return began
 
 
 def expired(
@@ -213,7 +253,7 @@ def expired(
 
 
 def _age_key(migration: Migration) -> tuple[datetime, str]:
-    return _since(migration, datetime.min.replace(tzinfo=UTC)), migration.metadata.name
+    return _since(migration, _NEVER), migration.metadata.name
 
 
 def _since(migration: Migration, unknown: datetime) -> datetime:

@@ -19,9 +19,11 @@ from hypercobalt.api.migration import (
 )
 from hypercobalt.node_agent.migrations.rules import (
     Ending,
+    arrived_by,
     ending_of,
     expired,
     finish,
+    is_arrival,
     is_of,
     new_migration,
     started_at,
@@ -271,6 +273,7 @@ def migration(
     *,
     age: timedelta = timedelta(minutes=1),
     made: timedelta | None = None,
+    took: str | None = None,
     type_: str | None = None,
     origin: str = "kvm-a",
     destination: str | None = None,
@@ -280,7 +283,9 @@ def migration(
     return Migration(
         metadata=ObjectMeta(name=name, creationTimestamp=began if made is None else NOW - made),
         spec=MigrationSpec(),
-        status=MigrationStatus(origin=origin, destination=destination, type=type_, started=began),
+        status=MigrationStatus(
+            origin=origin, destination=destination, type=type_, started=began, timeElapsed=took
+        ),
     )
 
 
@@ -294,13 +299,22 @@ LONG = timedelta(days=2)
         pytest.param([migration("m")], "m", id="one under way"),
         pytest.param([migration("m", age=LONG)], "m", id="one that takes long"),
         pytest.param([migration("old", age=LONG), migration("new")], "new", id="the newest of two"),
-        pytest.param([migration("m", type_="completed")], "m", id="over before we looked"),
+        pytest.param([migration("m", type_="completed", took="1m")], "m", id="over before we look"),
+        pytest.param([migration("m", type_="completed", took="55s")], "m", id="clocks differ"),
+        pytest.param([migration("m", type_="completed", took="9s")], None, id="over before that"),
+        pytest.param([migration("m", type_="completed")], None, id="began before, takes no time"),
+        pytest.param([migration("m", type_="completed", took="x")], None, id="no duration"),
+        pytest.param(
+            [migration("m", type_="completed", took="2540400h")], "m", id="a very long one"
+        ),
         pytest.param([migration("m", type_="completed", age=LONG)], None, id="an old one"),
         pytest.param([migration("m", type_="failed")], None, id="failed"),
         pytest.param([migration("m", destination="kvm-c")], None, id="another's"),
         pytest.param([migration("m", destination="kvm-b")], "m", id="ours already"),
         pytest.param(
-            [migration("m", destination="kvm-b", type_="completed")], None, id="ours, but over"
+            [migration("m", destination="kvm-b", type_="completed", took="1m")],
+            None,
+            id="ours, but over",
         ),
         pytest.param([migration("m", origin="kvm-b")], None, id="leaves us"),
         pytest.param(
@@ -314,6 +328,64 @@ def test_which_migration_an_arrival_belongs_to(there: list[Migration], claimed: 
     found = to_claim(there, "kvm-b", NOW)
 
     assert (found.metadata.name if found else None) == claimed
+
+
+@pytest.mark.parametrize(
+    ("there", "claimed"),
+    [
+        pytest.param([], None, id="none"),
+        pytest.param([migration("m")], "m", id="under way"),
+        pytest.param([migration("m", type_="completed")], "m", id="over"),
+        pytest.param([migration("m", type_="completed", age=LONG)], None, id="over for long"),
+        pytest.param([migration("m", age=LONG)], "m", id="nobody has ended it"),
+        pytest.param([migration("m", age=LONG, destination="kvm-b")], "m", id="ours, not ended"),
+        pytest.param([migration("m", type_="completed", destination="kvm-b")], None, id="all told"),
+        pytest.param(
+            [
+                migration("old", type_="completed", age=timedelta(minutes=5)),
+                migration("new", type_="completed", destination="kvm-b"),
+            ],
+            None,
+            id="an earlier one is not ours",
+        ),
+        pytest.param(
+            [
+                migration("old", type_="completed", age=timedelta(minutes=5)),
+                migration("new", type_="failed", origin="kvm-c"),
+            ],
+            "old",
+            id="a failed one brought nothing",
+        ),
+        pytest.param(
+            [
+                migration("old", type_="completed", age=timedelta(minutes=5)),
+                migration("new", origin="kvm-b"),
+            ],
+            "old",
+            id="it leaves us again",
+        ),
+    ],
+)
+def test_which_migration_an_unseen_arrival_belongs_to(
+    there: list[Migration], claimed: str | None
+) -> None:
+    found = arrived_by(there, "kvm-b", NOW)
+
+    assert (found.metadata.name if found else None) == claimed
+
+
+@pytest.mark.parametrize(
+    ("job", "arrived"),
+    [
+        (None, False),
+        (JobStats(JobType.COMPLETED, {"operation": 4}), True),
+        (JobStats(JobType.COMPLETED, {"operation": 5}), False),
+        (JobStats(JobType.UNBOUNDED, {"operation": 4}), False),
+        (JobStats(JobType.COMPLETED), False),
+    ],
+)
+def test_which_last_job_has_brought_a_domain_here(job: JobStats | None, arrived: bool) -> None:
+    assert is_arrival(job) is arrived
 
 
 def test_old_and_surplus_finished_ones_expire() -> None:
