@@ -43,6 +43,7 @@ from hypercobalt.compute.model import Size
 from hypercobalt.operator.eviction import decide, reconciler
 from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.policy import Doubt, Policy
+from hypercobalt.operator.eviction.progress import Job, Left
 from hypercobalt.runtime import Change, Kube, Metrics, SystemClock
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -704,13 +705,22 @@ async def test_what_a_node_agent_sees_of_a_migration_counts_and_its_end_wakes_th
     labels = {SERVER: server, ORIGIN: name}
     meta = ObjectMeta(name=server, namespace="monsoon3", labels=labels)
     made = await kube.create(Migration(metadata=meta, spec=MigrationSpec()))
-    status = MigrationStatus(started=SystemClock().now(), type="unbounded", memRemaining="1.0 MiB")
+    began = SystemClock().now().replace(microsecond=0)
+    status = MigrationStatus(started=began, type="unbounded", memRemaining="1.0 MiB")
     made = await kube.patch_status(made, status)
-    await eventually(lambda: seen.remaining == {server: 1 << 20})
+    await eventually(lambda: seen.jobs == {server: Job(began, Left(1 << 20))})
     assert not told
     await kube.patch_status(made, msgspec.structs.replace(status, type="completed"))
     await eventually(lambda: told == ["an-eviction"])
-    assert not seen.remaining
+    assert seen.jobs == {server: Job(began, Left(1 << 20), "completed")}
+    again = ObjectMeta(name=f"{server}-2", namespace="monsoon3", labels=labels)
+    second = await kube.create(Migration(metadata=again, spec=MigrationSpec()))
+    later = began + timedelta(seconds=5)
+    await kube.patch_status(second, MigrationStatus(started=later, type="unbounded"))
+    await eventually(lambda: seen.jobs == {server: Job(later)})
+    await kube.delete(Migration, made.metadata.name, "monsoon3")
+    await kube.delete(Migration, second.metadata.name, "monsoon3")
+    await eventually(lambda: not seen.jobs)
     seen.release("an-eviction")
     stop.set()
     await asyncio.wait_for(running, 5)

@@ -145,7 +145,7 @@ class Cancelling:
             eviction.status,
             found.servers,
             found.moves,
-            remaining={},
+            jobs={},
             tracks={},
             policy=self._policy,
             moment=moment,

@@ -12,11 +12,11 @@ from hypercobalt.operator.eviction.follow import (
     Moment,
     Seen,
     Standing,
-    Track,
     follow,
     waits_for_us,
 )
 from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.eviction.progress import Job, Track
 
 _OVER: Final = frozenset({InstancePhase.SUCCEEDED, InstancePhase.SKIPPED})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,7 +28,7 @@ def standings(
     servers: Iterable[Server],
     moves: Iterable[Move],
     *,
-    remaining: Mapping[str, int],
+    jobs: Mapping[str, Job],
     tracks: Mapping[str, Track],
     policy: Policy,
     moment: Moment,
@@ -40,7 +40,7 @@ def standings(
         status: what is known so far.
         servers: all on the host.
         moves: records of moves away from it, newest first.
-        remaining: bytes to be moved as the node agent sees them, by UUID.
+        jobs: live migrations as the node agent sees them, by UUID.
         tracks: what is remembered, by UUID.
         policy: waits and attempts.
         moment: now.
@@ -58,7 +58,7 @@ def standings(
     for id_ in wanted:
         entry, track = known.get(id_) or EvictionInstance(id=id_), tracks.get(id_, Track())
         server = here.get(id_)
-        seen = Seen(entry, server, tuple(records.get(id_, ())), remaining.get(id_))
+        seen = Seen(entry, server, tuple(records.get(id_, ())), jobs.get(id_))
         if server is None and entry.phase in _OVER:
             over = InstancePhase(entry.phase)
             attempts, message = entry.attempts or 0, entry.message or ""

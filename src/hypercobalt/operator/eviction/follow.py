@@ -15,6 +15,7 @@ from typing import Final
 from hypercobalt.api.eviction import EvictionInstance, InstancePhase
 from hypercobalt.compute.model import Move, MoveKind, Server, ServerStatus
 from hypercobalt.operator.eviction.policy import Policy, StuckHelp
+from hypercobalt.operator.eviction.progress import Job, Track, progress
 from hypercobalt.operator.eviction.ways import Way, verdict
 
 _OURS: Final = {MoveKind.LIVE, MoveKind.COLD}
@@ -45,37 +46,6 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
-    """What is remembered of one instance, timed by a clock that never steps.
-
-    Args:
-        move: the record that is followed.
-        status: its status.
-        lowest: the least memory that remained, in bytes; 0 while nothing is known of it.
-        lowest_disk: likewise of disks.
-        since: when something last went on, or when the wait began.
-        helped: it has been asked to complete.
-        aborted: it has been asked to stop.
-        not_before: no call for this instance before then.
-        refused: hosts that the compute service would not move it to.
-    """
-
-    move: str = ""
-    status: str = ""
-    lowest: int = 0
-    lowest_disk: int = 0
-    since: float = 0.0
-    helped: bool = False
-    aborted: bool = False
-    not_before: float = 0.0
-    refused: frozenset[str] = frozenset()
-
-    def anew(self, move: str, status: str = "", *, since: float, not_before: float = 0.0) -> Track:
-        """What is remembered once something else is followed."""
-        return Track(move, status, since=since, not_before=not_before, refused=self.refused)
-
-
-@dataclass(frozen=True, slots=True)
 class Moment:
     """The time of a pass.
 
@@ -96,13 +66,13 @@ class Seen:
         entry: what the status says so far.
         server: when it is on the host.
         moves: records of its moves away from the host, newest first.
-        remaining: bytes that the node agent still sees to be moved, None when it says nothing.
+        job: its live migration as the node agent sees it, None when it says nothing.
     """
 
     entry: EvictionInstance
     server: Server | None
     moves: tuple[Move, ...]
-    remaining: int | None = None
+    job: Job | None = None
 
     @property
     def move(self) -> Move | None:
@@ -153,9 +123,8 @@ def follow(seen: Seen, track: Track, began: datetime, policy: Policy, moment: Mo
         moment: now.
     """
     recent = tuple(move for move in seen.moves if _may_be_ours(move, began))
-    seen = replace(
-        seen, moves=tuple(m for m in seen.moves if not _is_left_over(m, seen, policy, moment))
-    )
+    aside = tuple(move for move in seen.moves if _is_left_over(move, seen, policy, moment))
+    seen = replace(seen, moves=tuple(move for move in seen.moves if move not in aside))
     failed = tuple(move for move in recent if move.ended and not move.succeeded)
     standing = Standing(
         seen,
@@ -163,6 +132,7 @@ def follow(seen: Seen, track: Track, began: datetime, policy: Policy, moment: Mo
         track,
         attempts=max(seen.entry.attempts or 0, len(recent)),
         avoid=frozenset(move.target for move in failed if move.target) | track.refused,
+        message=f"its record {aside[0].id} of a move is left {aside[0].status}" if aside else "",
     )
     move = seen.move
     on_the_way = move is not None and not move.ended
@@ -178,6 +148,8 @@ def follow(seen: Seen, track: Track, began: datetime, policy: Policy, moment: Mo
         return _waiting(standing, "", policy, moment, phase=InstancePhase.MIGRATING)
     if found.way is Way.ABSENT:
         return replace(standing, phase=InstancePhase.SKIPPED, message=found.why)
+    if unsaid := _leaving_unsaid(standing, policy, moment):
+        return unsaid
     if move is not None and _settles(seen.server, move, began, policy, moment):
         text = f"its move to {move.target} has ended as {move.status}; it settles"
         return replace(standing, phase=InstancePhase.MIGRATING, message=text, occupies=True)
@@ -229,7 +201,7 @@ def _left(standing: Standing, began: datetime, moment: Moment) -> Standing:
         text = entry.message or "is gone: deleted, or moved by somebody else"
         return replace(standing, phase=InstancePhase.SUCCEEDED, message=text)
     if move.kind == MoveKind.COLD and move.status == "finished":
-        track = _tracked(standing.track, move, None, moment)
+        track = standing.track.reading(move, moment.at)
         due = moment.at >= track.not_before
         return replace(
             standing,
@@ -246,7 +218,7 @@ def _left(standing: Standing, began: datetime, moment: Moment) -> Standing:
 
 def _arriving(standing: Standing, move: Move, policy: Policy, moment: Moment) -> Standing:
     """The server is shown elsewhere a moment before the record says so: the record counts."""
-    track = _tracked(standing.track, move, standing.seen.remaining, moment)
+    track = standing.track.reading(move, moment.at)
     if moment.at - track.since > policy.stall.total_seconds():
         text = f"is elsewhere, but its move is still {move.status}"
         return replace(standing, phase=InstancePhase.SUCCEEDED, message=text, track=track)
@@ -256,22 +228,22 @@ def _arriving(standing: Standing, move: Move, policy: Policy, moment: Moment) ->
 
 
 def _moving(standing: Standing, move: Move, policy: Policy, moment: Moment) -> Standing:
-    track = _tracked(standing.track, move, standing.seen.remaining, moment)
+    now = progress(standing.track, move, standing.seen.job, policy, moment.at)
+    track, runs = now.track, move.kind == MoveKind.LIVE and move.status == "running"
+    said = f"{move.status}; {now.told}" if now.told else move.status
     moving = replace(
-        standing, phase=InstancePhase.MIGRATING, track=track, occupies=True, message=move.status
+        standing, phase=InstancePhase.MIGRATING, track=track, occupies=True, message=said
     )
-    measured = move.kind == MoveKind.LIVE and move.status == "running" and track.lowest > 0
+    measured = runs and (now.in_memory or now.is_over)
     limit = policy.stall if measured or track.aborted or track.helped else policy.longest
-    still = moment.at - track.since
-    if still <= limit.total_seconds():
+    if now.still <= limit.total_seconds():
         return moving
-    text = f"no progress for {still:.0f} s while {move.status}"
+    text = f"no progress for {now.still:.0f} s while {said}"
     if move.kind != MoveKind.LIVE:
         return replace(moving, phase=InstancePhase.FAILED, occupies=False, message=text)
     # Forced while its disks are copied, it would be paused until they are.
-    in_memory = track.lowest > 0 or not move.disk_remaining
-    wanted = policy.stuck_help is StuckHelp.FORCE and move.status == "running"
-    if not track.helped and wanted and in_memory:
+    can_help = runs and not now.is_over and (now.in_memory or not track.lowest.disk)
+    if can_help and not track.helped and policy.stuck_help is StuckHelp.FORCE:
         again = replace(track, helped=True, since=moment.at)
         return replace(
             moving, step=Step.FORCE, track=again, message=f"{text}; it is forced to complete"
@@ -281,6 +253,21 @@ def _moving(standing: Standing, move: Move, policy: Policy, moment: Moment) -> S
         return replace(moving, step=Step.ABORT, track=again, message=f"{text}; it is aborted")
     text = f"{text}; it cannot be aborted either: look at it on both hosts"
     return replace(moving, phase=InstancePhase.FAILED, occupies=False, message=text)
+
+
+def _leaving_unsaid(standing: Standing, policy: Policy, moment: Moment) -> Standing | None:
+    """Its host sees it move, of which the compute service says nothing; None when it does not."""
+    job = standing.seen.job
+    track = standing.track.seeing(job, moment.at)
+    sight = track.sight
+    if job is None or job.ended or sight is None:
+        return None
+    if moment.at - sight.since > policy.stall.total_seconds():
+        return None
+    text = "its host sees it move, the compute service does not: that is waited for"
+    return replace(
+        standing, phase=InstancePhase.MIGRATING, track=track, occupies=True, message=text
+    )
 
 
 def _is_our_failure(move: Move, began: datetime) -> bool:
@@ -346,7 +333,7 @@ def _idle(
 ) -> Standing:
     """It is on the host, and may be moved."""
     entry, track = standing.seen.entry, standing.track
-    why = entry.message or ""
+    why = standing.message or entry.message or ""
     known = standing.seen.move.id if standing.seen.move else ""
     if track.move == BEGUN and track.status == known and moment.at < track.not_before:
         # The call has gone out, and there is no trace of it yet.
@@ -371,28 +358,3 @@ def _idle(
         message=why,
         track=track,
     )
-
-
-def _tracked(track: Track, move: Move, agent: int | None, moment: Moment) -> Track:
-    """Take in the state of a record: what is less than ever, or new, is progress.
-
-    Disks and memory are apart, since they go one after the other: the first of the memory is more
-    than the last of a disk.
-    """
-    memory, disk = move.remaining or agent or 0, move.disk_remaining
-    if track.move != move.id:
-        track = track.anew(move.id, move.status, since=moment.at)
-    elif track.status != move.status or _is_less(memory, track.lowest):
-        track = replace(track, status=move.status, since=moment.at)
-    elif _is_less(disk, track.lowest_disk):
-        track = replace(track, since=moment.at)
-    lowest, lowest_disk = _least(memory, track.lowest), _least(disk, track.lowest_disk)
-    return replace(track, lowest=lowest, lowest_disk=lowest_disk)
-
-
-def _is_less(now: int, lowest: int) -> bool:
-    return bool(now) and (not lowest or now < lowest)
-
-
-def _least(now: int, lowest: int) -> int:
-    return now if _is_less(now, lowest) else lowest

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from hypercobalt.api.eviction import Eviction, EvictionStatus, InstancePhase
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.eviction.estimate import Sample
-from hypercobalt.operator.eviction.follow import Moment, Standing, Track
+from hypercobalt.operator.eviction.follow import Moment, Standing
 from hypercobalt.operator.eviction.plan import Going, Load
+from hypercobalt.operator.eviction.progress import Track
 
 
 @dataclass(slots=True)

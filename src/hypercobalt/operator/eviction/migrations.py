@@ -8,12 +8,19 @@ on by what the compute service says.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import Final
 
 from hypercobalt.api.iec import SizeError, parse_iec
-from hypercobalt.api.migration import ORIGIN, SERVER, Migration, MigrationType, label_value
+from hypercobalt.api.migration import (
+    ORIGIN,
+    SERVER,
+    Migration,
+    MigrationStatus,
+    MigrationType,
+    label_value,
+)
 from hypercobalt.logs import get_logger
+from hypercobalt.operator.eviction.progress import Job, Left
 from hypercobalt.runtime import Informer, Kube, Metrics, Source
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.tasks import NamedTasks
@@ -34,13 +41,13 @@ class Migrations:
     """Watches the Migrations of chosen hosts; a service of the manager.
 
     Attributes:
-        remaining: bytes of memory that each instance under way still has to move, by UUID.
+        jobs: the newest of each instance, by UUID.
         source: for the controller: the end of a migration leads to the Evictions of its host.
     """
 
     def __init__(self, kube: Kube, metrics: Metrics) -> None:
         self._kube, self._metrics = kube, metrics
-        self.remaining: dict[str, int] = {}
+        self.jobs: dict[str, Job] = {}
         self._hosts: dict[str, str] = {}  # Eviction to host
         self._informers: dict[str, Informer[Migration]] = {}
         self._tasks = NamedTasks()
@@ -63,7 +70,7 @@ class Migrations:
             return
         informer = self._informers.pop(host)
         for migration in informer.cache:
-            self.remaining.pop(migration.metadata.labels.get(SERVER, ""), None)
+            self.jobs.pop(migration.metadata.labels.get(SERVER, ""), None)
         self._tasks.end(host)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -72,14 +79,21 @@ class Migrations:
 
     def read(self, host: str, old: Migration | None, new: Migration) -> None:
         """Take in what an agent says."""
-        server = new.metadata.labels.get(SERVER, "")
-        if new.status.type in _ENDED:
-            self.remaining.pop(server, None)
-            if old is not None and old.status.type not in _ENDED:
-                self._ended(host)
+        if new.status.type is None:
             return
-        with suppress(SizeError):
-            self.remaining[server] = parse_iec(new.status.memRemaining or "")
+        server, job = new.metadata.labels.get(SERVER, ""), _job(new.status)
+        known = self.jobs.get(server)
+        if known is None or not _is_earlier(job, known):
+            self.jobs[server] = job
+        if job.ended and old is not None and old.status.type not in _ENDED:
+            self._ended(host)
+
+    def forget(self, gone: Migration) -> None:
+        """It says nothing any more."""
+        server = gone.metadata.labels.get(SERVER, "")
+        known = self.jobs.get(server)
+        if known is not None and known.started == gone.status.started:
+            del self.jobs[server]
 
     def _ended(self, host: str) -> None:
         for eviction, emptied in self._hosts.items():
@@ -98,4 +112,22 @@ class _Reader:
         self._migrations.read(self._host, old, new)
 
     def on_delete(self, obj: Migration) -> None:
-        """One that is gone says nothing."""
+        self._migrations.forget(obj)
+
+
+def _job(status: MigrationStatus) -> Job:
+    left = Left(_bytes(status.memRemaining), _bytes(status.diskRemaining))
+    ended = str(status.type) if status.type in _ENDED else ""
+    return Job(status.started, left, ended)
+
+
+def _bytes(text: str | None) -> int:
+    """A size that an agent has written; 0 when it is none."""
+    try:
+        return parse_iec(text or "")
+    except SizeError:
+        return 0
+
+
+def _is_earlier(one: Job, other: Job) -> bool:
+    return bool(one.started and other.started and one.started < other.started)

@@ -173,7 +173,7 @@ class EvictionReconciler:
             before,
             found.servers,
             found.moves,
-            remaining=self._migrations.remaining,
+            jobs=self._migrations.jobs,
             tracks=memory.tracks,
             policy=self._policy,
             moment=moment,

@@ -13,8 +13,9 @@ from hypercobalt.api.eviction import (
 )
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Move, Room, Server, Size
-from hypercobalt.operator.eviction.follow import Moment, Seen, Standing, Step, Track
+from hypercobalt.operator.eviction.follow import Moment, Seen, Standing, Step
 from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.eviction.progress import Track
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = Moment(BEGAN + timedelta(minutes=10), 1000.0)

@@ -11,7 +11,8 @@ from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import InstancePhase
 from hypercobalt.compute.model import Move
 from hypercobalt.operator.eviction.cancel import cancelled, decide
-from hypercobalt.operator.eviction.follow import Seen, Standing, Step, Track
+from hypercobalt.operator.eviction.follow import Seen, Standing, Step
+from hypercobalt.operator.eviction.progress import Track
 
 
 def moving(*records: Move, attempts: int = 1) -> Standing:

@@ -21,10 +21,11 @@ from hypercobalt.operator.eviction.decide import (
     settle,
     write_after,
 )
-from hypercobalt.operator.eviction.follow import Seen, Standing, Step, Track
+from hypercobalt.operator.eviction.follow import Seen, Standing, Step
 from hypercobalt.operator.eviction.plan import Start
 from hypercobalt.operator.eviction.policy import Order
 from hypercobalt.operator.eviction.preflight import Preflight
+from hypercobalt.operator.eviction.progress import Track
 
 GOOD = Preflight(())
 BAD = Preflight((EvictionCheck(name="HostDisabled", result="Failed", message="not disabled"),))

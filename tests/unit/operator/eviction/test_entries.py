@@ -55,7 +55,7 @@ def test_phases(
         EvictionStatus(instances=known),
         here,
         records,
-        remaining={},
+        jobs={},
         tracks={},
         policy=POLICY,
         moment=NOW,

@@ -8,20 +8,18 @@ from datetime import timedelta
 import pytest
 from tests.unit.operator.eviction.made import BEGAN, NOW, POLICY, entry, move, server
 
-from hypercobalt.operator.eviction.follow import BEGUN, Seen, Standing, Step, Track, follow
-from hypercobalt.operator.eviction.policy import Policy, StuckHelp
+from hypercobalt.operator.eviction.follow import BEGUN, Seen, Standing, Step, follow
+from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.eviction.progress import Track
 
 LEAVING = server(task_state="migrating")
 AGES_AGO = BEGAN - timedelta(days=1)
 COLD = {"kind": "migration"}
 IN_ERROR = server(status="ERROR", running=True, fault="canceled by client")
-STALLED = Track("1", "running", 500, since=800.0)  # 200 s ago
 
 
-def seen(
-    of: object = None, *moves: object, known: object = None, remaining: int | None = None
-) -> Seen:
-    return Seen(known or entry(), of, moves, remaining)  # type: ignore[arg-type]
+def seen(of: object = None, *moves: object, known: object = None) -> Seen:
+    return Seen(known or entry(), of, moves)  # type: ignore[arg-type]
 
 
 def followed(of: Seen, track: Track | None = None, policy: Policy = POLICY) -> Standing:
@@ -178,108 +176,6 @@ def followed(of: Seen, track: Track | None = None, policy: Policy = POLICY) -> S
 def test_phases(of: Seen, phase: str, step: Step) -> None:
     found = followed(of)
     assert (found.phase, found.step) == (phase, step)
-
-
-@pytest.mark.parametrize(
-    ("of", "track", "policy", "step"),
-    [
-        pytest.param(seen(LEAVING, move()), STALLED, POLICY, Step.FORCE, id="stalled: helped"),
-        pytest.param(
-            seen(LEAVING, move()),
-            STALLED,
-            Policy(stuck_help=StuckHelp.NONE),
-            Step.ABORT,
-            id="stalled, no help wanted: aborted",
-        ),
-        pytest.param(
-            seen(LEAVING, move()),
-            Track("1", "running", 500, since=800.0, helped=True),
-            POLICY,
-            Step.ABORT,
-            id="help did not help: aborted",
-        ),
-        pytest.param(
-            seen(LEAVING, move(remaining=400)), STALLED, POLICY, Step.NONE, id="it goes on"
-        ),
-        pytest.param(
-            seen(LEAVING, move("post-migrating")), STALLED, POLICY, Step.NONE, id="a new state"
-        ),
-        pytest.param(
-            seen(LEAVING, move(remaining=600)),
-            STALLED,
-            POLICY,
-            Step.FORCE,
-            id="dirtied faster than sent is no progress",
-        ),
-        pytest.param(
-            seen(LEAVING, move(remaining=0, total=0), remaining=400),
-            STALLED,
-            POLICY,
-            Step.NONE,
-            id="the node agent sees it go on",
-        ),
-        pytest.param(
-            seen(LEAVING, move(remaining=0, total=0, disk_remaining=400)),
-            Track("1", "running", lowest_disk=500, since=-4000.0),
-            POLICY,
-            Step.NONE,
-            id="its disk is copied, for hours",
-        ),
-        pytest.param(
-            seen(LEAVING, move(remaining=0, total=0, disk_remaining=500)),
-            Track("1", "running", lowest_disk=500, since=800.0),
-            POLICY,
-            Step.NONE,
-            id="its disk is written to as fast as it is copied, for minutes",
-        ),
-        pytest.param(
-            seen(LEAVING, move(remaining=0, total=0, disk_remaining=500)),
-            Track("1", "running", lowest_disk=500, since=-4000.0),
-            POLICY,
-            Step.ABORT,
-            id="for hours: the guest would be paused until its disk is copied, so no help",
-        ),
-        pytest.param(
-            seen(LEAVING, move(remaining=9000, disk_remaining=10)),
-            Track("1", "running", lowest_disk=20, since=800.0),
-            POLICY,
-            Step.NONE,
-            id="after the disk comes the memory, which is more",
-        ),
-        pytest.param(
-            seen(LEAVING, move(remaining=9000, disk_remaining=10)),
-            Track("1", "running", 9000, lowest_disk=10, since=800.0),
-            POLICY,
-            Step.FORCE,
-            id="the memory is stuck; a disk is never copied to the last byte before the end",
-        ),
-        pytest.param(
-            seen(LEAVING, move("queued", remaining=0, total=0)),
-            Track("1", "queued", 0, since=800.0),
-            POLICY,
-            Step.NONE,
-            id="in a queue is not stalled",
-        ),
-        pytest.param(
-            seen(LEAVING, move("queued", remaining=0, total=0)),
-            Track("1", "queued", 0, since=-4000.0),
-            POLICY,
-            Step.ABORT,
-            id="in a queue for more than an hour is",
-        ),
-    ],
-)
-def test_a_move_without_progress(of: Seen, track: Track, policy: Policy, step: Step) -> None:
-    found = followed(of, track, policy)
-    assert (found.phase, found.step) == ("Migrating", step)
-    assert found.occupies
-
-
-def test_a_move_that_cannot_be_stopped_frees_its_place_for_others() -> None:
-    hopeless = Track("1", "running", 500, since=800.0, helped=True, aborted=True)
-    found = followed(seen(LEAVING, move()), hopeless)
-    assert (found.phase, found.step, found.occupies) == ("Failed", Step.NONE, False)
-    assert "cannot be aborted" in found.message
 
 
 def test_an_instance_in_transition_is_waited_for_only_so_long() -> None:
