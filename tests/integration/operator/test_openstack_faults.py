@@ -11,7 +11,7 @@ import pytest_asyncio
 import trustme
 from tests.integration.compute.conftest import Adapter
 from tests.integration.operator.conftest import add_node, operator, reason, until
-from tests.integration.operator.lifecycle import QUICK, agent_reports
+from tests.integration.operator.lifecycle import QUICK, agent_reports, set_spec
 from tests.openstack.environment import set_account
 from tests.simulated_openstack.compute.aggregates import make
 from tests.simulated_openstack.http import Request
@@ -161,6 +161,29 @@ async def test_an_answer_that_is_none_is_told_and_waited_out(
         await site.said("cannot be read")
         site.script.faults.remove(fault)
         site.check(await site.ready())
+
+
+@pytest.mark.parametrize("call", [call for call in READS if "{id}" in call or "os-" in call])
+async def test_a_read_that_is_refused_is_told_and_waited_out(site: Site, call: str) -> None:
+    fault = site.script.add(Fault(call, code=403))
+    async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+        await until(site.kube, Hypervisor, site.name, lambda _: True)
+        await agent_reports(site.kube, site.name)
+        await site.said("403")
+        site.script.faults.remove(fault)
+        site.check(await site.ready())
+
+
+async def test_aggregates_that_cannot_be_listed_hold_up_no_maintenance(site: Site) -> None:
+    async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+        await site.ready()
+        site.script.add(Fault("compute GET /os-aggregates", code=403))
+        await set_spec(site.kube, site.name, maintenance="manual", maintenanceReason="fan")
+        held = await until(site.kube, Hypervisor, site.name, lambda hv: bool(hv.status.evicted))
+        assert not site.host.enabled
+        told = await site.said("failed to apply aggregates", "403")
+        assert reason(told, "AggregatesUpdated") == "False/Failed"
+        assert reason(held, "HypervisorDisabled") == "True/Succeeded"
 
 
 @pytest.mark.parametrize("call", WRITES)

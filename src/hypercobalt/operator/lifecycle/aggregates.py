@@ -173,6 +173,8 @@ class AggregateSync:
             if facts.holds(Type.AGGREGATES_UPDATED, wanted.status, wanted.reason):
                 return Outcome(facts, PATIENCE, error)  # nothing is known to be wrong
             return _failed(facts, str(error), error)
+        except (RefusedError, ConflictError) as error:
+            return _failed(facts, str(error), error)
 
     async def _sync(
         self, facts: Facts, host: Host, wanted: Wish, names: tuple[str, ...], service: Aggregates

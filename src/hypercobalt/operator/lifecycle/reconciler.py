@@ -30,7 +30,7 @@ from hypercobalt.operator.lifecycle.holding import (
     is_tested,
     release,
 )
-from hypercobalt.operator.lifecycle.step import Facts, Outcome, Step, Type
+from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Step, Type
 from hypercobalt.operator.newest import Newest
 from hypercobalt.runtime import Clock, Kube, Metrics, Recorder, Result
 
@@ -163,7 +163,11 @@ class LifecycleReconciler:
 
     async def _one(self, step: Step, run: _Pass) -> None:
         name, started = step.name, self._clock.monotonic()
-        outcome = await step.run(run.facts)
+        try:
+            outcome = await step.run(run.facts)
+        except HypercobaltError as error:
+            # The others go on and the status is written; the step is tried again.
+            outcome = Outcome(run.facts, PATIENCE, error)
         run.take(outcome)
         result = "error" if outcome.error else "requeue_after" if outcome.look_again else "success"
         self._metrics.reconcile_total.labels(name, result).inc()

@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given as given_
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.unit.operator.lifecycle.facts import HOST, ON, facts
-from tests.unit.operator.samples import condition
+from tests.unit.operator.lifecycle.facts import HOST, ON, facts, said
+from tests.unit.operator.samples import NOW, condition
 
+from hypercobalt.compute.errors import RefusedError
+from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import HostAggregate
-from hypercobalt.operator.lifecycle.aggregates import decide, wish
-from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.lifecycle.aggregates import AggregateSync, decide, wish
+from hypercobalt.operator.lifecycle.step import PATIENCE, Facts
 
 GENERAL = replace(ON, aggregates=("general", "zone-a", "general"))
 LEAVING = replace(GENERAL, maintenance="termination")
@@ -144,3 +146,14 @@ def test_after_the_changes_the_host_is_just_where_it_should_be(
     for change in plan.changes:
         (there.add if change.enter else there.discard)(change.aggregate.id)
     assert sorted(one.name for one in known if one.id in there) == sorted(wanted)
+
+
+async def test_a_listing_that_is_refused_is_told_and_tried_again() -> None:
+    compute = FakeCompute(lambda: NOW)
+    compute.world.fault = lambda what, about: RefusedError(f"{what}: Forbidden", code=403)
+    outcome = await AggregateSync(compute, "tests").run(facts(DONE, spec=GENERAL))
+    assert said(outcome.facts, "AggregatesUpdated") == "False/Failed"
+    found = outcome.facts.condition("AggregatesUpdated")
+    assert found is not None
+    assert "aggregates.list: Forbidden" in found.message
+    assert outcome.look_again == PATIENCE

@@ -1,0 +1,97 @@
+"""What one step of a pass does to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.operator.lifecycle.facts import HOST, facts
+
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.operator.hypervisors import Part, StatusWriter
+from hypercobalt.operator.lifecycle.reconciler import LifecycleReconciler
+from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome
+from hypercobalt.operator.newest import Newest
+from hypercobalt.runtime import FakeClock, Kube, Metrics, Recorder
+
+
+@dataclass
+class Doing:
+    """A step that does what it is told."""
+
+    name: str
+    act: Callable[[Facts], Outcome]
+
+    async def run(self, facts: Facts) -> Outcome:
+        return self.act(facts)
+
+
+@dataclass
+class Written:
+    """Takes the place of what the controllers share, and of the status' writer."""
+
+    hypervisor: Hypervisor
+    parts: list[Part] = field(default_factory=list[Part])
+
+    def as_manager(self, _name: str) -> Written:
+        return self
+
+    def get(self, _name: str) -> Hypervisor:
+        return self.hypervisor
+
+    async def put(self, _stored: Hypervisor, part: Part) -> None:
+        self.parts.append(part)
+
+    def record(self, *_about: object, **_more: object) -> None:
+        """Events are not looked at here."""
+
+
+def fails(error: HypercobaltError) -> Callable[[Facts], Outcome]:
+    def act(_facts: Facts) -> Outcome:
+        raise error
+
+    return act
+
+
+def says(facts: Facts) -> Outcome:
+    return Outcome(facts.say("HypervisorDisabled", "True", "Succeeded", "told"))
+
+
+def made(around: Written, *steps: Doing) -> LifecycleReconciler:
+    found = Doing("registration", lambda given: Outcome(registered(given)))
+    return LifecycleReconciler(
+        cast("Kube", around),
+        cast("Newest[Hypervisor]", around),
+        cast("StatusWriter", around),
+        found,
+        steps,
+        clock=FakeClock(),
+        metrics=Metrics(),
+        events=cast("Recorder", around),
+    )
+
+
+def registered(given: Facts) -> Facts:
+    return Facts(given.hypervisor, HOST, given.now)
+
+
+@pytest.mark.parametrize("error", [RefusedError("Forbidden", code=403), UnreachableError("away")])
+async def test_error_of_one_step_leaves_the_others_and_the_status_and_is_tried_again(
+    error: HypercobaltError,
+) -> None:
+    known = facts().hypervisor
+    around = Written(replace(known, spec=replace(known.spec, lifecycleEnabled=False)))
+    reconciler = made(around, Doing("aggregates", fails(error)), Doing("service", says))
+    if isinstance(error, UnreachableError):
+        with pytest.raises(UnreachableError):
+            await reconciler.reconcile("kvm-a")
+    else:
+        result = await reconciler.reconcile("kvm-a")
+        assert result.requeue_after == PATIENCE
+    (part,) = around.parts
+    assert [c.message for c in part.conditions] == ["told"]
