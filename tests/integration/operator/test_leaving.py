@@ -64,6 +64,51 @@ async def test_host_that_terminates_leaves_openstack(
     assert compute.world.names_of(name) == set()
 
 
+async def test_host_that_was_never_tested_leaves_although_there_is_no_test_project(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+
+    def fault(what: str, about: str) -> Exception | None:
+        refused = what.startswith("smoke_tests")
+        return RefusedError("could not find project: test", code=401) if refused else None
+
+    compute.world.fault = fault
+    async with operator(kubeconfig, compute):
+        await in_service(kube, name)
+        await set_spec(kube, name, maintenance="termination")
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Offboarded").startswith("True"))
+
+
+async def test_test_servers_that_cannot_be_deleted_keep_no_host_in_service(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute, broken = site(name), [False]
+    compute.world.boots = ("BUILD", "")
+
+    def fault(what: str, about: str) -> Exception | None:
+        refused = broken[0] and what.startswith("smoke_tests")
+        return RefusedError("could not find project: test", code=401) if refused else None
+
+    compute.world.fault = fault
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await add_node(kube, name, labels={LIFECYCLE_LABEL: "true"}, annotations=GENERAL)
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Registered") != "")
+        await agent_reports(kube, name)
+        await until(kube, Hypervisor, name, lambda hv: hv.status.smokeTest is not None)
+        broken[0] = True
+        await set_spec(kube, name, maintenance="termination")
+        held = await until(
+            kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "True/Running"
+        )
+        assert reason(held, "Onboarding") == "True/Aborted"
+        assert not compute.world.hosts[name].enabled
+        assert "could not find project" in message(held, "Onboarding")
+        broken[0] = False
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Offboarded").startswith("True"))
+    assert compute.world.tests == {}
+
+
 async def test_offboarding_asks_openstack_again_until_it_may_leave(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:

@@ -33,7 +33,14 @@ from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.port import Hosts
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction.status import count
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type, is_evicted
+from hypercobalt.operator.lifecycle.step import (
+    PATIENCE,
+    Facts,
+    Outcome,
+    Type,
+    is_evicted,
+    is_onboarding,
+)
 from hypercobalt.operator.newest import Newest
 from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
 
@@ -77,7 +84,7 @@ def decide(facts: Facts, eviction: Eviction | None, labels: Collection[str]) -> 
         labels: keys of the labels to copy to a new one.
     """
     hypervisor, mode = facts.hypervisor, facts.hypervisor.spec.maintenance or Maintenance.NONE
-    if facts.holds(Type.ONBOARDING, "True") or mode == Maintenance.HA:
+    if is_onboarding(facts) or mode == Maintenance.HA:
         return Plan()
     if mode not in EMPTYING:
         if facts.condition(Type.EVICTING) is None and not hypervisor.status.evicted:

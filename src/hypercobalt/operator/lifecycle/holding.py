@@ -32,6 +32,8 @@ def is_held(hypervisor: Hypervisor) -> bool:
 
 def is_tested(hypervisor: Hypervisor) -> bool:
     """Whether there may be a test server."""
+    if hypervisor.status.smokeTest is not None:
+        return True
     found = get_condition(hypervisor.conditions, _Type.ONBOARDING)
     if found is None or found.status != "True" or found.reason == OnboardingReason.HANDOVER:
         return False

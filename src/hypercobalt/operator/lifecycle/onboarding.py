@@ -21,6 +21,7 @@ from typing import Final
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import AggregatesReason, OnboardingReason
+from hypercobalt.operator.lifecycle.holding import is_tested
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Type
 
@@ -76,7 +77,7 @@ def decide(facts: Facts, skip: str, unmet: str, settings: Settings) -> Plan:
     """
     now = facts.condition(Type.ONBOARDING)
     if not is_wanted(facts):
-        return _abort(now, _why_not(facts.hypervisor))
+        return _abort(facts, now, _why_not(facts.hypervisor))
     if facts.host is None or (now and now.status == "False" and now.reason == _Why.SUCCEEDED):
         return Plan()
     if now is None or now.reason == _Why.ABORTED or now.status != "True":
@@ -84,7 +85,7 @@ def decide(facts: Facts, skip: str, unmet: str, settings: Settings) -> Plan:
     if now.reason == _Why.INITIAL:
         return _initial(facts, skip, unmet)
     if now.reason == _Why.TESTING:
-        return _handover(skip, Act.CLEAN_UP) if skip else Plan(Act.TEST)
+        return _handover(facts, skip) if skip else Plan(Act.TEST)
     return _end(facts)
 
 
@@ -95,11 +96,13 @@ def _why_not(hypervisor: Hypervisor) -> str:
     return TERMINATION if leaves else DELETED
 
 
-def _abort(now: Condition | None, why: str) -> Plan:
+def _abort(facts: Facts, now: Condition | None, why: str) -> Plan:
     """An onboarding that has begun, or ended well, is taken back: the host is not ours now."""
-    if now is None or (now.status == "False" and now.message == why):
+    tested = is_tested(facts.hypervisor)
+    if not tested and (now is None or (now.status == "False" and now.message == why)):
         return Plan()
-    return Plan(Act.CLEAN_UP, ("False", _Why.ABORTED, why))
+    # Where nothing was booted, nobody asks for the test project, which may not exist.
+    return Plan(Act.CLEAN_UP if tested else Act.NONE, ("False", _Why.ABORTED, why))
 
 
 def _begin(facts: Facts, now: Condition | None, skip: str, settings: Settings) -> Plan:
@@ -108,7 +111,7 @@ def _begin(facts: Facts, now: Condition | None, skip: str, settings: Settings) -
         if left > timedelta(0):
             return Plan(look_again=left)
     if skip:
-        return _handover(skip, Act.CLEAN_UP if now else Act.NONE)
+        return _handover(facts, skip)
     return Plan(say=("True", _Why.INITIAL, "Onboarding begins"))
 
 
@@ -120,7 +123,7 @@ def _rests(facts: Facts, now: Condition) -> bool:
 
 def _initial(facts: Facts, skip: str, unmet: str) -> Plan:
     if skip:
-        return _handover(skip, Act.NONE)
+        return _handover(facts, skip)
     aggregates = facts.condition(Type.AGGREGATES_UPDATED)
     waits = ""
     if unmet:
@@ -135,7 +138,8 @@ def _initial(facts: Facts, skip: str, unmet: str) -> Plan:
     return Plan(Act.ENABLE, ("True", _Why.TESTING, "Smoke test begins"))
 
 
-def _handover(skip: str, act: Act) -> Plan:
+def _handover(facts: Facts, skip: str) -> Plan:
+    act = Act.CLEAN_UP if is_tested(facts.hypervisor) else Act.NONE
     return Plan(act, ("True", _Why.HANDOVER, f"No smoke test ({skip}); waiting for what is left"))
 
 

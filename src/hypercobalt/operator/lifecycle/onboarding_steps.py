@@ -150,14 +150,14 @@ class Onboarding:
         self, facts: Facts, plan: Plan, error: UnreachableError | RefusedError | ConflictError
     ) -> Outcome:
         found = facts.condition(Type.ONBOARDING)
-        if found is None:
-            said = facts.say(Type.ONBOARDING, "True", _Why.INITIAL, f"Cannot begin yet: {error}")
-            return Outcome(said, PATIENCE, error)
         if plan.act is Act.CLEAN_UP and plan.say and plan.say[0] == "False":
             message = facts.waiting(
                 Type.ONBOARDING, f"{plan.say[2]}; cannot delete the test servers yet: {error}"
             )
             said = facts.say(Type.ONBOARDING, "True", _Why.ABORTED, message)
+            return Outcome(said, PATIENCE, error)
+        if found is None:
+            said = facts.say(Type.ONBOARDING, "True", _Why.INITIAL, f"Cannot begin yet: {error}")
             return Outcome(said, PATIENCE, error)
         message = facts.waiting(Type.ONBOARDING, f"Cannot go on yet: {error}")
         return Outcome(

@@ -23,7 +23,7 @@ from hypercobalt.compute.port import Hosts
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.evicting import EMPTYING, Evictions, keeps_disabled
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
+from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type, is_onboarding
 
 log = get_logger(__name__)
 
@@ -52,7 +52,7 @@ def wish(facts: Facts, eviction: Eviction | None) -> Wish | None:
         eviction: one that empties the host without a maintenance, if there is one.
     """
     mode = facts.hypervisor.spec.maintenance or Maintenance.NONE
-    if facts.host is None or facts.holds(Type.ONBOARDING, "True") or mode == Maintenance.HA:
+    if facts.host is None or is_onboarding(facts) or mode == Maintenance.HA:
         return None
     if mode in EMPTYING:
         return Wish(False, f"Hypervisor CRD: spec.maintenance={mode}")

@@ -16,7 +16,7 @@ from hypercobalt.api.conditions import (
     set_condition,
 )
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, OnboardingReason
 from hypercobalt.compute.model import Host
 from hypercobalt.errors import HypercobaltError
 
@@ -138,3 +138,15 @@ class Step(Protocol):
 def is_evicted(facts: Facts) -> bool:
     """Whether the host is known to be empty: a failed or cancelled eviction is none."""
     return facts.holds(Type.EVICTING, ConditionStatus.FALSE, "Succeeded")
+
+
+def is_onboarding(facts: Facts) -> bool:
+    """Whether an onboarding is under way, which has the host to itself.
+
+    One that is aborted and still has test servers to delete has it no longer: a host in maintenance
+    is disabled and emptied meanwhile.
+    """
+    found = facts.condition(Type.ONBOARDING)
+    if found is None or found.status != ConditionStatus.TRUE:
+        return False
+    return found.reason != OnboardingReason.ABORTED

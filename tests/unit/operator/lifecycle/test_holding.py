@@ -8,6 +8,7 @@ from tests.unit.operator.lifecycle.facts import ON, facts
 from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.hypervisor_status import SmokeTest
 from hypercobalt.operator.hypervisor import orphaned
 from hypercobalt.operator.lifecycle.holding import is_needed
 from hypercobalt.operator.lifecycle.step import Facts
@@ -30,6 +31,11 @@ def onboarding(reason: str, status: str = "True") -> Facts:
         pytest.param(onboarding("Handover"), False, id="the test is over"),
         pytest.param(onboarding("Succeeded", "False"), False, id="in service"),
         pytest.param(onboarding("Aborted", "False"), False, id="given up and tidy"),
+        pytest.param(
+            facts(condition("Onboarding", "False", "Aborted"), smokeTest=SmokeTest(1)),
+            True,
+            id="given up, and a test server is left",
+        ),
         pytest.param(
             facts(condition("Onboarding", "True", "Initial"), spec=UNTESTED), False, id="no test"
         ),

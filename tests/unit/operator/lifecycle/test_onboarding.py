@@ -11,6 +11,7 @@ from tests.unit.operator.samples import condition
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import HypervisorSpec
+from hypercobalt.api.hypervisor_status import SmokeTest
 from hypercobalt.operator.lifecycle.onboarding import LIFECYCLE_OFF, TERMINATION, Act, decide
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
@@ -66,9 +67,21 @@ HANDOVER = onboarding("Handover")
         ),
         pytest.param(
             facts(onboarding("Succeeded", "False"), spec=LEAVING),
+            Act.NONE,
+            "False/Aborted",
+            id="terminated: no test server can be left",
+        ),
+        pytest.param(
+            facts(onboarding("Initial"), spec=replace(LEAVING, skipTests=True)),
+            Act.NONE,
+            "False/Aborted",
+            id="terminated before any test",
+        ),
+        pytest.param(
+            facts(onboarding("Aborted", "False"), spec=LEAVING, smokeTest=SmokeTest(1)),
             Act.CLEAN_UP,
             "False/Aborted",
-            id="terminated",
+            id="terminated with a test server left",
         ),
         pytest.param(
             facts(onboarding("Aborted", "False", TERMINATION), spec=LEAVING),
