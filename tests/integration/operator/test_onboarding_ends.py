@@ -180,6 +180,48 @@ async def test_smoke_test_that_always_fails_is_given_up_and_has_a_way_back(
         await until(kube, Hypervisor, name, is_ready)
 
 
+async def test_maintenance_of_a_host_whose_onboarding_failed_boots_and_enables_nothing(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    compute.world.boots = ("ERROR", "")
+    async with operator(kubeconfig, compute, lifecycle=ONCE):
+        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await until(kube, Hypervisor, name, onboarding("False/Aborted"))
+        calls = len(compute.world.calls)
+        await set_spec(kube, name, maintenance="manual", maintenanceReason="swap NIC")
+        held = await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
+        assert reason(held, "Onboarding") == "False/Aborted"
+        assert "failed 2 times" in message(held, "Onboarding")
+        assert not compute.world.hosts[name].enabled
+        since = compute.world.calls[calls:]
+        assert not any("create" in call or "enable" in call for call in since)
+        compute.world.boots = ("ACTIVE", "{name}")
+        await set_spec(kube, name, maintenance="", maintenanceReason="")
+        await until(kube, Hypervisor, name, is_ready)
+    assert compute.world.hosts[name].enabled
+
+
+async def test_maintenance_in_the_middle_of_the_test_aborts_it_and_it_begins_anew(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    compute.world.boots = ("BUILD", "")
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        await until(kube, Hypervisor, name, lambda hv: hv.status.smokeTest is not None)
+        await set_spec(kube, name, maintenance="manual", maintenanceReason="swap NIC")
+        held = await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
+        assert reason(held, "Onboarding") == "False/Aborted"
+        assert reason(held, "Ready") == "False/Evicted"
+        assert "due to maintenance" in message(held, "Onboarding")
+        assert compute.world.tests == {}
+        assert not compute.world.hosts[name].enabled
+        compute.world.boots = ("ACTIVE", "{name}")
+        await set_spec(kube, name, maintenance="", maintenanceReason="")
+        await until(kube, Hypervisor, name, is_ready)
+
+
 async def test_server_that_is_never_built_counts_as_a_failure(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:

@@ -84,7 +84,7 @@ def decide(facts: Facts, eviction: Eviction | None, labels: Collection[str]) -> 
         labels: keys of the labels to copy to a new one.
     """
     hypervisor, mode = facts.hypervisor, facts.hypervisor.spec.maintenance or Maintenance.NONE
-    if is_onboarding(facts) or mode == Maintenance.HA:
+    if mode == Maintenance.HA or (mode in EMPTYING and is_onboarding(facts)):
         return Plan()
     if mode not in EMPTYING:
         if facts.condition(Type.EVICTING) is None and not hypervisor.status.evicted:

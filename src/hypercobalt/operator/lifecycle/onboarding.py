@@ -5,6 +5,9 @@ Succeeded. It ends in every case: what it waits for is in the message, what fail
 False/Aborted, and there is a way back from there: a change of the spec (lifecycle off and on again)
 at once, and time.
 
+None begins, and none goes on, while the host is in maintenance: it enables the host and boots a
+server there. What has begun is aborted, and begins anew when the maintenance ends.
+
 A host that has servers already, because its status was lost or it was onboarded by somebody else,
 is not tested: the test would take it away from their owners' aggregates.
 
@@ -31,6 +34,7 @@ _Why = OnboardingReason
 LIFECYCLE_OFF: Final = "Aborted due to LifecycleEnabled being false"
 DELETED: Final = "Aborted because the Hypervisor is being deleted"
 TERMINATION: Final = "Aborted due to MaintenanceTermination"
+MAINTENANCE: Final = "Aborted due to maintenance; begins anew when that ends"
 
 
 class Act(Enum):
@@ -66,6 +70,11 @@ def is_wanted(facts: Facts) -> bool:
     return bool(spec.lifecycleEnabled) and spec.maintenance != Maintenance.TERMINATION and not going
 
 
+def may_go_on(facts: Facts) -> bool:
+    """Whether it may go on now: the host is wanted, and nobody works on it."""
+    return is_wanted(facts) and not facts.hypervisor.spec.maintenance
+
+
 def decide(facts: Facts, skip: str, unmet: str, settings: Settings) -> Plan:
     """Decide the next step.
 
@@ -78,6 +87,9 @@ def decide(facts: Facts, skip: str, unmet: str, settings: Settings) -> Plan:
     now = facts.condition(Type.ONBOARDING)
     if not is_wanted(facts):
         return _abort(facts, now, _why_not(facts.hypervisor))
+    if not may_go_on(facts):
+        rests = now is None or now.status == "False"
+        return Plan() if rests else _abort(facts, now, MAINTENANCE)
     if facts.host is None or (now and now.status == "False" and now.reason == _Why.SUCCEEDED):
         return Plan()
     if now is None or now.reason == _Why.ABORTED or now.status != "True":
@@ -118,7 +130,7 @@ def _begin(facts: Facts, now: Condition | None, skip: str, settings: Settings) -
 def _rests(facts: Facts, now: Condition) -> bool:
     """Whether it failed with the spec as it still is."""
     same_spec = now.observedGeneration == facts.hypervisor.metadata.generation
-    return same_spec and now.message not in (LIFECYCLE_OFF, TERMINATION)
+    return same_spec and now.message not in (LIFECYCLE_OFF, TERMINATION, MAINTENANCE)
 
 
 def _initial(facts: Facts, skip: str, unmet: str) -> Plan:

@@ -55,7 +55,7 @@ class Onboarding:
         """Why the host is not tested; "" when it is, or when that does not matter now."""
         found, host = facts.condition(Type.ONBOARDING), facts.host
         over = facts.holds(Type.ONBOARDING, "False", _Why.SUCCEEDED)
-        if host is None or over or not onboarding.is_wanted(facts):
+        if host is None or over or not onboarding.may_go_on(facts):
             return ""
         if facts.hypervisor.spec.skipTests:
             return "the Node's label says skip-tests"

@@ -129,3 +129,10 @@ def test_what_goes_with_the_maintenance(given: Eviction, deleted: bool) -> None:
     plan = decide(facts(condition("Evicting", "True", "Running")), given, LABELS)
     assert (plan.delete is given) is deleted
     assert (plan.unsay, plan.evicted) == (True, False)
+
+
+def test_what_a_maintenance_has_left_goes_with_it_although_an_onboarding_begins_anew() -> None:
+    begun = condition("Onboarding", "True", "Initial")
+    plan = decide(facts(begun, condition("Evicting", "False", "Succeeded"), evicted=True), None, ())
+    assert plan.unsay
+    assert plan.evicted is False

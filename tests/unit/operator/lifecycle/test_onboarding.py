@@ -12,7 +12,13 @@ from tests.unit.operator.samples import condition
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.hypervisor_status import SmokeTest
-from hypercobalt.operator.lifecycle.onboarding import LIFECYCLE_OFF, TERMINATION, Act, decide
+from hypercobalt.operator.lifecycle.onboarding import (
+    LIFECYCLE_OFF,
+    MAINTENANCE,
+    TERMINATION,
+    Act,
+    decide,
+)
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
 
@@ -113,6 +119,41 @@ def test_next_step(given: Facts, act: Act, state: str) -> None:
     plan = decide(given, "", "", SETTINGS)
     assert plan.act is act
     assert (f"{plan.say[0]}/{plan.say[1]}" if plan.say else "") == state
+
+
+@pytest.mark.parametrize("mode", ["manual", "auto", "ha"])
+@pytest.mark.parametrize(
+    ("given", "act", "state"),
+    [
+        pytest.param((), Act.NONE, "", id="none begins"),
+        pytest.param((onboarding("Initial"), IN_TEST), Act.CLEAN_UP, "False/Aborted", id="before"),
+        pytest.param((onboarding("Testing"),), Act.CLEAN_UP, "False/Aborted", id="in its test"),
+        pytest.param((HANDOVER, AGGREGATES, TRAITS), Act.NONE, "False/Aborted", id="after it"),
+        pytest.param(
+            (onboarding("Aborted", "True", "cannot delete"),),
+            Act.CLEAN_UP,
+            "False/Aborted",
+            id="a cleanup that failed is tried again",
+        ),
+        pytest.param((onboarding("Succeeded", "False"),), Act.NONE, "", id="in service"),
+        pytest.param(
+            (onboarding("Aborted", "False", "Smoke test failed"),), Act.NONE, "", id="failed"
+        ),
+    ],
+)
+def test_none_begins_or_goes_on_in_maintenance(
+    given: tuple[Condition, ...], act: Act, state: str, mode: str
+) -> None:
+    plan = decide(facts(*given, spec=replace(ON, maintenance=mode)), "", "", SETTINGS)
+    assert plan.act is act
+    assert (f"{plan.say[0]}/{plan.say[1]}" if plan.say else "") == state
+
+
+def test_one_that_a_maintenance_aborted_begins_anew_when_that_ends() -> None:
+    aborted = replace(onboarding("Aborted", "False", MAINTENANCE), observedGeneration=3)
+    plan = decide(facts(aborted), "", "", SETTINGS)
+    assert plan.say is not None
+    assert plan.say[:2] == ("True", "Initial")
 
 
 @pytest.mark.parametrize("at", [None, "Initial", "Testing"])
