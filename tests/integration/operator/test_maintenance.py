@@ -119,6 +119,28 @@ async def test_a_server_that_comes_to_an_emptied_host_shows_and_leaves(
     assert [server.id for server in compute.moves.on("target")] == ["i1"]
 
 
+async def test_host_without_the_lifecycle_label_is_disabled_and_emptied_in_maintenance(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    compute.moves.add(Server("i1", "web", name, "BUILD"))
+    async with operator(kubeconfig, compute):
+        await add_node(kube, name)
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") != "")
+        assert not compute.world.calls
+        await set_spec(kube, name, maintenance="manual", maintenanceReason="fan")
+        await eventually(lambda: host_of(compute, name)[1].endswith("=manual"))
+        compute.moves.remove("i1")
+        held = await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
+        assert reason(held, "Onboarding") == ""
+
+        await set_spec(kube, name, maintenance="", maintenanceReason="")
+        await eventually(lambda: host_of(compute, name) == (True, ""))
+        back = await until(kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "")
+        assert reason(back, "Onboarding") == ""
+    assert compute.world.names_of(name) == set()
+
+
 async def test_failed_eviction_is_not_success(kube: Kube, kubeconfig: Path, name: str) -> None:
     compute = site(name)
     compute.moves.add(Server("i1", "web", name, "ERROR", fault="i1 is stuck"))

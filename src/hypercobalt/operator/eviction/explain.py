@@ -75,7 +75,8 @@ def _running(status: EvictionStatus, evicting: Condition, host: str, now: dateti
         lines.append("Nothing is moved before this is put right:")
         for check in bad:
             lines.append(f"  - {check.message or check.name}")
-            if remedy := _REMEDIES.get(check.name):
+            remedy = _REMEDIES.get(check.name)
+            if remedy and check.result == CheckResult.FAILED:  # what is pending passes by itself
                 lines.append(f"    What to do: {remedy.format(host=host)}.")
     elif not status.checks:
         found = get_condition(status.conditions, EvictionConditionType.PREFLIGHT_CHECKS_SUCCEEDED)

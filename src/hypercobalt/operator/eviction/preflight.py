@@ -14,7 +14,11 @@ from typing import Final
 from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.eviction import CheckResult, EvictionCheck, EvictionSpec, Trigger
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RegisteredReason
+from hypercobalt.api.hypervisor_conditions import (
+    HypervisorConditionType,
+    RegisteredReason,
+    SyncReason,
+)
 from hypercobalt.compute.model import Host, Room, Server, Size
 from hypercobalt.operator.eviction.policy import Doubt
 from hypercobalt.operator.eviction.targets import Need, Promises, choose, need
@@ -133,11 +137,21 @@ def _disabled(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> Evictio
     if marked:
         why = "its condition says it is, but the compute service places new instances there"
     elif hypervisor.spec.maintenance:
-        why = f"spec.maintenance is {hypervisor.spec.maintenance}, so it is about to be"
+        mode, hitch = hypervisor.spec.maintenance, _hitch(hypervisor)
+        why = f"spec.maintenance is {mode}, so it is about to be{f' ({hitch})' if hitch else ''}"
         result = CheckResult.PENDING
     else:
         why = "set spec.maintenance of the Hypervisor"
     return EvictionCheck(name=name, result=result, message=f"hypervisor not disabled: {why}")
+
+
+def _hitch(hypervisor: Hypervisor) -> str:
+    """What is in the way of disabling the host, as its conditions say; "" when nothing is."""
+    registered = get_condition(hypervisor.conditions, HypervisorConditionType.REGISTERED)
+    if registered is not None and registered.status != "True":
+        return registered.message
+    told = get_condition(hypervisor.conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
+    return told.message if told is not None and told.reason == SyncReason.FAILED else ""
 
 
 def _check(name: str, bad: list[str], result: CheckResult, good: str) -> EvictionCheck:

@@ -18,6 +18,7 @@ from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import HypercobaltError
+from hypercobalt.operator.lifecycle.evicting import EMPTYING
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
 from hypercobalt.operator.node_facts import host_names
 
@@ -76,8 +77,8 @@ class Registration:
         self._service, self._claimants = service, claimants
 
     async def run(self, facts: Facts) -> Outcome:
-        if not facts.hypervisor.spec.lifecycleEnabled and not facts.hypervisor.status.serviceId:
-            return Outcome(facts)  # it is somebody else's
+        if not _is_ours(facts.hypervisor):
+            return Outcome(facts)
         try:
             found = await self._find(facts.hypervisor)
         except UnreachableError as error:
@@ -94,6 +95,16 @@ class Registration:
             if found is not None:
                 return found
         return None
+
+
+def _is_ours(hypervisor: Hypervisor) -> bool:
+    """Whether to look for the host: somebody else's is, unless it is to be emptied.
+
+    That takes no lifecycle: a host that is to take no servers has to be disabled all the same.
+    """
+    spec = hypervisor.spec
+    emptied = spec.maintenance in EMPTYING
+    return bool(spec.lifecycleEnabled or hypervisor.status.serviceId or emptied)
 
 
 def _failed(facts: Facts, reason: RegisteredReason, error: HypercobaltError) -> Outcome:

@@ -77,6 +77,13 @@ def test_words(given: Eviction, said: str) -> None:
     assert said in text
 
 
+def test_nobody_is_told_to_do_what_is_done_already() -> None:
+    pending = EvictionCheck(name="HostDisabled", result="Pending", message="it is about to be")
+    text = "\n".join(explain(of("True", "Running", "waits", checks=(pending,)), None, NOW.now))
+    assert "it is about to be" in text
+    assert "cobalt maintain" not in text
+
+
 def test_what_a_person_said_about_the_host_is_repeated() -> None:
     host = Hypervisor(spec=HypervisorSpec(maintenance="manual", maintenanceReason="new fans"))
     said = explain(of("True", "Running", "Running"), host, NOW.now)

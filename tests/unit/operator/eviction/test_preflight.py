@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.operator.eviction.made import BEGAN, room, server
 
 from hypercobalt.api.conditions import set_condition
@@ -31,6 +32,15 @@ def hypervisor(*, disabled: bool = True, maintenance: str = "manual") -> Hypervi
     )
 
 
+def hindered(type_: str, status: str, reason: str) -> Hypervisor:
+    """One that is about to be disabled, and something is in the way."""
+    asked = hypervisor(disabled=False)
+    conditions = set_condition(
+        asked.status.conditions, type_, status, reason, "Nova says no", now=BEGAN
+    )
+    return replace(asked, status=HypervisorStatus(conditions=conditions))
+
+
 def host(*, enabled: bool = False, **fields: bool) -> Host:
     return Host("here", "h", "s", enabled=enabled, **fields)  # type: ignore[arg-type]
 
@@ -48,6 +58,20 @@ def host(*, enabled: bool = False, **fields: bool) -> Host:
         ),
         pytest.param(
             hypervisor(disabled=False), host(), WHOLE, "about to be", id="asked for just now"
+        ),
+        pytest.param(
+            hindered("HypervisorDisabled", "False", "Failed"),
+            host(enabled=True),
+            WHOLE,
+            "about to be (Nova says no)",
+            id="asked for, and refused",
+        ),
+        pytest.param(
+            hindered("Registered", "Unknown", "Unreachable"),
+            host(enabled=True),
+            WHOLE,
+            "about to be (Nova says no)",
+            id="asked for, and OpenStack is away",
         ),
         pytest.param(
             hypervisor(),
