@@ -64,11 +64,19 @@ class TaintedReason(StrEnum):
 
 
 class SyncReason(StrEnum):
-    """Reasons of `TraitsUpdated`, `HypervisorDisabled` and `Evicting`."""
+    """Reasons of `TraitsUpdated` and `Evicting`."""
 
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+
+
+class DisabledReason(StrEnum):
+    """Reasons of `HypervisorDisabled`."""
+
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    BY_OTHERS = "DisabledByOthers"  # ours: it is left to them
 
 
 class AggregatesReason(StrEnum):

@@ -168,12 +168,37 @@ async def test_drift_in_openstack_is_put_right(kube: Kube, kubeconfig: Path, nam
     async with operator(kubeconfig, compute, lifecycle=QUICK):
         await in_service(kube, name)
         world = compute.world
-        world.change_host(name, enabled=False, disabled_reason="somebody", forced_down=True)
+        ours = "Hypervisor CRD: spec.maintenance=manual"
+        world.change_host(name, enabled=False, disabled_reason=ours, forced_down=True)
         world.add_aggregate("foreign", hosts=[name])
         world.aggregates[4] = emptied(world.aggregates[4])
         await eventually(lambda: host_of(compute, name) == (True, ""))
         await eventually(lambda: world.names_of(name) == {"general", "zone-a"})
         assert not world.hosts[name].forced_down
+
+
+async def test_host_that_somebody_disables_in_nova_stays_so_until_a_maintenance_ends(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await in_service(kube, name)
+        compute.world.change_host(name, enabled=False, disabled_reason="bad disk")
+        told = await until(
+            kube,
+            Hypervisor,
+            name,
+            lambda hv: reason(hv, "HypervisorDisabled") == "True/DisabledByOthers",
+        )
+        assert "bad disk" in message(told, "HypervisorDisabled")
+        seen = len(compute.world.calls)
+        await eventually(lambda: compute.world.calls[seen:].count(f"hosts.get {name}") > 3)
+        assert host_of(compute, name) == (False, "bad disk")
+
+        await set_spec(kube, name, maintenance="manual", maintenanceReason="disk")
+        await eventually(lambda: host_of(compute, name)[1].endswith("=manual"))
+        await set_spec(kube, name, maintenance="", maintenanceReason="")
+        await eventually(lambda: host_of(compute, name) == (True, ""))
 
 
 def emptied(aggregate: HostAggregate) -> HostAggregate:

@@ -53,7 +53,7 @@ REASONS: dict[str, set[str]] = {
     Type.ONBOARDING: set(said.OnboardingReason),
     Type.TRAITS_UPDATED: {*SYNCED},
     Type.AGGREGATES_UPDATED: set(said.AggregatesReason),
-    Type.HYPERVISOR_DISABLED: {*SYNCED},
+    Type.HYPERVISOR_DISABLED: set(said.DisabledReason),
     Type.EVICTING: set(said.SyncReason),
     Type.AGENT_PODS_EVICTED: set(said.AgentPodsReason),
     Type.OFFBOARDED: set(said.OffboardedReason),

@@ -15,9 +15,9 @@ from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.eviction import CheckResult, EvictionCheck, EvictionSpec, Trigger
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import (
+    DisabledReason,
     HypervisorConditionType,
     RegisteredReason,
-    SyncReason,
 )
 from hypercobalt.compute.model import Host, Room, Server, Size
 from hypercobalt.operator.eviction.policy import Doubt
@@ -151,7 +151,7 @@ def _hitch(hypervisor: Hypervisor) -> str:
     if registered is not None and registered.status != "True":
         return registered.message
     told = get_condition(hypervisor.conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
-    return told.message if told is not None and told.reason == SyncReason.FAILED else ""
+    return told.message if told is not None and told.reason == DisabledReason.FAILED else ""
 
 
 def _check(name: str, bad: list[str], result: CheckResult, good: str) -> EvictionCheck:

@@ -44,7 +44,7 @@ class Act(Enum):
     CLEAN_UP = auto()
     """Delete the test servers."""
     ENABLE = auto()
-    """Let servers be placed on the host, which is in the test aggregates."""
+    """Let servers be placed on the host, which is in the aggregates of its test, or its own."""
     TEST = auto()
     """Go on with the smoke test."""
 
@@ -161,7 +161,7 @@ def _end(facts: Facts) -> Plan:
         wanted.append(Type.HA_ENABLED)
     missing = [type_ for type_ in wanted if not facts.holds(type_, "True")]
     if not missing:
-        return Plan(say=("False", _Why.SUCCEEDED, "Onboarding completed"))
+        return Plan(Act.ENABLE, ("False", _Why.SUCCEEDED, "Onboarding completed"))
     text = "; ".join(_lacks(facts, type_) for type_ in missing)
     message = facts.waiting(Type.ONBOARDING, f"Waiting for {text}")
     return Plan(say=("True", _Why.HANDOVER, message), look_again=PATIENCE)

@@ -15,7 +15,7 @@ from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableE
 from hypercobalt.compute.model import Host, TestServer
 from hypercobalt.compute.port import ComputeService, SmokeTests
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.lifecycle import onboarding, smoke_test
+from hypercobalt.operator.lifecycle import onboarding, service, smoke_test
 from hypercobalt.operator.lifecycle.checks import read_switches, unmet
 from hypercobalt.operator.lifecycle.onboarding import Act, Plan
 from hypercobalt.operator.lifecycle.settings import Settings
@@ -87,7 +87,7 @@ class Onboarding:
             await self._clean_up(facts)
             facts = facts.having(smokeTest=None)
         if plan.act is Act.ENABLE and host is not None:
-            if not host.enabled or host.forced_down:
+            if service.differs(host, service.Wish(enabled=True)):
                 log.info("enabling_host", hypervisor=facts.hypervisor.metadata.name)
                 await self._service.hosts.enable(host)
                 enabled = replace(host, enabled=True, disabled_reason="", forced_down=False)

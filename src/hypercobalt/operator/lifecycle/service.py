@@ -1,22 +1,25 @@
 """`HypervisorDisabled`: whether new servers are placed on the host, as Nova has it.
 
-It is compared with Nova, so a service that somebody else has enabled or disabled is put right, and
-its reason follows the mode of maintenance. Left alone are: a host that is being onboarded, one in
-maintenance `ha` (the HA service fences it), and one that nova-compute has disabled itself because
-it lost libvirt (it enables itself again, and would not know that we did).
+It is compared with Nova: in maintenance a service that somebody else has enabled is disabled again,
+and its reason follows the mode. Enabling goes by the reason. What the operator has disabled it
+enables, and what it has to enable by contract: a host at the end of its onboarding, and at the end
+of a maintenance. What somebody else has disabled, or forced down, outside of these is theirs to
+enable; so is what nova-compute has disabled itself because it lost libvirt. Left alone altogether
+are a host that is being onboarded, and one in maintenance `ha` (the HA service fences it).
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go;
-nova, virt/libvirt/driver.py, _set_host_enabled.
+nova, virt/libvirt/driver.py, _set_host_enabled, and api/openstack/compute/schemas/services.py.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Final
 
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Maintenance
-from hypercobalt.api.hypervisor_conditions import OnboardingReason, SyncReason
+from hypercobalt.api.hypervisor_conditions import DisabledReason, OnboardingReason
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Hosts
@@ -29,6 +32,11 @@ log = get_logger(__name__)
 
 NAME: Final = "HypervisorMaintenance"
 _BY_NOVA: Final = "AUTO: "  # nova's DISABLE_PREFIX
+_LONGEST: Final = 255  # characters that Nova takes as a reason
+_OURS: Final = re.compile(
+    r"Hypervisor CRD: spec\.maintenance=\w+|Eviction [a-z0-9.-]+: .*", re.DOTALL
+)
+_Why = DisabledReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +46,12 @@ class Wish:
     Args:
         enabled: new servers are placed there.
         reason: why not.
+        yields: to whoever else has disabled the host, or forced it down.
     """
 
     enabled: bool
     reason: str = ""
+    yields: bool = False
 
 
 def wish(facts: Facts, eviction: Eviction | None) -> Wish | None:
@@ -57,19 +67,35 @@ def wish(facts: Facts, eviction: Eviction | None) -> Wish | None:
     if mode in EMPTYING:
         return Wish(False, f"Hypervisor CRD: spec.maintenance={mode}")
     if eviction is not None:
-        return Wish(False, f"Eviction {eviction.metadata.name}: {eviction.spec.reason}")
+        text = f"Eviction {eviction.metadata.name}: {eviction.spec.reason}"
+        return Wish(False, text[:_LONGEST], yields=True)
     in_service = facts.holds(Type.ONBOARDING, "False", OnboardingReason.SUCCEEDED)
-    disabled_by_us = facts.holds(Type.HYPERVISOR_DISABLED, "True")
-    return Wish(True) if in_service or disabled_by_us else None
+    said = facts.condition(Type.HYPERVISOR_DISABLED)
+    disabled = said is not None and said.status == "True"
+    if not (in_service or disabled):
+        return None
+    # What was disabled until now by us, or by the HA service, is over; so is what nobody has noted.
+    ends = said is None or (disabled and said.reason != _Why.BY_OTHERS)
+    return Wish(True, yields=not ends)
 
 
 def differs(host: Host, wanted: Wish) -> bool:
     """Whether the compute service has to be told."""
     if not wanted.enabled:
-        return host.enabled or host.disabled_reason != wanted.reason
+        if host.enabled:
+            return True
+        yields = wanted.yields and not _is_ours(host)
+        return host.disabled_reason != wanted.reason and not yields
     if host.disabled_reason.startswith(_BY_NOVA) and not host.forced_down:
         return False
+    if wanted.yields and not _is_ours(host):
+        return False
     return not host.enabled or host.forced_down
+
+
+def _is_ours(host: Host) -> bool:
+    """Whether it was disabled by this operator, or by the existing one."""
+    return not host.enabled and _OURS.fullmatch(host.disabled_reason) is not None
 
 
 class ServiceSync:
@@ -105,16 +131,24 @@ class ServiceSync:
 
 
 def _say(facts: Facts, host: Host) -> Facts:
-    if host.enabled:
-        text, status = "Hypervisor is enabled", "False"
-    else:
-        text, status = f"Hypervisor is disabled: {host.disabled_reason}", "True"
-    return facts.say(Type.HYPERVISOR_DISABLED, status, SyncReason.SUCCEEDED, text)
+    status, reason, text = _state(host)
+    return facts.say(Type.HYPERVISOR_DISABLED, status, reason, text)
+
+
+def _state(host: Host) -> tuple[str, DisabledReason, str]:
+    if host.enabled and not host.forced_down:
+        return "False", _Why.SUCCEEDED, "Hypervisor is enabled"
+    if _is_ours(host):
+        return "True", _Why.SUCCEEDED, f"Hypervisor is disabled: {host.disabled_reason}"
+    what = "disabled" if not host.enabled else "forced down"
+    why = host.disabled_reason or "without a reason"
+    text = f"Hypervisor is {what} by others, and left to them: {why}"
+    return "True", _Why.BY_OTHERS, text
 
 
 def _failed(facts: Facts, host: Host, wanted: Wish, error: HypercobaltError) -> Outcome:
     """The condition keeps to what is so; an eviction waits for it."""
     text = f"Cannot {'enable' if wanted.enabled else 'disable'} the host: {error}"
     status = "False" if host.enabled else "True"
-    said = facts.say(Type.HYPERVISOR_DISABLED, status, SyncReason.FAILED, text)
+    said = facts.say(Type.HYPERVISOR_DISABLED, status, _Why.FAILED, text)
     return Outcome(said, PATIENCE, error)

@@ -54,7 +54,7 @@ HANDOVER = onboarding("Handover")
             facts(HANDOVER, AGGREGATES), Act.NONE, "True/Handover", id="traits still missing"
         ),
         pytest.param(
-            facts(HANDOVER, AGGREGATES, TRAITS), Act.NONE, "False/Succeeded", id="all is there"
+            facts(HANDOVER, AGGREGATES, TRAITS), Act.ENABLE, "False/Succeeded", id="all is there"
         ),
         pytest.param(
             facts(HANDOVER, AGGREGATES, TRAITS, spec=HA), Act.NONE, "True/Handover", id="HA missing"
@@ -63,7 +63,7 @@ HANDOVER = onboarding("Handover")
             facts(
                 HANDOVER, AGGREGATES, TRAITS, condition("HaEnabled", "True", "Succeeded"), spec=HA
             ),
-            Act.NONE,
+            Act.ENABLE,
             "False/Succeeded",
             id="HA is there",
         ),
