@@ -147,6 +147,9 @@ class SmokeTest(Struct, frozen=True):
         str | None, Field("UUID of the server that is being looked at; absent between two.")
     ] = None
     lastFailure: Annotated[str | None, Field("Why the one before it was no good.")] = None
+    deletingSince: Annotated[
+        datetime | None, Field("Since when servers of earlier tries are being deleted.")
+    ] = None
 
 
 class HypervisorStatus(Struct, frozen=True):

@@ -235,6 +235,24 @@ async def test_server_that_is_never_built_counts_as_a_failure(
     assert compute.world.tests == {}
 
 
+async def test_server_that_is_never_gone_ends_the_test_and_is_deleted_later(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    compute.world.boots, compute.world.undying = ("ERROR", ""), True
+    settings = replace(ONCE, build_limit=timedelta(milliseconds=100))
+    async with operator(kubeconfig, compute, lifecycle=settings):
+        await begun(kube, name, labels=TESTED, annotations=GENERAL)
+        failed = await until(kube, Hypervisor, name, onboarding("False/Aborted"))
+        (left,) = compute.world.tests
+        assert "after they were to be deleted" in message(failed, "Onboarding")
+        assert left in message(failed, "Onboarding")
+        compute.world.undying = False
+        await kube.merge_patch(Node, name, {"metadata": {"labels": {LIFECYCLE_LABEL: None}}})
+        await until(kube, Hypervisor, name, lambda hv: hv.status.smokeTest is None)
+    assert compute.world.tests == {}
+
+
 async def test_test_server_that_is_refused_counts_as_a_failure(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:

@@ -42,6 +42,7 @@ class World:
         fault: see `Fault`; None for none.
         latency: of each call, in seconds.
         boots: status that a new test server takes, and what its console shows; {name} is its name.
+        undying: deleting a test server is accepted, and changes nothing.
     """
 
     now: Callable[[], datetime]
@@ -53,6 +54,7 @@ class World:
     fault: Fault | None = None
     latency: float = 0.0
     boots: tuple[str, str] = (ServerStatus.ACTIVE, "login: {name}")
+    undying: bool = False
 
     def add_host(self, name: str, *, enabled: bool = True, servers: Iterable[str] = ()) -> Host:
         """Have a compute service register."""
@@ -231,6 +233,8 @@ class FakeSmokeTests:
 
     async def delete(self, server: TestServer) -> None:
         await self._world.call("smoke_tests.delete", server.id)
+        if self._world.undying:
+            return
         self._world.tests.pop(server.id, None)
         for host in self._world.hosts.values():
             left = tuple(one for one in host.servers if one != server.id)

@@ -124,7 +124,8 @@ class Onboarding:
                 after = SmokeTest(after.attempts, made.id, after.lastFailure)
         if plan.next is Next.GIVEN_UP:
             text = f"{plan.message}; tried again after {self._settings.retry_pause}"
-            given_up = facts.having(smokeTest=None).say(
+            left = plan.test if plan.delete else None  # what is left is for a later pass to delete
+            given_up = facts.having(smokeTest=left).say(
                 Type.ONBOARDING, "False", _Why.ABORTED, text, of_spec=True
             )
             return Outcome(given_up, self._settings.retry_pause)

@@ -42,7 +42,7 @@ class Plan:
         next: see `Next`.
         message: for a person.
         test: how far it is then.
-        delete: servers to delete.
+        delete: servers to delete; some are left when it is given up because of them.
     """
 
     next: Next
@@ -84,10 +84,9 @@ def decide(
     mine = next((server for server in found if server.id == test.server), None)
     others = tuple(server for server in found if server is not mine)
     if mine is None and others:
-        text = f"Waiting until test servers of earlier tries are deleted: {_ids(others)}"
-        return Plan(Next.DELETE, text, SmokeTest(attempts, None, test.lastFailure), others)
+        return _deleting(test, others, settings, now)
     if mine is None and test.server is not None:
-        return _failed(test, "somebody deleted it", settings)
+        return _failed(test, "somebody deleted it", settings, now)
     if mine is None and attempts >= settings.test_tries:
         text = f"Smoke test failed {attempts} times, at last: {test.lastFailure}"
         return Plan(Next.GIVEN_UP, text, test)
@@ -96,11 +95,13 @@ def decide(
         text = f"Smoke test, try {attempts + 1} of {settings.test_tries}: booting a server{why}"
         return Plan(Next.CREATE, text, SmokeTest(attempts + 1, None, test.lastFailure))
     if mine.status == ServerStatus.ERROR:
-        return _failed(test, mine.fault[:_LONGEST_FAULT] or "it went into ERROR", settings, found)
+        return _failed(
+            test, mine.fault[:_LONGEST_FAULT] or "it went into ERROR", settings, now, found
+        )
     if mine.status != ServerStatus.ACTIVE:
         if now - mine.created >= settings.build_limit:
             why = f"still {mine.status} after {settings.build_limit}"
-            return _failed(test, why, settings, found)
+            return _failed(test, why, settings, now, found)
         since = f"{mine.created:%H:%M:%SZ}"
         text = f"Smoke test, {count}: server {mine.id} is {mine.status} since {since}"
         return Plan(Next.WAIT, text, test, others)
@@ -112,17 +113,39 @@ def decide(
             f"timeout: nothing of it on its console {settings.console_limit} "
             f"after its launch at {mine.launched:%H:%M:%SZ}"
         )
-        return _failed(test, why, settings, found)
+        return _failed(test, why, settings, now, found)
     text = f"Smoke test, {count}: server {mine.id} runs, its console does not show its name yet"
     return Plan(Next.WAIT, text, test, others)
 
 
+def _deleting(
+    test: SmokeTest, others: tuple[TestServer, ...], settings: Settings, now: datetime
+) -> Plan:
+    since = test.deletingSince or now.replace(microsecond=0)
+    after = SmokeTest(test.attempts or 0, None, test.lastFailure, since)
+    if now - since >= settings.build_limit:
+        text = (
+            f"Test servers of earlier tries are still there {settings.build_limit} after they were "
+            f"to be deleted, at {since:%H:%M:%SZ}: {_ids(others)}"
+        )
+        return Plan(Next.GIVEN_UP, text, after, others)
+    text = (
+        f"Waiting until test servers of earlier tries are deleted, since {since:%H:%M:%SZ}: "
+        f"{_ids(others)}"
+    )
+    return Plan(Next.DELETE, text, after, others)
+
+
 def _failed(
-    test: SmokeTest, why: str, settings: Settings, found: Sequence[TestServer] = ()
+    test: SmokeTest,
+    why: str,
+    settings: Settings,
+    now: datetime,
+    found: Sequence[TestServer] = (),
 ) -> Plan:
     attempts, wrong = test.attempts or 1, f"server {test.server}: {why}"
     text = f"Smoke test, try {attempts} of {settings.test_tries} failed: {wrong}"
-    after = SmokeTest(attempts, None, wrong)
+    after = SmokeTest(attempts, None, wrong, now.replace(microsecond=0) if found else None)
     return Plan(Next.DELETE, text, after, tuple(found))
 
 

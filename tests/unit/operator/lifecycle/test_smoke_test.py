@@ -19,6 +19,7 @@ BUILD = replace(MINE, status="BUILD", launched=None)
 OLD = replace(MINE, id="t0")
 SECOND = SmokeTest(attempts=2, server="t1", lastFailure="server t0: no host")
 LAST = SmokeTest(attempts=3, server="t1")
+DELETING = SmokeTest(attempts=1, deletingSince=NOW)
 SOON, LATE = timedelta(minutes=1), timedelta(minutes=11)
 
 
@@ -48,6 +49,8 @@ SOON, LATE = timedelta(minutes=1), timedelta(minutes=11)
         ),
         pytest.param((), SECOND, None, SOON, Next.DELETE, id="somebody deleted it"),
         pytest.param((OLD,), SmokeTest(1), None, SOON, Next.DELETE, id="left over from earlier"),
+        pytest.param((OLD,), DELETING, None, SOON, Next.DELETE, id="being deleted"),
+        pytest.param((OLD,), DELETING, None, LATE, Next.GIVEN_UP, id="deleted for too long"),
         pytest.param((), SmokeTest(3, None, "t1: x"), None, SOON, Next.GIVEN_UP, id="enough"),
     ],
 )
@@ -65,7 +68,7 @@ def test_try_that_failed_is_deleted_counted_and_named() -> None:
     broken = replace(MINE, status="ERROR", fault="No valid host")
     plan = decide((broken,), LAST, None, SETTINGS, NOW)
     assert plan.delete == (broken,)
-    assert plan.test == SmokeTest(3, None, "server t1: No valid host")
+    assert plan.test == SmokeTest(3, None, "server t1: No valid host", NOW)
     assert plan.message == "Smoke test, try 3 of 3 failed: server t1: No valid host"
     given_up = decide((), plan.test, None, SETTINGS, NOW)
     assert given_up.next is Next.GIVEN_UP
@@ -92,3 +95,16 @@ def test_fault_of_any_length_stays_readable() -> None:
 def test_no_host_finds_the_test_server_of_another_whose_name_begins_alike() -> None:
     ours = hypervisor()
     assert server_name(ours, "node1") != server_name(ours, "node10")
+
+
+def test_a_server_that_is_never_gone_is_named_with_the_time_and_given_up() -> None:
+    first = decide((OLD,), SmokeTest(1, None, "t0: no host"), None, SETTINGS, NOW)
+    assert "t0" in first.message
+    assert "since 00:00:00Z" in first.message
+    later = decide((OLD,), first.test, None, SETTINGS, NOW + SOON)
+    assert later == first
+    last = decide((OLD,), later.test, None, SETTINGS, NOW + LATE)
+    assert last.next is Next.GIVEN_UP
+    assert last.delete == (OLD,)
+    assert "still there 0:10:00 after they were to be deleted, at 00:00:00Z: t0" in last.message
+    assert last.test.lastFailure == "t0: no host"
