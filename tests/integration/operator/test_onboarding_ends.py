@@ -8,7 +8,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.integration.operator.conftest import add_node, operator, reason, until
+from tests.integration.operator.conftest import (
+    add_node,
+    operator,
+    ready,
+    reason,
+    set_node_status,
+    until,
+)
 from tests.integration.operator.lifecycle import (
     QUICK,
     TEST_AGGREGATE,
@@ -20,7 +27,7 @@ from tests.integration.operator.lifecycle import (
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.conditions import set_condition
-from hypercobalt.api.core import Node
+from hypercobalt.api.core import Node, NodeCondition, NodeStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -307,6 +314,32 @@ async def test_unhealthy_bridge_and_old_libvirt_hold_the_test_and_are_named(
         await kube.apply(OVSNode(metadata=meta, spec=spec, status=good), subresource="status")
         await until(kube, Hypervisor, name, is_ready)
     await kube.delete(OVSNode, name, "agents")
+
+
+async def test_storage_that_is_not_there_holds_the_test_and_is_named(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    probes = replace(QUICK, storage_probes=("node:PoolReachable", "hypervisor:SharedDirectory"))
+    away = NodeCondition(type="PoolReachable", status="False", message="no monitor answers")
+    async with operator(kubeconfig, compute, lifecycle=probes):
+        await begun(kube, name, labels=TESTED, annotations=GENERAL, conditions=(*ready(), away))
+        await until(
+            kube, Hypervisor, name, lambda hv: "no monitor answers" in message(hv, "Onboarding")
+        )
+        there = NodeCondition(type="PoolReachable", status="True")
+        await set_node_status(kube, name, NodeStatus(conditions=(*ready(), there)))
+        await until(
+            kube, Hypervisor, name, lambda hv: "no condition Shared" in message(hv, "Onboarding")
+        )
+        assert compute.world.tests == {}
+        said = set_condition((), "SharedDirectory", "True", "Mounted", "", now=compute.world.now())
+        mine = HypervisorStatus(numInstances=0, conditions=said)
+        prober = kube.as_manager("prober")
+        await prober.apply(
+            Hypervisor(metadata=ObjectMeta(name=name), status=mine), subresource="status"
+        )
+        await until(kube, Hypervisor, name, is_ready)
 
 
 async def test_invalid_traits_and_aggregates_are_named_until_they_are_put_right(

@@ -1,0 +1,130 @@
+"""What must be in order before a test server is booted."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.operator.lifecycle.facts import facts
+from tests.unit.operator.samples import condition, node, reports
+
+from hypercobalt.api.core import Node
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.ovsnode import Bridge, NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
+from hypercobalt.cli.operator_flags import LifecycleFlags, TestFlags
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.operator.lifecycle.checks import unmet
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.step import Facts
+
+CONNECTED = condition("LibVirtConnection", "True", "Connected")
+GOOD = facts(CONNECTED, libVirtVersion="9.0.0")
+PROBES = Settings(storage_probes=("node:example.org/Pool", "hypervisor:SharedDirectory"))
+SHARED = condition("SharedDirectory", "True")
+STORED = facts(CONNECTED, SHARED, libVirtVersion="9.0.0")
+POOL = node(reports("example.org/Pool"))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        pytest.param(facts(), "has not reported libvirt yet", id="no agent"),
+        pytest.param(
+            facts(condition("LibVirtConnection", "False", "ConnectFailed", "no socket")),
+            "ConnectFailed: no socket",
+            id="no libvirt",
+        ),
+        pytest.param(facts(CONNECTED), "no version of libvirt, but ''", id="no version"),
+        pytest.param(
+            facts(CONNECTED, libVirtVersion="7.10.0"), "7.10.0 is older than 8.0.0", id="old"
+        ),
+        pytest.param(facts(CONNECTED, libVirtVersion="10.0.0"), "", id="newer, not by its text"),
+    ],
+)
+def test_libvirt(given: Facts, said: str) -> None:
+    text = unmet(given, node(), (), Settings())
+    assert said in text
+    assert bool(text) is bool(said)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        pytest.param(OVSNodeStatus(), "no bridge br-int", id="no bridge"),
+        pytest.param(
+            OVSNodeStatus(bridges=(Bridge(name="br-int", status="Error"),)), "Error", id="broken"
+        ),
+        pytest.param(
+            OVSNodeStatus(
+                bridges=(Bridge(name="br-int", status="Active"),),
+                conditions=(condition("OVNControllerConnected", "False", "Away", "no answer"),),
+            ),
+            "Away: no answer",
+            id="without its controller",
+        ),
+        pytest.param(
+            OVSNodeStatus(bridges=(Bridge(name="br-int", status="Active"),)), "", id="healthy"
+        ),
+    ],
+)
+def test_bridge(status: OVSNodeStatus, said: str) -> None:
+    switch = OVSNode(
+        metadata=ObjectMeta(name="kvm-a", namespace="agents"),
+        spec=OVSNodeSpec(nodeRef=NodeReference(name="kvm-a")),
+        status=status,
+    )
+    text = unmet(GOOD, node(), (switch,), Settings())
+    assert said in text
+    assert bool(text) is bool(said)
+
+
+@pytest.mark.parametrize(
+    ("given", "of", "said"),
+    [
+        pytest.param(STORED, POOL, "", id="all are true"),
+        pytest.param(STORED, node(), "the node has no condition example.org/Pool", id="no probe"),
+        pytest.param(STORED, None, "the node has no condition example.org/Pool", id="no Node"),
+        pytest.param(
+            STORED,
+            node(reports("example.org/Pool", "False")),
+            "condition example.org/Pool is False (because)",
+            id="a probe fails",
+        ),
+        pytest.param(
+            STORED,
+            node(reports("example.org/Pool", "Unknown")),
+            "condition example.org/Pool is Unknown",
+            id="nobody knows",
+        ),
+        pytest.param(
+            GOOD, POOL, "the hypervisor has no condition SharedDirectory", id="the second is asked"
+        ),
+        pytest.param(
+            facts(CONNECTED, replace(SHARED, status="False"), libVirtVersion="9.0.0"),
+            POOL,
+            "the hypervisor's condition SharedDirectory is False",
+            id="the second fails",
+        ),
+        pytest.param(
+            GOOD,
+            node(reports("example.org/Pool"), reports("SharedDirectory")),
+            "the hypervisor has no condition SharedDirectory",
+            id="the Node's word does not count for the Hypervisor",
+        ),
+    ],
+)
+def test_storage(given: Facts, of: Node | None, said: str) -> None:
+    text = unmet(given, of, (), PROBES)
+    assert said in text
+    assert bool(text) is bool(said)
+
+
+def test_probes_are_given_with_commas() -> None:
+    flags = LifecycleFlags(storage_probes=" node:example.org/Pool, ,hypervisor:SharedDirectory,")
+    assert flags.settings(TestFlags()).storage_probes == PROBES.storage_probes
+    assert LifecycleFlags().settings(TestFlags()).storage_probes == ()
+
+
+@pytest.mark.parametrize("wrong", ["Pool", "node:", "pod:Pool", ":", "hypervisor", "node Pool"])
+def test_a_probe_that_is_none_is_refused_at_the_start(wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match="--storage-probes"):
+        LifecycleFlags(storage_probes=f"node:Pool,{wrong}").settings(TestFlags())
