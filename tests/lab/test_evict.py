@@ -13,10 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from hypercobalt.api.conditions import is_true
-from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.conditions import get_condition, is_true
+from hypercobalt.api.eviction import (
+    Eviction,
+    EvictionConditionType,
+    EvictionReason,
+    EvictionSpec,
+)
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab import processes
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.operator import ROLE
@@ -249,6 +255,35 @@ async def test_a_libvirtd_that_dies_in_the_middle_loses_nothing(site: Site) -> N
     await until(lambda: _is_empty(site), 200)
     assert [(name, state) for name, _, state in await site.where()] == [("a", "running")]
     assert len(await site.emulators("a")) == 1
+
+
+async def test_an_old_eviction_of_a_host_does_not_let_its_shutdown_take_the_guests_along(
+    site: Site,
+) -> None:
+    spec = EvictionSpec(hypervisor="kvm-1", reason="weeks ago", trigger="Manual")
+    await site.kube.create(Eviction(metadata=ObjectMeta(name="kvm-1"), spec=spec))
+    await until(lambda: _has_ended(site))
+    await site.vms.add(Request(name="a", host="kvm-1"))
+    await until(lambda: _is_reported(site))
+
+    await site.vms.host("kvm-1").shutdown()
+
+    (moved,) = await site.where()
+    assert moved[0] == "a"
+    assert moved[1] in HOSTS[1:]
+    assert moved[2] == "running"
+
+
+async def _has_ended(site: Site) -> bool:
+    found = await site.kube.get(Eviction, "kvm-1")
+    conditions = found.status.conditions if found else ()
+    evicting = get_condition(conditions, EvictionConditionType.EVICTING)
+    return evicting is not None and evicting.reason == EvictionReason.SUCCEEDED
+
+
+async def _is_reported(site: Site) -> bool:
+    found = await site.kube.get(Hypervisor, "kvm-1")
+    return found is not None and found.status.numInstances == 1
 
 
 async def _runs_on(site: Site, hosts: set[str]) -> bool:
