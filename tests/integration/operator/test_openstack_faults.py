@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from tests.simulated_openstack.world import World
 
 from hypercobalt.adapters.openstack.breaker import Rules
 from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.node_facts import (
     AGGREGATES_ANNOTATION,
@@ -249,3 +250,35 @@ async def test_a_wrong_authority_is_told_and_a_right_one_taken(
             assert simulation.script.count() == 0
             authority.cert_pem.write_to_path(trusted)
             site.check(await site.ready())
+
+
+def has_applied(traits: str) -> Callable[[Hypervisor], bool]:
+    return lambda hv: ",".join(hv.status.appliedTraits or ()) == traits
+
+
+async def test_a_provider_whose_memory_moves_is_read_anew_before_each_change(site: Site) -> None:
+    """nova-compute reports its inventory all the time, and each report is a new generation."""
+    put, moves = "placement PUT /resource_providers/{id}/traits", 2
+
+    def report(_request: Request | None = None) -> None:
+        memory = site.host.inventory["MEMORY_MB"]
+        site.host.inventory["MEMORY_MB"] = replace(memory, total=memory.total + 512)
+        site.host.generation += 1
+
+    def in_between(request: Request) -> None:
+        if site.script.count(put) <= moves:
+            report(request)
+
+    site.simulation.world.custom_traits.add("CUSTOM_B")
+    site.script.before(put, in_between)
+    async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+        site.check(await site.ready())
+        assert site.script.count(put) == moves + 1  # those that came too late are decided anew
+        for wanted in ("CUSTOM_A,CUSTOM_B", "CUSTOM_A"):
+            report()
+            before = site.script.count(put)
+            asked = {"metadata": {"annotations": {TRAITS_ANNOTATION: wanted}}}
+            await site.kube.merge_patch(Node, site.name, asked)
+            made = await until(site.kube, Hypervisor, site.name, has_applied(wanted))
+            assert site.script.count(put) == before + 1  # none with what was known before
+        site.check(made)
