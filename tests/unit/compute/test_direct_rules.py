@@ -32,6 +32,7 @@ _S, _O = Sight, Outcome
     [
         (_S.LEAVES, _S.ARRIVES, _O.UNDER_WAY),
         (_S.LEAVES, _S.SILENT, _O.UNDER_WAY),
+        (_S.LEAVES, _S.RUNS, _O.UNDER_WAY),  # by post-copy, or libvirt tidies up
         (_S.ABSENT, _S.RUNS, _O.ARRIVED),
         (_S.OFF, _S.RUNS, _O.ARRIVED),
         (_S.SILENT, _S.RUNS, _O.ARRIVED),

@@ -53,9 +53,13 @@ _GONE = {Sight.ABSENT, Sight.OFF}
 
 def decide(source: Sight, target: Sight) -> Outcome:
     """The outcome of a live migration between two hosts."""
+    if source is Sight.LEAVES:
+        # Also when the target runs it: by post-copy, which somebody else may have asked for, a
+        # part of its memory is still on the source.
+        return Outcome.UNDER_WAY
     if target is Sight.RUNS:
         return Outcome.TWICE if source is Sight.RUNS else Outcome.ARRIVED
-    if source is Sight.LEAVES or target is Sight.LEAVES:
+    if target is Sight.LEAVES:
         return Outcome.UNDER_WAY
     if source is Sight.RUNS:
         return Outcome.UNDER_WAY if target is Sight.ARRIVES else Outcome.STAYED
