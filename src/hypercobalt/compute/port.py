@@ -58,7 +58,10 @@ class Moves(Protocol):
         ...
 
     async def servers(self, host: str) -> tuple[Server, ...]:
-        """Everything on the host, in one call; never an answer from before the call."""
+        """Everything on the host, in one call; never an answer from before the call.
+
+        A host that is not known has nothing, or is `UnreachableError`.
+        """
         ...
 
     async def server(self, id: str) -> Server | None:
@@ -66,7 +69,7 @@ class Moves(Protocol):
         ...
 
     async def moves(self, host: str) -> tuple[Move, ...]:
-        """Records of moves away from the host, newest first, in one call."""
+        """Records of moves away from the host, newest first, in one call; likewise."""
         ...
 
     async def rooms(self, server: Server) -> tuple[Room, ...]:
