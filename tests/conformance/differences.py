@@ -83,7 +83,7 @@ ACCEPTED: list[Accepted] = [
         r"|quantities must|invalid object type: /, Kind=$|unexpected end of JSON|415: Unsupp"
         r"|pod updates may not|the object provided is unrecognized|provided watch is too old"
         r'|\\x0[01]|continue key is not valid|"(APIGroup|MinAvailable|Name)":|error parsing regexp'
-        r"|expected type .bool. but found|evaluating rule",
+        r'|expected type .bool. but found|evaluating rule|Invalid value: {"ID":"","Schema"',
     ),
     Accepted(
         "The real server checks metadata twice and lists each cause twice.",

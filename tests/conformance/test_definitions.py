@@ -227,9 +227,194 @@ async def test_refused_schemas(api: Api) -> None:
         {"type": "string", "minLength": -1},
         {"type": "string", "format": "nonsense"},
     ):
-        body = definition("bads", "Bad", {"type": "object"}, group=group_of(api))
-        body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = schema
+        await try_schemas(api, schema)
+
+
+async def try_schemas(api: Api, *schemas: Body, whole: bool = False, status: bool = False) -> None:
+    """Define a kind whose spec has each of these schemas; or whose objects have it, as a whole."""
+    for schema in schemas:
+        of_status: Body | None = {"type": "object"} if status else None
+        spec = {"type": "object"}
+        body = definition("bads", "Bad", spec, group=group_of(api), status=of_status)
+        root = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        if whole:
+            properties = {**root["properties"], **schema.get("properties", {})}
+            root |= {**schema, "properties": properties}
+        else:
+            root["properties"]["spec"] = schema
         await api.post(f"{DEFINITIONS}?dryRun=All", body)
+
+
+@scenario
+async def test_refused_fragments(api: Api) -> None:
+    """What stands under allOf, anyOf, oneOf or not declares nothing."""
+    extension = "x-kubernetes-"
+    never = [{"rule": "self.a < 5 && nonsense("}]
+    whole: Body = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    fragments: tuple[Body, ...] = (
+        {"type": "object"},
+        {"description": "x"},
+        {"title": "x"},
+        {"default": 0},
+        {"default": {}},
+        {"additionalProperties": True},
+        {"additionalProperties": {"type": "string"}},
+        {"nullable": True},
+        {"uniqueItems": True},
+        {f"{extension}preserve-unknown-fields": True},
+        {f"{extension}preserve-unknown-fields": False},
+        {f"{extension}embedded-resource": True},
+        {f"{extension}int-or-string": True},
+        {f"{extension}list-type": "map", f"{extension}list-map-keys": ["a"]},
+        {f"{extension}list-type": "atomic"},
+        {f"{extension}map-type": "atomic"},
+        {f"{extension}validations": never},
+        {"properties": {"a": {f"{extension}validations": never}}},
+        {"properties": {"b": {"minimum": 1}}},
+        {"properties": {"metadata": {"minProperties": 1}}},
+        {"not": {"items": {f"{extension}validations": never}}},
+        {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+    )
+    for fragment in fragments:
+        parts = ({"allOf": [fragment]}, {"oneOf": [{}, fragment]}, {"not": fragment})
+        await try_schemas(api, *({**whole, **part} for part in parts))
+
+
+@scenario
+async def test_an_integer_or_a_string(api: Api) -> None:
+    either = [{"type": "integer"}, {"type": "string"}]
+    mixed = {"x-kubernetes-int-or-string": True}
+    await try_schemas(
+        api,
+        {**mixed, "anyOf": either},
+        {**mixed, "anyOf": [*reversed(either)]},
+        {**mixed, "anyOf": [*either, {"type": "string"}]},
+        {**mixed, "oneOf": either},
+        {**mixed, "allOf": [{"anyOf": either}, {"pattern": "a"}]},
+        {**mixed, "allOf": [{"pattern": "a"}, {"anyOf": either}]},
+        {**mixed, "allOf": [{"anyOf": either, "type": "string"}]},
+        {**mixed, "allOf": [{"allOf": [{"anyOf": either}]}]},
+        {**mixed, "x-kubernetes-preserve-unknown-fields": True},
+        {**mixed, "x-kubernetes-embedded-resource": True},
+        {"type": "string", "anyOf": either},
+    )
+
+
+@scenario
+async def test_refused_lists_and_maps(api: Api) -> None:
+    def listed(kind: str, items: Body, **more: Json) -> Body:
+        named = {f"x-kubernetes-{name.replace('_', '-')}": value for name, value in more.items()}
+        return {"type": "array", "items": items, "x-kubernetes-list-type": kind, **named}
+
+    key: Body = {"type": "string", "default": "a"}
+    item: Body = {"type": "object", "properties": {"k": key}}
+    open_item: Body = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    await try_schemas(
+        api,
+        {"type": "object", "x-kubernetes-map-type": "granular"},
+        {"type": "string", "x-kubernetes-map-type": "atomic"},
+        {"type": "string", "x-kubernetes-list-type": "round"},
+        {"x-kubernetes-list-type": "set", "x-kubernetes-preserve-unknown-fields": True},
+        {"type": "array", "items": item, "x-kubernetes-list-map-keys": ["k"]},
+        listed("set", item, list_map_keys=["k"]),
+        listed("set", {"type": "array", "items": key}),
+        listed("set", listed("set", key)),
+        listed("set", {**open_item, "x-kubernetes-map-type": "atomic"}),
+        listed("set", {"type": "string", "nullable": True}),
+        listed("map", item),
+        listed("map", item, list_map_keys=["k"]),
+        listed("map", item, list_map_keys=["k", "k"]),
+        listed("map", item, list_map_keys=["k", "l"]),
+        listed("map", {"type": "string"}, list_map_keys=["k"]),
+        listed("map", {**item, "nullable": True}, list_map_keys=["k"]),
+        listed("map", {**item, "properties": {"k": open_item}}, list_map_keys=["k"]),
+        listed(
+            "map", {**item, "properties": {"k": {**key, "nullable": True}}}, list_map_keys=["k"]
+        ),
+        {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]},
+        {"type": "string", "x-kubernetes-embedded-resource": True},
+        {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "additionalProperties": {"type": "string"},
+        },
+        {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "properties": {"kind": {"type": "integer"}, "metadata": {"type": "string"}},
+        },
+        {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "properties": {"metadata": {"type": "object", "minProperties": 1}},
+        },
+        {"type": "array", "items": {}},
+        {"type": "object", "additionalProperties": {}},
+    )
+
+
+@scenario
+async def test_refused_root_schemas(api: Api) -> None:
+    words: Body = {"type": "string", "maxLength": 5}
+
+    def of_metadata(**said: Json) -> Body:
+        return {"properties": {"metadata": {"type": "object", **said}}}
+
+    schemas: tuple[Body, ...] = (
+        {"type": ""},
+        {"type": "array"},
+        {"type": "", "x-kubernetes-preserve-unknown-fields": True},
+        {"additionalProperties": words},
+        {"additionalProperties": True},
+        {"additionalProperties": False},
+        {"nullable": True},
+        {"properties": {"kind": {"type": "integer"}, "apiVersion": {"type": "object"}}},
+        {"properties": {"kind": {"type": "string", "default": "Bad"}}},
+        {"properties": {"metadata": {"type": "string"}}},
+        of_metadata(),
+        of_metadata(description="x"),
+        of_metadata(minProperties=1),
+        of_metadata(properties={}),
+        of_metadata(properties={"name": words}),
+        of_metadata(properties={"name": words, "generateName": words}),
+        of_metadata(properties={"name": words, "labels": {"type": "object"}}),
+        of_metadata(properties={"labels": {"type": "object"}}),
+        of_metadata(properties={"name": {**words, "default": "a"}}),
+        of_metadata(default={}),
+        of_metadata(**{"x-kubernetes-preserve-unknown-fields": True}),
+        {"allOf": [{"properties": {"spec": {"minProperties": 1}}}]},
+        {"allOf": [{"properties": {"more": {"minProperties": 1}}}]},
+        {"allOf": [{"properties": {"spec": {"properties": {"more": {"minLength": 1}}}}}]},
+        {"not": {"anyOf": [{"properties": {"spec": {"items": {"minLength": 1}}}}]}},
+        {"allOf": [{"properties": {"metadata": {"minProperties": 1}}}]},
+    )
+    await try_schemas(api, *schemas, whole=True)
+    with_status: tuple[Body, ...] = (
+        {"description": "x", "required": ["spec"]},
+        {"allOf": [{"required": ["spec"]}]},
+        {"minProperties": 5},
+        {"type": "array"},
+    )
+    await try_schemas(api, *with_status, whole=True, status=True)
+
+
+@scenario
+async def test_definition_that_says_more_of_names(api: Api) -> None:
+    group = group_of(api)
+    body = definition("things", "Thing", OPEN, group=group)
+    names = {
+        "name": text(4, **{"x-kubernetes-validations": [{"rule": "self != 'no'"}]}),
+        "generateName": {"type": "string", "pattern": "^a"},
+    }
+    root = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    root["properties"]["metadata"] = {"type": "object", "properties": names}
+    await install(api, body)
+    things = f"/apis/{group}/v1/namespaces/{api.namespace}/things"
+    thing = {"apiVersion": f"{group}/v1", "kind": "Thing"}
+    for name in ("good", "longer", "no"):
+        await api.post(things, {**thing, "metadata": {"name": name, "labels": {"a": "b"}}})
+    await api.post(things, {**thing, "metadata": {"name": "also", "generateName": "b"}})
+    await api.patch(f"{things}/good", {"metadata": {"labels": {"a": "c"}}})
 
 
 @scenario
@@ -270,6 +455,29 @@ async def test_wrongly_typed_rules(api: Api) -> None:
         {"rule": "self.meta.metadata.labels['x'] == 'x'"},
         {"rule": "true ? self.i : self.s"},
         {"rule": "{'a': 1}.a == 1 && 'format %d'.format([1]) != ''"},
+    )
+
+
+@scenario
+async def test_rules_over_time_of_parts_that_have_no_name(api: Api) -> None:
+    grows = {"x-kubernetes-validations": [{"rule": "self >= oldSelf"}]}
+    number = {"type": "integer", **grows}
+    numbers = {"type": "object", "maxProperties": 5, "additionalProperties": number}
+    pairs = {
+        "type": "array",
+        "maxItems": 5,
+        "items": {"type": "object", "required": ["k"], "properties": {"k": text(5), "n": number}},
+    }
+    await try_schemas(
+        api,
+        {"type": "array", "maxItems": 5, "items": number},
+        {"type": "array", "maxItems": 5, "items": number, "x-kubernetes-list-type": "set"},
+        pairs,
+        {**pairs, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]},
+        numbers,
+        {**numbers, "x-kubernetes-map-type": "atomic"},
+        {"type": "object", "properties": {"a": number}, "x-kubernetes-map-type": "atomic"},
+        {"type": "array", "maxItems": 5, "items": numbers},
     )
 
 

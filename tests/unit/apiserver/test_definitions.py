@@ -135,6 +135,7 @@ def test_what_a_version_may_not_have(more: Object) -> None:
 
 
 TEXT = {"type": "string"}
+GROWS = {"rule": "self >= oldSelf"}
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ TEXT = {"type": "string"}
             {"type": "array", "items": TEXT, "uniqueItems": True}, f"{A}.uniqueItems", id="unique"
         ),
         pytest.param(
-            {"type": "object", "properties": {}, "additionalProperties": TEXT},
+            {"type": "object", "properties": {"a": TEXT}, "additionalProperties": TEXT},
             f"{A}.additionalProperties",
             id="both-kinds-of-properties",
         ),
@@ -198,14 +199,46 @@ TEXT = {"type": "string"}
             f"{A}.items.x-kubernetes-validations[0].rule",
             id="rule-in-a-list",
         ),
+        pytest.param(
+            {"type": "string", "allOf": [{"x-kubernetes-validations": [{"rule": "nonsense("}]}]},
+            f"{A}.allOf[0].x-kubernetes-validations",
+            id="rule-in-a-fragment",
+        ),
+        pytest.param(
+            {"type": "string", "not": {"default": 0}},
+            f"{A}.not.default",
+            id="default-in-a-fragment",
+        ),
+        pytest.param(
+            {"type": "array", "items": {"type": "string", "x-kubernetes-validations": [GROWS]}},
+            f"{A}.items.x-kubernetes-validations[0].rule",
+            id="rule-over-time-in-a-list-without-keys",
+        ),
     ],
 )
 def test_bad_schemas(raw: Object, field: str) -> None:
     assert field in faults(definition({"type": "object", "properties": {"a": raw}}))
 
 
-def test_a_schema_is_an_object_at_its_root() -> None:
-    assert faults(definition({"type": "array", "items": TEXT})) >= {f"{ROOT}.type"}
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        pytest.param({"type": "array", "items": TEXT}, ".type", id="an-array"),
+        pytest.param({"additionalProperties": TEXT}, ".additionalProperties", id="a-free-map"),
+        pytest.param(
+            {"properties": {"metadata": {"type": "object", "properties": {"labels": {}}}}},
+            ".properties[metadata]",
+            id="metadata",
+        ),
+        pytest.param(
+            {"allOf": [{"properties": {"b": {"minLength": 1}}}]},
+            ".properties[b]",
+            id="what-is-not-declared",
+        ),
+    ],
+)
+def test_what_the_schema_of_an_object_may_not_say(raw: Object, field: str) -> None:
+    assert f"{ROOT}{field}" in faults(definition({"type": "object", **raw}))
 
 
 @pytest.mark.parametrize(

@@ -197,12 +197,8 @@ def _check_schema(version: JSONObject, above: str) -> Iterator[Cause]:
     raw, place = object_at(version, "schema", "openAPIV3Schema"), f"{above}.openAPIV3Schema"
     if not raw:
         return
-    structural = list(check_structural(raw, place))
-    if not raw.get("type"):
-        structural.append(FieldErrors.required(f"{place}.type", "must not be empty at the root"))
-    elif raw["type"] != "object":
-        text = "must be object at the root"
-        structural.append(FieldErrors.invalid(f"{place}.type", raw["type"], text))
+    status = isinstance(object_at(version, "subresources").get("status"), dict)
+    structural = list(check_structural(raw, place, status=status))
     yield from structural
     if structural:
         return

@@ -52,7 +52,7 @@ def check_rules(root: Node, place: str) -> Iterator[Cause]:
     except SchemaError as error:
         yield FieldErrors.forbidden(place, str(error))
         return
-    for node, where, times in _ruled(root, place, 1):
+    for node, where, times, apart in _ruled(root, place, 1):
         for index, rule in enumerate(node.rules):
             at = f"{where}.x-kubernetes-validations[{index}]"
             if not rule.rule.strip():
@@ -71,19 +71,29 @@ def check_rules(root: Node, place: str) -> Iterator[Cause]:
                 text = "may not be set if oldSelf is not used in rule"
                 optional = rule.optional_old_self
                 yield FieldErrors.invalid(f"{at}.optionalOldSelf", optional, text)
+            if rule.transition and apart:
+                text = "oldSelf cannot be used on the uncorrelatable portion of the schema within"
+                yield FieldErrors.invalid(f"{at}.rule", rule.rule, f"{text} {apart}")
     yield from costs.faults(place)
 
 
-def _ruled(node: Node, place: str, times: int | None) -> Iterator[tuple[Node, str, int | None]]:
-    """The nodes with rules, where they are declared and how often they stand in an object."""
+def _ruled(
+    node: Node, place: str, times: int | None, apart: str = ""
+) -> Iterator[tuple[Node, str, int | None, str]]:
+    """The nodes with rules, where they are declared and how often they stand in an object.
+
+    And the place of the list around them whose items have no keys to know their old values by.
+    """
     if node.rules:
-        yield node, place, times
+        yield node, place, times, apart
     for name, below in node.fields.items():
-        yield from _ruled(below, f"{place}.properties[{name}]", times)
+        yield from _ruled(below, f"{place}.properties[{name}]", times, apart)
     if node.items is not None:
-        yield from _ruled(node.items, f"{place}.items", cost.places(node, times))
+        items_apart = apart or (place if node.list_type != "map" else "")
+        yield from _ruled(node.items, f"{place}.items", cost.places(node, times), items_apart)
     if node.values is not None:
-        yield from _ruled(node.values, f"{place}.additionalProperties", cost.places(node, times))
+        where = f"{place}.additionalProperties"
+        yield from _ruled(node.values, where, cost.places(node, times), apart)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import msgspec
 from hypercobalt.apiserver.schema.changing import apply_defaults, prune
 from hypercobalt.apiserver.schema.node import PREFIX, UNTYPED, Node, compile_schema
 from hypercobalt.apiserver.status import JSON, JSONObject
-from hypercobalt.apiserver.values import text_at
+from hypercobalt.apiserver.values import object_at, text_at
 
 
 class Conformed:
@@ -73,10 +73,15 @@ class Schema:
 
     @functools.cached_property
     def body(self) -> Node:
-        """The schema without metadata, which has rules of its own."""
+        """The schema without metadata, which has rules of its own.
+
+        A definition may say more of the name, and no more: that stays.
+        """
         bare = copy.copy(self.node)
         bare.fields = {name: f for name, f in self.node.fields.items() if name != "metadata"}
         bare.required = tuple(name for name in self.node.required if name != "metadata")
+        if more := object_at(self._raw or {}, "properties", "metadata", "properties"):
+            bare.fields["metadata"] = compile_schema({"type": "object", "properties": more})
         return bare
 
     def document(self) -> JSONObject:
