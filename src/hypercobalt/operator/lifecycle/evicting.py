@@ -5,7 +5,8 @@ After a failed or cancelled one the host is not empty, and a termination goes no
 somebody deletes the Eviction, which makes a new one. What comes to a host that was empty leaves by
 a new one too. The condition goes when the maintenance ends.
 
-Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go.
+Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go; of
+what is enabled again after an Eviction, the concept's "Eviction reasons".
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ NAME: Final = "evicting"
 REASON: Final = "openstack-hypervisor-operator maintenance"
 EMPTYING: Final = frozenset({Maintenance.MANUAL, Maintenance.AUTO, Maintenance.TERMINATION})
 """Modes in which the host is emptied."""
+
+_LASTING: Final = frozenset({Trigger.NODE_FAILURE, Trigger.TERMINATION})
+"""A host that failed is put right first, one that is to go does not come back."""
 
 _TEXT: Final = "Evicting"
 _AGAIN: Final = "Evicting again:"
@@ -194,12 +198,14 @@ def _eviction(hypervisor: Hypervisor, labels: Collection[str]) -> Eviction:
 def keeps_disabled(evictions: Iterable[Eviction]) -> Eviction | None:
     """The Eviction for whose sake the host takes no new servers, maintenance or not.
 
-    That is one that empties the whole host, until it has ended or is deleted. Those that a
-    maintenance has made do not count: it says itself when the host is disabled.
+    That is one that empties the whole host, until it has ended or is deleted; until it is deleted
+    if what led to it is not over when the host is empty. Those that a maintenance has made do not
+    count: it says itself when the host is disabled.
     """
     for eviction in evictions:
         found = _evicting(eviction)
-        over = found is not None and found.status == ConditionStatus.FALSE
+        ended = found is not None and found.status == ConditionStatus.FALSE
+        over = ended and eviction.spec.trigger not in _LASTING
         leaving = eviction.metadata.deletionTimestamp is not None
         ours = eviction.spec.reason == REASON
         if not (eviction.spec.instances or over or leaving or ours):

@@ -11,7 +11,7 @@ from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.lifecycle.evicting import decide
+from hypercobalt.operator.lifecycle.evicting import decide, keeps_disabled
 from hypercobalt.operator.lifecycle.step import Facts
 
 LEAVING = with_fields(ON, maintenance="termination")
@@ -136,3 +136,27 @@ def test_what_a_maintenance_has_left_goes_with_it_although_an_onboarding_begins_
     plan = decide(facts(begun, condition("Evicting", "False", "Succeeded"), evicted=True), None, ())
     assert plan.unsay
     assert plan.evicted is False
+
+
+@pytest.mark.parametrize(
+    ("trigger", "status", "keeps"),
+    [
+        pytest.param("Manual", "True", True, id="while it runs"),
+        pytest.param("Manual", "False", False, id="a person's has ended"),
+        pytest.param(None, "False", False, id="nobody said what led to it"),
+        pytest.param("HostShutdown", "False", False, id="the host boots again"),
+        pytest.param("NodeFailure", "False", True, id="the host has to be put right first"),
+        pytest.param("Termination", "False", True, id="the host goes"),
+    ],
+)
+def test_whether_its_end_enables_the_host_goes_by_what_led_to_it(
+    trigger: str | None, status: str, keeps: bool
+) -> None:
+    made = Eviction(
+        metadata=ObjectMeta(name="by-hand"),
+        spec=EvictionSpec(hypervisor="kvm-a", reason="why", trigger=trigger),
+        status=EvictionStatus(conditions=(condition("Evicting", status, "Failed"),)),
+    )
+    assert (keeps_disabled([made]) is made) is keeps
+    going = with_fields(made, metadata=with_fields(made.metadata, deletionTimestamp=NOW))
+    assert keeps_disabled([going]) is None
