@@ -395,6 +395,19 @@ async def test_guard_stops_writes_and_not_reads(kube: Kube, server: ScriptedServ
     assert server.calls["delete"] == 0
 
 
+async def test_guard_is_asked_again_before_a_retry(kube: Kube, server: ScriptedServer) -> None:
+    server.put("nodes", {"metadata": {"name": "a"}})
+    server.fail(503)
+
+    def lose() -> None:  # the lease goes between the first attempt and the second
+        if server.calls["patch"]:
+            raise FencedError("not leading")
+
+    with pytest.raises(FencedError):
+        await kube.guarded(lose).merge_patch(Node, "a", {"metadata": {"labels": {"a": "b"}}})
+    assert server.calls["patch"] == 1
+
+
 async def test_metrics_count_requests(kube: Kube, server: ScriptedServer, metrics: Metrics) -> None:
     server.fail(500)
     await kube.get(Node, "a")

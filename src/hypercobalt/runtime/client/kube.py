@@ -11,6 +11,7 @@ Source: Kubernetes API concepts; `docs/decisions/0002-client.md`.
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -106,7 +107,7 @@ class Kube:
         return self._view(field_manager, self._guard)
 
     def guarded(self, guard: Callable[[], None]) -> Kube:
-        """The same client, calling `guard` before each write; what it raises stops the write."""
+        """The same client, asking `guard` before each attempt to write; what it raises ends it."""
         return self._view(self._manager, guard)
 
     def _view(self, field_manager: str, guard: Callable[[], None] | None) -> Kube:
@@ -397,6 +398,4 @@ class Kube:
         return decode(await self._write(call), type_)
 
     async def _write(self, call: Call) -> bytes:
-        if self._guard is not None:
-            self._guard()
-        return await self._transport.send(call)
+        return await self._transport.send(dataclasses.replace(call, guard=self._guard))

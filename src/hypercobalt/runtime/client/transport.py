@@ -8,7 +8,7 @@ more time than the bytes do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -72,6 +72,8 @@ class Call:
         about: verb and object, for messages: `patch Hypervisor kvm-a`.
         idempotent: done twice, it leaves what it leaves done once.
         deadline: for this call; None is the client's.
+        guard: asked right before each attempt, however long after the first; what it raises ends
+            the call.
     """
 
     verb: str
@@ -84,6 +86,7 @@ class Call:
     content_type: str = "application/json"
     idempotent: bool = True
     deadline: timedelta | None = None
+    guard: Callable[[], None] | None = None
 
 
 class Transport:
@@ -127,6 +130,8 @@ class Transport:
             ApiError: the server refused.
             ConnectionFailedError: no answer.
             DeadlineExceededError: no answer in time.
+
+        What the call's guard raises comes through as it is.
         """
         started = self._clock.monotonic()
         code = _NO_ANSWER
@@ -194,6 +199,8 @@ class Transport:
         refreshed = False
         while True:
             credential = await self._credentials.current()
+            if call.guard is not None:
+                call.guard()
             try:
                 return await self._attempt(call, credential)
             except UnauthorizedError:
