@@ -179,12 +179,6 @@ class Recorder:
         series.due = self._clock.monotonic() + _RETRY.total_seconds()
         try:
             series.event = await self._send(series, count)
-        except (NotFoundError, AlreadyExistsError):
-            # Expired on the server, or a retried create had gone through: start it anew.
-            series.written = 0
-            series.event = replace(
-                series.event, metadata=_meta(series.event.metadata, series.event.regarding)
-            )
         except HypercobaltError as error:
             self._refused(key, series, error)
         else:
@@ -200,7 +194,14 @@ class Recorder:
 
     def _refused(self, key: _Key, series: _Series, error: HypercobaltError) -> None:
         series.tries += 1
-        hopeless = isinstance(error, ForbiddenError) or not isinstance(error, TransientError)
+        hopeless = not isinstance(error, TransientError) or isinstance(error, ForbiddenError)
+        if isinstance(error, NotFoundError) and not series.written:
+            hopeless = True  # its namespace is gone, or the server has no Events
+        elif isinstance(error, (NotFoundError, AlreadyExistsError)):
+            # Expired on the server, or a retried create had gone through: start it anew.
+            series.written = 0
+            meta = _meta(series.event.metadata, series.event.regarding)
+            series.event = replace(series.event, metadata=meta)
         if not hopeless and series.tries < _MAX_TRIES:
             return
         series.written = series.count

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import cast
 
 import pytest
-from tests.integration.runtime.scripted import Json, ScriptedServer
+from tests.integration.runtime.scripted import Json, Reply, Request, ScriptedServer, refusal
 from tests.unit.runtime.memory import memory_kube
 
 from hypercobalt.api.core import ConfigMap, Node
@@ -130,6 +130,28 @@ async def test_a_refused_event_is_dropped(
         recorder.record(NODE, "Normal", "Refused", "x", action="Testing")
         await asyncio.sleep(30)
     assert server.calls["post"] == 1
+    dropped = metrics.registry.get_sample_value
+    assert dropped("hypercobalt_events_dropped_total", {"reason": "refused"}) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "posts"),
+    [
+        pytest.param(404, 1, id="its-namespace-is-gone"),
+        pytest.param(409, 12, id="every-name-is-taken"),
+    ],
+)
+async def test_an_event_that_cannot_be_created_is_given_up(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics, code: int, posts: int
+) -> None:
+    def refuse(_: Request) -> Reply:
+        return refusal(code, "AlreadyExists" if code == 409 else "NotFound")
+
+    async with recording(server, clock, metrics) as recorder:
+        server.faults.append(refuse)
+        recorder.record(NODE, "Normal", "Unwanted", "x", action="Testing")
+        await asyncio.sleep(600)
+    assert server.calls["post"] == posts
     dropped = metrics.registry.get_sample_value
     assert dropped("hypercobalt_events_dropped_total", {"reason": "refused"}) == 1
 
