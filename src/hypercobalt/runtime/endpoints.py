@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
@@ -25,7 +26,8 @@ Check = Callable[[], str | None]  # what is wrong, None if nothing is
 Refresh = Callable[[], Coroutine[None, None, None]]  # brings metrics up to date for a scrape
 _MAX_PORT = 65535
 _MAX_HEAD_BYTES = 16 * 1024
-_SECONDS = 5.0  # for a request to arrive and for its answer to leave
+_SECONDS = 5.0  # for a request to arrive and for its answer to leave; for a TLS handshake
+_STOP_SECONDS = 2.0  # for what is under way when the server stops
 _TEXT = "text/plain; charset=utf-8"
 _OK = 200
 _PHRASES = {
@@ -107,13 +109,16 @@ class Endpoints:
             ConfigurationError: the address cannot be had.
         """
         host, port = self._address.host, self._address.port
+        tls = self._guard.tls if self._guard else None
         try:
             self._server = await asyncio.start_server(
                 self._serve,
                 host or None,
                 port,
                 limit=_MAX_HEAD_BYTES,
-                ssl=self._guard.tls if self._guard else None,
+                ssl=tls,
+                ssl_handshake_timeout=_SECONDS if tls else None,
+                ssl_shutdown_timeout=_SECONDS if tls else None,
             )
         except OSError as exc:
             raise ConfigurationError(f"cannot listen on {host}:{port}: {exc.strerror}") from exc
@@ -122,10 +127,12 @@ class Endpoints:
         return Address(host, taken)
 
     async def stop(self) -> None:
-        """Listen no more."""
+        """Listen no more; requests under way have 2 s to be answered."""
         if self._server is not None:
             self._server.close()
-            await self._server.wait_closed()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_SECONDS):
+                    await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

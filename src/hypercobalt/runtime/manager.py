@@ -2,8 +2,9 @@
 
 Start: informers first, so that a candidate's caches are warm; controllers that need the lease begin
 when it is ours. Stop (SIGTERM, SIGINT or `stop()`): controllers finish the passes under way, are
-cancelled when the deadline is over, the lease is released, Events are flushed. Losing the lease
-stops the process with an error, so that it starts again with nothing in memory.
+cancelled when the deadline is over, the lease is released, Events are flushed. What goes on though
+it is cancelled is ended with the process. Losing the lease stops the process with an error, so that
+it starts again with nothing in memory.
 
 Source: sigs.k8s.io/controller-runtime, pkg/manager.
 """
@@ -37,6 +38,7 @@ log = get_logger(__name__)
 T = TypeVar("T", bound=Object)
 Service = Callable[[asyncio.Event], Coroutine[None, None, None]]
 SERVICES_STOP = timedelta(seconds=5)  # after the controllers; enough to write the last Events
+LAST = timedelta(seconds=3)  # after those, for what was cancelled: to give the lease back, to close
 
 
 class Manager:
@@ -49,7 +51,8 @@ class Manager:
         address: of the health and readiness pages; None serves none.
         metrics_address: of the metrics page; None serves none.
         metrics_guard: who may read that page; None lets everybody, without TLS.
-        stop_deadline: for controllers to finish; less than the pod's or unit's own deadline.
+        stop_deadline: for controllers to finish; 8 s later `run` is over, or the process ends, so
+            the pod's or unit's own deadline is longer than that.
         abort: ends the process; see `LeaderElector`.
 
     Attributes:
@@ -96,6 +99,8 @@ class Manager:
         self._healthy: dict[str, Check] = {}
         self._ready: dict[str, Check] = {"caches": self._unsynced}
         self._stop = asyncio.Event()
+        self._abort = abort
+        self._overdue: asyncio.TimerHandle | None = None
 
     def informer(
         self,
@@ -181,6 +186,9 @@ class Manager:
                     task.cancel()
         except BaseExceptionGroup as group:
             raise sole(group) from group
+        finally:
+            if self._overdue is not None:
+                self._overdue.cancel()
 
     async def _run_until_stopped(self) -> None:
         late = asyncio.Event()  # services outlive the controllers: they still record Events
@@ -190,10 +198,22 @@ class Manager:
                 for name, service in self._services.items()
             }
             work = tasks.create_task(self._work(), name="controllers")
-            await first(self._stop.wait(), _ended({work}))
+            try:
+                await first(self._stop.wait(), _ended({work}))
+            finally:
+                self._bound_the_end()
             await _end({work}, self._stop_deadline)
             late.set()
             await _end(services, SERVICES_STOP)
+
+    def _bound_the_end(self) -> None:
+        left = self._stop_deadline + SERVICES_STOP + LAST
+        self._overdue = asyncio.get_running_loop().call_later(left.total_seconds(), self._give_up)
+
+    def _give_up(self) -> None:
+        going_on = sorted(task.get_name() for task in asyncio.all_tasks())
+        log.critical("ending_process", reason="cancelled work goes on", tasks=going_on)
+        self._abort()
 
     async def _work(self) -> None:
         leading = [c for c in self._controllers if c.leader_only]

@@ -7,7 +7,7 @@ import io
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 import httpx2
@@ -36,6 +36,7 @@ from hypercobalt.runtime import (
     Timing,
     primary,
 )
+from hypercobalt.runtime.manager import Service
 
 TIMING = Timing(
     duration=timedelta(seconds=2),
@@ -279,6 +280,52 @@ async def test_a_service_that_does_not_stop_is_cancelled(metrics: Metrics) -> No
     started = loop.time()
     await manager.run()
     assert ends == [pytest.approx(5)]
+
+
+def deaf(ended: asyncio.Event) -> Service:
+    """A service that ignores every call to end, for some minutes or until `ended`."""
+
+    async def service(_stop: asyncio.Event) -> None:
+        for _ in range(10):
+            with suppress(asyncio.CancelledError, TimeoutError):
+                async with asyncio.timeout(60):
+                    await ended.wait()
+                    return
+
+    return service
+
+
+@pytest.mark.looptime
+async def test_work_that_ignores_its_end_is_ended_with_the_process(metrics: Metrics) -> None:
+    loop = asyncio.get_running_loop()
+    aborts: list[float] = []
+    ended = asyncio.Event()
+
+    def abort() -> None:  # ends the process, and so everything in it
+        aborts.append(loop.time() - started)
+        ended.set()
+
+    manager = Manager(memory_kube(ScriptedServer(), SystemClock()), metrics=metrics, abort=abort)
+    manager.add_service("deaf", deaf(ended))
+    manager.stop()
+    started = loop.time()
+    await manager.run()
+    assert aborts == [pytest.approx(20 + 5 + 3)]
+
+
+@pytest.mark.looptime
+async def test_what_a_crash_leaves_running_is_ended_with_the_process(metrics: Metrics) -> None:
+    async def broken(_: asyncio.Event) -> None:
+        raise ValueError("a bug")
+
+    ended = asyncio.Event()
+    kube = memory_kube(ScriptedServer(), SystemClock())
+    manager = Manager(kube, metrics=metrics, abort=ended.set)
+    manager.add_service("deaf", deaf(ended))
+    manager.add_service("broken", broken)
+    with pytest.raises(ValueError, match="a bug"):
+        await manager.run()
+    assert ended.is_set()
 
 
 async def test_a_page_whose_check_fails_closes_its_connection(kube: Kube, metrics: Metrics) -> None:
