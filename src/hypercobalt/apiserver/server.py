@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from hypercobalt.apiserver import http
-from hypercobalt.apiserver.access import pki
+from hypercobalt.apiserver.access import kubeconfig, pki
 from hypercobalt.apiserver.access.authentication import Authenticator, read_tokens
 from hypercobalt.apiserver.collector import Collector
 from hypercobalt.apiserver.kinds.resources import Registry
@@ -107,7 +107,7 @@ async def _serve_store(
             host, port = listener.getsockname()[:2]
             url = f"https://{f'[{host}]' if ':' in host else host}:{port}"
             path = options.kubeconfig or options.data / "kubeconfig"
-            _write_kubeconfig(path, pki.kubeconfig(url, files.ca, files.admin))
+            kubeconfig.write(path, kubeconfig.render(url, files.ca, files.admin))
             async with http.running(api, authenticator, files, listener) as stopped:
                 log.info("serving", url=url, kubeconfig=str(path))
                 yield Server(url, path, stopped)
@@ -144,14 +144,6 @@ async def _send(api: Api, request: Request, but: int = 0) -> None:
             return
         text = answer.body.decode()
         raise ConfigurationError(f"{request.path} cannot be written at start: {text}")
-
-
-def _write_kubeconfig(path: Path, data: bytes) -> None:
-    try:
-        if not path.exists() or path.read_bytes() != data:
-            pki.write_secret(path, data)
-    except OSError as error:
-        raise ConfigurationError(f"kubeconfig {path} cannot be written: {error}") from error
 
 
 async def run(options: Options, ready: Callable[[Server], Awaitable[None]]) -> None:

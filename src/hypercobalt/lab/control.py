@@ -17,7 +17,7 @@ from typing import Final
 from hypercobalt.api.core import Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.apiserver.access import pki
+from hypercobalt.apiserver.access import kubeconfig, pki
 from hypercobalt.lab import processes
 from hypercobalt.lab.disk import Identity
 from hypercobalt.lab.errors import LabError
@@ -174,7 +174,7 @@ class ControlPlane:
         )
 
         client = make_client(authority, f"system:node:{name}", ("system:nodes",))
-        return pki.kubeconfig(self.url, authority.certificate, client)
+        return kubeconfig.render(self.url, authority.certificate, client)
 
     async def register(self, identity: Identity, index: int) -> None:
         """Create the Node of a host, or say of it what holds now.

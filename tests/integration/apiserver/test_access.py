@@ -7,6 +7,7 @@ import base64
 import io
 import ssl
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import httpx2
@@ -17,6 +18,7 @@ from hypercobalt.apiserver.access import pki
 from hypercobalt.apiserver.access.certificates import make_client
 from hypercobalt.apiserver.access.pki import Pair
 from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.errors import ConfigurationError
 
 from .conftest import Client, no_check
 
@@ -136,6 +138,18 @@ async def test_the_kubeconfig_verifies_the_server_and_is_an_administrator(
         async with httpx2.AsyncClient(base_url=cluster["server"], verify=context) as client:
             answer = await client.post(REVIEWS, json=REVIEW)
     assert "system:masters" in answer.json()["status"]["userInfo"]["groups"]
+
+
+async def test_a_kubeconfig_with_contexts_of_others_is_not_replaced(
+    options: Options, tmp_path: Path
+) -> None:
+    path = tmp_path / "config"
+    path.write_text("contexts: [{name: production, context: {cluster: a, user: b}}]\n")
+    before = path.read_bytes()
+    with pytest.raises(ConfigurationError, match=r"context 'production'.*--kubeconfig"):
+        async with serve(replace(options, kubeconfig=path)):
+            pass
+    assert path.read_bytes() == before
 
 
 async def test_logs_hold_no_token_and_no_secret(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import ssl
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hypercobalt.apiserver.access import certificates, pki
+from hypercobalt.apiserver.access import certificates, kubeconfig, pki
 from hypercobalt.apiserver.access.authentication import (
     AUTHENTICATED,
     Authenticator,
@@ -267,8 +268,72 @@ def test_a_secret_is_replaced_at_once(tmp_path: Path) -> None:
 
 def test_the_kubeconfig_is_whole(made: Path) -> None:
     pair = pki.load(made, "admin")
-    text = pki.kubeconfig("https://h:1", (made / "ca.crt").read_bytes(), pair)
+    text = kubeconfig.render("https://h:1", (made / "ca.crt").read_bytes(), pair)
     assert b"https://h:1" in text
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=(made / "ca.crt").read_text())
     context.load_cert_chain(made / "admin.crt", made / "admin.key")
+
+
+# -- kubeconfig files --------------------------------------------------------------------------
+
+PAIR = pki.Pair(b"certificate", b"key")
+OLD, NEW = (kubeconfig.render(f"https://h:{port}", b"ca", PAIR) for port in (1, 2))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param(b" \n", id="an-empty-file"),
+        pytest.param(OLD, id="that-of-an-older-start"),
+        pytest.param(b"apiVersion: v1\nclusters: null\nusers: []\n", id="without-entries"),
+    ],
+)
+def test_a_kubeconfig_of_our_own_is_replaced(tmp_path: Path, data: bytes | None) -> None:
+    path = tmp_path / "kubeconfig"
+    if data is not None:
+        path.write_bytes(data)
+    kubeconfig.write(path, NEW)
+    assert path.read_bytes() == NEW
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (OLD.replace(b"- name: cobalt\n  user", b"- name: kim\n  user"), "the user 'kim'"),
+        (b"clusters: [{name: production}]\nusers: []", "the cluster 'production'"),
+        (b"contexts: [{name: cobalt}, {name: work}]", "the context 'work'"),
+        (b"[a, list]", "not a kubeconfig"),
+        (b"clusters: {a: b}", "not a kubeconfig"),
+        (b"users: [{user: {}}]", "not a kubeconfig"),
+        (b"a: b: c", "not a kubeconfig"),
+        (b"\xff\xfe\x00", "not a kubeconfig"),
+        (b"[" * 2_000, "not a kubeconfig"),
+    ],
+    ids=lambda value: value[:30] if isinstance(value, bytes) else "",
+)
+def test_what_is_not_ours_is_not_replaced(tmp_path: Path, data: bytes, reason: str) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(data)
+    with pytest.raises(ConfigurationError, match=rf"{reason}; name another .*--kubeconfig"):
+        kubeconfig.write(path, NEW)
+    assert path.read_bytes() == data
+
+
+def test_a_link_to_a_kubeconfig_stays_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(OLD)
+    link.symlink_to(target)
+    kubeconfig.write(link, NEW)
+    assert link.is_symlink()
+    assert target.read_bytes() == NEW
+
+
+def test_a_device_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ConfigurationError, match="not a file"):
+        kubeconfig.write(pipe, NEW)
+    assert pipe.is_fifo()

@@ -1,4 +1,4 @@
-"""The server's TLS files, and kubeconfig files for its clients.
+"""The server's TLS files.
 
 Certificates are made anew when they are about to expire or do not name the address the server
 listens on; the CA stays. Files with keys are 0600.
@@ -6,7 +6,6 @@ listens on; the CA stays. Files with keys are 0600.
 
 from __future__ import annotations
 
-import base64
 import os
 import socket
 import subprocess
@@ -17,7 +16,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
-import yaml
 
 from hypercobalt.errors import ConfigurationError
 
@@ -132,34 +130,3 @@ def write_secret(path: Path, data: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
     temporary.replace(path)
-
-
-def kubeconfig(server: str, ca: bytes, client: Pair) -> bytes:
-    """A kubeconfig with everything in it, for kubectl and for our own processes."""
-
-    def packed(data: bytes) -> str:
-        return base64.b64encode(data).decode()
-
-    name = "cobalt"
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [
-            {
-                "name": name,
-                "cluster": {"server": server, "certificate-authority-data": packed(ca)},
-            }
-        ],
-        "users": [
-            {
-                "name": name,
-                "user": {
-                    "client-certificate-data": packed(client.certificate),
-                    "client-key-data": packed(client.key),
-                },
-            }
-        ],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-        "current-context": name,
-    }
-    return yaml.safe_dump(document, sort_keys=False).encode()

@@ -1,0 +1,105 @@
+"""Kubeconfig files for the server's clients. A file that holds anything else is left as it is."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from hypercobalt.apiserver.access.pki import Pair, write_secret
+from hypercobalt.errors import ConfigurationError
+
+NAME = "cobalt"  # of the cluster, the user and the context
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Config(msgspec.Struct, frozen=True):
+    clusters: tuple[_Entry, ...] | None = None
+    users: tuple[_Entry, ...] | None = None
+    contexts: tuple[_Entry, ...] | None = None
+
+
+def render(server: str, ca: bytes, client: Pair) -> bytes:
+    """A kubeconfig with everything in it, for kubectl and for our own processes."""
+
+    def packed(data: bytes) -> str:
+        return base64.b64encode(data).decode()
+
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": NAME,
+                "cluster": {"server": server, "certificate-authority-data": packed(ca)},
+            }
+        ],
+        "users": [
+            {
+                "name": NAME,
+                "user": {
+                    "client-certificate-data": packed(client.certificate),
+                    "client-key-data": packed(client.key),
+                },
+            }
+        ],
+        "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
+        "current-context": NAME,
+    }
+    return yaml.safe_dump(document, sort_keys=False).encode()
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write what `render` made, where there is nothing or something that it made before.
+
+    A symbolic link stays one.
+
+    Raises:
+        ConfigurationError: the file cannot be written, or what is in it is not ours.
+    """
+    try:
+        old = _read(path)
+        if old == data:
+            return
+        foreign = _foreign(old)
+        if foreign:
+            raise ConfigurationError(
+                f"kubeconfig {path} is not replaced: {foreign}; "
+                "name another file with --kubeconfig, or remove this one"
+            )
+        write_secret(path.resolve(), data)
+    except OSError as error:
+        raise ConfigurationError(f"kubeconfig {path} cannot be written: {error}") from error
+
+
+def _read(path: Path) -> bytes:
+    if path.exists() and not path.is_file():
+        raise OSError("it is not a file")
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _foreign(data: bytes) -> str:
+    """What a file has that is not ours; empty if nothing."""
+    if not data.strip():
+        return ""
+    try:
+        config = msgspec.convert(yaml.safe_load(data), _Config)
+    except (yaml.YAMLError, msgspec.ValidationError, RecursionError):
+        return "it is not a kubeconfig"
+    for part, entries in (
+        ("cluster", config.clusters),
+        ("user", config.users),
+        ("context", config.contexts),
+    ):
+        for entry in entries or ():
+            if entry.name != NAME:
+                return f"it has the {part} {entry.name!r}"
+    return ""
