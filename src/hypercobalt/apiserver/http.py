@@ -27,7 +27,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from hypercobalt.apiserver import status
 from hypercobalt.apiserver.access.authentication import Authenticator, acting_as
-from hypercobalt.apiserver.access.pki import Pki
 from hypercobalt.apiserver.pipeline import Api
 from hypercobalt.apiserver.rendering import error_response
 from hypercobalt.apiserver.requests.bodies import MAX_BODY
@@ -143,7 +142,7 @@ def listen(address: str, port: int) -> socket.socket:
 
 @contextlib.asynccontextmanager
 async def running(
-    api: Api, authenticator: Authenticator, files: Pki, listener: socket.socket
+    api: Api, authenticator: Authenticator, tls: ssl.SSLContext, listener: socket.socket
 ) -> AsyncGenerator[asyncio.Future[None]]:
     """Answer requests until the block is left; gives what ends when the server does."""
     config = uvicorn.Config(
@@ -156,10 +155,7 @@ async def running(
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
-        ssl_certfile=files.directory / "server.crt",
-        ssl_keyfile=files.directory / "server.key",
-        ssl_ca_certs=str(files.directory / "ca.crt"),
-        ssl_cert_reqs=ssl.CERT_OPTIONAL,
+        ssl_context_factory=lambda _config, _default: tls,
     )
     server = _Uvicorn(config)
     task = asyncio.create_task(server.serve(sockets=[listener]), name="http")

@@ -11,6 +11,8 @@ import contextlib
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ import msgspec
 from hypercobalt.apiserver import http
 from hypercobalt.apiserver.access import kubeconfig, pki
 from hypercobalt.apiserver.access.authentication import Authenticator, read_tokens
+from hypercobalt.apiserver.access.renewal import keeping_current
 from hypercobalt.apiserver.collector import Collector
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.pipeline import Api
@@ -49,6 +52,7 @@ class Options:
         token_auth_file: static tokens in kube-apiserver's CSV form.
         kubeconfig: where to write an administrator's kubeconfig; in `data` when not given.
         manifests: objects, as JSON, that are applied at every start before the server is ready.
+        certificates_every: how often the certificates' age is looked at, to renew them in time.
     """
 
     data: Path
@@ -57,6 +61,7 @@ class Options:
     token_auth_file: Path | None = None
     kubeconfig: Path | None = None
     manifests: tuple[bytes, ...] = ()
+    certificates_every: timedelta = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +95,8 @@ async def _serve_store(
     options: Options, store: Store, authenticator: Authenticator
 ) -> AsyncGenerator[Server]:
     # Making certificates takes a process of its own 0.2 s: let it begin before the rest.
-    preparing = asyncio.create_task(
-        asyncio.to_thread(pki.prepare, options.data / "pki", options.address), name="certificates"
-    )
+    prepare = partial(pki.prepare, options.data / "pki", options.address)
+    preparing = asyncio.create_task(asyncio.to_thread(prepare), name="certificates")
     registry = Registry.load()
     hub = Hub(store)
     api = Api(store, registry, hub)
@@ -107,8 +111,17 @@ async def _serve_store(
             host, port = listener.getsockname()[:2]
             url = f"https://{f'[{host}]' if ':' in host else host}:{port}"
             path = options.kubeconfig or options.data / "kubeconfig"
-            kubeconfig.write(path, kubeconfig.render(url, files.ca, files.admin))
-            async with http.running(api, authenticator, files, listener) as stopped:
+            tls = pki.server_context(files)
+
+            def use(files: pki.Pki) -> None:
+                pki.present(tls, files)
+                kubeconfig.write(path, kubeconfig.render(url, files.ca, files.admin))
+
+            use(files)
+            async with (
+                keeping_current(files, every=options.certificates_every, prepare=prepare, use=use),
+                http.running(api, authenticator, tls, listener) as stopped,
+            ):
                 log.info("serving", url=url, kubeconfig=str(path))
                 yield Server(url, path, stopped)
                 hub.close()

@@ -8,9 +8,11 @@ import io
 import ssl
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx2
+import msgspec
 import pytest
 import yaml
 
@@ -138,6 +140,34 @@ async def test_the_kubeconfig_verifies_the_server_and_is_an_administrator(
         async with httpx2.AsyncClient(base_url=cluster["server"], verify=context) as client:
             answer = await client.post(REVIEWS, json=REVIEW)
     assert "system:masters" in answer.json()["status"]["userInfo"]["groups"]
+
+
+async def shown(url: str) -> bytes:
+    """The certificate that the server shows a new connection."""
+    _, _, address = url.rpartition("/")
+    host, _, port = address.rpartition(":")
+    _, writer = await asyncio.open_connection(host, int(port), ssl=no_check())
+    try:
+        certificate: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return certificate
+    finally:
+        writer.close()
+
+
+async def test_certificates_are_renewed_while_the_server_runs(options: Options) -> None:
+    often = replace(options, certificates_every=timedelta(milliseconds=100))
+    record = options.data / "pki/record.json"
+    async with serve(often) as server, Client(server.url) as api:
+        assert (await api.get(CONFIG_MAPS)).status_code == 200
+        before, config = await shown(server.url), server.kubeconfig.read_bytes()
+        old = msgspec.json.decode(record.read_bytes(), type=pki.Record)
+        old.expires = datetime.now(UTC) + timedelta(days=100)
+        record.write_bytes(msgspec.json.encode(old))
+        async with asyncio.timeout(30):
+            while await shown(server.url) == before:
+                pass  # each turn is a connection
+        assert (await api.get(CONFIG_MAPS)).status_code == 200
+        assert server.kubeconfig.read_bytes() != config
 
 
 async def test_a_kubeconfig_with_contexts_of_others_is_not_replaced(

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hypercobalt.apiserver.access.pki import Pair, Record, load, store
+from hypercobalt.apiserver.access.pki import LIFETIME, Pair, Record, load, store
 
-CA_DAYS, LEAF_DAYS = 3650, 365
+CA_LIFETIME = timedelta(days=3650)
 
 
 def make(directory: Path, hosts: Sequence[str]) -> None:
@@ -34,7 +34,7 @@ def make(directory: Path, hosts: Sequence[str]) -> None:
         ca = store(directory, "ca", _make_ca())
     store(directory, "server", _make_server(ca, hosts))
     store(directory, "admin", make_client(ca, "kubernetes-admin", ("system:masters",)))
-    expires = datetime.now(UTC) + timedelta(days=LEAF_DAYS)
+    expires = datetime.now(UTC) + LIFETIME
     record = Record(expires, tuple(hosts))
     (directory / "record.json").write_bytes(msgspec.json.encode(record))
 
@@ -53,7 +53,7 @@ def _make_ca() -> Pair:
         encipher_only=False,
         decipher_only=False,
     )
-    builder = _builder(name, name, key, CA_DAYS)
+    builder = _builder(name, name, key, CA_LIFETIME)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(usage, critical=True)
     return Pair(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
@@ -80,7 +80,7 @@ def _make_leaf(
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
         raise TypeError("ca.key is not an EC key")
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(subject, issuer.subject, key, LEAF_DAYS)
+    builder = _builder(subject, issuer.subject, key, LIFETIME)
     builder = builder.add_extension(
         x509.BasicConstraints(ca=False, path_length=None), critical=True
     )
@@ -93,7 +93,7 @@ def _make_leaf(
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, lifetime: timedelta
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
@@ -104,7 +104,7 @@ def _builder(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(days=days))
+        .not_valid_after(now + lifetime)
         .add_extension(identifier, critical=False)
     )
 

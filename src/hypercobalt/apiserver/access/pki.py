@@ -1,6 +1,6 @@
 """The server's TLS files.
 
-Certificates are made anew when they are about to expire or do not name the address the server
+Certificates are made anew when half their life is over or they do not name the address the server
 listens on; the CA stays. Files with keys are 0600.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,7 +20,8 @@ import msgspec
 
 from hypercobalt.errors import ConfigurationError
 
-RENEW = timedelta(days=30)
+LIFETIME = timedelta(days=365)  # of all but the CA
+RENEW = LIFETIME / 2  # what was copied from a kubeconfig is good for as long after that
 SERVICE_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
 
@@ -60,11 +62,43 @@ def prepare(directory: Path, address: str) -> Pki:
             _make(directory, hosts)
         ca, admin = load(directory, "ca"), load(directory, "admin")
     except (OSError, ValueError) as error:
-        raise ConfigurationError(
-            f"certificates in {directory} cannot be made: {error}; "
-            "remove the folder to start with new ones"
-        ) from error
+        raise _unusable(directory, error) from error
     return Pki(directory, ca.certificate, admin)
+
+
+def server_context(files: Pki) -> ssl.SSLContext:
+    """TLS of the server, for clients with a certificate of our CA and for those without any.
+
+    Raises:
+        ConfigurationError: a file cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    present(context, files)
+    try:
+        context.load_verify_locations(files.directory / "ca.crt")
+    except OSError as error:
+        raise _unusable(files.directory, error) from error
+    return context
+
+
+def present(context: ssl.SSLContext, files: Pki) -> None:
+    """Have a server show new connections the certificate that is in the files now.
+
+    Raises:
+        ConfigurationError: a file cannot be used.
+    """
+    try:
+        context.load_cert_chain(files.directory / "server.crt", files.directory / "server.key")
+    except OSError as error:
+        raise _unusable(files.directory, error) from error
+
+
+def _unusable(directory: Path, error: Exception) -> ConfigurationError:
+    return ConfigurationError(
+        f"certificates in {directory} cannot be made or used: {error}; "
+        "remove the folder to start with new ones"
+    )
 
 
 def _make(directory: Path, hosts: Sequence[str]) -> None:
