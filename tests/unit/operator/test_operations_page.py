@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import re
-from collections.abc import Iterable, Iterator
-from datetime import timedelta
-from pathlib import Path
-from typing import Annotated, get_args, get_origin, get_type_hints
 
 import pytest
-from cyclopts import Parameter
+from tests.pages import ROOT, broken_links, first_cells, flag_rows, flags, section, shown
 from tests.unit.operator.samples import hypervisor as sample
 
 from hypercobalt.api import hypervisor_conditions as said
@@ -43,7 +37,8 @@ from hypercobalt.operator.node_facts import (
     ZONE_LABEL,
 )
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/operations.md").read_text()
+PATH = ROOT / "docs/operations.md"
+PAGE = PATH.read_text()
 
 SYNCED = {said.SyncReason.SUCCEEDED, said.SyncReason.FAILED}
 REASONS: dict[str, set[str]] = {
@@ -70,19 +65,6 @@ EVICTION_REASONS: dict[str, set[str]] = {
 }
 
 
-def section(heading: str) -> str:
-    """The text under a heading, up to the next one of any level."""
-    found = re.search(rf"^{re.escape(heading)}\n(.*?)(?=^#|\Z)", PAGE, re.MULTILINE | re.DOTALL)
-    assert found, f"no heading {heading!r}"
-    return found[1]
-
-
-def first_cells(text: str) -> Iterator[str]:
-    """What stands in backquotes in the first cells of a table."""
-    for row in re.findall(r"^\| ([^|]*) \|", text, re.MULTILINE):
-        yield from re.findall(r"`([^`]+)`", row)
-
-
 def reasons(text: str) -> set[str]:
     return {cell.partition("/")[2] for cell in first_cells(text)}
 
@@ -93,37 +75,37 @@ def test_every_condition_that_the_operator_writes_is_explained() -> None:
 
 
 def test_conditions_of_others_are_named() -> None:
-    text = section("### Of the node agent")
+    text = section(PAGE, "### Of the node agent")
     assert [type_ for type_ in Type if type_ not in REASONS and f"`{type_}`" not in text] == []
 
 
 @pytest.mark.parametrize("type_", REASONS)
 def test_reasons_of_a_hypervisor_are_those_of_the_code(type_: str) -> None:
-    assert reasons(section(f"### `{type_}`")) == REASONS[type_]
+    assert reasons(section(PAGE, f"### `{type_}`")) == REASONS[type_]
 
 
 @pytest.mark.parametrize("type_", EVICTION_REASONS)
 def test_reasons_of_an_eviction_are_those_of_the_code(type_: str) -> None:
-    assert reasons(section(f"#### `{type_}`")) == EVICTION_REASONS[type_]
+    assert reasons(section(PAGE, f"#### `{type_}`")) == EVICTION_REASONS[type_]
 
 
 def test_checks_are_those_of_the_code() -> None:
     host = Host("kvm-1", "hypervisor", "service", enabled=True)
     spec = EvictionSpec(hypervisor="kvm-1", reason="test")
     made = (*of_host(sample(), host, spec), *of_instances((), {}, Doubt.WARN))
-    text = section("### Checks")
+    text = section(PAGE, "### Checks")
     assert set(first_cells(text)) == {check.name for check in made}
     assert [result for result in CheckResult if f"`{result}`" not in text] == []
 
 
 def test_phases_and_states_of_instances_are_those_of_the_code() -> None:
-    text = section("### Instances")
+    text = section(PAGE, "### Instances")
     assert [phase for phase in InstancePhase if f"| `{phase}` |" not in text] == []
     assert [status for status in ServerStatus if f"`{status}`" not in text] == []
 
 
 def test_modes_of_maintenance_are_those_of_the_code() -> None:
-    named = set(first_cells(section("### Maintenance"))) - {"maintenanceReason"}
+    named = set(first_cells(section(PAGE, "### Maintenance"))) - {"maintenanceReason"}
     assert named == {mode for mode in Maintenance if mode}
 
 
@@ -136,50 +118,9 @@ def test_names_are_those_of_the_code() -> None:
     assert [name for name in names if f"`{name}`" not in PAGE] == []
 
 
-def flags() -> dict[str, tuple[object, str]]:
-    """Default and environment variable of every flag of `cobalt operator`."""
-    hints = get_type_hints(operator, include_extras=True)
-    found: dict[str, tuple[object, str]] = {}
-    for name, parameter in inspect.signature(operator).parameters.items():
-        group = parameter.default
-        if dataclasses.is_dataclass(group) and not isinstance(group, type):
-            inner = get_type_hints(type(group), include_extras=True)
-            for one in dataclasses.fields(group):
-                found[_flag(one.name)] = getattr(group, one.name), variable(inner[one.name])
-        else:
-            found[_flag(name)] = group, variable(hints[name])
-    return found
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def variable(hint: object) -> str:
-    if get_origin(hint) is not Annotated:
-        return ""
-    made = [one.env_var for one in get_args(hint) if isinstance(one, Parameter)]
-    return next((str(*names) for names in made if names), "")
-
-
-def shown(default: object) -> str:
-    """A default as the page writes it."""
-    if isinstance(default, timedelta):
-        minutes = int(default.total_seconds() // 60)
-        return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}m"
-    if isinstance(default, bool):
-        return str(default).lower()
-    return str(default) if default not in (None, "") else "none"
-
-
-def rows(text: str) -> Iterable[list[str]]:
-    for line in re.findall(r"^\| `--.*$", text, re.MULTILINE):
-        yield [cell.strip() for cell in line.strip("|").split("|")]
-
-
 def test_flags_are_those_of_the_code_with_their_defaults() -> None:
-    known, named = flags(), set[str]()
-    for cells in rows(section("### Flags")):
+    known, named = flags(operator), set[str]()
+    for cells in flag_rows(section(PAGE, "### Flags")):
         here = re.findall(r"`(--[a-z0-9-]+)`", cells[0])
         named.update(here)
         if len(here) > 1:
@@ -195,6 +136,4 @@ def test_links_lead_somewhere() -> None:
     headings = re.findall(r"^#+ (.*)$", PAGE, re.MULTILINE)
     anchors = {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
     assert set(re.findall(r"\]\(#([^)]*)\)", PAGE)) <= anchors
-    folder = Path(__file__).resolve().parents[3] / "docs"
-    files = re.findall(r"\]\(([^#)]+\.md)\)", PAGE)
-    assert [name for name in files if not (folder / name).exists()] == []
+    assert broken_links(PATH) == []

@@ -1,0 +1,94 @@
+"""What the project's own pages say, for tests that hold them against the code."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, get_args, get_origin, get_type_hints
+
+from cyclopts import Parameter
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def section(page: str, heading: str) -> str:
+    """The text under a heading, up to the next one of any level."""
+    found = re.search(rf"^{re.escape(heading)}\n(.*?)(?=^#|\Z)", page, re.MULTILINE | re.DOTALL)
+    assert found, f"no heading {heading!r}"
+    return found[1]
+
+
+def first_cells(text: str) -> Iterator[str]:
+    """What stands in backquotes in the first cells of a table."""
+    for row in re.findall(r"^\| ([^|]*) \|", text, re.MULTILINE):
+        yield from re.findall(r"`([^`]+)`", row)
+
+
+def flag_rows(text: str) -> Iterator[list[str]]:
+    """The cells of each row of a table whose first cell is a flag."""
+    for line in re.findall(r"^\| `--.*$", text, re.MULTILINE):
+        yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def flags(command: Callable[..., int]) -> dict[str, tuple[object, str]]:
+    """Default and environment variable of every flag of a command."""
+    hints = get_type_hints(command, include_extras=True)
+    found: dict[str, tuple[object, str]] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        group = parameter.default
+        if dataclasses.is_dataclass(group) and not isinstance(group, type):
+            inner = get_type_hints(type(group), include_extras=True)
+            for one in dataclasses.fields(group):
+                found[_flag(one.name)] = getattr(group, one.name), _variable(inner[one.name])
+        else:
+            found[_flag(name)] = group, _variable(hints[name])
+    return found
+
+
+def shown(default: object) -> str:
+    """A default as the pages write it; nothing for a flag that must be given."""
+    if default is inspect.Parameter.empty:
+        return ""
+    if isinstance(default, timedelta):
+        minutes = int(default.total_seconds() // 60)
+        return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}m"
+    if isinstance(default, bool):
+        return str(default).lower()
+    return str(default) if default not in (None, "") else "none"
+
+
+def typed(page: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Each command of the page's console blocks, in words, with the lines that follow it."""
+    for block in re.findall(r"^```console\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        for part in re.split(r"^\$ ", block.replace("\\\n", ""), flags=re.MULTILINE)[1:]:
+            line, *output = part.rstrip("\n").split("\n")
+            yield shlex.split(line, comments=True), output
+
+
+def mentioned(page: str) -> Iterator[list[str]]:
+    """Each `cobalt …` in the running text of a page, in words."""
+    text = re.sub(r"^```.*?^```", "", page, flags=re.MULTILINE | re.DOTALL)
+    for line in re.findall(r"`(cobalt [^`]+)`", text):
+        yield shlex.split(line)
+
+
+def broken_links(page: Path) -> list[str]:
+    """The files beside a page that it links to and that are not there."""
+    named: list[str] = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    return [name for name in named if not (page.parent / name).exists()]
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _variable(hint: object) -> str:
+    if get_origin(hint) is not Annotated:
+        return ""
+    made = [one.env_var for one in get_args(hint) if isinstance(one, Parameter)]
+    return next((str(*names) for names in made if names), "")
