@@ -25,7 +25,9 @@ from tests.lab.conftest import run
 from tests.lab.test_whole_lab import traces
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("able_machine")]
-UP_SECONDS = 120  # a third of that is the aim, on a machine that does nothing else
+# The aim is 40 s and an idle machine of two cores takes 25: guests without KVM take the cores. Beside
+# two dozen other processes that wanted them it was 42 s.
+UP_SECONDS = 60
 COBALT = str(Path(sys.executable).parent / "cobalt")
 
 
