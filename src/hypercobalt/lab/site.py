@@ -53,7 +53,7 @@ class Wish:
         control_plane: the API server, and objects and agents for the hosts.
         ovn: the databases, and a controller in each host.
         operator: makes the hosts' Hypervisors and empties hosts; needs the control plane.
-        vms: how many a new lab gets; `up` only writes it down, `Fleet.complete` makes them.
+        vms: how many a new lab gets; `up` only writes it down, `vms.missing` makes them.
     """
 
     hosts: int = 3
