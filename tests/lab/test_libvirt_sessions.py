@@ -1,0 +1,43 @@
+"""Sessions with a real libvirtd that stands still, as its host may: who asks must go on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from time import monotonic
+
+import pytest
+
+from hypercobalt.adapters.libvirt.remote.session import Session
+from tests.lab.libvirtd import Daemon
+
+IDLE = 0.1
+WATCHED = 2.0
+PAUSE = 1.0  # closing a connection to a daemon that stands still takes half a minute
+
+
+async def longest_pause() -> float:
+    """How long the event loop did nothing, at most, seconds."""
+    longest, end = 0.0, monotonic() + WATCHED
+    while (began := monotonic()) < end:
+        await asyncio.sleep(0.01)
+        longest = max(longest, monotonic() - began)
+    return longest
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["idle", "close"])
+async def test_closing_waits_for_no_daemon(libvirtd: Daemon, by_hand: bool) -> None:
+    session = Session(libvirtd.uri, deadline=10, idle=IDLE)
+    assert await session.ask("version", lambda connection: connection.getLibVersion())
+    libvirtd.send(signal.SIGSTOP)
+    try:
+        began = monotonic()
+        if by_hand:
+            session.close()
+        assert monotonic() - began < PAUSE
+        assert await longest_pause() < PAUSE
+    finally:
+        libvirtd.send(signal.SIGCONT)
+
+    assert await session.ask("version", lambda connection: connection.getLibVersion())
+    session.close()
