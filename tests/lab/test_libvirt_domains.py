@@ -99,6 +99,24 @@ async def test_a_pin_that_is_changed_is_told_and_listed(
     assert after.pins == {0: {1}}
 
 
+async def test_the_cpus_of_a_whole_guest_are_those_of_each_vcpu_that_is_not_pinned(
+    libvirtd: Daemon, hand: libvirt.virConnect
+) -> None:
+    for name, placement in (("a", "static"), ("b", "auto")):
+        vcpu = f"<vcpu placement='{placement}' cpuset='0'>2</vcpu>"
+        hand.defineXML(libvirtd.guest(name).replace("<vcpu>1</vcpu>", vcpu))
+    shared = hand.lookupByName("a")
+    shared.create()
+    async with connect(libvirtd.uri) as subject, listening(subject) as listener:
+        before = {domain.name: domain.pins for domain in await subject.domains()}
+        shared.pinVcpu(1, (False, True))
+        await of_kind(listener, EventKind.DEVICE_CHANGED)
+        after = {domain.name: domain.pins for domain in await subject.domains()}
+
+    assert before == {"a": {0: {0}, 1: {0}}, "b": {}}
+    assert after == {"a": {0: {0}, 1: {1}}, "b": {}}
+
+
 async def of_kind(listener: Listener, kind: EventKind) -> DomainEvent:
     while True:
         notice = await listener.next()
