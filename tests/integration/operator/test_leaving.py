@@ -109,6 +109,35 @@ async def test_test_servers_that_cannot_be_deleted_keep_no_host_in_service(
     assert compute.world.tests == {}
 
 
+async def test_host_that_is_down_and_empty_leaves_openstack(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await in_service(kube, name)
+        compute.world.change_host(name, up=False, forced_down=True)
+        await set_spec(kube, name, maintenance="termination")
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Offboarded").startswith("True"))
+    assert name not in compute.world.hosts
+
+
+async def test_host_that_openstack_has_forgotten_is_offboarded_while_its_node_lives(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = site(name)
+    quick = replace(QUICK, forgotten=timedelta(seconds=1))
+    async with operator(kubeconfig, compute, lifecycle=quick):
+        await in_service(kube, name)
+        del compute.world.hosts[name]  # openstack compute service delete
+        await set_spec(kube, name, maintenance="termination")
+        gone = await until(
+            kube, Hypervisor, name, lambda hv: reason(hv, "Offboarded").startswith("True")
+        )
+    assert gone.status.evicted
+    assert gone.status.aggregates == ()
+    assert reason(gone, "AgentPodsEvicted") == "True/NoAgentPods"
+
+
 async def test_offboarding_asks_openstack_again_until_it_may_leave(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:

@@ -94,7 +94,7 @@ def add_lifecycle(
         AggregateSync(service, settings.test_aggregate),
         Availability(manager.kube, shared.hypervisors),
         ServiceSync(service.hosts, evictions),
-        EvictingSync(manager.kube, service.hosts, evictions, labels),
+        EvictingSync(manager.kube, service.hosts, evictions, labels, settings.forgotten),
         Offboarding(service.hosts),
     )
     sweep = Sweep(claimants.keys, settings.resync)

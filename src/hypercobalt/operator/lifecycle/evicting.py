@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec.structs import replace as with_fields
@@ -28,12 +28,12 @@ from hypercobalt.api.eviction import (
     Trigger,
 )
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_conditions import SyncReason
+from hypercobalt.api.hypervisor_conditions import RegisteredReason, SyncReason
 from hypercobalt.api.meta import ObjectMeta, OwnerReference
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.port import Hosts
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.eviction.status import count
+from hypercobalt.operator.eviction.status import count, has_ended
 from hypercobalt.operator.lifecycle.step import (
     PATIENCE,
     Facts,
@@ -79,13 +79,19 @@ class Plan:
     unsay: bool = False
 
 
-def decide(facts: Facts, eviction: Eviction | None, labels: Collection[str]) -> Plan:
+def decide(
+    facts: Facts,
+    eviction: Eviction | None,
+    labels: Collection[str],
+    forgotten: timedelta,
+) -> Plan:
     """Decide what belongs to the host's maintenance.
 
     Args:
         facts: of the pass.
         eviction: the one of the Hypervisor's name, if there is one.
         labels: keys of the labels to copy to a new one.
+        forgotten: after so long a host that the compute service does not know has no servers there.
     """
     hypervisor, mode = facts.hypervisor, facts.hypervisor.spec.maintenance or Maintenance.NONE
     if mode == Maintenance.HA or (mode in EMPTYING and is_onboarding(facts)):
@@ -96,6 +102,9 @@ def decide(facts: Facts, eviction: Eviction | None, labels: Collection[str]) -> 
         there = eviction is not None and eviction.metadata.deletionTimestamp is None
         ours = there and eviction is not None and empties(eviction, hypervisor.metadata.name)
         return Plan(delete=eviction if ours else None, evicted=False, unsay=True)
+    over = eviction is None or has_ended(eviction.status)
+    if over and mode == Maintenance.TERMINATION and _is_forgotten(facts, forgotten):
+        return Plan() if is_evicted(facts) else _without_service(facts)
     if eviction is None:
         if is_evicted(facts) and not _back(facts):
             return Plan()  # finished, and somebody has tidied up
@@ -139,6 +148,33 @@ def _mirror(facts: Facts, eviction: Eviction) -> Plan:
         return Plan(say=("False", SyncReason.SUCCEEDED, "Evicted"), evicted=True)
     text = f"Eviction {name} {found.reason}: {found.message}"
     return Plan(say=("False", SyncReason.FAILED, text), evicted=False)
+
+
+def _is_forgotten(facts: Facts, after: timedelta) -> bool:
+    """Whether a host that was registered has been unknown to the compute service for long."""
+    found = facts.condition(Type.REGISTERED)
+    return (
+        found is not None
+        and found.reason == RegisteredReason.NOT_REGISTERED
+        and bool(facts.hypervisor.status.serviceId)
+        and facts.now - found.lastTransitionTime >= after
+    )
+
+
+def _without_service(facts: Facts) -> Plan:
+    """The compute service deletes no service that has servers; its agent may know of others.
+
+    The word of an agent whose Node is not in order is an old one.
+    """
+    there = facts.hypervisor.status.numInstances or 0
+    if there and facts.holds(Type.NODE_HEALTHY, "True"):
+        text = (
+            f"the compute service has forgotten the host, but its node agent sees "
+            f"{count(there)} there: see what they are, and destroy them or register the host again"
+        )
+        return Plan(say=("False", SyncReason.FAILED, text), evicted=False)
+    text = "Evicted: the compute service has forgotten the host, and its servers before"
+    return Plan(say=("False", SyncReason.SUCCEEDED, text), evicted=True)
 
 
 def _anew(facts: Facts, eviction: Eviction) -> Plan:
@@ -232,17 +268,23 @@ class EvictingSync:
     name = NAME
 
     def __init__(
-        self, kube: Kube, hosts: Hosts, evictions: Evictions, labels: Collection[str]
+        self,
+        kube: Kube,
+        hosts: Hosts,
+        evictions: Evictions,
+        labels: Collection[str],
+        forgotten: timedelta,
     ) -> None:
         self._kube, self._evictions, self._labels = kube, evictions, tuple(labels)
-        self._hosts = hosts
+        self._hosts, self._forgotten = hosts, forgotten
         self._deleted: dict[str, str] = {}
         """UIDs by names, until the watch tells of it."""
 
     async def run(self, facts: Facts) -> Outcome:
         name = facts.hypervisor.metadata.name
         try:
-            plan = decide(await self._seen(facts), self._known(name, facts.now), self._labels)
+            seen, eviction = await self._seen(facts), self._known(name, facts.now)
+            plan = decide(seen, eviction, self._labels, self._forgotten)
         except (UnreachableError, RefusedError) as error:
             return Outcome(facts, PATIENCE, error)
         if plan.delete is not None:

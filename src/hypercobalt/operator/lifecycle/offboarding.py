@@ -49,10 +49,9 @@ def decide(facts: Facts) -> tuple[Next, str]:
         return Next.NOTHING, ""
     if facts.holds(Type.ONBOARDING, "True"):
         return Next.WAIT, "Waiting for the onboarding to be aborted"
-    # Deleted, and unknown to OpenStack: what is left there is at most a resource provider.
-    forgotten = facts.hypervisor.metadata.deletionTimestamp is not None and facts.holds(
-        Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED
-    )
+    # Unknown to OpenStack: what is left there is at most a resource provider.
+    unknown = facts.holds(Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED)
+    forgotten = unknown and facts.hypervisor.metadata.deletionTimestamp is not None
     if status.serviceId and not forgotten and not is_evicted(facts):
         found = facts.condition(Type.EVICTING)
         why = f": {found.message}" if found is not None and found.message != "Evicting" else ""
@@ -66,7 +65,7 @@ def decide(facts: Facts) -> tuple[Next, str]:
         return Next.WAIT, registered.message
     if registered is not None and registered.reason == RegisteredReason.CLAIMED:
         return Next.REMOVE, ""  # nothing in OpenStack is its own
-    if status.aggregates and not forgotten:
+    if status.aggregates and not unknown:
         left = ", ".join(one.name for one in status.aggregates)
         return Next.WAIT, f"Waiting for aggregates to be removed, current: {left}"
     return Next.REMOVE, ""
@@ -103,9 +102,8 @@ class Offboarding:
         if host is not None:
             log.info("removing_host", host=host.name, service=host.service_id)
             await self._hosts.remove(host)
-        done = replace(facts, host=None).say(
-            Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED, "Offboarded"
-        )
+        done = replace(facts, host=None).having(aggregates=())
+        done = done.say(Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED, "Offboarded")
         return Outcome(done.say(Type.OFFBOARDED, "True", OffboardedReason.OFFBOARDED, DONE))
 
     async def _find(self, facts: Facts) -> Host | None:

@@ -20,6 +20,9 @@ class Settings:
         build_limit: how long a server may take to run, or to be gone.
         console_limit: how long one that runs may take to print its name.
         retry_pause: how long an onboarding that failed rests.
+        forgotten: a host in termination that was registered, and that the compute service has not
+            known for so long, has no servers there. It is no flag: long enough for a service that
+            is made anew, and soon enough for a host that is to go.
         resync: every host is compared with OpenStack this often, though nothing has changed: people
             and other programs change aggregates, traits and services there, and OpenStack tells
             nobody. Half an hour is soon enough for what nobody waits for, and costs a fleet of
@@ -35,4 +38,5 @@ class Settings:
     build_limit: timedelta = timedelta(minutes=10)
     console_limit: timedelta = timedelta(minutes=5)
     retry_pause: timedelta = timedelta(hours=1)
+    forgotten: timedelta = timedelta(minutes=5)
     resync: timedelta = timedelta(minutes=30)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace as with_fields
@@ -11,10 +13,16 @@ from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.lifecycle.evicting import decide, keeps_disabled
+from hypercobalt.operator.lifecycle.evicting import Plan, keeps_disabled
+from hypercobalt.operator.lifecycle.evicting import decide as decide_after
+from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
 
 LEAVING = with_fields(ON, maintenance="termination")
+
+
+def decide(given: Facts, eviction: Eviction | None, labels: Collection[str]) -> Plan:
+    return decide_after(given, eviction, labels, Settings().forgotten)
 
 
 def deleted(of: Facts) -> Facts:
@@ -160,3 +168,48 @@ def test_whether_its_end_enables_the_host_goes_by_what_led_to_it(
     assert (keeps_disabled([made]) is made) is keeps
     going = with_fields(made, metadata=with_fields(made.metadata, deletionTimestamp=NOW))
     assert keeps_disabled([going]) is None
+
+
+LONG_AGO = NOW - timedelta(minutes=6)
+LOST = with_fields(condition("Registered", "False", "NotRegistered"), lastTransitionTime=LONG_AGO)
+HEALTHY = condition("NodeHealthy", "True", "Healthy")
+FAILED = eviction("False/Failed")
+
+
+@pytest.mark.parametrize(
+    ("given", "found", "said"),
+    [
+        pytest.param(facts(LOST, HEALTHY, spec=LEAVING), FAILED, SUCCEEDED, id="nothing is there"),
+        pytest.param(facts(LOST, spec=LEAVING), None, SUCCEEDED, id="without an Eviction"),
+        pytest.param(
+            facts(LOST, HEALTHY, spec=LEAVING, numInstances=2), FAILED, "False/Failed", id="guests"
+        ),
+        pytest.param(
+            facts(LOST, spec=LEAVING, numInstances=2), FAILED, SUCCEEDED, id="an agent's old word"
+        ),
+        pytest.param(
+            facts(condition("Registered", "False", "NotRegistered"), spec=LEAVING),
+            None,
+            RUNNING,
+            id="for a moment",
+        ),
+        pytest.param(facts(LOST, spec=LEAVING), eviction(RUNNING), RUNNING, id="it may come back"),
+        pytest.param(facts(LOST, spec=LEAVING, serviceId=None), None, RUNNING, id="it never was"),
+        pytest.param(facts(LOST, spec=MANUAL), None, RUNNING, id="it is to stay"),
+    ],
+)
+def test_a_host_that_openstack_has_forgotten(
+    given: Facts, found: Eviction | None, said: str
+) -> None:
+    plan = decide(given, found, LABELS)
+    assert plan.say is not None
+    assert f"{plan.say[0]}/{plan.say[1]}" == said
+    assert plan.evicted is (said == SUCCEEDED)
+    assert (plan.create is not None) is (said == RUNNING and found is None)
+
+
+def test_a_host_that_was_evicted_before_it_was_forgotten_stays_so() -> None:
+    evicted = condition("Evicting", "False", "Succeeded")
+    given = facts(LOST, HEALTHY, evicted, spec=LEAVING, numInstances=2)
+    for found in (None, FAILED):
+        assert decide(given, found, LABELS) == Plan()
