@@ -40,7 +40,7 @@ from hypercobalt.api.migration import (
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake.moves import Script
 from hypercobalt.compute.model import Size
-from hypercobalt.operator.eviction import decide, reconciler
+from hypercobalt.operator.eviction import cancel, decide, reconciler
 from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.policy import Doubt, Policy
 from hypercobalt.operator.eviction.progress import Job, Left
@@ -503,6 +503,60 @@ async def test_deleting_an_eviction_stops_what_it_began_and_says_so(
     assert compute.moves.under_way == 0
     assert len(compute.moves.on(name)) == 4
     assert compute.moves.calls["abort"] == 2
+
+
+async def test_a_cold_move_that_takes_longer_than_the_deletion_waits_for_others_is_confirmed(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancel, "LONGEST", timedelta(milliseconds=100))
+    compute = world(name)
+    (server,) = compute.fill(1, status="SHUTOFF")
+    compute.moves.script(server.id, Script(seconds=4))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        await until_it(kube, name, lambda e: moving(e) == 1)
+        await kube.delete(Eviction, name)
+        told = await until_it(kube, name, lambda e: state(e) == "False/Cancelled")
+        assert server.id in words(told)
+        asked = list[str]()
+        compute.moves.on_call = lambda call, _: asked.append(call)
+        compute.unknown = True  # which is no reason to let go of it
+        await eventually(lambda: asked.count("host") > 1)
+        compute.unknown = False
+        await eventually(lambda: gone(kube, name))
+    found = await compute.moves.server(server.id)
+    assert found is not None
+    assert (found.host, found.status) == ("other-0", "SHUTOFF")
+    assert compute.moves.calls["confirm"] == 1
+
+
+async def gone(kube: Kube, name: str) -> bool:
+    return await kube.get(Eviction, name) is None
+
+
+async def test_moves_that_a_deleted_eviction_lets_go_of_are_named(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancel, "LONGEST", timedelta(milliseconds=100))
+    compute = world(name)
+    live, cold = *compute.fill(1), *compute.fill(1, status="SHUTOFF")
+    for server in (live, cold):
+        compute.moves.script(server.id, Script(stuck=1, stubborn=True))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, replace(QUICK, longest=timedelta(seconds=2))):
+        await add_eviction_of(kube, name)
+        await until_it(kube, name, lambda e: moving(e) == 2)
+        await kube.delete(Eviction, name)
+        await eventually(lambda: gone(kube, name))
+    (event,) = [
+        event
+        for event in (await kube.list(Event, "default")).items
+        if event.reason == "CancelledLate" and event.regarding and event.regarding.name == name
+    ]
+    assert live.id in event.note
+    assert cold.id in event.note
+    assert "resize confirm" in event.note
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["that runs", "whose guest is lost"])

@@ -1,8 +1,9 @@
 """An Eviction that is deleted: what it has begun is stopped before it goes.
 
-Live moves are aborted, cold ones come to their end and are confirmed; a server that this leaves in
-ERROR, though it runs, is taken out of it. Whether the host takes new
-instances again is not decided here: the maintenance controller does that by `spec.maintenance`.
+Live moves are aborted. Cold ones come to their end and are confirmed: nobody else would, so the
+object is kept for as long as that may take. A server that an abort leaves in ERROR, though it runs,
+is taken out of it. Whether the host takes new instances again is not decided here: the maintenance
+controller does that by `spec.maintenance`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from typing import Final
 
 from msgspec.structs import replace as with_fields
 
-from hypercobalt.api.eviction import Eviction, EvictionReason, EvictionStatus, InstancePhase
+from hypercobalt.api.eviction import (
+    Eviction,
+    EvictionInstance,
+    EvictionReason,
+    EvictionStatus,
+    InstancePhase,
+)
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import MoveKind
@@ -36,7 +43,13 @@ POLL: Final = timedelta(milliseconds=500)
 """An aborted migration ends within a second or so, and somebody waits."""
 
 LONGEST: Final = timedelta(minutes=2)
-"""An object must not stay for ever because a move does not end; it is said which."""
+"""An object must not stay for ever because a live move does not end; it is said which. A cold one
+may take as long as any move that tells nothing of its progress (`Policy.longest`)."""
+
+_SHARE: Final = 0.1  # of the time that it has waited may pass before it looks again
+_SLOWEST: Final = timedelta(seconds=5)
+_NAMED: Final = 20  # instances in one message
+_UNDER_WAY: Final = {InstancePhase.MIGRATING, InstancePhase.CONFIRMING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +63,19 @@ class Cancellation:
 
     steps: tuple[Standing, ...]
     left: tuple[Standing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What may be under way yet.
+
+    Args:
+        entries: of those instances; none: it is not known which.
+        limit: how long that is waited for.
+    """
+
+    entries: tuple[EvictionInstance, ...]
+    limit: timedelta
 
 
 def decide(found: Sequence[Standing]) -> Cancellation:
@@ -86,11 +112,26 @@ def cancelled(
     done = sum(standing.phase is InstancePhase.SUCCEEDED for standing in over)
     text = f"cancelled: the Eviction was deleted when {texts.count(done)} had left"
     if left:
-        names = ", ".join(texts.called(standing.seen.entry) for standing in left[:20])
+        names = ", ".join(texts.called(standing.seen.entry) for standing in left[:_NAMED])
         text += f"; {texts.count(len(left), 'move')} under way: {names}"
     conditions = texts.Conditions(eviction.status.conditions, eviction.metadata.generation, now)
     conditions.evicting("False", EvictionReason.CANCELLED, text)
     return with_fields(status, conditions=conditions.value)
+
+
+def late(left: Left) -> str:
+    """What is let go, and what is to be done about it: the object is gone then."""
+    if not left.entries:
+        return "its moves may be under way still, and cannot be asked for: it waits no longer"
+    names = ", ".join(texts.called(entry) for entry in left.entries[:_NAMED])
+    more = ", …" if len(left.entries) > _NAMED else ""
+    text = (
+        f"{texts.count(len(left.entries), 'move')} may be under way still, of {names}{more}: it "
+        "waits no longer"
+    )
+    if left.limit > LONGEST:
+        text += "; one that ends in VERIFY_RESIZE: openstack server resize confirm ID"
+    return text
 
 
 class Cancelling:
@@ -117,27 +158,37 @@ class Cancelling:
             return Result()
         over = texts.has_ended(eviction.status) and not _is_cancelled(eviction.status)
         try:
-            left = 0 if over else await self._stop(eviction)
+            left = None if over else await self._stop(eviction)
         except (UnreachableError, RefusedError, ConflictError) as error:
             log.warning("cancel_waits", eviction=eviction.metadata.name, error=str(error))
-            await self._tell(eviction, error)
-            left = 1
-        if left and not self._is_late(eviction):
-            return Result(POLL)
+            noted = tuple(e for e in eviction.status.instances if e.phase in _UNDER_WAY)
+            # Which of them are cold is not noted.
+            left = Left(noted, self._policy.longest if noted else LONGEST)
+            await self._tell(eviction, left, error)
+        waited = self._waited(eviction)
+        if left is not None and waited <= left.limit:
+            return Result(min(max(POLL, waited * _SHARE), _SLOWEST))
         newest = self._evictions.get(eviction.metadata.name) or eviction
-        if left:
-            text = f"{texts.count(left, 'move')} may be under way still; it is not waited for"
+        if left is not None:
+            text = late(left)
+            log.warning("cancelled_late", eviction=eviction.metadata.name, text=text)
             self._events.record(eviction, "Warning", "CancelledLate", text, action="Evicting")
         await release(self._kube, self._evictions, newest)
         return Result()
 
-    async def _stop(self, eviction: Eviction) -> int:
-        """Take one step towards the end; gives how many moves are left."""
+    async def _stop(self, eviction: Eviction) -> Left | None:
+        """Take one step towards the end; gives what is left.
+
+        Raises:
+            UnreachableError: nothing is known of it.
+        """
         name = eviction.spec.hypervisor
         hypervisor = self._hypervisors.get(name)
         host = await self._observer.host(*(host_names(hypervisor) if hypervisor else (name,)))
+        if host is None and any(e.phase in _UNDER_WAY for e in eviction.status.instances):
+            raise UnreachableError(f"{self._observer.name} knows no host {name}")
         if host is None:
-            return 0
+            return None
         found = await self._observer.found(host.name)
         moment = Moment(self._clock.now(), self._clock.monotonic())
         now = standings(
@@ -162,31 +213,34 @@ class Cancelling:
                 text = condition.message if condition.type == "Evicting" else text
             self._events.record(eviction, "Normal", "EvictionCancelled", text, action="Evicting")
         done = await self._observer.take(plan.steps)
-        return len(plan.left) - sum(one.lost for one in done.values())
+        left = [one for one in plan.left if one.id not in done or not done[one.id].lost]
+        if not left:
+            return None
+        limit = self._policy.longest if any(map(_is_cold, left)) else LONGEST
+        return Left(tuple(one.seen.entry for one in left), limit)
 
-    async def _tell(self, eviction: Eviction, error: HypercobaltError) -> None:
+    async def _tell(self, eviction: Eviction, left: Left, error: HypercobaltError) -> None:
         """Say, once, why it is still there."""
         stored = eviction.status
         if texts.has_ended(stored):
             return
         now, generation = self._clock.now(), eviction.metadata.generation
         conditions = texts.Conditions(stored.conditions, generation, now)
-        text = (
-            f"deleted; waits to stop what it began, at most until {_at_latest(eviction)}: {error}"
-        )
+        latest = now - self._waited(eviction) + left.limit
+        text = f"deleted; waits to stop what it began, at most until {latest:%H:%M:%SZ}: {error}"
         conditions.evicting("True", EvictionReason.RUNNING, text)
         if conditions.value != stored.conditions:
             status = with_fields(stored, conditions=conditions.value)
             self._evictions.wrote(await self._kube.patch_status(eviction, status))
 
-    def _is_late(self, eviction: Eviction) -> bool:
+    def _waited(self, eviction: Eviction) -> timedelta:
         asked = eviction.metadata.deletionTimestamp
-        return asked is not None and self._clock.now() - asked > LONGEST
+        return max(self._clock.now() - asked, timedelta(0)) if asked else timedelta(0)
 
 
-def _at_latest(eviction: Eviction) -> str:
-    asked = eviction.metadata.deletionTimestamp
-    return f"{asked + LONGEST:%H:%M:%SZ}" if asked is not None else f"{LONGEST} from now"
+def _is_cold(standing: Standing) -> bool:
+    move = standing.seen.move
+    return move is not None and move.kind != MoveKind.LIVE
 
 
 def _is_cancelled(status: EvictionStatus) -> bool:

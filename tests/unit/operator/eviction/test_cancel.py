@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from tests.unit.operator.eviction.made import NOW, entry, eviction, move, server, standing
 
 from hypercobalt.api.conditions import get_condition
-from hypercobalt.api.eviction import InstancePhase
+from hypercobalt.api.eviction import EvictionInstance, InstancePhase
 from hypercobalt.compute.model import Move
-from hypercobalt.operator.eviction.cancel import cancelled, decide
+from hypercobalt.operator.eviction.cancel import LONGEST, Left, cancelled, decide, late
 from hypercobalt.operator.eviction.follow import Seen, Standing, Step
 from hypercobalt.operator.eviction.progress import Track
 
@@ -56,3 +58,22 @@ def test_it_is_visible() -> None:
     assert (evicting.status, evicting.reason) == ("False", "Cancelled")
     assert "1 move under way" in evicting.message
     assert {one.id: one.phase for one in found.instances} == {"a": "Migrating", "b": "Skipped"}
+
+
+@pytest.mark.parametrize(
+    ("entries", "limit", "words", "confirm"),
+    [
+        pytest.param((entry("a", name="vm"),), LONGEST, "1 move .* of vm .a.: ", False, id="live"),
+        pytest.param(
+            (entry("a"), entry("b")), LONGEST * 9, "2 moves .* of a, b: ", True, id="cold"
+        ),
+        pytest.param((), LONGEST, "cannot be asked for", False, id="not known"),
+        pytest.param([entry(str(n)) for n in range(25)], LONGEST, "18, 19, …:", False, id="many"),
+    ],
+)
+def test_what_is_let_go_is_named(
+    entries: tuple[EvictionInstance, ...], limit: timedelta, words: str, *, confirm: bool
+) -> None:
+    said = late(Left(tuple(entries), limit))
+    assert re.search(words, said), said
+    assert ("resize confirm" in said) is confirm
