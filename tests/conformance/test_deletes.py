@@ -7,6 +7,8 @@ from tests.conformance.script import PATCH_TYPES, Api, scenario
 from tests.conformance.test_definitions import OPEN, group_of, install
 from tests.conformance.wire import Body, Json
 
+DRY: Body = {"dryRun": ["All"]}
+
 
 @scenario
 async def test_preconditions(api: Api) -> None:
@@ -42,6 +44,12 @@ async def test_delete_options_are_checked(api: Api) -> None:
     await api.delete(f"{one}?gracePeriodSeconds=x")
     await api.delete(f"{one}?gracePeriodSeconds=-1")
     await api.get(one)
+    for query in ("dryRun=All", "propagationPolicy=Orphan", "orphanDependents=true"):
+        await api.post(api.at("configmaps"), config_map("two", finalizers=["a.b/c"]))
+        two = api.at("configmaps", "two")
+        await api.delete(f"{two}?{query}", {})  # with a body, the query says nothing
+        await api.get(two)
+        await api.patch(two, {"metadata": {"finalizers": None}})
 
 
 @scenario
@@ -54,6 +62,64 @@ async def test_propagation_policies_leave_their_finalizers(api: Api) -> None:
             await api.post(api.at(resource), make(f"{name}-held", finalizers=["a.b/c"]))
             held = api.at(resource, f"{name}-held")
             await api.delete(held, {"propagationPolicy": policy})
+
+
+@scenario
+async def test_propagation_policies_meet_finalizers(api: Api) -> None:
+    """As dry runs: what comes after is the collector's, which a bare kube-apiserver lacks."""
+    asked: tuple[Body, ...] = (
+        {},
+        {"propagationPolicy": "Foreground"},
+        {"propagationPolicy": "Orphan"},
+        {"propagationPolicy": "Background"},
+        {"orphanDependents": True},
+        {"orphanDependents": False},
+    )
+    kept: tuple[list[str], ...] = (
+        [],
+        ["a.b/c"],
+        ["orphan", "a.b/c"],
+        ["foregroundDeletion", "a.b/c"],
+        ["foregroundDeletion", "a.b/c", "orphan"],
+    )
+    for resource, make in (("configmaps", config_map), ("gadgets", gadget), ("pods", pod)):
+        for number, finalizers in enumerate(kept):
+            one = api.at(resource, f"c{number}")
+            await api.post(api.at(resource), make(f"c{number}", finalizers=finalizers))
+            for options in asked:
+                await api.delete(one, {**options, **DRY})
+            await api.delete(f"{one}?dryRun=All&propagationPolicy=Orphan")
+            await api.delete(f"{one}?dryRun=All&orphanDependents=true")
+            await api.delete(one, {"gracePeriodSeconds": 5, **DRY})
+        for options in asked:
+            await api.delete(api.at(resource), {**options, **DRY})
+        await api.get(api.at(resource))
+    running = api.at("pods", "running")
+    await api.post(api.at("pods"), pod("running", node="n-1"))
+    for options in asked:
+        await api.delete(running, {**options, "gracePeriodSeconds": 7, **DRY})
+
+
+@scenario
+async def test_propagation_policies_of_namespaces_and_definitions(api: Api) -> None:
+    group = group_of(api)
+    path = await install(api, definition("things", "Thing", OPEN, group=group))
+    for what in (f"/api/v1/namespaces/{api.namespace}", path):
+        for policy in ("Foreground", "Orphan", "Background"):
+            await api.delete(what, {"propagationPolicy": policy, **DRY})
+        await api.get(what)
+
+
+@scenario
+async def test_deletion_finalizers_are_taken_by_whoever_has_done_the_work(api: Api) -> None:
+    for resource, make in (("configmaps", config_map), ("gadgets", gadget)):
+        one = api.at(resource, "one")
+        await api.post(api.at(resource), make("one", finalizers=["a.b/c"]))
+        await api.delete(one)
+        await api.patch(one, {"metadata": {"finalizers": ["a.b/c", "orphan"]}})
+        await api.patch(one, {"metadata": {"finalizers": ["foregroundDeletion"]}})
+        await api.patch(one, {"metadata": {"ownerReferences": None, "finalizers": []}})
+        await api.get(one)
 
 
 @scenario

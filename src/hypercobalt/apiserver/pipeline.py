@@ -124,7 +124,7 @@ class Api:
         return answer
 
     async def _write(self, call: Call) -> Response:
-        renderer = Renderer(call)
+        renderer, code = Renderer(call), 200
         if call.verb in ("create", "update", "patch"):
             call.request.check_options()
         call = replace(call, body=await self._read_body(call))
@@ -138,14 +138,17 @@ class Api:
             case "patch":
                 written = await self.writer.patch(call)
             case "delete":
-                written = await self.writer.delete(call, delete_options(call))
+                options = delete_options(call)
+                written = await self.writer.delete(call, options)
+                if options.orphanDependents is False and not written.deleted:
+                    code = 202  # so has it been since this was how to ask for it
             case _:
                 done = await self.writer.delete_all(call, delete_options(call))
                 meta: JSONObject = {"resourceVersion": str(self._store.revision)}
                 return renderer.list_response(done, meta)
         if written.deleted and not _shows_deleted(call):
             return renderer.response(_deleted(call, written))
-        code = 201 if written.created else 200
+        code = 201 if written.created else code
         return Response(code, renderer.object(written.data), renderer.media)
 
     async def _read_body(self, call: Call) -> Body:

@@ -160,15 +160,15 @@ class Writer:
         decision: Decision | None,
         held: Stored | None,
         *,
-        dry_run: bool = False,
+        dry_run: bool | None = None,
     ) -> Written:
-        """Carry out a decision, while `key` is held."""
+        """Carry out a decision, while `key` is held; a delete's options say whether it is dry."""
         if decision is None:
             return Written(held.data if held else b"")
         if held is None:
             self._check_open(call, key)
         shown = decision.shown
-        if dry_run or call.dry_run:
+        if call.dry_run if dry_run is None else dry_run:
             shown = shown or decision.stored
             if held is not None:
                 metadata(shown)["resourceVersion"] = str(held.revision)

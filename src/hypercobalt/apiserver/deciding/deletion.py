@@ -70,14 +70,15 @@ def begin_delete(call: Call, old: JSONObject, options: DeleteOptions) -> JSONObj
 def _finalizers(call: Call, old: JSONObject, options: DeleteOptions) -> list[str]:
     """What holds the object: its finalizers, and what the propagation policy asks for."""
     held = texts_at(old, "metadata", "finalizers")
+    if call.resource.qualified == CRD_RESOURCE and not metadata(old).get("deletionTimestamp"):
+        return held if CRD_CLEANUP in held else [*held, CRD_CLEANUP]  # its objects go first
     policy = options.propagationPolicy
     if options.orphanDependents is not None and not policy:
         policy = "Orphan" if options.orphanDependents else "Background"
     if policy:
         asked = {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(policy, [])
-        held = [name for name in held if name not in (FOREGROUND, ORPHAN)] + asked
-    if call.resource.qualified == CRD_RESOURCE and CRD_CLEANUP not in held:
-        held.append(CRD_CLEANUP)
+        wanted = [name for name in held if name not in (FOREGROUND, ORPHAN)] + asked
+        return held if set(wanted) == set(held) else wanted
     return held
 
 
@@ -109,11 +110,12 @@ def _marked(call: Call, obj: JSONObject, grace_seconds: int) -> JSONObject:
     if call.resource.qualified == CRD_RESOURCE:
         serving.mark_terminating(marked, call.stamp)
         return marked
+    if call.resource.qualified == "namespaces":
+        marked["status"] = {"phase": "Terminating"}
+        return marked
     meta["deletionGracePeriodSeconds"] = grace_seconds
     if "generation" in meta:
         meta["generation"] = generation_of(meta) + 1
-    if call.resource.qualified == "namespaces":
-        marked["status"] = {"phase": "Terminating"}
     return marked
 
 

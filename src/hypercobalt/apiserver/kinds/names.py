@@ -139,6 +139,9 @@ def check_metadata(meta: JSONObject, name_rule: NameRule, *, custom: bool = Fals
     causes += _check_labels(meta)
     causes += _check_annotations(meta)
     causes += _check_owners(objects_at(meta, "ownerReferences"))
+    if {"orphan", "foregroundDeletion"} <= {*texts_at(meta, "finalizers")}:
+        text = "finalizer orphan and foregroundDeletion cannot be both set"
+        causes.append(FieldErrors.invalid("metadata.finalizers", meta["finalizers"], text))
     for index, finalizer in enumerate(texts_at(meta, "finalizers")):
         errors = label_key_errors(finalizer)
         causes += [FieldErrors.invalid("metadata.finalizers", finalizer, text) for text in errors]

@@ -242,7 +242,7 @@ class DeleteOptions(msgspec.Struct):
 
 
 def delete_options(call: Call) -> DeleteOptions:
-    """The options of a delete, from its body or else its query.
+    """The options of a delete, from its body; where there is none, from its query.
 
     Raises:
         StatusError: 400 for a body that is none; 422 for an unknown policy.
@@ -260,8 +260,10 @@ def delete_options(call: Call) -> DeleteOptions:
         options = DeleteOptions(propagationPolicy=request.text("propagationPolicy") or None)
         if "gracePeriodSeconds" in request.query:
             options.gracePeriodSeconds = request.number("gracePeriodSeconds")
-    if value := request.text("dryRun"):
-        options.dryRun = [value]
+        if "orphanDependents" in request.query:
+            options.orphanDependents = request.flag("orphanDependents")
+        if value := request.text("dryRun"):
+            options.dryRun = [value]
     if causes := list(_delete_errors(options)):
         raise status.invalid_options("DeleteOptions", *causes)
     return options
