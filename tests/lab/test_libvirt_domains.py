@@ -102,10 +102,14 @@ async def test_a_pin_that_is_changed_is_told_and_listed(
 async def test_the_cpus_of_a_whole_guest_are_those_of_each_vcpu_that_is_not_pinned(
     libvirtd: Daemon, hand: libvirt.virConnect
 ) -> None:
-    for name, placement in (("a", "static"), ("b", "auto")):
-        vcpu = f"<vcpu placement='{placement}' cpuset='0'>2</vcpu>"
-        hand.defineXML(libvirtd.guest(name).replace("<vcpu>1</vcpu>", vcpu))
-    shared = hand.lookupByName("a")
+    shared, _ = (
+        hand.defineXML(
+            libvirtd.guest(name).replace(
+                "<vcpu>1</vcpu>", f"<vcpu placement='{placement}' cpuset='0'>2</vcpu>"
+            )
+        )
+        for name, placement in (("a", "static"), ("b", "auto"))
+    )
     shared.create()
     async with connect(libvirtd.uri) as subject, listening(subject) as listener:
         before = {domain.name: domain.pins for domain in await subject.domains()}
