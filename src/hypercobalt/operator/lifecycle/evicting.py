@@ -282,16 +282,14 @@ class EvictingSync:
 
     async def run(self, facts: Facts) -> Outcome:
         name = facts.hypervisor.metadata.name
-        try:
-            seen, eviction = await self._seen(facts), self._known(name, facts.now)
-            plan = decide(seen, eviction, self._labels, self._forgotten)
-        except (UnreachableError, RefusedError) as error:
-            return Outcome(facts, PATIENCE, error)
+        seen, eviction = await self._seen(facts), self._known(name, facts.now)
+        plan = decide(seen, eviction, self._labels, self._forgotten)
         if plan.delete is not None:
             log.info("deleting_eviction", eviction=name)
-            self._deleted[name] = plan.delete.metadata.uid
+            uid = plan.delete.metadata.uid
             with suppress(ConflictError):  # another has its name by now: the watch tells of it
-                await self._kube.delete(Eviction, name, uid=plan.delete.metadata.uid)
+                await self._kube.delete(Eviction, name, uid=uid)
+            self._deleted[name] = uid
         if plan.create is not None:
             log.info("creating_eviction", eviction=name)
             try:
@@ -311,7 +309,11 @@ class EvictingSync:
         """The facts, with what is on an evicted host counted afresh if there seems to be any."""
         if not _back(facts) or facts.host is None:
             return facts
-        return replace(facts, host=await self._hosts.get(facts.host.name, fresh=True))
+        try:
+            return replace(facts, host=await self._hosts.get(facts.host.name, fresh=True))
+        except (UnreachableError, RefusedError) as error:
+            log.warning("evicted_host_not_counted", host=facts.host.name, error=str(error))
+            return replace(facts, host=None)  # it stays as it was said to be, and is asked again
 
     def _known(self, name: str, now: datetime) -> Eviction | None:
         found = self._evictions.newest.get(name)

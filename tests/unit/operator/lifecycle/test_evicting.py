@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
+from typing import cast
 
 import pytest
 from msgspec.structs import replace as with_fields
-from tests.unit.operator.lifecycle.facts import HOST, LABELS, ON, facts
+from tests.unit.operator.lifecycle.facts import HOST, LABELS, ON, facts, said
 from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
+from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.lifecycle.evicting import Plan, keeps_disabled
+from hypercobalt.compute.errors import UnreachableError
+from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.operator.lifecycle.evicting import EvictingSync, Evictions, Plan, keeps_disabled
 from hypercobalt.operator.lifecycle.evicting import decide as decide_after
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.newest import Newest
+from hypercobalt.runtime import Kube
 
 LEAVING = with_fields(ON, maintenance="termination")
 
@@ -213,3 +219,30 @@ def test_a_host_that_was_evicted_before_it_was_forgotten_stays_so() -> None:
     given = facts(LOST, HEALTHY, evicted, spec=LEAVING, numInstances=2)
     for found in (None, FAILED):
         assert decide(given, found, LABELS) == Plan()
+
+
+class Nothing:
+    """A cache without Evictions."""
+
+    def get(self, name: str) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("spec", "after"),
+    [
+        pytest.param(MANUAL, SUCCEEDED, id="in maintenance it stays so"),
+        pytest.param(ON, "", id="out of it that does not matter"),
+    ],
+)
+async def test_an_evicted_host_that_cannot_be_counted(spec: HypervisorSpec, after: str) -> None:
+    compute = FakeCompute(lambda: NOW)
+    made = compute.world.add_host("kvm-a", servers=("i1",))
+    compute.world.fault = lambda what, about: UnreachableError("no answer")
+    evictions = Evictions(cast(Newest[Eviction], Nothing()), lambda _: ())
+    sync = EvictingSync(cast(Kube, None), compute.hosts, evictions, (), Settings().forgotten)
+    evicted = condition("Evicting", "False", "Succeeded")
+    done = await sync.run(facts(evicted, spec=spec, host=made, evicted=True))
+    assert said(done.facts, "Evicting") == after
+    assert done.facts.hypervisor.status.evicted is bool(after)
+    assert done.error is None
