@@ -134,13 +134,21 @@ async def _whole(kube: Kube, host: Hypervisor, spec: EvictionSpec) -> Eviction:
         kube: of the person.
         host: as it was before this command.
         spec: of a new one.
+
+    Raises:
+        AskedWronglyError: an old one is not gone yet.
     """
     name = host.metadata.name
     while True:
         known = await kube.get(Eviction, name)
         if known is not None and has_ended(known.status) and not _is_its_end(known, host):
             gone = await kube.delete(Eviction, name, uid=known.metadata.uid)
-            known = None if gone is not Deletion.TERMINATING else known
+            if gone is Deletion.TERMINATING:
+                raise AskedWronglyError(
+                    f"{outcome(known)}. It is being deleted, and what it began comes to its end "
+                    "first; the operator makes a new one then"
+                )
+            known = None
         if known is None:
             try:
                 return await kube.create(_made(host, spec))

@@ -101,6 +101,27 @@ async def test_an_eviction_that_succeeded_before_the_maintenance_is_made_anew(
     assert compute.moves.on(name) == ()
 
 
+async def test_a_host_whose_last_eviction_is_not_gone_yet_is_told_so(
+    kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compute = world(name)
+    (server,) = compute.fill(1, status="SHUTOFF")
+    compute.moves.script(server.id, Script(seconds=60))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        await until_it(
+            kube, name, lambda e: any(i.phase == "Migrating" for i in e.status.instances)
+        )
+        await kube.delete(Eviction, name)
+        await until_ended(kube, name)
+        code = await asyncio.to_thread(evict, name, watch=True, kubeconfig=kubeconfig)
+    assert code == asking.WRONG
+    err = capsys.readouterr().err
+    assert server.id in err
+    assert "the operator makes a new one" in err
+
+
 async def test_an_eviction_of_something_else_under_the_hosts_name_is_not_taken_for_its(
     kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
