@@ -104,6 +104,7 @@ async def test_test_servers_that_cannot_be_deleted_keep_no_host_in_service(
         assert reason(held, "Onboarding") == "True/Aborted"
         assert not compute.world.hosts[name].enabled
         assert "could not find project" in message(held, "Onboarding")
+        assert "could not find project" in message(held, "Offboarded")
         broken[0] = False
         await until(kube, Hypervisor, name, lambda hv: reason(hv, "Offboarded").startswith("True"))
     assert compute.world.tests == {}

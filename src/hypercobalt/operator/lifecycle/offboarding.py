@@ -47,8 +47,9 @@ def decide(facts: Facts) -> tuple[Next, str]:
         return Next.NOTHING, ""
     if facts.holds(Type.OFFBOARDED, "True"):
         return Next.NOTHING, ""
-    if facts.holds(Type.ONBOARDING, "True"):
-        return Next.WAIT, "Waiting for the onboarding to be aborted"
+    onboarding = facts.condition(Type.ONBOARDING)
+    if onboarding is not None and onboarding.status == "True":
+        return Next.WAIT, f"Waiting for the onboarding to be aborted: {onboarding.message}"
     # Unknown to OpenStack: what is left there is at most a resource provider.
     unknown = facts.holds(Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED)
     forgotten = unknown and facts.hypervisor.metadata.deletionTimestamp is not None
