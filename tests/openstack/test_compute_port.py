@@ -9,13 +9,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from hypercobalt.compute.connect import connect_nova
+from hypercobalt.compute.model import Server
 from hypercobalt.compute.nova.settings import NO_NETWORK, SmokeSettings
 from hypercobalt.compute.port import ComputeService
 from tests.contracts.compute import CONTRACTS, Site
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
 from tests.openstack.environment import set_account
-from tests.openstack.servers import VERSION, Servers
+from tests.openstack.servers import VERSION, Servers, until
 
 NAMES = {contract.__name__.replace("_", " "): contract for contract in CONTRACTS}
 
@@ -83,3 +84,34 @@ async def flavor(admin: Session, name: str) -> str:
 async def test_contract(contract: Callable[[Site], Awaitable[None]], site: Site) -> None:
     await contract(site)
     assert site.service.trouble == ""
+
+
+async def test_a_paused_server_whose_move_is_called_off_is_as_it_was(
+    cloud: Cloud, servers: Servers, site: Site
+) -> None:
+    moves, (source, target) = site.service.moves, site.hosts
+    id_ = await servers.boot(host=source, image=cloud.names.guest)
+    await until(lambda: servers.beats(id_), lambda beats: beats >= 1)
+    await cloud.hinder(id_)
+    (await servers.act(id_, {"pause": None})).ok()
+    await servers.until(id_, lambda shown: shown["status"] == "PAUSED")
+
+    async def server() -> Server:
+        found = await moves.server(id_)
+        assert found is not None
+        return found
+
+    await moves.live_migrate(await server(), target)
+    await servers.until_migrated(id_, "running")
+    (move,) = await moves.moves(source)
+    await moves.abort(move)
+
+    # Nova 34 says PAUSED or ACTIVE first, and ERROR a moment later.
+    await until(server, lambda seen: seen.status == "ERROR")
+    broken = await server()
+    assert (broken.running, broken.paused, broken.host) == (False, True, source)
+    await moves.recover(broken)
+    await until(server, lambda seen: (seen.status, seen.task_state) == ("PAUSED", ""))
+    (await servers.act(id_, {"unpause": None})).ok()
+    shown = await servers.until(id_, lambda shown: shown["status"] == "ACTIVE")
+    assert shown["OS-EXT-STS:power_state"] == 1
