@@ -19,6 +19,7 @@ from tests.sockets import left_to_the_collector
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import (
     Domain,
+    DomainEvent,
     DomainState,
     EventKind,
     JobStats,
@@ -592,6 +593,22 @@ async def test_a_server_that_is_off_at_its_origin_was_not_moved_by_a_name_of_a_d
 
     assert one.status.destination == "kvm-b"
     assert text in (one.status.errMsg or "")
+
+
+async def test_an_event_that_comes_late_says_how_it_ended(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    async with agent(server, move.source, "kvm-a", grace=timedelta(minutes=1)):
+        await begun(kube, move)
+        asked = move.source.calls["domains"]
+        del move.source.jobs[UUID]
+        move.source.forget(UUID)
+        await eventually(lambda: move.source.calls["domains"] > asked + 1)  # and is gone
+        stop = int(Lifecycle.STOPPED)
+        late = DomainEvent(EventKind.LIFECYCLE, UUID, "vm1", datetime.now(UTC), stop, 3)
+        move.source.emit(late)
+
+        await until(kube, lambda all_: types(all_) == ["completed"])
 
 
 async def test_the_next_use_of_an_object_is_not_ended_for_the_one_before(

@@ -58,6 +58,7 @@ class Outgoing:
         self._stopped: bool | None = None  # whether it left, once its domain has stopped here
         self._word = ""  # QEMU's last one
         self._jobless_since: float | None = None  # by the loop's clock
+        self._given_up_at: float | None = None  # by the same, when nobody says how it ended
 
     def progress(self, stats: JobStats) -> None:
         """Take in the statistics of the running job."""
@@ -112,9 +113,11 @@ class Outgoing:
             if self._jobless_since is None:
                 self._jobless_since = now
             # The event of the end may be right behind the job's own end: give it one turn.
-            return await self._without() if now - self._jobless_since >= self._poll / 2 else None
+            ending = await self._without() if now - self._jobless_since >= self._poll / 2 else None
         except LibvirtError:
             return None  # after the reconnect the answer is the same
+        # An event that came meanwhile knows more.
+        return ending if self._ended is None and self._stopped is None else None
 
     def _with_job(self, stats: JobStats) -> Ending | None:
         ending = ending_of(stats)
@@ -147,19 +150,20 @@ class Outgoing:
                 return ending
         return stayed(self._word)
 
-    async def _gone(self) -> Ending:
+    async def _gone(self) -> Ending | None:
         """Not here any more, unseen: the other host knows whether it arrived, and says so."""
-        clock = asyncio.get_running_loop().time
-        over: float | None = None
-        while over is None or clock() < over:
-            with suppress(HypercobaltError):
-                told = await self._record.told()
-                if told is not None and told.type is not None:
-                    self._record.put(told)
-                    return Ending(MigrationType(told.type))
-                # While the API is away nobody can say anything.
-                over = over or clock() + 2 * self._grace
-            await asyncio.sleep(self._poll)
+        try:
+            told = await self._record.told()
+        except HypercobaltError:
+            return None  # while the API is away nobody can say anything
+        if told is not None and told.type is not None:
+            self._record.put(told)
+            return Ending(MigrationType(told.type))
+        now = asyncio.get_running_loop().time()
+        if self._given_up_at is None:
+            self._given_up_at = now + 2 * self._grace
+        if now < self._given_up_at:
+            return None
         return unseen(
             "the instance has left its origin while its agent or libvirt was away, and no other "
             "host has said that it arrived"
