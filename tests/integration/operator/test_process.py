@@ -154,6 +154,7 @@ async def test_metrics_are_for_those_whom_the_api_server_allows_it(
     ]
 
 
+@pytest.mark.timeout(120)  # a lease is waited for
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
 async def test_of_two_processes_the_second_ends_the_eviction_of_the_first(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
