@@ -2,7 +2,7 @@
 
 Both carry `MicroTime` fields; `times.micro_time(now)` makes the value.
 
-Source: k8s.io/api, coordination/v1, events/v1 and core/v1 types.go.
+Source: k8s.io/api, coordination/v1 and events/v1 types.go.
 """
 
 from __future__ import annotations
@@ -81,24 +81,3 @@ class Event(Object, frozen=True):
     deprecatedFirstTimestamp: datetime | None = None
     deprecatedLastTimestamp: datetime | None = None
     deprecatedCount: int | None = None
-
-
-class CoreEvent(Object, frozen=True):
-    """An Event as `v1` has it: what `kubectl get events` and older writers use."""
-
-    resource: ClassVar[ResourceInfo] = ResourceInfo("", "v1", "Event", "events", "Namespaced")
-
-    involvedObject: ObjectReference = ObjectReference()
-    reason: str = ""
-    message: str = ""
-    source: EventSource | None = None
-    firstTimestamp: datetime | None = None
-    lastTimestamp: datetime | None = None
-    count: int | None = None
-    type: str = ""
-    eventTime: MicroTime | None = None
-    series: EventSeries | None = None
-    action: str = ""
-    related: ObjectReference | None = None
-    reportingComponent: str = ""
-    reportingInstance: str = ""

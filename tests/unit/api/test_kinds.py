@@ -48,7 +48,6 @@ def test_secret_values_are_base64_on_the_wire() -> None:
         ),
         (coordination.Lease, "/apis/coordination.k8s.io/v1/namespaces/ns/leases/x"),
         (coordination.Event, "/apis/events.k8s.io/v1/namespaces/ns/events/x"),
-        (coordination.CoreEvent, "/api/v1/namespaces/ns/events/x"),
         (certificate.Certificate, "/apis/cert-manager.io/v1/namespaces/ns/certificates/x"),
         (
             CustomResourceDefinition,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -13,48 +13,11 @@ from hypothesis import strategies as st
 from hypercobalt.apiserver.kinds.builtin.rows import ROWS
 from hypercobalt.apiserver.kinds.jsonpath import compile_path
 from hypercobalt.apiserver.kinds.resources import Registry
-from hypercobalt.apiserver.kinds.tables import custom_printer, human_duration
+from hypercobalt.apiserver.kinds.tables import custom_printer
 
 JSON = Any
 Object = dict[str, Any]
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-SECOND, MINUTE, HOUR, DAY = 1, 60, 3600, 86400
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        # apimachinery pkg/util/duration/duration_test.go, TestHumanDuration
-        (0, "0s"),
-        (1, "1s"),
-        (70, "70s"),
-        (119, "119s"),
-        (120, "2m"),
-        (190, "3m10s"),
-        (70 * MINUTE, "70m"),
-        (179 * MINUTE, "179m"),
-        (3 * HOUR, "3h"),
-        (3 * HOUR + 10 * MINUTE, "3h10m"),
-        (47 * HOUR, "47h"),
-        (49 * HOUR, "2d1h"),
-        (9 * DAY, "9d"),
-        (367 * DAY, "367d"),
-        (4 * 365 * DAY, "4y"),
-        (4 * 365 * DAY + DAY, "4y1d"),
-        (9 * 365 * DAY, "9y"),
-        (-1, "0s"),
-        (-2, "<invalid>"),
-        (-DAY, "<invalid>"),
-        (8 * HOUR, "8h"),
-        (8 * HOUR + MINUTE, "8h"),
-        (48 * HOUR, "2d"),
-        (8 * DAY, "8d"),
-        (2 * 365 * DAY, "2y"),
-        (8 * 365 * DAY, "8y"),
-    ],
-)
-def test_human_duration(seconds: int, shown: str) -> None:
-    assert human_duration(timedelta(seconds=seconds)) == shown
 
 
 # -- JSONPath ----------------------------------------------------------------------------------

@@ -3,17 +3,18 @@
 Custom resources print the columns of their CustomResourceDefinition. The rows of built-in kinds are
 in `builtin.rows`.
 
-Source: apiextensions pkg/registry/customresource/tableconvertor; apimachinery pkg/util/duration.
+Source: apiextensions pkg/registry/customresource/tableconvertor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import msgspec
 
+from hypercobalt.api.duration import human_duration
 from hypercobalt.apiserver.kinds.jsonpath import Path, compile_path
 from hypercobalt.apiserver.status import JSON, JSONObject
 from hypercobalt.apiserver.values import at, text_at
@@ -77,36 +78,6 @@ def partial_metadata(obj: JSONObject) -> JSONObject:
         "apiVersion": "meta.k8s.io/v1",
         "metadata": obj.get("metadata", {}),
     }
-
-
-def human_duration(span: timedelta) -> str:
-    """As kubectl's AGE: `5s`, `3m2s`, `4h5m`, `2d3h`, `90d`, `3y4d`."""
-    seconds = int(span.total_seconds())
-    if seconds < -1:
-        return "<invalid>"
-    seconds = max(seconds, 0)
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    if seconds < 120:
-        return f"{seconds}s"
-    if minutes < 10:
-        return _two(minutes, "m", seconds % 60, "s")
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
-    if hours < 48:
-        return f"{hours}h"
-    if days < 8:
-        return _two(days, "d", hours % 24, "h")
-    if days < 2 * 365:
-        return f"{days}d"
-    if days < 8 * 365:
-        return _two(days // 365, "y", days % 365, "d")
-    return f"{days // 365}y"
-
-
-def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
-    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
 
 
 def ago(value: JSON, now: datetime) -> str:

@@ -14,12 +14,12 @@ import base64
 import functools
 import re
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Protocol
 
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
 
+from hypercobalt.api.duration import parse_nanoseconds
 from hypercobalt.apiserver.schema.identifiers import LITERAL, OLD_SELF, escape
 from hypercobalt.apiserver.schema.library import RENAMED, declarations
 from hypercobalt.apiserver.schema.node import Node, Rule
@@ -216,8 +216,6 @@ def _environment() -> cel.Env:
 # -- values as rules see them ------------------------------------------------------------------
 
 _CONVERTED = ("byte", "date", "date-time", "duration")
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 
 
 def _seen(node: Node, value: JSON) -> object:
@@ -241,9 +239,8 @@ def _of_format(name: str, text: str) -> object:
     if name == "byte":
         return base64.b64decode(text)
     if name == "duration":
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
         span = duration_pb2.Duration()
-        span.FromTimedelta(timedelta(seconds=-seconds if text.startswith("-") else seconds))
+        span.FromNanoseconds(parse_nanoseconds(text))
         return span
     moment = timestamp_pb2.Timestamp()
     moment.FromJsonString(text if name == "date-time" else f"{text}T00:00:00Z")

@@ -13,6 +13,8 @@ import uuid
 from collections.abc import Callable
 from datetime import datetime
 
+from hypercobalt.api.duration import parse_nanoseconds
+
 
 def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
     def check(value: str) -> bool:
@@ -26,9 +28,6 @@ def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-_DURATION = re.compile(
-    r"[+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))*|0"
-)
 
 
 def _date_time(value: str) -> bool:
@@ -45,5 +44,5 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "ipv4": _parses(ipaddress.IPv4Address),
     "ipv6": _parses(ipaddress.IPv6Address),
     "cidr": _parses(lambda v: v.index("/") and ipaddress.ip_network(v, strict=False)),
-    "duration": lambda v: bool(_DURATION.fullmatch(v)),
+    "duration": _parses(parse_nanoseconds),
 }
