@@ -282,6 +282,25 @@ async def test_a_definition_goes_after_its_objects(api: Client) -> None:
     assert (await api.get(things)).status_code == 404
 
 
+async def test_objects_go_with_their_definition_whose_stored_version_is_not_served(
+    api: Client,
+) -> None:
+    body = definition()
+    (stored,) = body["spec"]["versions"]
+    served = {**stored, "name": "v2", "storage": False}
+    body["spec"]["versions"] = [{**stored, "served": False}, served]
+    things = "/apis/example.com/v2/namespaces/default/things"
+    for left in (["a"], []):
+        assert (await api.post(DEFINITIONS, json=body)).status_code == 201
+        if left:
+            thing = {"apiVersion": "example.com/v2", "kind": "Thing", "metadata": {"name": "a"}}
+            assert (await api.post(things, json=thing)).status_code == 201
+        listed = (await api.get(things)).json()["items"]
+        assert [item["metadata"]["name"] for item in listed] == left
+        await delete(api, f"{DEFINITIONS}/things.example.com")
+        await api.until_gone(f"{DEFINITIONS}/things.example.com")
+
+
 async def test_what_the_objects_of_a_definition_own_goes_with_it(api: Client) -> None:
     things = "/apis/example.com/v1/namespaces/default/things"
     thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}}

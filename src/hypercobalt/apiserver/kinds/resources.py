@@ -210,11 +210,10 @@ class Registry:
         return next(same, None)
 
     def by_stored(self, stored: str) -> Resource | None:
-        """The resource that stores under this name, in its storage version."""
-        for resource in self.all():
-            if resource.stored == stored and resource.version == resource.storage_version:
-                return resource
-        return None
+        """The resource that stores under this name, in its storage version if that is served."""
+        found = [resource for resource in self.all() if resource.stored == stored]
+        first = (r for r in found if r.version == r.storage_version)
+        return next(first, found[0] if found else None)
 
     def define(self, crd: JSONObject) -> None:
         """Serve, change or stop serving what a CustomResourceDefinition says."""
