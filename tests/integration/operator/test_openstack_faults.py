@@ -11,6 +11,7 @@ import pytest_asyncio
 import trustme
 from tests.integration.compute.conftest import Adapter
 from tests.integration.operator.conftest import add_node, operator, reason, until
+from tests.integration.operator.eviction_world import state, words
 from tests.integration.operator.lifecycle import QUICK, agent_reports, set_spec
 from tests.openstack.environment import set_account
 from tests.simulated_openstack.compute.aggregates import make
@@ -24,6 +25,7 @@ from tests.simulated_openstack.world import World
 from hypercobalt.adapters.openstack.breaker import Rules
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node
+from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.node_facts import (
     AGGREGATES_ANNOTATION,
@@ -224,6 +226,37 @@ async def test_openstack_away_in_between_leaves_a_host_in_service(site: Site) ->
             site.kube, Hypervisor, site.name, lambda hv: reason(hv, "Registered")[:4] == "True"
         )
     site.check(back)
+
+
+async def test_an_ingress_without_a_backend_neither_ends_an_eviction_nor_empties_a_host(
+    site: Site,
+) -> None:
+    world = site.simulation.world
+    world.pace.live = 3.0
+    world.add_host("target")
+    async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
+        await site.ready()
+        server = world.add_server(site.name)
+        await set_spec(site.kube, site.name, maintenance="auto")
+        await until(
+            site.kube,
+            Eviction,
+            site.name,
+            lambda e: any(one.phase == "Migrating" for one in e.status.instances),
+        )
+        fault = site.script.add(Fault("compute *", code=404, body=b"default backend - 404"))
+        await until(
+            site.kube,
+            Eviction,
+            site.name,
+            lambda e: "no JSON" in words(e) and state(e) == "True/Running",
+        )
+        site.script.faults.remove(fault)
+        await until(site.kube, Hypervisor, site.name, lambda hv: bool(hv.status.evicted))
+        done = await site.kube.get(Eviction, site.name)
+    assert done is not None
+    assert state(done) == "False/Succeeded"
+    assert server.host == "target"
 
 
 async def test_a_wrong_region_is_told_with_those_that_there_are(
