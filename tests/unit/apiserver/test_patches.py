@@ -245,3 +245,13 @@ def test_long_lists_are_merged_in_little_time(pod: Node) -> None:
     assert time.process_time() - start < 1.5
     assert merged["metadata"] == {"finalizers": [*finalizers, "x"]}
     assert merged["spec"] == containers(*reversed(names), image="i")["spec"]
+
+
+def test_many_keys_are_retained_in_little_time(pod: Node) -> None:
+    notes = {f"n{number}": "x" for number in range(15_000)}
+    retained = [*reversed(notes), ["no", "key"]]
+    start = time.process_time()
+    patch = {"metadata": {"annotations": {"$retainKeys": retained, "n0": "y"}}}
+    merged = strategic_merge(pod, {"metadata": {"annotations": {**notes, "gone": "x"}}}, patch)
+    assert time.process_time() - start < 1
+    assert merged["metadata"]["annotations"] == {**notes, "n0": "y"}

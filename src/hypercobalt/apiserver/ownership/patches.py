@@ -138,7 +138,8 @@ def _merge_map(node: Node, target: JSONObject, patch: JSONObject) -> JSONObject:
         raise bad_request(f"Unknown patch type found: {directive}")
     retain = patch.get(_RETAIN)
     if isinstance(retain, list):
-        target = {name: item for name, item in target.items() if name in retain}
+        kept = {name for name in retain if isinstance(name, str)}
+        target = {name: item for name, item in target.items() if name in kept}
     before = dict(target)
     for name, item in patch.items():
         if name in (_DIRECTIVE, _RETAIN) or name.startswith(_ORDER):
