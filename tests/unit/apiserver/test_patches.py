@@ -249,9 +249,10 @@ def test_long_lists_are_merged_in_little_time(pod: Node) -> None:
 
 def test_many_keys_are_retained_in_little_time(pod: Node) -> None:
     notes = {f"n{number}": "x" for number in range(15_000)}
+    target: Object = {"metadata": {"annotations": {**notes, "gone": "x"}}}
     retained = [*reversed(notes), ["no", "key"]]
+    patch: Object = {"metadata": {"annotations": {"$retainKeys": retained, "n0": "y"}}}
     start = time.process_time()
-    patch = {"metadata": {"annotations": {"$retainKeys": retained, "n0": "y"}}}
-    merged = strategic_merge(pod, {"metadata": {"annotations": {**notes, "gone": "x"}}}, patch)
+    merged = strategic_merge(pod, target, patch)
     assert time.process_time() - start < 1
-    assert merged["metadata"]["annotations"] == {**notes, "n0": "y"}
+    assert merged["metadata"] == {"annotations": {**notes, "n0": "y"}}
