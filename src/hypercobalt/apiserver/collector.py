@@ -301,9 +301,15 @@ class Collector:
         """
         for dependent, references in tuple(self._owners.items()):
             kinds = {(owner.apiVersion.rpartition("/")[0], owner.kind) for owner in references}
-            if (owners.group, owners.names.kind) in kinds:
+            if (owners.group, owners.names.kind) not in kinds:
+                continue
+            stored, below = self._store.get(dependent), self._registry.by_stored(dependent.resource)
+            if stored is None or below is None:
+                continue
+            meta = _decoder.decode(stored.data).metadata
+            if meta.deletionTimestamp is None:  # else it goes already; it may own what it is in
                 with contextlib.suppress(StatusError):  # told when its turn comes
-                    await self._handle(dependent)
+                    await self._judge_dependent(below, dependent, meta)
 
     def _old_events(self) -> Iterator[Key]:
         limit = datetime.now(UTC) - timedelta(hours=EVENT_HOURS)

@@ -316,6 +316,19 @@ async def test_what_the_objects_of_a_definition_own_goes_with_it(api: Client) ->
     assert [left["name"] for left in shared["metadata"]["ownerReferences"]] == ["other"]
 
 
+async def test_a_definition_that_its_own_object_owns_goes(api: Client) -> None:
+    body = definition()
+    body["spec"]["scope"] = "Cluster"
+    path = f"{DEFINITIONS}/things.example.com"
+    assert (await api.post(DEFINITIONS, json=body)).status_code == 201
+    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}}
+    owner = (await api.post("/apis/example.com/v1/things", json=thing)).json()
+    owned = {"metadata": {"ownerReferences": owned_by(owner, block=True)}}
+    assert (await api.patch_as("merge-patch+json", path, owned)).status_code == 200
+    await delete(api, path)
+    await api.until_gone(path)
+
+
 async def test_no_object_slips_into_a_definition_that_goes(api: Client) -> None:
     things = "/apis/example.com/v1/namespaces/default/things"
     thing = {"apiVersion": "example.com/v1", "kind": "Thing"}
