@@ -611,6 +611,30 @@ async def test_an_event_that_comes_late_says_how_it_ended(
         await until(kube, lambda all_: types(all_) == ["completed"])
 
 
+@pytest.mark.parametrize("names", MigrationNames)
+@pytest.mark.parametrize("late", [False, True], ids=["right behind", "late"])
+async def test_statistics_that_come_after_the_stop_are_of_the_same_migration(
+    server: Server, kube: Kube, move: Move, late: bool, names: MigrationNames
+) -> None:
+    numbers = JobStats(JobType.COMPLETED, {"operation": 5, "time_elapsed": 2000, "downtime": 16})
+    told = DomainEvent(EventKind.JOB_COMPLETED, UUID, "vm1", datetime.now(UTC), stats=numbers)
+    async with (
+        agent(server, move.source, "kvm-a", names=names),
+        agent(server, move.target, "kvm-b", names=names),
+    ):
+        move.arrive()
+        move.begin(elapsed=2000)
+        await until(kube, lambda all_: all_ != [] and bool(all_[0].status.destination))
+        move.source.stop(UUID, detail=3)
+        if late:
+            await until(kube, lambda all_: types(all_) == ["completed"])
+        move.source.emit(told)
+
+        (one,) = await until(kube, lambda all_: all_[0].status.downtime == "16ms")
+
+    assert (one.status.type, one.status.destination) == ("completed", "kvm-b")
+
+
 async def test_the_next_use_of_an_object_is_not_ended_for_the_one_before(
     server: Server, kube: Kube, move: Move
 ) -> None:

@@ -56,6 +56,7 @@ class Outgoing:
         self._news = asyncio.Event()
         self._ended: JobStats | None = None
         self._stopped: bool | None = None  # whether it left, once its domain has stopped here
+        self._stop_seen = False
         self._word = ""  # QEMU's last one
         self._jobless_since: float | None = None  # by the loop's clock
         self._given_up_at: float | None = None  # by the same, when nobody says how it ended
@@ -103,6 +104,9 @@ class Outgoing:
         if self._ended is not None and (told := ending_of(self._ended)) is not None:
             return told
         if self._stopped is not None:
+            if self._stopped and not self._stop_seen:
+                self._stop_seen = True
+                return None  # the event with the last numbers is right behind: give it one turn
             return await self._after_stop(left=self._stopped)
         try:
             stats = await self._libvirt.job_stats(self._uuid)

@@ -13,7 +13,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.api.migration import ORIGIN, SERVER, Migration, MigrationStatus
+from hypercobalt.api.migration import (
+    ORIGIN,
+    SERVER,
+    Migration,
+    MigrationStatus,
+    MigrationType,
+)
 from hypercobalt.errors import TerminalError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.migrations.rules import (
@@ -141,11 +147,9 @@ class Record:
         found = await self._kube.list(Migration, settings.namespace, labels=selector)
         mine: Migration | None = None
         for left in found.items:
-            if is_finished(left):
-                continue
-            if is_of(left, self._started):
+            if is_of(left, self._started) and (not is_finished(left) or self._is_late(left)):
                 mine = left
-            else:
+            elif not is_finished(left):
                 await self._end_earlier(left)
         if mine is not None:
             return mine
@@ -153,6 +157,11 @@ class Record:
             return await self._kube.create(wanted)
         except AlreadyExistsError:
             return await self._reuse(wanted.metadata)
+
+    def _is_late(self, left: Migration) -> bool:
+        """What is written here is the last word of one that another sign has ended already."""
+        completed = MigrationType.COMPLETED
+        return self._last and left.status.type == self.status.type == completed
 
     async def _end_earlier(self, left: Migration) -> None:
         """End what was left of an earlier migration: a server has one at a time."""
