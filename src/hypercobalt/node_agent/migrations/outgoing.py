@@ -94,7 +94,8 @@ class Outgoing:
             if ending is not None:
                 self._record.put(finish(self._record.status, ending), last=True)
                 return ending
-            due = max(due + self._poll, clock())
+            if clock() >= due:  # a look in between, for some news, takes no turn
+                due = max(due + self._poll, clock())
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(due):
                     await self._news.wait()
