@@ -20,7 +20,7 @@ async def longest_pause() -> float:
     """How long the event loop did nothing, at most, seconds."""
     longest, end = 0.0, monotonic() + WATCHED
     while (began := monotonic()) < end:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # the pulse that is measured
         longest = max(longest, monotonic() - began)
     return longest
 

@@ -90,7 +90,7 @@ class Incoming:
         if claimed is None:
             return
         await self._told.wait()
-        await asyncio.sleep(self._grace)
+        await asyncio.sleep(self._grace)  # the source, if it lives, knows the end better
         failures = 0
         while not await self._end(claimed):
             await asyncio.sleep(_RETRY.wait(failures))

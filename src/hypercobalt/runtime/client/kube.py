@@ -316,17 +316,16 @@ class Kube:
         Raises:
             ConflictError: `attempts` conflicts in a row.
         """
-        for attempt in range(1, attempts + 1):
-            current = await self.get(type_, name, namespace)
-            if current is None:
-                return None
+        conflicts = 0
+        while (current := await self.get(type_, name, namespace)) is not None:
             try:
                 return await self.patch(current, decide(current), subresource=subresource)
             except ConflictError:
-                if attempt == attempts:
+                conflicts += 1
+                if conflicts == attempts:
                     raise
             except NotFoundError:  # it went in the meantime
-                return None
+                break
         return None
 
     async def delete(
