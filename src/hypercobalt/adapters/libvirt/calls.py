@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TypeVar
 
 from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.promise import Job, promise
 
 Answer = TypeVar("Answer")
-Job = Callable[[], None]
 
 _MAX_STUCK = 4
 
@@ -74,21 +73,6 @@ class Calls:
         if worker is self._worker:
             self._worker = None
             self._stuck.append(worker)
-
-
-def promise(call: Callable[[], Answer]) -> tuple[Future[Answer], Job]:
-    """Make of a call its answer to come and the job that brings it, on whatever thread."""
-    answer: Future[Answer] = Future()
-
-    def job() -> None:
-        if not answer.set_running_or_notify_cancel():
-            return  # nobody waits any more
-        try:
-            answer.set_result(call())
-        except BaseException as exc:  # noqa: BLE001  raised where the answer is awaited
-            answer.set_exception(exc)
-
-    return answer, job
 
 
 class _Worker(threading.Thread):

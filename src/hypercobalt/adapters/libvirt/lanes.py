@@ -15,8 +15,8 @@ from threading import Thread
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from hypercobalt.adapters.libvirt.calls import promise
 from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.promise import promise
 
 Answer = TypeVar("Answer")
 

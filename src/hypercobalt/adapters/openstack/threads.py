@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Final, TypeVar
 
+from hypercobalt.adapters.promise import Job, promise
+
 Answer = TypeVar("Answer")
-Job = Callable[[], None]
 
 SIZE: Final = 16
 """Calls at once: as many as OpenStack's services serve to one client without queueing."""
@@ -40,22 +40,13 @@ class Threads:
 
         One that is cancelled before a thread has taken it is not made.
         """
-        future: Future[Answer] = Future()
-
-        def job() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                future.set_result(call())
-            except BaseException as exc:  # noqa: BLE001  raised where the call is awaited
-                future.set_exception(exc)
-
+        answer, job = promise(call)
         self._jobs.put(job)
         if not self._free.acquire(blocking=False) and self._started < self._size:
             self._started += 1
             name = f"{self._name}-{self._started}"
             threading.Thread(target=self._work, name=name, daemon=True).start()
-        return await asyncio.wrap_future(future)
+        return await asyncio.wrap_future(answer)
 
     def close(self) -> None:
         """Let the threads end after what they do now."""
