@@ -5,6 +5,7 @@ Source: k8s.io/api, authentication/v1 and authorization/v1 types.go.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import ClassVar
 
 from hypercobalt.api.meta import Object, ResourceInfo, Struct
@@ -68,3 +69,41 @@ class SubjectAccessReview(Object, frozen=True):
 
     spec: SubjectAccessReviewSpec = SubjectAccessReviewSpec()
     status: SubjectAccessReviewStatus = SubjectAccessReviewStatus()
+
+
+class BoundObjectReference(Struct, frozen=True):
+    """The object that a token ends with: a Pod, a Node or a Secret."""
+
+    kind: str
+    apiVersion: str
+    name: str
+    uid: str = ""
+
+
+class TokenRequestSpec(Struct, frozen=True):
+    """Without audiences a token is for the API server."""
+
+    audiences: tuple[str, ...] = ()
+    expirationSeconds: int | None = None
+    boundObjectRef: BoundObjectReference | None = None
+
+
+class TokenRequestStatus(Struct, frozen=True):
+    """The token is a secret: `repr` does not show it."""
+
+    token: str = ""
+    expirationTimestamp: datetime | None = None
+
+    def __repr__(self) -> str:
+        return f"TokenRequestStatus(token=***, expirationTimestamp={self.expirationTimestamp})"
+
+
+class TokenRequest(Object, frozen=True):
+    """A token for a ServiceAccount; made as its subresource `token`."""
+
+    resource: ClassVar[ResourceInfo] = ResourceInfo(
+        "authentication.k8s.io", "v1", "TokenRequest", "tokenrequests", "Namespaced"
+    )
+
+    spec: TokenRequestSpec = TokenRequestSpec()
+    status: TokenRequestStatus = TokenRequestStatus()

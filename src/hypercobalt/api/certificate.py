@@ -1,4 +1,4 @@
-"""cert-manager's Certificate, with the fields that we use.
+"""cert-manager's Certificate and CertificateRequest, with the fields that we use.
 
 Source: cert-manager, pkg/apis/certmanager/v1/types_certificate.go.
 """
@@ -66,3 +66,37 @@ class Certificate(Object, frozen=True):
 
     spec: CertificateSpec = CertificateSpec()
     status: CertificateStatus = CertificateStatus()
+
+
+class CertificateRequestSpec(Struct, frozen=True):
+    request: bytes = b""  # PEM; base64 on the wire
+    issuerRef: IssuerReference | None = None
+    duration: str = ""  # Go duration text
+    isCA: bool | None = None
+    usages: tuple[str, ...] = ()
+    # Who asks: written by cert-manager's webhook from the request, never by the client.
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
+
+
+class CertificateRequestStatus(Struct, frozen=True):
+    conditions: tuple[CertificateCondition, ...] = ()  # Approved, Denied, Ready, InvalidRequest
+    certificate: bytes = b""  # PEM; base64 on the wire
+    ca: bytes = b""  # PEM; empty where the issuer does not know it
+    failureTime: datetime | None = None
+
+
+class CertificateRequest(Object, frozen=True):
+    """One signing of one request; its spec never changes.
+
+    Source: cert-manager, pkg/apis/certmanager/v1/types_certificaterequest.go.
+    """
+
+    resource: ClassVar[ResourceInfo] = ResourceInfo(
+        "cert-manager.io", "v1", "CertificateRequest", "certificaterequests", "Namespaced"
+    )
+
+    spec: CertificateRequestSpec = CertificateRequestSpec()
+    status: CertificateRequestStatus = CertificateRequestStatus()

@@ -80,6 +80,7 @@ class NodeSystemInfo(Struct, frozen=True):
     osImage: str = ""
     containerRuntimeVersion: str = ""
     kubeletVersion: str = ""
+    operatingSystem: str = ""
     architecture: str = ""
 
 

@@ -143,7 +143,8 @@ class EvictionCheck(Struct, frozen=True):
     name: Annotated[
         str,
         Field(
-            "HostUp, HostDisabled, Instances, TargetCapacity or ServerGroups; a newer "
+            "HostUp, HostDisabled, Instances, TargetCapacity, ServerGroups or "
+            "ServerGroupsListed; a newer "
             "operator may have more."
         ),
     ]

@@ -32,6 +32,7 @@ class HypervisorConditionType(StrEnum):
     ACCEPTS_NEW_INSTANCES = "AcceptsNewInstances"  # ours
     REGISTERED = "Registered"  # ours
     SPEC_FROZEN = "SpecFrozen"  # ours
+    AGENT_REPORTING = "AgentReporting"  # ours
 
 
 class OnboardingReason(StrEnum):
@@ -54,6 +55,20 @@ class ReadyReason(StrEnum):
     EVICTING = "Evicting"
     EVICTED = "Evicted"
     MAINTENANCE = "Maintenance"
+    CLAIMED = "Claimed"  # ours, as all below
+    AGENT_SILENT = "AgentSilent"
+    NODE_UNREACHABLE = "NodeUnreachable"
+    NODE_NOT_READY = "NodeNotReady"
+    LIBVIRT_UNAVAILABLE = "LibvirtUnavailable"
+
+
+class AgentReportingReason(StrEnum):
+    """Reasons of `AgentReporting`."""
+
+    REPORTING = "Reporting"
+    AGENT_SILENT = "AgentSilent"  # its Lease ran out
+    AGENT_STOPPED = "AgentStopped"  # its Lease was released
+    NEVER_REPORTED = "NeverReported"  # no Lease was ever seen
 
 
 class TaintedReason(StrEnum):
@@ -155,6 +170,7 @@ class HaEnabledReason(StrEnum):
     EVICTED = "Evicted"
     ONBOARDING = "Onboarding"
     FAILED = "Failed"
+    AGENT_SILENT = "AgentSilent"  # ours
 
 
 class LibvirtConnectionReason(StrEnum):
@@ -164,6 +180,7 @@ class LibvirtConnectionReason(StrEnum):
     CONNECT_FAILED = "ConnectFailed"
     SERVICE_NOT_RUNNING = "LibVirtServiceNotRunning"
     PROCESS_FAILED = "ProcessFailed"
+    AGENT_SILENT = "AgentSilent"  # ours, written by the operator
 
 
 class ServiceReason(StrEnum):
@@ -199,3 +216,6 @@ class CertificateReason(StrEnum):
     READY = "Ready"
     FAILED_TO_UPDATE = "FailedToUpdateTLSCertificate"
     FAILED_TO_START_UPDATE = "FailedToStartUpdateTLSService"
+    REQUEST_PENDING = "RequestPending"  # ours, and those below: with a key made on the host
+    REQUEST_DENIED = "RequestDenied"
+    REQUEST_FAILED = "RequestFailed"

@@ -174,6 +174,10 @@ class HypervisorStatus(Struct, frozen=True):
         HyperVisorUpdateStatus | None,
         Field("Progress of an operating system update. Written by the node agent."),
     ] = None
+    hostUUID: Annotated[
+        str | None,
+        Field("UUID of the host, as its libvirt has it. Written by the node agent."),
+    ] = None
     instances: Annotated[
         tuple[Instance, ...],
         Field("Virtual machines on the host, the running ones first. Written by the node agent."),
