@@ -1,40 +1,60 @@
-"""Who sends a request: static bearer tokens, client certificates, and whom they act for.
+"""Who sends a request: bearer tokens, static or of service accounts, and client certificates.
 
-Source: kube-apiserver's --token-auth-file (CSV: token,user,uid,"group1,group2"), its X.509
-authenticator (common name = user, organizations = groups) and its impersonation filter.
+Source: kube-apiserver's --token-auth-file (CSV: token,user,uid,"group1,group2") and its X.509
+authenticator (common name = user, organizations = groups).
 """
 
 from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hypercobalt.apiserver import status
-from hypercobalt.apiserver.requests.request import ANONYMOUS, User
+from hypercobalt.apiserver.access.jwt import TokenError
+from hypercobalt.apiserver.access.tokens import AUDIENCES, Accounts
+from hypercobalt.apiserver.requests.request import AUTHENTICATED, User
 from hypercobalt.errors import ConfigurationError
+from hypercobalt.logs import get_logger
 
-AUTHENTICATED = "system:authenticated"
-SERVICE_ACCOUNT = ("system", "serviceaccount")
-IMPERSONATE = "impersonate-"  # what the headers of somebody who acts for another begin with
+log = get_logger(__name__)
+
 TOKEN_COLUMNS = 3  # token, user, uid; groups are optional
 
 
 class Authenticator:
-    """Tells users apart; anything it does not know is nobody."""
+    """Finds the user of a token or a certificate."""
 
-    def __init__(self, tokens: Mapping[str, User]) -> None:
-        # Hashed, so that how long a look-up takes says nothing about a token.
+    def __init__(self, tokens: Mapping[str, User], accounts: Accounts) -> None:
+        # Hashed, so that the time of a look-up discloses nothing of a token.
         self._users = {_digest(token): user for token, user in tokens.items()}
+        self.accounts = accounts
 
     def by_token(self, authorization: str) -> User | None:
-        """The user of an Authorization header; None when it is none of ours."""
+        """The user of an Authorization header; None for an unknown one."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer":
             return None
-        return self._users.get(_digest(token.strip()))
+        try:
+            return self.identify(token.strip(), AUDIENCES)[0]
+        except TokenError as error:
+            log.debug("token_refused", reason=str(error))
+            return None
+
+    def identify(self, token: str, audiences: Sequence[str]) -> tuple[User, tuple[str, ...]]:
+        """The user of a token, and the ones of `audiences` for which it is good.
+
+        Raises:
+            TokenError: it is unknown, or for none of them.
+        """
+        user = self._users.get(_digest(token))
+        if user is None:
+            return self.accounts.user_of(token, audiences)
+        shared = tuple(name for name in AUDIENCES if name in audiences)
+        if not shared:
+            raise TokenError(f"the token is not for {', '.join(audiences)}")
+        return user, shared
 
     def by_certificate(self, certificate: Mapping[str, Any] | None) -> User | None:
         """The user of a verified client certificate, as `ssl.getpeercert()` gives it."""
@@ -44,42 +64,6 @@ class Authenticator:
         name = next((value for kind, value in subject if kind == "commonName"), "")
         groups = tuple(value for kind, value in subject if kind == "organizationName")
         return User(str(name), groups=(*groups, AUTHENTICATED)) if name else None
-
-
-def acting_as(user: User, headers: Iterable[tuple[str, str]]) -> User:
-    """Who a request counts as: `user`, or whom its headers name (`kubectl --as`).
-
-    Everybody who is somebody may do everything, so may act for everybody.
-
-    Args:
-        user: who was authenticated.
-        headers: all of the request, names in lower case.
-
-    Raises:
-        StatusError: 400 for groups or a UID of nobody; 501 for extra fields.
-    """
-    sent = [(name, value) for name, value in headers if name.startswith(IMPERSONATE)]
-    if not sent or user == ANONYMOUS:
-        return user
-    if any(name.startswith(f"{IMPERSONATE}extra-") for name, _ in sent):
-        raise status.unsupported("impersonation with extra fields")
-    name, uid = (dict(reversed(sent)).get(f"{IMPERSONATE}{part}", "") for part in ("user", "uid"))
-    groups = tuple(value for header, value in sent if header == f"{IMPERSONATE}group")
-    if not name:
-        if groups or uid:
-            raise status.bad_request("Impersonate-Group and Impersonate-Uid need Impersonate-User")
-        return user
-    if name == ANONYMOUS.name:
-        return ANONYMOUS
-    return User(name, uid, tuple(dict.fromkeys((*(groups or _implied(name)), AUTHENTICATED))))
-
-
-def _implied(name: str) -> tuple[str, ...]:
-    """The groups that a service account is always in."""
-    *kind, namespace, _ = ("", "", *name.split(":"))
-    if tuple(kind[2:]) != SERVICE_ACCOUNT:
-        return ()
-    return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
 
 
 def _digest(token: str) -> bytes:

@@ -26,32 +26,30 @@ class _Config(msgspec.Struct, frozen=True):
 
 def render(server: str, ca: bytes, client: Pair) -> bytes:
     """A kubeconfig with everything in it, for kubectl and for our own processes."""
+    certificate, key = _packed(client.certificate), _packed(client.key)
+    return _render(server, ca, {"client-certificate-data": certificate, "client-key-data": key})
 
-    def packed(data: bytes) -> str:
-        return base64.b64encode(data).decode()
 
+def render_token(server: str, ca: bytes, token_file: str) -> bytes:
+    """A kubeconfig for a process whose token is in a file, from the kubeconfig's own folder."""
+    return _render(server, ca, {"tokenFile": token_file})
+
+
+def _render(server: str, ca: bytes, user: dict[str, str]) -> bytes:
+    cluster = {"server": server, "certificate-authority-data": _packed(ca)}
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [
-            {
-                "name": NAME,
-                "cluster": {"server": server, "certificate-authority-data": packed(ca)},
-            }
-        ],
-        "users": [
-            {
-                "name": NAME,
-                "user": {
-                    "client-certificate-data": packed(client.certificate),
-                    "client-key-data": packed(client.key),
-                },
-            }
-        ],
+        "clusters": [{"name": NAME, "cluster": cluster}],
+        "users": [{"name": NAME, "user": user}],
         "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
         "current-context": NAME,
     }
     return yaml.safe_dump(document, sort_keys=False).encode()
+
+
+def _packed(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def write(path: Path, data: bytes) -> None:
