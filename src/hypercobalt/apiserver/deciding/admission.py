@@ -1,11 +1,11 @@
 """From what a client sent to what is stored: the stages every write goes through.
 
     decode → prune unknown fields → default → reset what this endpoint may not write →
-    track field owners → validate
+    track field owners → validate → (verbs) pass the admission policies
 
-All of it is synchronous and free of I/O: objects, time and request options in, object out. The
-places where admission webhooks and per-user policy will stand are between defaulting and
-validation (`prepare_create`, `prepare_update`).
+All of it is synchronous and free of I/O: objects, time and request options in, object out.
+Admission webhooks would stand between defaulting and validation (`prepare_create`,
+`prepare_update`).
 
 Source: apiserver pkg/endpoints/handlers/{create,update,patch}.go and the registries' strategies.
 """

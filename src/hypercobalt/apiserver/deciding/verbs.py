@@ -141,6 +141,7 @@ def delete(call: Call, held: Stored, options: DeleteOptions) -> Decision | None:
     """
     old = _shown(call.resource, held)
     deletion.check_delete(call, old, options)
+    call.admit(None, old)
     new = deletion.begin_delete(call, old, options)
     if new is None:
         return Decision("DELETED", _stored_form(call.resource, deletion.ended(call, old)))
@@ -155,11 +156,14 @@ def unversioned(call: Call) -> StatusError:
 
 
 def _added(call: Call, obj: JSONObject) -> Decision:
-    return Decision("ADDED", _stored_form(call.resource, admission.finish_create(call, obj)))
+    obj = admission.finish_create(call, obj)
+    call.admit(obj, None)
+    return Decision("ADDED", _stored_form(call.resource, obj))
 
 
 def _replaced(call: Call, new: JSONObject, old: JSONObject, held: Stored) -> Decision | None:
     new = admission.finish_update(call, new, old)
+    call.admit(new, old)
     before = old
     if call.resource.revised:  # a change of what is stored counts, seen or not
         before = {**msgspec.json.decode(held.data), "apiVersion": old["apiVersion"]}

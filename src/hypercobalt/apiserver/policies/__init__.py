@@ -1,0 +1,1 @@
+"""ValidatingAdmissionPolicies: which writes they are about, and whether they let them pass."""
