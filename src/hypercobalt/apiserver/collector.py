@@ -201,13 +201,15 @@ class Collector:
     def _exists(self, owner: _Owner, namespace: str) -> bool:
         """Whether an owner is there; where we cannot know, it counts as there.
 
-        We know nothing of kinds we do not serve, and a cluster-scoped object does not say in which
-        namespace its owner is.
+        We know nothing of kinds we do not serve and of damaged objects, and a cluster-scoped object
+        does not say in which namespace its owner is.
         """
         kind = self._registry.by_kind(owner.apiVersion, owner.kind)
         if kind is None or (kind.namespaced and not namespace):
             return True
         key = self._owner_key(owner, namespace)
+        if key in self._store.damaged:
+            return True
         stored = self._store.get(key) if key else None
         return stored is not None and _decoder.decode(stored.data).metadata.uid == owner.uid
 
@@ -277,12 +279,17 @@ class Collector:
             if resource is not None and resource.namespaced:
                 for key, _ in self._store.scan(stored, namespace):
                     yield resource, key
+        for key in tuple(self._store.damaged):
+            resource = self._registry.by_stored(key.resource)
+            if key.namespace == namespace and resource is not None:
+                yield resource, key
 
     async def _empty_definition(self, resource: Resource, key: Key) -> None:
         """Delete the objects of a terminating definition, then let it go."""
         below = self._registry.by_stored(key.name)
         if below is not None:
-            for held, _ in tuple(self._store.scan(key.name)):
+            damaged = [held for held in self._store.damaged if held.resource == key.name]
+            for held in (*damaged, *(held for held, _ in tuple(self._store.scan(key.name)))):
                 await self._delete(below, held, "Background")
             if self._store.count(key.name):
                 return

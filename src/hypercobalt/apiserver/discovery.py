@@ -1,4 +1,4 @@
-"""What is served: discovery, OpenAPI, version and health.
+"""What is served: discovery, OpenAPI and version.
 
 Source: API concepts, "API discovery"; apidiscovery.k8s.io/v2; OpenAPI v3 as kube-apiserver serves.
 """
@@ -26,10 +26,7 @@ class Discovery:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def health(self, path: str) -> Response:
-        """The answer to /version and the health checks: whoever can be asked is well."""
-        if path != "/version":
-            return Response(200, b"ok", "text/plain; charset=utf-8")
+    def _version(self) -> Response:
         version = self._registry.version
         major, minor, _ = version.removeprefix("v").split(".")
         return _json(
@@ -50,6 +47,8 @@ class Discovery:
         """The answer to a discovery path; None when the path is none."""
         parts = request.path.strip("/").split("/")
         match parts:
+            case ["version"]:
+                return self._version()
             case ["api"] | ["apis"] if _wants_aggregated(request):
                 body = self._aggregated(core=parts == ["api"])
                 return Response(200, msgspec.json.encode(body), AGGREGATED)
@@ -218,7 +217,10 @@ def _fingerprint(resources: list[Resource]) -> str:
     return digest.hexdigest()[:32].upper()
 
 
-_SCALE: JSONObject = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+_OTHER_KINDS: dict[str, JSONObject] = {  # subresources that are objects of another kind
+    "scale": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
+    "token": {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"},
+}
 
 
 def _entries(resource: Resource) -> Iterator[JSONObject]:
@@ -241,7 +243,7 @@ def _entries(resource: Resource) -> Iterator[JSONObject]:
             "name": f"{names.plural}/{name}",
             "singularName": "",
             "namespaced": resource.namespaced,
-            **(_SCALE if name == "scale" else {"kind": names.kind}),
+            **_OTHER_KINDS.get(name, {"kind": names.kind}),
             "verbs": list(SUBRESOURCE_VERBS[name]),
         }
 
@@ -263,7 +265,7 @@ def _aggregated_entry(resource: Resource) -> JSONObject:
         entry["subresources"] = [
             {
                 "subresource": name,
-                "responseKind": _SCALE if name == "scale" else kind,
+                "responseKind": _OTHER_KINDS.get(name, kind),
                 "verbs": list(SUBRESOURCE_VERBS[name]),
             }
             for name in resource.subresources

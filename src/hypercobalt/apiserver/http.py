@@ -1,7 +1,8 @@
 """HTTP: bytes from and to the pipeline, over uvicorn.
 
 A request's head and body must arrive within a deadline and below a size, so that slow or greedy
-clients cost little.
+clients cost little. A body is read when the pipeline wants it; an answer that does not need it
+ends the connection.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import (
     Callable,
     Generator,
     Iterator,
+    Mapping,
     MutableMapping,
     Sequence,
 )
@@ -26,7 +28,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.access.authentication import Authenticator, acting_as
+from hypercobalt.apiserver.access.authentication import Authenticator
+from hypercobalt.apiserver.inflight import Inflight, Share, is_read, weight
 from hypercobalt.apiserver.pipeline import Api
 from hypercobalt.apiserver.rendering import error_response
 from hypercobalt.apiserver.requests.bodies import MAX_BODY
@@ -36,7 +39,8 @@ from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
 
-BODY_SECONDS = 60.0  # a body must have arrived after this long
+REQUEST_SECONDS = 60.0  # a request is answered after this long, as in kube-apiserver
+LINGER_SECONDS = 1.0  # for a client that still writes while it is refused
 KEEP_ALIVE_SECONDS = 90
 STOP_SECONDS = 5
 HEAD_SECONDS = 32.0  # a request's head must have arrived after this long, as in kube-apiserver
@@ -89,7 +93,10 @@ class _Protocol(HttpToolsProtocol):
         self._await_head()
         tls = self.transport.get_extra_info("ssl_object")
         peer = tls.getpeercert() if tls is not None else None
-        self.scope["extensions"] = {"peer": peer if peer is not None else {}}
+        self.scope["extensions"] = {
+            "peer": peer if peer is not None else {},
+            "connection": {"abort": self.transport.abort},
+        }
 
     def shutdown(self) -> None:
         super().shutdown()
@@ -172,6 +179,7 @@ class _App:
 
     def __init__(self, api: Api, authenticator: Authenticator) -> None:
         self._api, self._authenticator = api, authenticator
+        self._inflight = Inflight()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -179,29 +187,63 @@ class _App:
         fields = [
             (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
         ]
-        headers = dict(fields)
-        request = Request(
-            scope["method"],
-            scope["path"],
-            _query(scope["query_string"].decode("latin-1")),
-            headers,
-            self._user(scope, headers),
-        )
+        headers = dict(reversed(fields))  # the first of each counts, as in Go
+        user = self._user(scope, headers)
+        body = _Body(receive, headers, Share(self._inflight.bodies, user.name))
+        query = _query(scope["query_string"].decode("latin-1"))
+        request = Request(scope["method"], scope["path"], query, headers, user, read=body.read)
+        share = self._inflight.share(request)
         try:
-            request.user = acting_as(request.user, fields)
-            request.body = await _read_body(receive)
-            answer = await self._api.handle(request)
-        except status.StatusError as error:
-            answer = error_response(error)
+            answer = await self._answer(request, fields, body, share)
+            if isinstance(answer, Stream):
+                await _send_stream(answer, receive, send)
+            else:
+                async with asyncio.timeout(REQUEST_SECONDS):
+                    await _send_response(answer, request, body, send)
         except _GoneError:
             return
+        except TimeoutError:  # it does not read what it asked for
+            scope["extensions"]["connection"]["abort"]()
+        finally:
+            if is_read(request):
+                share.release()
+
+    async def _answer(
+        self, request: Request, fields: Sequence[tuple[str, str]], body: _Body, share: Share
+    ) -> Response | Stream:
+        try:
+            _refuse_several_identities(fields)
+            self._api.authorize(request, fields)  # before its body costs anything
+            share.take(weight(request))
+            if is_read(request):
+                return await self._api.handle(request)
+            return await self._within_time(request, body, share)
+        except status.StatusError as error:
+            return error_response(error)
+        except _GoneError:
+            raise
         except Exception:  # a bug must end one request, not the server
             log.exception("request_failed", method=request.method, path=request.path)
-            answer = error_response(status.internal("see the server's log"))
-        if isinstance(answer, Stream):
-            await _send_stream(answer, receive, send)
-        else:
-            await _send_response(answer, request, send)
+            return error_response(status.internal("see the server's log"))
+
+    async def _within_time(self, request: Request, body: _Body, share: Share) -> Response | Stream:
+        """The answer to a write; one that takes longer goes on, and keeps its share until it ends.
+
+        Raises:
+            StatusError: 408 when the body did not come, 504 when something else takes too long.
+        """
+
+        def release(_: object) -> None:
+            share.release()
+            body.share.release()
+
+        task = asyncio.create_task(self._api.handle(request), name="write")
+        task.add_done_callback(release)
+        done, _ = await asyncio.wait({task}, timeout=REQUEST_SECONDS)
+        if done:
+            return task.result()
+        task.cancel()  # unless its write was begun: that ends it when the write is decided
+        raise status.timed_out() if body.whole else _no_body()
 
     def _user(self, scope: Scope, headers: dict[str, str]) -> User:
         authorization = headers.get("authorization", "")
@@ -216,28 +258,63 @@ def _query(text: str) -> dict[str, str]:
     return dict(reversed(parse_qsl(text, keep_blank_values=True)))
 
 
+def _no_body() -> status.StatusError:
+    text = f"the body did not arrive within {REQUEST_SECONDS:g} s"
+    return status.StatusError(408, "Timeout", text)
+
+
+def _refuse_several_identities(fields: Sequence[tuple[str, str]]) -> None:
+    """One proxy may look at the first, the next one at the last."""
+    if sum(name == "authorization" for name, _ in fields) > 1:
+        raise status.bad_request("the request has several Authorization headers")
+
+
 class _GoneError(Exception):
     """The client went away before its request was whole."""
 
 
-async def _read_body(receive: Receive) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise _GoneError
-                chunks.append(message.get("body", b""))
-                size += len(chunks[-1])
-                if size > MAX_BODY:
-                    raise status.too_large(MAX_BODY)
-                if not message.get("more_body", False):
-                    return b"".join(chunks)
-    except TimeoutError:
-        text = f"the body did not arrive within {BODY_SECONDS:g} s"
-        raise status.StatusError(408, "Timeout", text) from None
+class _Body:
+    """The body of one request.
+
+    Attributes:
+        whole: whether nothing of it is still to come.
+        share: what it holds of the limit on all bodies.
+    """
+
+    def __init__(self, receive: Receive, headers: Mapping[str, str], share: Share) -> None:
+        self._receive, self.share = receive, share
+        self.whole = (
+            headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+        )
+        self._awaits_continue = "expect" in headers
+
+    async def read(self) -> bytes:
+        """Read all of it.
+
+        Raises:
+            StatusError: 413 where it is too large, 429 where too much is under way.
+        """
+        chunks: list[bytes] = []
+        while not self.whole:
+            chunks.append(await self._next())
+            self.share.take(len(chunks[-1]))
+            if sum(map(len, chunks)) > MAX_BODY:
+                raise status.too_large(MAX_BODY)
+        return b"".join(chunks)
+
+    async def discard(self) -> None:
+        """Take what an answered client still sends, for a while: else it may miss the answer."""
+        with contextlib.suppress(TimeoutError, _GoneError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while not self.whole and not self._awaits_continue:
+                    await self._next()
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise _GoneError
+        self.whole = not message.get("more_body", False)
+        return cast("bytes", message.get("body", b""))
 
 
 def _head(content_type: str) -> list[tuple[bytes, bytes]]:
@@ -247,8 +324,10 @@ def _head(content_type: str) -> list[tuple[bytes, bytes]]:
     ]
 
 
-async def _send_response(answer: Response, request: Request, send: Send) -> None:
+async def _send_response(answer: Response, request: Request, body: _Body, send: Send) -> None:
     headers = _head(answer.content_type)
+    if not body.whole:
+        headers.append((b"connection", b"close"))
     length = len(answer.body) + sum(map(len, answer.rest))
     headers.append((b"content-length", str(length).encode()))
     headers += [(name.lower().encode(), text.encode()) for name, text in answer.headers.items()]
@@ -256,6 +335,7 @@ async def _send_response(answer: Response, request: Request, send: Send) -> None
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
     for piece in () if request.method == "HEAD" else (answer.body, *answer.rest):
         await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await body.discard()
     await send({"type": "http.response.body", "body": b""})
 
 

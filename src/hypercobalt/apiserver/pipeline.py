@@ -1,7 +1,7 @@
 """The stages of a request, in order:
 
-    authenticate → describe (discovery, health) → take the path apart → find the resource →
-    (authorize: everybody who is somebody may do everything) → read, or decode the body and write
+    authenticate → authorize → (the body arrives) → describe (discovery, health) →
+    take the path apart → find the resource → read, or decode the body and write
 
 Every refusal is a Status. Nothing a client sends ends the process.
 """  # noqa: D415  # the summary is the list
@@ -16,11 +16,19 @@ import msgspec
 
 from hypercobalt.apiserver import status
 from hypercobalt.apiserver.access import reviews
+from hypercobalt.apiserver.access.aggregation import Aggregation
+from hypercobalt.apiserver.access.attributes import attributes_of
+from hypercobalt.apiserver.access.authentication import Authenticator
+from hypercobalt.apiserver.access.escalation import guarded
+from hypercobalt.apiserver.access.impersonation import acting_as
+from hypercobalt.apiserver.access.rbac import CLUSTER_ROLES, Rbac
 from hypercobalt.apiserver.aside import Aside
 from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.discovery import Discovery
+from hypercobalt.apiserver.health import Health
 from hypercobalt.apiserver.kinds.builtin import traits
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry
+from hypercobalt.apiserver.policies.following import Policies
 from hypercobalt.apiserver.reading import Reader
 from hypercobalt.apiserver.rendering import Renderer, error_response
 from hypercobalt.apiserver.requests.bodies import (
@@ -42,7 +50,7 @@ from hypercobalt.apiserver.requests.request import (
     parse_path,
 )
 from hypercobalt.apiserver.status import JSONObject, StatusError
-from hypercobalt.apiserver.storage.objects import OutOfSpaceError, StoreError
+from hypercobalt.apiserver.storage.objects import DamagedError, OutOfSpaceError, StoreError
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import text_at
 from hypercobalt.apiserver.watching import Hub
@@ -51,7 +59,6 @@ from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
 
-OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")  # need no credentials
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 NO_SUCH_PAGE = Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
 
@@ -59,34 +66,52 @@ NO_SUCH_PAGE = Response(404, b"404 page not found\n", "text/plain; charset=utf-8
 class Api:
     """Answers requests; knows nothing of sockets."""
 
-    def __init__(self, store: Store, registry: Registry, hub: Hub) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, hub: Hub, authenticator: Authenticator
+    ) -> None:
         self._store, self._registry, self._aside = store, registry, Aside()
-        self._reader, self.writer = Reader(store, hub), Writer(store, self._aside)
-        self._discovery = Discovery(registry)
+        self._reader = Reader(store, hub)
+        self.writer = Writer(store, self._aside, Policies(store, registry))
+        self._discovery, self._health = Discovery(registry), Health(store)
+        self.rbac, self._accounts = Rbac(store), authenticator.accounts
+        self._reviews = reviews.Reviews(authenticator, self.rbac)
         self.definitions = Definitions(store, registry, self.writer)
+        self.aggregation = Aggregation(store, registry, self.writer)
+
+    def authorize(self, request: Request, headers: Sequence[tuple[str, str]]) -> None:
+        """Let a request in, as whom its headers name.
+
+        Raises:
+            StatusError: 401; 403; 400 for headers that contradict each other.
+        """
+        if request.user == ANONYMOUS and "authorization" in request.headers:
+            raise status.unauthorized()
+        request.user = acting_as(request, headers, self.rbac)
+        self.rbac.check(request.user, attributes_of(request))
 
     async def handle(self, request: Request) -> Response | Stream:
-        """The answer to a request, whatever it is."""
+        """The answer to a request that is authorized, or is the server's own."""
         try:
             return await self._route(request)
         except StatusError as error:
             return error_response(error)
         except OutOfSpaceError as error:
             return error_response(status.out_of_space(str(error)))
+        except DamagedError as error:
+            return error_response(status.unreadable(str(error)))
         except StoreError as error:
             log.warning("write_failed", path=request.path, reason=str(error))
             return error_response(status.internal(str(error)))
 
     async def _route(self, request: Request) -> Response | Stream:
-        open_path = request.path in OPEN_PATHS or request.path.startswith(("/livez/", "/readyz/"))
-        if request.user == ANONYMOUS and ("authorization" in request.headers or not open_path):
-            raise status.unauthorized()
-        if open_path:
-            return self._discovery.health(request.path)
+        if request.path.startswith("//"):
+            return NO_SUCH_PAGE
         if request.method == "GET":
-            described = self._discovery.answer(request)
+            described = self._health.answer(request) or self._discovery.answer(request)
             if described is not None:
                 return described
+            if issuer := self._accounts.describe(request.path):
+                return issuer
         target = parse_path(request.path)
         if target is None:
             return NO_SUCH_PAGE
@@ -121,16 +146,21 @@ class Api:
         if call.resource.qualified == CRD_RESOURCE:
             with contextlib.suppress(StoreError):  # this write is done; the collector tries again
                 await self.definitions.settle()
+        if call.resource.qualified == CLUSTER_ROLES:
+            with contextlib.suppress(StoreError):  # the next write of a ClusterRole tries again
+                await self.aggregation.settle()
         return answer
 
     async def _write(self, call: Call) -> Response:
         renderer, code = Renderer(call), 200
         if call.verb in ("create", "update", "patch"):
             call.request.check_options()
-        call = replace(call, body=await self._read_body(call))
+        call = guarded(replace(call, body=await self._read_body(call)), self.rbac)
         match call.verb:
             case "create" if call.resource.group in reviews.GROUPS:
-                return renderer.response(reviews.review(call), 201)
+                return renderer.response(self._reviews.answer(call), 201)
+            case "create" if call.subresource == "token":
+                return renderer.response(self._accounts.issue(call), 201)
             case "create":
                 written = await self.writer.create(call)
             case "update":
@@ -153,6 +183,7 @@ class Api:
 
     async def _read_body(self, call: Call) -> Body:
         request, custom = call.request, call.resource.custom
+        await request.receive()
         if request.method == "DELETE" and not request.body:
             return Body()
         allowed: Sequence[str] = BODY_TYPES

@@ -39,6 +39,7 @@ class Reader:
 
     def get(self, call: Call) -> Response:
         renderer = Renderer(call)
+        self._store.check_sound(call.key)
         stored = self._store.get(call.key)
         if stored is None:
             raise status.not_found(call.subject)

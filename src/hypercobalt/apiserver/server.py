@@ -20,11 +20,13 @@ from typing import Any
 import msgspec
 
 from hypercobalt.apiserver import http
-from hypercobalt.apiserver.access import kubeconfig, pki
+from hypercobalt.apiserver.access import bootstrap, jwt, kubeconfig, pki
 from hypercobalt.apiserver.access.authentication import Authenticator, read_tokens
 from hypercobalt.apiserver.access.renewal import keeping_current
+from hypercobalt.apiserver.access.tokens import Accounts
 from hypercobalt.apiserver.collector import Collector
 from hypercobalt.apiserver.kinds.resources import Registry
+from hypercobalt.apiserver.node_lifecycle import GRACE, NodeLifecycle
 from hypercobalt.apiserver.pipeline import Api
 from hypercobalt.apiserver.requests.bodies import APPLY_PATCH
 from hypercobalt.apiserver.requests.request import SYSTEM_USER, Request, Response
@@ -52,6 +54,7 @@ class Options:
         token_auth_file: static tokens in kube-apiserver's CSV form.
         kubeconfig: where to write an administrator's kubeconfig; in `data` when not given.
         manifests: objects, as JSON, that are applied at every start before the server is ready.
+        node_grace: how long a Node with a Lease may be silent until its conditions are Unknown.
         certificates_every: how often the certificates' age is looked at, to renew them in time.
     """
 
@@ -61,6 +64,7 @@ class Options:
     token_auth_file: Path | None = None
     kubeconfig: Path | None = None
     manifests: tuple[bytes, ...] = ()
+    node_grace: timedelta = GRACE
     certificates_every: timedelta = timedelta(days=1)
 
 
@@ -84,7 +88,8 @@ async def serve(options: Options) -> AsyncGenerator[Server]:
     tokens = read_tokens(options.token_auth_file) if options.token_auth_file else {}
     store = await Store.open(options.data)
     try:
-        async with _serve_store(options, store, Authenticator(tokens)) as server:
+        accounts = Accounts(store, jwt.Key(options.data / "pki" / "sa.key"))
+        async with _serve_store(options, store, Authenticator(tokens, accounts)) as server:
             yield server
     finally:
         await store.close()
@@ -99,12 +104,15 @@ async def _serve_store(
     preparing = asyncio.create_task(asyncio.to_thread(prepare), name="certificates")
     registry = Registry.load()
     hub = Hub(store)
-    api = Api(store, registry, hub)
+    api = Api(store, registry, hub, authenticator)
     collector = Collector(store, registry, api.writer, api.definitions)
+    nodes = NodeLifecycle(store, registry, api.writer, grace=options.node_grace)
     try:
         with contextlib.suppress(StoreError):  # the disk is full; the collector tries again
             await api.definitions.settle()  # what a crash left between a definition and its status
         collector.start()
+        nodes.start()
+        api.aggregation.start()
         await _write_first_objects(api, options.manifests)
         files = await preparing
         with http.listen(options.address, options.port) as listener:
@@ -128,10 +136,13 @@ async def _serve_store(
     finally:
         hub.close()
         await asyncio.wait({preparing})
+        await api.aggregation.stop()
+        await nodes.stop()
         await collector.stop()
 
 
 async def _write_first_objects(api: Api, manifests: tuple[bytes, ...]) -> None:
+    await bootstrap.ensure(api.handle)
     query = {"fieldManager": "kube-apiserver"}
     for name in SYSTEM_NAMESPACES:
         body = b'{"metadata":{"name":"%s"}}' % name.encode()

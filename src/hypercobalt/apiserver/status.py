@@ -189,6 +189,18 @@ def too_large(limit_bytes: int) -> StatusError:
     )
 
 
+def too_many_requests() -> StatusError:
+    message = "Too many requests, please try again later."
+    details: JSONObject = {"retryAfterSeconds": 1}
+    headers = {"Retry-After": "1"}
+    return StatusError(429, "TooManyRequests", message, details=details, headers=headers)
+
+
+def timed_out() -> StatusError:
+    message = "Timeout: request did not complete within the allotted timeout"
+    return StatusError(504, "Timeout", message, details={})
+
+
 def expired(message: str) -> StatusError:
     return StatusError(410, "Expired", message)
 
@@ -200,6 +212,11 @@ def out_of_space(message: str) -> StatusError:
 def internal(message: str) -> StatusError:
     details: JSONObject = {"causes": [{"message": message}]}
     return StatusError(500, "InternalError", f"Internal error occurred: {message}", details=details)
+
+
+def unreadable(message: str) -> StatusError:
+    """What kube-apiserver answers for an object that it cannot decode."""
+    return StatusError(500, "StorageReadError", message, details={})
 
 
 def unsupported(what: str) -> StatusError:

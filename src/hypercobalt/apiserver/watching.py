@@ -1,6 +1,7 @@
 """Watches: every published event, to whoever asked for it, in the form they asked for.
 
-An event is encoded once and its bytes are shared by all plain watchers. A watcher that does not
+An event is encoded once and its bytes are shared by all plain watchers; watchers with one selection
+share its verdict. A watcher that does not
 read is cut off when too much waits for it; it comes back with a list.
 
 Source: API concepts, "Efficient detection of changes"; apiserver storage/cacher.
@@ -15,10 +16,11 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from itertools import chain
 
 import msgspec
 
-from hypercobalt.apiserver.requests.selection import Selection
+from hypercobalt.apiserver.requests.selection import Selection, View
 from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.storage.objects import Event
 from hypercobalt.apiserver.storage.store import Store
@@ -49,10 +51,14 @@ class Watcher:
             event: what happened.
             line: the event as a watch without selectors and form shows it.
         """
-        if self.cut or not self.selection.wants(event.key):
-            return
-        kind = _transition(event, self.selection) if self.selection.selective else event.type
-        if kind is None:
+        if self.selection.wants(event.key):
+            kind = _Change(event).seen_by(self.selection)
+            if kind is not None:
+                self.show(kind, event, line)
+
+    def show(self, kind: str, event: Event, line: bytes) -> None:
+        """Queue an event that is `kind` to those who see the selection."""
+        if self.cut:
             return
         if kind == event.type and self.render is None:
             self._put(line)
@@ -77,15 +83,25 @@ class Watcher:
         return lines
 
 
-def _transition(event: Event, selection: Selection) -> str | None:
-    """What a change is to somebody who sees matching objects only."""
-    before = event.previous is not None and selection.matches(event.key, event.previous)
-    after = event.type != "DELETED" and selection.matches(event.key, event.data)
-    if before and after:
-        return "MODIFIED"
-    if after:
-        return "ADDED"
-    return "DELETED" if before else None
+class _Change:
+    """An event, for all selections that may see it."""
+
+    def __init__(self, event: Event) -> None:
+        self._event = event
+        self._before = View(event.key, event.previous) if event.previous is not None else None
+        self._after = View(event.key, event.data) if event.type != "DELETED" else None
+
+    def seen_by(self, selection: Selection) -> str | None:
+        """What the change is to somebody who sees the selected objects only."""
+        if not selection.selective:
+            return self._event.type
+        before = self._before is not None and selection.accepts(self._before)
+        after = self._after is not None and selection.accepts(self._after)
+        if before and after:
+            return "MODIFIED"
+        if after:
+            return "ADDED"
+        return "DELETED" if before else None
 
 
 def _as_seen(kind: str, event: Event) -> bytes:
@@ -105,7 +121,7 @@ class Hub:
     """Hands the store's events to the open watches."""
 
     def __init__(self, store: Store) -> None:
-        self._watchers: dict[str, set[Watcher]] = {}
+        self._watchers: dict[str, dict[Selection, set[Watcher]]] = {}  # by resource
         self._closing = asyncio.Event()
         self._stop = store.listen(self._on_event)
 
@@ -115,24 +131,31 @@ class Hub:
             return
         self._stop()
         self._closing.set()
-        for watchers in self._watchers.values():
-            for watcher in watchers:
+        for groups in self._watchers.values():
+            for watcher in chain.from_iterable(groups.values()):
                 watcher.cut = True
                 watcher.ready.set()
 
     def add(self, watcher: Watcher) -> None:
         if self._closing.is_set():
             watcher.cut = True
-        self._watchers.setdefault(watcher.selection.resource, set()).add(watcher)
+        groups = self._watchers.setdefault(watcher.selection.resource, {})
+        groups.setdefault(watcher.selection, set()).add(watcher)
 
     def discard(self, watcher: Watcher) -> None:
-        self._watchers.get(watcher.selection.resource, set()).discard(watcher)
+        groups = self._watchers.get(watcher.selection.resource, {})
+        alike = groups.get(watcher.selection, set())
+        alike.discard(watcher)
+        if not alike:
+            groups.pop(watcher.selection, None)
 
     def _on_event(self, event: Event) -> None:
-        if watchers := self._watchers.get(event.key.resource):
-            line = watch_line(event.type, event.data)
-            for watcher in tuple(watchers):
-                watcher.offer(event, line)
+        if groups := self._watchers.get(event.key.resource):
+            line, change = watch_line(event.type, event.data), _Change(event)
+            for selection, watchers in groups.items():
+                if selection.wants(event.key) and (kind := change.seen_by(selection)):
+                    for watcher in watchers:
+                        watcher.show(kind, event, line)
 
     async def stream(
         self,

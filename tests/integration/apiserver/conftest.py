@@ -23,8 +23,12 @@ from hypercobalt.api import crd
 from hypercobalt.apiserver.access import pki
 from hypercobalt.apiserver.server import Options, serve
 
-TOKENS = 'secret-admin,admin,1,"system:masters"\nsecret-viewer,viewer,2\n'
-READY_SECONDS = 20.0
+TOKENS = """\
+secret-admin,admin,1,"system:masters"
+secret-other,other,3,"system:masters"
+secret-viewer,viewer,2
+"""
+READY_SECONDS = 60.0
 MANIFESTS = tuple(msgspec.json.encode(crd.manifest(kind)) for kind in crd.KINDS)
 
 
@@ -126,10 +130,10 @@ async def shared(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 2 MiB, where we may mount one; else the test is skipped, and says so."""
+    """A file system of 12 MiB, where we may mount one; else the test is skipped, and says so."""
     place = tmp_path / "disk"
     place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(place)]
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("mounting a small tmpfs needs root")
     yield place
@@ -179,3 +183,9 @@ async def start_server(data: Path) -> AsyncIterator[ServerProcess]:
         if process.returncode is None:
             process.kill()
         await process.wait()
+
+
+def resident_mib(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    (line,) = (line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) / 1024

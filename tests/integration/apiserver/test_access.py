@@ -35,7 +35,6 @@ REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 @pytest.mark.parametrize(
     "authorization",
     [
-        pytest.param("", id="nothing"),
         pytest.param("Bearer wrong", id="wrong-token"),
         pytest.param("Bearer", id="no-token"),
         pytest.param("Basic c2VjcmV0LWFkbWluOg==", id="basic"),
@@ -49,10 +48,13 @@ REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     "path", ["/api", "/apis", "/openapi/v3", CONFIG_MAPS, "/api/v1/nothing", "/nowhere"]
 )
 async def test_nobody_gets_in(shared: Client, path: str, authorization: str) -> None:
-    headers = [(b"authorization", authorization.encode("latin-1"))] if authorization else []
+    headers = [(b"authorization", authorization.encode("latin-1"))]
     async with Client(str(shared.base_url), token="") as client:
         answer = await client.get(path, headers=headers)
-    assert (answer.status_code, answer.json()["reason"]) == (401, "Unauthorized")
+        assert (answer.status_code, answer.json()["reason"]) == (401, "Unauthorized")
+        answer = await client.get(path)
+    assert (answer.status_code, answer.json()["reason"]) == (403, "Forbidden")
+    assert 'User "system:anonymous" cannot' in answer.json()["message"]
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version"])
@@ -79,7 +81,7 @@ async def test_a_user_may_act_for_another(shared: Client) -> None:
     }
     async with Client(str(shared.base_url), token="") as client:
         answer = await client.post(REVIEWS, json=REVIEW, headers=acting)
-    assert answer.status_code == 401
+    assert answer.status_code == 403
 
 
 def client_context(directory: Path, user: str, groups: tuple[str, ...], ca: Pair) -> ssl.SSLContext:
@@ -201,7 +203,7 @@ async def test_logs_hold_no_token_and_no_secret(
 
 async def test_a_running_server_prints_no_secret(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.csv"
-    tokens.write_text("secret-admin,admin,1\n")
+    tokens.write_text("secret-admin,admin,1,system:masters\n")
     command = str(Path(sys.executable).with_name("cobalt"))
     process = await asyncio.create_subprocess_exec(
         command,

@@ -109,7 +109,8 @@ def open_watches() -> int:
         len(watchers)
         for hub in gc.get_objects()
         if isinstance(hub, watching.Hub)
-        for watchers in hub._watchers.values()
+        for groups in hub._watchers.values()
+        for watchers in groups.values()
     )
 
 
@@ -187,10 +188,11 @@ async def test_a_head_that_does_not_come_is_not_waited_for(
 async def test_a_body_that_does_not_come_is_a_timeout(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hypercobalt.apiserver.http.BODY_SECONDS", 0.2)
+    monkeypatch.setattr("hypercobalt.apiserver.http.REQUEST_SECONDS", 0.2)
     async with serve(options) as server, Client(server.url) as api:
         async with connection(api) as (reader, writer):
-            writer.write(b"POST /api HTTP/1.1\r\n" + HEAD + b"Content-Length: 9\r\n\r\n{")
+            writer.write(f"POST {CONFIG_MAPS} HTTP/1.1\r\n".encode() + HEAD)
+            writer.write(b"Content-Length: 9\r\n\r\n{")
             async with asyncio.timeout(5):
                 assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
         await works(api)

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from hypercobalt.apiserver.server import Options, serve
-from hypercobalt.apiserver.storage.database import APPLICATION_ID, SCHEMA_VERSION
+from hypercobalt.apiserver.storage.file import APPLICATION_ID, SCHEMA_VERSION
 from hypercobalt.apiserver.storage.objects import CompactedError, Event, Key, StoreError
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.errors import ConfigurationError

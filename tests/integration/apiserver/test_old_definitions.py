@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.storage import checksums
+from hypercobalt.apiserver.storage.objects import Key
 
 from .conftest import Client, token_file
 
@@ -51,6 +53,8 @@ def rewrite_stored(database: Path, old: str, new: str) -> None:
     """Change the stored objects behind the server's back, as an older version would have."""
     with contextlib.closing(sqlite3.connect(database)) as db, db:
         db.execute("UPDATE objects SET data = CAST(replace(data, ?, ?) AS BLOB)", (old, new))
+        db.create_function("of", 5, lambda *row: checksums.of_object(Key(*row[:3]), *row[3:]))
+        db.execute("UPDATE objects SET checksum = of(resource, namespace, name, revision, data)")
 
 
 async def test_a_stored_definition_that_would_be_refused_today_is_served_as_far_as_it_goes(

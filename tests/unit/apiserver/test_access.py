@@ -16,15 +16,12 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hypercobalt.apiserver.access import certificates, kubeconfig, pki
-from hypercobalt.apiserver.access.authentication import (
-    AUTHENTICATED,
-    Authenticator,
-    acting_as,
-    read_tokens,
-)
+from hypercobalt.apiserver.access.authentication import Authenticator, read_tokens
+from hypercobalt.apiserver.access.jwt import Key
 from hypercobalt.apiserver.access.pki import Record
-from hypercobalt.apiserver.requests.request import ANONYMOUS, User
-from hypercobalt.apiserver.status import StatusError
+from hypercobalt.apiserver.access.tokens import Accounts
+from hypercobalt.apiserver.requests.request import AUTHENTICATED, User
+from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.errors import ConfigurationError
 
 
@@ -74,13 +71,18 @@ def test_a_missing_token_file_is_refused(tmp_path: Path) -> None:
         ("", False),
     ],
 )
-def test_tokens(header: str, *, known: bool) -> None:
+async def test_tokens(tmp_path: Path, header: str, *, known: bool) -> None:
     user = User("u")
-    assert Authenticator({"t": user}).by_token(header) == (user if known else None)
+    store = await Store.open(tmp_path)
+    tester = Authenticator({"t": user}, Accounts(store, Key(tmp_path / "sa.key")))
+    assert tester.by_token(header) == (user if known else None)
+    await store.close()
 
 
-def test_certificates_name_their_bearer() -> None:
-    authenticator = Authenticator({})
+async def test_certificates_name_their_bearer(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path)
+    authenticator = Authenticator({}, Accounts(store, Key(tmp_path / "sa.key")))
+    await store.close()
     subject = ((("organizationName", "a"),), (("organizationName", "b"),), (("commonName", "u"),))
     assert authenticator.by_certificate({"subject": subject}) == User(
         "u", groups=("a", "b", AUTHENTICATED)
@@ -88,51 +90,6 @@ def test_certificates_name_their_bearer() -> None:
     assert authenticator.by_certificate({"subject": ((("organizationName", "a"),),)}) is None
     assert authenticator.by_certificate({}) is None
     assert authenticator.by_certificate(None) is None
-
-
-# -- acting for others ------------------------------------------------------------------------
-
-ADMIN = User("admin", "1", ("system:masters", AUTHENTICATED))
-ACCOUNT = "system:serviceaccount:space:robot"
-ACCOUNT_GROUPS = ("system:serviceaccounts", "system:serviceaccounts:space")
-
-
-@pytest.mark.parametrize(
-    ("headers", "expected"),
-    [
-        pytest.param([], ADMIN, id="nobody-else"),
-        pytest.param([("user", "")], ADMIN, id="no-name"),
-        pytest.param([("user", "bob")], User("bob", groups=(AUTHENTICATED,)), id="a-user"),
-        pytest.param(
-            [("user", "bob"), ("group", "a"), ("group", "b"), ("uid", "7")],
-            User("bob", "7", ("a", "b", AUTHENTICATED)),
-            id="groups-and-uid",
-        ),
-        pytest.param(
-            [("user", ACCOUNT)], User(ACCOUNT, "", (*ACCOUNT_GROUPS, AUTHENTICATED)), id="account"
-        ),
-        pytest.param(
-            [("user", ACCOUNT), ("group", "a")],
-            User(ACCOUNT, "", ("a", AUTHENTICATED)),
-            id="account-in-other-groups",
-        ),
-        pytest.param([("user", "system:node:a")], User("system:node:a", "", (AUTHENTICATED,))),
-        pytest.param([("user", "system:anonymous")], ANONYMOUS, id="anonymous"),
-    ],
-)
-def test_impersonation(headers: list[tuple[str, str]], expected: User) -> None:
-    sent = [(f"impersonate-{name}", value) for name, value in headers]
-    assert acting_as(ADMIN, [("accept", "*/*"), *sent]) == expected
-    assert acting_as(ANONYMOUS, sent) == ANONYMOUS
-
-
-@pytest.mark.parametrize(
-    ("header", "code"), [("group", 400), ("uid", 400), ("extra-scopes", 501), ("extra-", 501)]
-)
-def test_impersonation_that_is_refused(header: str, code: int) -> None:
-    with pytest.raises(StatusError) as caught:
-        acting_as(ADMIN, [(f"impersonate-{header}", "a")])
-    assert caught.value.code == code
 
 
 # -- files -------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.apiserver.requests.selectors import parse_fields, parse_labels
+from hypercobalt.apiserver.requests.selectors import Requirement, parse_fields, parse_labels
 from hypercobalt.apiserver.status import StatusError
 
 Labels = dict[str, str]
@@ -14,7 +14,7 @@ TEXT = st.text(st.sampled_from("ab=!<>(), in\\\t.x-1_"), max_size=20)
 
 
 def selects(selector: str, labels: Labels) -> bool:
-    return all(term.matches(labels) for term in parse_labels(selector))
+    return parse_labels(selector).matches(labels)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,8 @@ def test_label_selectors(selector: str, matching: list[Labels], others: list[Lab
         "a" * 64,
         "()",
         "=b",
+        pytest.param("a" * 8000 + "," + "b" * 8400, id="too-long"),
+        pytest.param(",".join(f"a!={n}" for n in range(17)), id="too-many-terms-of-one-key"),
     ],
 )
 def test_bad_label_selectors_are_refused(selector: str) -> None:
@@ -91,6 +93,24 @@ def test_any_text_parses_or_is_refused(text: str) -> None:
         except StatusError as error:
             refusal = error.code
             assert refusal == 400  # either way is fine
+
+
+def test_a_long_selector_costs_no_more_than_the_labels_it_is_held_against(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In terms that are looked at: time would depend on the machine."""
+    asked: list[Requirement] = []
+    allows = Requirement.allows
+
+    def counted(self: Requirement, value: str) -> bool:
+        asked.append(self)
+        return allows(self, value)
+
+    monkeypatch.setattr(Requirement, "allows", counted)
+    selector = parse_labels(",".join(f"k{number}!=v" for number in range(1500)))
+    assert selector.matches({"a": "b", "k1": "x"})
+    assert not selector.matches({"a": "b", "k1": "v"})
+    assert len(asked) == 2
 
 
 @given(
@@ -122,7 +142,18 @@ def test_field_selectors(selector: str, terms: list[tuple[str, str, bool]]) -> N
     assert found == terms
 
 
-@pytest.mark.parametrize("selector", ["a", "a=b=c", r"a=b\c", "a=b\\", "a!=b!=c"])
+@pytest.mark.parametrize(
+    "selector",
+    [
+        "a",
+        "a=b=c",
+        r"a=b\c",
+        "a=b\\",
+        "a!=b!=c",
+        pytest.param(",".join(f"a!={n}" for n in range(33)), id="too-many-terms"),
+        pytest.param("a=" + "b" * 17_000, id="too-long"),
+    ],
+)
 def test_bad_field_selectors_are_refused(selector: str) -> None:
     with pytest.raises(StatusError) as refused:
         parse_fields(selector)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hypercobalt.apiserver import watching
-from hypercobalt.apiserver.requests.selection import Selection
+from hypercobalt.apiserver.requests.selection import Selection, View
 from hypercobalt.apiserver.requests.selectors import parse_labels
 from hypercobalt.apiserver.storage.objects import Event, EventType, Key
 from hypercobalt.apiserver.storage.store import Store
@@ -73,6 +73,33 @@ def test_a_watcher_that_lags_too_far_is_cut_off(
         slow.offer(event("ADDED", IN, None), b"x" * 60)
     assert slow.cut
     assert not slow.waiting, "what it will not read is not kept"
+
+
+async def test_watchers_with_one_selection_share_its_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Selection] = []
+    accepts = Selection.accepts
+
+    def counted(self: Selection, view: View) -> bool:
+        asked.append(self)
+        return accepts(self, view)
+
+    monkeypatch.setattr(Selection, "accepts", counted)
+    store = await Store.open(tmp_path)
+    hub, crowd = Hub(store), [watcher(selective=True) for _ in range(200)]
+    for one in crowd:
+        hub.add(one)
+    try:
+        async with store.locked(KEY):
+            await store.write("ADDED", KEY, lambda _: IN, None)
+        assert all(one.take() for one in crowd)
+        assert len(asked) == 1
+        for one in crowd:
+            hub.discard(one)
+    finally:
+        hub.close()
+        await store.close()
 
 
 async def test_a_stream_ends_when_its_watcher_is_cut_off(tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ class Registry:
 def _builtin_resource(kind: _BuiltinKind, library: SchemaLibrary) -> Resource:
     subresources = tuple(entry.subresource for entry in kind.subresources)
     columns: list[JSON] = msgspec.json.decode(kind.columns)
-    served = tuple(name for name in subresources if name in ("status", "finalize"))
+    served = tuple(name for name in subresources if name in ("status", "finalize", "token"))
     return Resource(
         group=kind.group,
         version=kind.version,

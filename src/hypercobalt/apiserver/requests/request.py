@@ -6,10 +6,10 @@ Source: apiserver pkg/endpoints/request/requestinfo.go; the API conventions, "Ve
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -23,7 +23,12 @@ from hypercobalt.apiserver.storage.objects import Key
 MAX_MANAGER = 128  # bytes of a field manager's name
 OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
 _VERBS = ("get", "patch", "update")
-SUBRESOURCE_VERBS = {"status": _VERBS, "scale": _VERBS, "finalize": ("update",)}
+SUBRESOURCE_VERBS = {
+    "status": _VERBS,
+    "scale": _VERBS,
+    "finalize": ("update",),
+    "token": ("create",),
+}
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
 
@@ -35,16 +40,23 @@ class User:
     name: str
     uid: str = ""
     groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict[str, tuple[str, ...]], hash=False
+    )
 
     def body(self) -> JSONObject:
+        """As authentication.k8s.io/v1 UserInfo."""
         shown: JSONObject = {"username": self.name}
         if self.uid:
             shown["uid"] = self.uid
         if self.groups:
             shown["groups"] = list(self.groups)
+        if self.extra:
+            shown["extra"] = {key: list(values) for key, values in self.extra.items()}
         return shown
 
 
+AUTHENTICATED = "system:authenticated"  # the group of everybody who is known
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 SYSTEM_USER = User("system:apiserver", groups=("system:masters",))
 
@@ -58,6 +70,12 @@ class Request:
     user: User
     body: bytes = b""
     warnings: list[str] = field(default_factory=list[str])
+    read: Callable[[], Awaitable[bytes]] | None = None  # gives a body that is not here yet
+
+    async def receive(self) -> None:
+        """Read the body: last, so that what is refused without it costs nothing."""
+        if self.read is not None:
+            self.body, self.read = await self.read(), None
 
     def text(self, name: str) -> str:
         return self.query.get(name, "")
@@ -154,10 +172,20 @@ def parse_path(path: str) -> Target | None:
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
-    if not all(rest) or len(rest) > 3:
+    if not all(rest):
+        return Target(group, version, "")  # no kind's
+    if len(rest) > 3:
         return None
     resource, name, subresource, *_ = [*rest, "", ""]
     return Target(group, version, resource, namespace, name, subresource)
+
+
+Admit: TypeAlias = Callable[[JSONObject | None, JSONObject | None], None]
+"""Lets an object after and before a write pass, or raises a StatusError."""
+
+
+def _admit_all(_new: JSONObject | None, _old: JSONObject | None) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +199,7 @@ class Call:
     subresource: str = ""
     body: Body = field(default_factory=Body)
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    admit: Admit = _admit_all  # what policies of admission are asked with
 
     @classmethod
     def internal(cls, resource: Resource, key: Key, manager: str, subresource: str = "") -> Call:
@@ -200,7 +229,7 @@ class Call:
                 return "watch" if self.request.flag("watch") else "list"
             case "DELETE", named:
                 return "delete" if named else "deletecollection"
-            case "POST", False:
+            case "POST", named if self.subresource or not named:
                 return "create"
             case ("PUT" | "PATCH") as method, True:
                 return "update" if method == "PUT" else "patch"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -10,7 +11,7 @@ from hypercobalt.apiserver import status
 from hypercobalt.apiserver.requests.request import Call
 from hypercobalt.apiserver.requests.selectors import (
     FieldTerm,
-    Requirement,
+    LabelSelector,
     parse_fields,
     parse_labels,
 )
@@ -39,13 +40,13 @@ class Selection:
     resource: str  # as the store names it
     namespace: str | None = None
     name: str | None = None
-    labels: tuple[Requirement, ...] = ()
+    labels: LabelSelector = field(default_factory=LabelSelector)
     fields: tuple[FieldTerm, ...] = ()  # beyond equality with one name
 
     @property
     def selective(self) -> bool:
         """Whether it depends on more than the key."""
-        return bool(self.labels or self.fields)
+        return bool(self.labels.terms or self.fields)
 
     def wants(self, key: Key) -> bool:
         """Whether an object may be one of these, as far as its key tells."""
@@ -57,25 +58,35 @@ class Selection:
 
     def matches(self, key: Key, data: bytes) -> bool:
         """Whether an object that is wanted has the labels and fields."""
-        if self.labels:
-            labels = _labelled.decode(data).metadata.labels or {}
-            if not all(term.matches(labels) for term in self.labels):
-                return False
-        return not self.fields or self._fields_match(key, data)
+        return not self.selective or self.accepts(View(key, data))
 
-    def _fields_match(self, key: Key, data: bytes) -> bool:
-        obj: JSONObject = {}
+    def accepts(self, view: View) -> bool:
+        """As `matches`, of an object that others look at as well."""
+        if self.labels.terms and not self.labels.matches(view.labels):
+            return False
+        return all(term.matches(view.field) for term in self.fields)
 
-        def read(path: str) -> str:
-            if path == "metadata.name":
-                return key.name
-            if path == "metadata.namespace":
-                return key.namespace
-            if not obj:
-                obj.update(msgspec.json.decode(data))
-            return field_text(obj, path)
 
-        return all(term.matches(read) for term in self.fields)
+class View:
+    """An object as selectors see it: decoded once, however many of them ask."""
+
+    def __init__(self, key: Key, data: bytes) -> None:
+        self._data = data
+        self._fields = {"metadata.name": key.name, "metadata.namespace": key.namespace}
+
+    @functools.cached_property
+    def labels(self) -> dict[str, str]:
+        return _labelled.decode(self._data).metadata.labels or {}
+
+    @functools.cached_property
+    def _object(self) -> JSONObject:
+        found: JSONObject = msgspec.json.decode(self._data)
+        return found
+
+    def field(self, path: str) -> str:
+        if path not in self._fields:
+            self._fields[path] = field_text(self._object, path)
+        return self._fields[path]
 
 
 def field_text(obj: JSONObject, path: str) -> str:

@@ -1,17 +1,25 @@
 """Label and field selectors: parse once, ask per object.
 
+What a question costs depends on the object's labels, not on the selector's length: terms are looked
+up by the labels that are there, and few may be about one key.
+
 Source: apimachinery pkg/labels/selector.go and pkg/fields/selector.go.
 """
 
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from hypercobalt.apiserver.kinds.names import label_key_errors, label_value_errors
-from hypercobalt.apiserver.status import bad_request
+from hypercobalt.apiserver.status import JSONObject, bad_request
+from hypercobalt.apiserver.values import object_at, objects_at, text_at, texts_at
+
+MAX_LENGTH = 16 * 1024  # characters of a selector
+MAX_TERMS_PER_KEY = 16  # of a label; one term can list any number of values
+MAX_FIELD_TERMS = 32
 
 Labels = Mapping[str, str]
 
@@ -22,27 +30,59 @@ class Requirement:
 
     key: str
     operator: str  # exists, absent, in, notin, gt, lt
-    values: tuple[str, ...] = ()
+    values: frozenset[str] = frozenset()
 
-    def matches(self, labels: Labels) -> bool:
-        value = labels.get(self.key)
+    @property
+    def needs_key(self) -> bool:
+        """Whether an object without the label is none of those selected."""
+        return self.operator not in ("absent", "notin")
+
+    def allows(self, value: str) -> bool:
+        """Whether an object with this value of the label may be one of those selected."""
         match self.operator:
             case "exists":
-                return value is not None
+                return True
             case "absent":
-                return value is None
+                return False
             case "in":
-                return value is not None and value in self.values
+                return value in self.values
             case "notin":
-                return value is None or value not in self.values
+                return value not in self.values
             case _:
-                return value is not None and self._compares(value)
+                return self._compares(value)
 
     def _compares(self, value: str) -> bool:
-        left, right = _integer(value), _integer(self.values[0])
+        left, right = _integer(value), _integer(next(iter(self.values)))
         if left is None or right is None:
             return False
         return left > right if self.operator == "gt" else left < right
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """All terms of a label selector."""
+
+    terms: tuple[Requirement, ...] = ()
+    _needed: frozenset[str] = field(default=frozenset(), compare=False)
+    _by_key: Mapping[str, tuple[Requirement, ...]] = field(
+        default_factory=dict[str, tuple[Requirement, ...]], compare=False
+    )
+
+    @classmethod
+    def of(cls, terms: Iterable[Requirement]) -> LabelSelector:
+        """Put terms together."""
+        listed = tuple(terms)
+        by_key: dict[str, tuple[Requirement, ...]] = {}
+        for term in listed:
+            by_key[term.key] = (*by_key.get(term.key, ()), term)
+        return cls(listed, frozenset(term.key for term in listed if term.needs_key), by_key)
+
+    def matches(self, labels: Labels) -> bool:
+        return self._needed <= labels.keys() and all(
+            term.allows(value)
+            for key, value in labels.items()
+            for term in self._by_key.get(key, ())
+        )
 
 
 def _integer(text: str) -> int | None:
@@ -56,12 +96,13 @@ _END = ""
 _COMPARISONS = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
 
 
-def parse_labels(text: str) -> tuple[Requirement, ...]:
+def parse_labels(text: str) -> LabelSelector:
     """Parse a label selector; empty text selects everything.
 
     Raises:
         StatusError: 400 naming what does not parse.
     """
+    _check_length(text)
     tokens = deque([*_TOKEN.findall(text.rstrip()), _END])
     found: list[Requirement] = []
     separator = "," if tokens[0] else _END
@@ -72,7 +113,37 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
             raise bad_request("found '', expected: identifier after ','")
         found.append(_requirement(tokens))
         separator = _take(tokens)
-    return tuple(found)
+    for key, count in Counter(term.key for term in found).items():
+        if count > MAX_TERMS_PER_KEY:
+            text = f"more than {MAX_TERMS_PER_KEY} terms about {key}; list its values with in"
+            raise _bad(text)
+    return LabelSelector.of(found)
+
+
+_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}
+
+
+def selector_of(raw: JSONObject) -> LabelSelector:
+    """The LabelSelector of an object: what its schema allows."""
+    equal = object_at(raw, "matchLabels").items()
+    return LabelSelector.of(
+        (
+            *(Requirement(key, "in", frozenset({str(value)})) for key, value in equal),
+            *(
+                Requirement(
+                    text_at(term, "key"),
+                    _OPERATORS.get(text_at(term, "operator"), "in"),
+                    frozenset(texts_at(term, "values")),
+                )
+                for term in objects_at(raw, "matchExpressions")
+            ),
+        )
+    )
+
+
+def _check_length(text: str) -> None:
+    if len(text) > MAX_LENGTH:
+        raise bad_request(f"a selector of {len(text)} characters is too long: limit {MAX_LENGTH}")
 
 
 def _take(tokens: deque[str]) -> str:
@@ -92,13 +163,13 @@ def _requirement(tokens: deque[str]) -> Requirement:
         return Requirement(key, "exists")
     operator = _take(tokens)
     if operator in ("in", "notin"):
-        return _checked(Requirement(key, operator, _values(tokens)))
+        return _checked(key, operator, _values(tokens))
     if operator not in _COMPARISONS:
         raise _bad(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
     value = "" if tokens[0] == "," else _take(tokens)
     if value in _COMPARISONS:
         raise _bad(f"found '{value}', expected: identifier")
-    return _checked(Requirement(key, _COMPARISONS[operator], (value,)))
+    return _checked(key, _COMPARISONS[operator], (value,))
 
 
 def _values(tokens: deque[str]) -> tuple[str, ...]:
@@ -112,15 +183,15 @@ def _values(tokens: deque[str]) -> tuple[str, ...]:
     return tuple(sorted(set(listed[1:].split(","))))
 
 
-def _checked(requirement: Requirement) -> Requirement:
-    for index, value in enumerate(requirement.values):
+def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+    for index, value in enumerate(values):
         if errors := label_value_errors(value):
-            text = f'values[{index}][{requirement.key}]: Invalid value: "{value}"'
+            text = f'values[{index}][{key}]: Invalid value: "{value}"'
             raise _bad(f"{text}: {'; '.join(errors)}")
-        if requirement.operator in ("gt", "lt") and _integer(value) is None:
+        if operator in ("gt", "lt") and _integer(value) is None:
             text = "for 'Gt', 'Lt' operators, the value must be an integer"
             raise _bad(f'values[0]: Invalid value: "{value}": {text}')
-    return requirement
+    return Requirement(key, operator, frozenset(values))
 
 
 def _bad(detail: str) -> Exception:
@@ -145,12 +216,15 @@ def parse_fields(text: str) -> tuple[FieldTerm, ...]:
     Raises:
         StatusError: 400 naming what does not parse.
     """
+    _check_length(text)
     terms: list[FieldTerm] = []
     for term in re.findall(r"(?:\\.|[^,\\]|\\$)+", text, re.DOTALL):
         match = re.match(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)
         if match is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
         terms.append(FieldTerm(match[1], _unescape(match[3]), match[2] != "!="))
+        if len(terms) > MAX_FIELD_TERMS:
+            raise bad_request(f"a field selector has more than {MAX_FIELD_TERMS} terms")
     return tuple(terms)
 
 

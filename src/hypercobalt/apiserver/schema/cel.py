@@ -11,6 +11,7 @@ Source: apiextensions `x-kubernetes-validations` (types.go, ValidationRule), KEP
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import re
 from dataclasses import dataclass
@@ -33,10 +34,15 @@ _TOKENS = re.compile(rf"({LITERAL})|{OLD_SELF}|\b({'|'.join(RENAMED)})(?=\s*\()"
 _OPTIONAL = "optional.of(oldSelf)"
 
 _MISSING_KEY = re.compile(r'^NOT_FOUND: Key not found in map : "(.*)"$')
+_SELF = ("self", "oldSelf")  # the variables of rules
 
 
 class RuleError(HypercobaltError):
     """A rule does not compile."""
+
+
+class EvaluationError(HypercobaltError):
+    """An expression has no value: a key is missing, a type does not fit, or it took too long."""
 
 
 class MessageError(RuleError):
@@ -65,24 +71,22 @@ class CompiledRule:
             return None
         expression = self._without_old if old is None else self._with_old
         data: dict[str, JSON] = {"self": value, "oldSelf": old}
-        seen: dict[str, object] = {**data}
+        values: dict[str, object] = {**data}
         if self._converted:
-            seen = {name: _seen(self._node, item) for name, item in data.items()}
+            values = {name: _seen(self._node, item) for name, item in data.items()}
+        seen = untyped(_SELF).Activation(values)
         try:
-            result = expression.eval(data=seen)
-            if result.type() == cel.Type.BOOL:
-                return None if result.value() else self._text(seen)
-            why = _MISSING_KEY.sub(r"no such key: \1", str(result.value()))
-        except RuntimeError as error:  # out of turns, or a function of ours failed
-            why = str(error)
-        rule = self.source.message or self.source.rule.strip()
-        return f'"{self._node.type}": {why} evaluating rule: {rule}'
+            return None if evaluate(expression, seen) is True else self._text(seen)
+        except EvaluationError as error:
+            rule = self.source.message or self.source.rule.strip()
+            return f'"{self._node.type}": {error} evaluating rule: {rule}'
 
-    def _text(self, data: dict[str, object]) -> str:
+    def _text(self, seen: cel.Activation) -> str:
         if self._message is not None:
-            result = self._message.eval(data=data)
-            if result.type() == cel.Type.STRING and str(result.value()).strip():
-                return str(result.value())
+            with contextlib.suppress(EvaluationError):
+                result = evaluate(self._message, seen)
+                if isinstance(result, str) and result.strip():
+                    return result
         if self.source.message:
             return self.source.message
         return f"failed rule: {self.source.rule.strip()}"
@@ -96,14 +100,14 @@ def compile_rule(rule: Rule, node: Node) -> CompiledRule:
         RuleError: it is too long or does not parse.
     """
     optional = rule.transition and bool(rule.optional_old_self)
-    with_old = _compile(_environment(), rule.rule, _OPTIONAL if optional else "oldSelf")
+    with_old = compile_expression(untyped(_SELF), rule.rule, _OPTIONAL if optional else "oldSelf")
     without = with_old
     if optional:
-        without = _compile(_environment(), rule.rule, "optional.none()")
+        without = compile_expression(untyped(_SELF), rule.rule, "optional.none()")
     message = None
     if rule.message_expression:
         try:
-            message = _compile(_environment(), rule.message_expression)
+            message = compile_expression(untyped(_SELF), rule.message_expression)
         except RuleError as error:
             raise MessageError(str(error)) from error
     converted = any(below.format in _CONVERTED for below in node.walk()) or "__" in rule.rule
@@ -133,17 +137,17 @@ def check_rule(rule: Rule, environment_of: Environment) -> cel.Expression:
     old = _OPTIONAL if rule.optional_old_self else "oldSelf"
     environment = environment_of()
     try:
-        checked = _compile(environment, rule.rule, old)
+        checked = compile_expression(environment, rule.rule, old)
     except RuleError as error:
         if _MIXED_NUMBERS.sub("", str(error)):
             raise
         environment = environment_of(loose=True)
-        checked = _compile(environment, rule.rule, old)
+        checked = compile_expression(environment, rule.rule, old)
     if checked.return_type() != cel.Type.BOOL:
         raise RuleError("cel expression must evaluate to a bool")
     if rule.message_expression:
         try:
-            message = _compile(environment, rule.message_expression, old)
+            message = compile_expression(environment, rule.message_expression, old)
         except RuleError as error:
             raise MessageError(f"messageExpression {error}") from error
         if message.return_type() != cel.Type.STRING:
@@ -151,7 +155,34 @@ def check_rule(rule: Rule, environment_of: Environment) -> cel.Expression:
     return checked
 
 
-def _compile(environment: cel.Env, expression: str, old: str = "oldSelf") -> cel.Expression:
+def evaluate(expression: cel.Expression, seen: cel.Activation) -> object:
+    """The value of an expression, without CEL's types; what it sees is converted once.
+
+    Raises:
+        EvaluationError: it has none.
+    """
+    try:
+        result = expression.eval(activation=seen)
+    except RuntimeError as error:  # out of turns, or a function of ours failed
+        raise EvaluationError(str(error)) from error
+    if result.type() == cel.Type.ERROR:
+        raise EvaluationError(_MISSING_KEY.sub(r"no such key: \1", str(result.value())))
+    return result.plain_value()
+
+
+def compile_expression(
+    environment: cel.Env, expression: str, old: str = "oldSelf"
+) -> cel.Expression:
+    """Compile an expression with Kubernetes' names of functions.
+
+    Args:
+        environment: its variables and functions.
+        expression: as written.
+        old: what stands for `oldSelf`.
+
+    Raises:
+        RuleError: it is too long, does not parse or does not fit the environment.
+    """
     if len(expression) > MAX_EXPRESSION:
         raise RuleError(f"compilation failed: longer than {MAX_EXPRESSION} characters")
 
@@ -191,8 +222,8 @@ def _told(text: str, old: str) -> str:
 
 
 @functools.cache
-def _environment() -> cel.Env:
-    """What rules are evaluated in: values without types, functions by the form of their values."""
+def untyped(variables: tuple[str, ...]) -> cel.Env:
+    """What is evaluated in: values without types, functions by the form of their values."""
     text, any_list = cel.Type.STRING, cel.Type.List(cel.Type.DYN)
     mapping = cel.Type.Map(text, cel.Type.DYN)
     forms = [text, cel.Type.INT, cel.Type.DOUBLE, cel.Type.BOOL, any_list, mapping]
@@ -207,7 +238,7 @@ def _environment() -> cel.Env:
         **opaque,
     }
     return cel.NewEnv(
-        variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN},
+        variables=dict.fromkeys(variables, cel.Type.DYN),
         extensions=[ext_strings.ExtStrings(), ext_optional.ExtOptional()],
         functions=declarations({**types, "dyn": forms}, {**types, "dyn": [cel.Type.DYN]}),
     )

@@ -142,5 +142,13 @@ def skeleton(node: Node) -> JSONObject:
         for name, known in node.fields.items()
         if known.has_default and not known.default
     }
-    unset = (*node.nulls, *(name for name in node.required if name in node.fields))
+    unset = (
+        *node.nulls,
+        *(
+            # Sets that a client must give are left out all the same where they are empty.
+            name
+            for name in node.required
+            if name in node.fields and node.fields[name].list_type != "set"
+        ),
+    )
     return {**dict.fromkeys(unset), **zeros, **below}

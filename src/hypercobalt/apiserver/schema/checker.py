@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Mapping
 
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
@@ -78,6 +79,10 @@ class Checker:
         """Where rules of `node` are checked: with exact types, or with numbers of any type."""
         return (self._loose if loose else self._exact).environment(node)
 
+    def variables(self, declared: Mapping[str, Node]) -> cel.Env:
+        """Where expressions that read variables of their own names are checked."""
+        return self._exact.variables(declared)
+
 
 class _Types:
     def __init__(self, root: Node, scalars: dict[str, _Field.Type.ValueType]) -> None:
@@ -103,16 +108,17 @@ class _Types:
             raise SchemaError("an object has too many fields for rules to be checked") from error
 
     def environment(self, node: Node) -> cel.Env:
-        of, types = self._cel_type(node), _types()
-        known = self._environments.get(of.name())
+        name = self._cel_type(node).name()
+        known = self._environments.get(name)
         if known is None:
-            known = self._environments[of.name()] = self._new(of, types)
+            known = self._environments[name] = self.variables({"self": node, "oldSelf": node})
         return known
 
-    def _new(self, of: cel.Type, types: dict[str, list[cel.Type]]) -> cel.Env:
+    def variables(self, declared: Mapping[str, Node]) -> cel.Env:
+        types = _types()
         return cel.NewEnv(
             descriptor_pool=self._pool,
-            variables={"self": of, "oldSelf": of},
+            variables={name: self._cel_type(node) for name, node in declared.items()},
             extensions=[ext_strings.ExtStrings(), ext_optional.ExtOptional()],
             functions=declarations(types, types),
         )

@@ -1,7 +1,9 @@
-"""The SQLite file: one table of objects, one log of events, and the thread that writes them.
+"""One table of objects, one log of events, and the thread that writes them.
 
 Every commit is on disk when it is reported (WAL with synchronous=FULL: fsynced). One thread owns
 the connection and commits whatever has gathered while the last commit was under way (group commit).
+
+On a full disk, deletes and renewals of Leases go on in the space of a reserve, without history.
 """
 
 from __future__ import annotations
@@ -17,28 +19,30 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from hypercobalt.apiserver.storage.objects import Event, Key, OutOfSpaceError, Stored, StoreError
+from hypercobalt.apiserver.storage import checksums
+from hypercobalt.apiserver.storage.file import (
+    FILE,
+    connect,
+    out_of_space,
+    translate,
+)
+from hypercobalt.apiserver.storage.loading import load
+from hypercobalt.apiserver.storage.objects import (
+    Event,
+    Key,
+    Loaded,
+    OutOfSpaceError,
+    StoreError,
+    WriterEndedError,
+)
+from hypercobalt.apiserver.storage.reserve import Reserve, is_essential
 from hypercobalt.errors import ConfigurationError
+from hypercobalt.logs import get_logger
 
-APPLICATION_ID = 0x636F626C  # "cobl" in the SQLite header: this file is ours
-SCHEMA_VERSION = 1
-FILE = "cobalt.db"
+log = get_logger(__name__)
+
 MAX_BATCH = 256
-
-SCHEMA = """
-CREATE TABLE objects (
-  resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
-  revision INTEGER NOT NULL, data BLOB NOT NULL,
-  UNIQUE (resource, namespace, name)
-);
-CREATE TABLE events (
-  revision INTEGER PRIMARY KEY, type TEXT NOT NULL,
-  resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
-  data BLOB NOT NULL, previous BLOB
-);
-CREATE TABLE horizon (compacted INTEGER NOT NULL);
-INSERT INTO horizon VALUES (0);
-"""
+CLOSE_SECONDS = 15.0  # for the last commit; a disk that hangs must not hang the server's end
 
 Outcome: TypeAlias = tuple[Event, StoreError | None]
 
@@ -52,57 +56,36 @@ class Database:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._lock_fd = _lock_directory(directory)
+        self._lock_fd = lock_directory(directory)
         self._path = directory / FILE
         self.horizon = 0  # events up to here are dropped with the next commit
         self._queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._damaged_rows: dict[Key, int] = {}
+        self.failure: WriterEndedError | None = None
         try:
-            self._db = _connect(self._path)
+            self.reserve = Reserve(directory)
+            self._db = connect(self._path)
         except BaseException:
             os.close(self._lock_fd)
             raise
 
-    def load(self) -> tuple[int, list[tuple[Key, Stored]], list[Event]]:
-        """The compaction horizon, every object in the order of lists, every event by revision.
+    def load(self) -> Loaded:
+        """What the file holds.
 
         Raises:
             StoreError: the file cannot be read; the directory is released.
         """
         try:
             try:
-                return self._load()
+                loaded = load(self._db, self._path)
             except sqlite3.Error as error:
-                raise _translate(error, self._path) from error
+                raise translate(error, self._path) from error
         except BaseException:
             self._db.close()
             os.close(self._lock_fd)
             raise
-
-    def _load(self) -> tuple[int, list[tuple[Key, Stored]], list[Event]]:
-        found = self._db.execute("SELECT compacted FROM horizon").fetchone()
-        if found is None:
-            raise StoreError(_damaged(self._path, "its horizon is missing"))
-        (compacted,) = found
-        objects = [
-            (Key(resource, namespace, name), Stored(revision, data))
-            for resource, namespace, name, revision, data in self._db.execute(
-                "SELECT resource, namespace, name, revision, data FROM objects"
-                " ORDER BY resource, namespace || '/' || name"
-            )
-        ]
-        # The newest event of an object has the object's bytes, and the next one's `previous`.
-        shared = {stored.revision: stored.data for _, stored in objects}
-        last: dict[Key, bytes] = {}
-        events: list[Event] = []
-        for row in self._db.execute("SELECT * FROM events ORDER BY revision"):
-            revision, kind, resource, namespace, name, data, previous = row
-            key = Key(resource, namespace, name)
-            after = shared.get(revision) or bytes(data)
-            before = None if kind == "ADDED" else last.get(key, previous)
-            last[key] = after
-            events.append(Event(revision, kind, key, after, before))
-        self.horizon = compacted
-        return compacted, objects, events
+        self.horizon, self._damaged_rows = loaded.compacted, dict(loaded.damaged)
+        return loaded
 
     def start(self, tell: Callable[[list[Outcome]], None]) -> None:
         """Begin to write; `tell` is called from the thread with what became of each event."""
@@ -116,41 +99,77 @@ class Database:
         self._queue.put(event)
 
     def close(self) -> None:
-        """Commit what was submitted, then release the directory. Blocks."""
+        """Commit what was submitted, then release the directory. Blocks, but not for ever."""
         self._queue.put(None)
-        self._thread.join()
+        self._thread.join(CLOSE_SECONDS)
+        if self._thread.is_alive():
+            log.error("last_writes_unknown", file=str(self._path), waited_seconds=CLOSE_SECONDS)
+            return  # the directory stays locked until the process ends
         os.close(self._lock_fd)
 
     # -- the thread --------------------------------------------------------------------------
 
     def _run(self, tell: Callable[[list[Outcome]], None]) -> None:
-        stopping = False
-        while not stopping:
-            batch: list[Event] = []
-            event = self._queue.get()
-            while event is not None:
-                batch.append(event)
-                if len(batch) == MAX_BATCH or self._queue.empty():
-                    break
-                event = self._queue.get()
-            stopping = event is None
+        batch: list[Event] = []
+        try:
+            while self._gather(batch):
+                tell(self._commit(batch))
+                batch = []
             if batch:
                 tell(self._commit(batch))
-        self._db.close()
+        except Exception as error:  # a bug: without this, every write would wait for ever
+            log.exception("storage_writer_ended")
+            self.failure = WriterEndedError(f"the storage writer ended ({error!r}); restart")
+            while self._queue.qsize():
+                if (event := self._queue.get()) is not None:
+                    batch.append(event)
+            tell([(event, self.failure) for event in batch])
+        finally:
+            self._db.close()
+
+    def _gather(self, batch: list[Event]) -> bool:
+        """Wait for the next events, as many as are there; whether more will come."""
+        event = self._queue.get()
+        while event is not None:
+            batch.append(event)
+            if len(batch) == MAX_BATCH or self._queue.empty():
+                return True
+            event = self._queue.get()
+        return False
 
     def _commit(self, batch: list[Event]) -> list[Outcome]:
-        error = self._try_commit(batch)
-        if error is None or len(batch) == 1:
-            return [(event, error) for event in batch]
-        return [(event, self._try_commit([event])) for event in batch]
+        if self.reserve.hold() or self._make_room():
+            error = self._try_commit(batch)
+            if error is None:
+                return [(event, None) for event in batch]
+        return [(event, self._commit_alone(event)) for event in batch]
 
-    def _try_commit(self, batch: Sequence[Event]) -> StoreError | None:
+    def _commit_alone(self, event: Event) -> StoreError | None:
+        """Write one event; on a full disk, with the reserve's space if it must not wait."""
+        error: StoreError | None = out_of_space(self._path)
+        if self.reserve.held:
+            error = self._try_commit([event])
+        if isinstance(error, OutOfSpaceError) and is_essential(event):
+            self.reserve.release()
+            error = self._try_commit([event], history=False)
+        return error
+
+    def _make_room(self) -> bool:
+        """Empty the write-ahead log; whether the reserve can be held then."""
+        with contextlib.suppress(sqlite3.Error):
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return self.reserve.hold()
+
+    def _try_commit(self, batch: Sequence[Event], *, history: bool = True) -> StoreError | None:
+        horizon = self.horizon if history else batch[-1].revision
         try:
             self._db.execute("BEGIN IMMEDIATE")
             for event in batch:
-                self._write(event)
-            horizon = self.horizon
-            self._db.execute("DELETE FROM events WHERE revision <= ?", (horizon,))
+                if history:
+                    self._write_event(event)
+                self._write_object(event)
+            if history:
+                self._db.execute("DELETE FROM events WHERE revision <= ?", (horizon,))
             self._db.execute(
                 "UPDATE horizon SET compacted = ? WHERE compacted < ?", (horizon, horizon)
             )
@@ -158,23 +177,33 @@ class Database:
         except sqlite3.Error as error:
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
-            return _translate(error, self._path)
+            return translate(error, self._path)
+        for event in batch:
+            self._damaged_rows.pop(event.key, None)  # that row may become another object's
         return None
 
-    def _write(self, event: Event) -> None:
+    def _write_event(self, event: Event) -> None:
+        values = (event.revision, event.type, *event.key, event.data, event.previous)
         self._db.execute(
-            "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (event.revision, event.type, *event.key, event.data, event.previous),
+            "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (*values, checksums.of_event(event)),
         )
-        if event.type == "DELETED":
+
+    def _write_object(self, event: Event) -> None:
+        if event.type != "DELETED":
+            checksum = checksums.of_object(event.key, event.revision, event.data)
             self._db.execute(
-                "DELETE FROM objects WHERE resource = ? AND namespace = ? AND name = ?", event.key
+                "INSERT INTO objects VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+                " SET revision = excluded.revision, data = excluded.data,"
+                " checksum = excluded.checksum",
+                (*event.key, event.revision, event.data, checksum),
             )
+        elif event.key in self._damaged_rows:  # its name in the file may not be text
+            row = self._damaged_rows[event.key]
+            self._db.execute("DELETE FROM objects WHERE rowid = ?", (row,))
         else:
             self._db.execute(
-                "INSERT INTO objects VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
-                " SET revision = excluded.revision, data = excluded.data",
-                (*event.key, event.revision, event.data),
+                "DELETE FROM objects WHERE resource = ? AND namespace = ? AND name = ?", event.key
             )
 
 
@@ -189,7 +218,7 @@ def discard(directory: Path) -> bool:
     """
     if not (directory / FILE).is_file():
         return False
-    lock_fd = _lock_directory(directory)
+    lock_fd = lock_directory(directory)
     try:
         shutil.rmtree(directory)
     except OSError as error:
@@ -200,7 +229,7 @@ def discard(directory: Path) -> bool:
     return True
 
 
-def _lock_directory(directory: Path) -> int:
+def lock_directory(directory: Path) -> int:
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock_fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -220,80 +249,3 @@ def _lock_directory(directory: Path) -> int:
     os.ftruncate(lock_fd, 0)
     os.pwrite(lock_fd, f"{os.getpid()}\n".encode(), 0)
     return lock_fd
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    size = path.stat().st_size if path.exists() else 0
-    log = path.with_name(f"{path.name}-wal")
-    if not size and log.exists() and log.stat().st_size:  # SQLite would delete the log
-        raise StoreError(_damaged(path, f"it is empty, but {log.name} is not"))
-    try:
-        path.touch(mode=0o600)
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        try:
-            _prepare(db, path)
-        except BaseException:
-            db.close()
-            raise
-    except sqlite3.Error as error:
-        raise _translate(error, path) from error
-    return db
-
-
-def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    owner, version, tables = (
-        db.execute(text).fetchone()[0]
-        for text in (
-            "PRAGMA application_id",
-            "PRAGMA user_version",
-            "SELECT count(*) FROM sqlite_schema",
-        )
-    )
-    if not tables and owner in (0, APPLICATION_ID) and version in (0, SCHEMA_VERSION):
-        _create(db)  # nothing is in it: it is new, or its first start was cut short
-    elif owner != APPLICATION_ID:
-        raise StoreError(
-            f"{path} is not a database of this server (application id {owner:#x}); it was left as "
-            "it is. Name another directory with --data"
-        )
-    elif version != SCHEMA_VERSION:
-        raise StoreError(
-            f"{path} was written by {'a newer' if version > SCHEMA_VERSION else 'an older'} cobalt "
-            f"(format {version}, this one reads {SCHEMA_VERSION}); it was left as it is. Use that "
-            "version, or another --data"
-        )
-    (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise StoreError(_damaged(path, verdict))
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = FULL")
-    db.execute("PRAGMA cache_size = -2000")  # KiB; everything is read from memory anyway
-
-
-def _create(db: sqlite3.Connection) -> None:
-    """Make the file ours, wholly or not at all."""
-    db.execute("PRAGMA journal_mode = WAL")
-    db.executescript(
-        f"BEGIN; PRAGMA application_id = {APPLICATION_ID};"
-        f"PRAGMA user_version = {SCHEMA_VERSION}; {SCHEMA} COMMIT;"
-    )
-
-
-def _damaged(path: Path, detail: str) -> str:
-    detail = " ".join(detail.split())
-    return (
-        f"{path} is damaged ({detail}); it was left as it is. Copy it away and try "
-        "`sqlite3 cobalt.db .recover`, restore a backup, or start anew with another --data"
-    )
-
-
-def _translate(error: sqlite3.Error, path: Path) -> StoreError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL:
-        return OutOfSpaceError(
-            f"no space left for {path}; nothing was changed. Free space on its file system, "
-            "then send the request again"
-        )
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StoreError(_damaged(path, str(error)))
-    return StoreError(f"{path}: {error}; nothing was changed")

@@ -19,6 +19,21 @@ class OutOfSpaceError(StoreError):
     """The disk is full: the write was not taken; everything stored before is still there."""
 
 
+class WriterEndedError(StoreError):
+    """The thread that writes has ended by a fault: nothing is written until a restart."""
+
+
+class DamagedError(StoreError):
+    """An object is not as it was written: the file changed under it."""
+
+    def __init__(self, key: Key) -> None:
+        place = f"{key.namespace}/{key.name}" if key.namespace else key.name
+        super().__init__(
+            f"{key.resource} {place} is damaged in the database: its checksum is wrong. Delete it "
+            "and create it again, or restore a backup with `cobalt apiserver restore`"
+        )
+
+
 class CompactedError(StoreError):
     """The revision asked for is older than the history that is kept."""
 
@@ -50,3 +65,22 @@ class Event:
 def by_key(place: Place) -> str:
     """The order of objects in lists: that of etcd's keys."""
     return f"{place[0]}/{place[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a file holds when it is opened.
+
+    Args:
+        compacted: the horizon.
+        revision: the newest one ever given.
+        objects: in the order of lists.
+        events: by revision; none where any of them, or an object, is damaged.
+        damaged: what is not served, and the rows that hold it.
+    """
+
+    compacted: int
+    revision: int
+    objects: list[tuple[Key, Stored]]
+    events: list[Event]
+    damaged: dict[Key, int]

@@ -18,13 +18,17 @@ import asyncio
 import bisect
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
 
 from hypercobalt.apiserver.storage.database import Database, Outcome
 from hypercobalt.apiserver.storage.objects import (
     CompactedError,
+    DamagedError,
     Event,
     EventType,
     Key,
@@ -50,6 +54,13 @@ class _Collection:
 _NOTHING = _Collection()
 
 
+class _Waiting(NamedTuple):
+    """A write that is not decided."""
+
+    done: asyncio.Future[None]
+    since: float  # by the loop's clock
+
+
 @dataclass(slots=True)
 class _Lock:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -63,17 +74,18 @@ class Store:
         self._database = database
         self._collections: dict[str, _Collection] = {}
         self._locks: dict[Key, _Lock] = {}
-        self._waiting: dict[int, asyncio.Future[None]] = {}  # writes, by revision
+        self._waiting: dict[int, _Waiting] = {}  # writes, by revision: the oldest first
         self._listeners: list[Callable[[Event], None]] = []
         self._loop = asyncio.get_running_loop()
-        self._compacted, objects, events = database.load()
-        for key, stored in objects:
+        loaded = database.load()
+        for key, stored in loaded.objects:
             collection = self._collections.setdefault(key.resource, _Collection())
             collection.order.append(key.place)
             collection.objects[key.place] = stored
-        self._events = deque(events)
-        self._event_bytes = sum(len(event.data) for event in events)
-        self._revision = max([self._compacted, 1, *(event.revision for event in events[-1:])])
+        self._damaged = set(loaded.damaged)
+        self._events = deque(loaded.events)
+        self._event_bytes = sum(len(event.data) for event in loaded.events)
+        self._compacted, self._revision = loaded.compacted, loaded.revision
         self._next = self._revision + 1
         database.start(self._on_outcomes)
 
@@ -106,6 +118,16 @@ class Store:
     def get(self, key: Key) -> Stored | None:
         collection = self._collections.get(key.resource)
         return collection.objects.get(key.place) if collection else None
+
+    @property
+    def damaged(self) -> Set[Key]:
+        """The objects that the file holds, but not as they were written: they are not served."""
+        return self._damaged
+
+    def check_sound(self, key: Key) -> None:
+        """Raise a DamagedError for an object that is there, but cannot be served."""
+        if key in self._damaged:
+            raise DamagedError(key)
 
     def resources(self) -> tuple[str, ...]:
         return tuple(r for r, c in self._collections.items() if c.objects)
@@ -171,16 +193,44 @@ class Store:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    # -- health ----------------------------------------------------------------------------
+
+    @property
+    def oldest_wait_seconds(self) -> float:
+        """How long the oldest write waits to be on disk; 0 when none does."""
+        oldest = next(iter(self._waiting.values()), None)
+        return self._loop.time() - oldest.since if oldest else 0.0
+
+    @property
+    def writer_failure(self) -> str:
+        """Why nothing can be written until a restart; empty when all is well."""
+        return str(self._database.failure or "")
+
+    @property
+    def has_reserve(self) -> bool:
+        """Whether the space is held that deletes use on a full disk."""
+        return self._database.reserve.held
+
     # -- writing ---------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
     async def locked(self, key: Key) -> AsyncGenerator[Stored | None]:
-        """Hold `key` alone, from reading it to the end of its write; gives its current state."""
+        """Hold `key` alone, from reading it to the end of its write; gives its current state.
+
+        Raises:
+            DamagedError: it is there, but its state is unknown.
+        """
+        async with self._hold(key):
+            self.check_sound(key)
+            yield self.get(key)
+
+    @contextlib.asynccontextmanager
+    async def _hold(self, key: Key) -> AsyncGenerator[None]:
         holder = self._locks.setdefault(key, _Lock())
         holder.users += 1
         try:
             async with holder.lock:
-                yield self.get(key)
+                yield
         finally:
             holder.users -= 1
             if not holder.users:
@@ -206,9 +256,12 @@ class Store:
             OutOfSpaceError: the disk is full; nothing changed.
             StoreError: SQLite refused for another reason; nothing changed.
         """
+        if self._database.failure is not None:
+            raise self._database.failure
         revision, self._next = self._next, self._next + 1
         event = Event(revision, kind, key, encode(revision), previous)
-        done = self._waiting[revision] = self._loop.create_future()
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._waiting[revision] = _Waiting(done, self._loop.time())
         self._database.submit(event)
         # A caller that goes away must not release the key before its write is decided.
         while not done.done():
@@ -221,6 +274,14 @@ class Store:
         done.result()
         return Stored(revision, event.data)
 
+    async def discard(self, key: Key) -> None:
+        """Delete a damaged object; watchers get no event, as all of them had to list again."""
+        async with self._hold(key):
+            if key in self._damaged:
+                named = {"metadata": {"name": key.name, "namespace": key.namespace}}
+                await self.write("DELETED", key, lambda _: msgspec.json.encode(named), None)
+                log.warning("damaged_object_deleted", object="/".join(key))
+
     def _on_outcomes(self, outcomes: list[Outcome]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop was torn down under us
             self._loop.call_soon_threadsafe(self._publish, outcomes)
@@ -228,9 +289,11 @@ class Store:
     def _publish(self, outcomes: list[Outcome]) -> None:
         for event, error in outcomes:
             if error is None:
+                known = event.key not in self._damaged
                 self._remember(event)
-                self._tell(event)
-            done = self._waiting.pop(event.revision)
+                if known:
+                    self._tell(event)
+            done = self._waiting.pop(event.revision).done
             if not done.cancelled():
                 if error is None:
                     done.set_result(None)
@@ -249,6 +312,9 @@ class Store:
         self._revision = event.revision
         self._events.append(event)
         self._event_bytes += len(event.data)
+        if event.key in self._damaged:
+            self._damaged.discard(event.key)
+            return
         collection = self._collections.setdefault(event.key.resource, _Collection())
         place = event.key.place
         if event.type == "DELETED":

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -36,15 +37,16 @@ import (
 )
 
 var kinds = map[string][]string{
-	"v1":                           {"Namespace", "Node", "Pod", "Event", "Secret", "ConfigMap", "ServiceAccount", "Service", "DeleteOptions"},
-	"apps/v1":                      {"Deployment", "DaemonSet"},
-	"policy/v1":                    {"PodDisruptionBudget", "Eviction"},
-	"coordination.k8s.io/v1":       {"Lease"},
-	"events.k8s.io/v1":             {"Event"},
-	"rbac.authorization.k8s.io/v1": {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"},
-	"apiextensions.k8s.io/v1":      {"CustomResourceDefinition"},
-	"authentication.k8s.io/v1":     {"TokenReview", "SelfSubjectReview"},
-	"authorization.k8s.io/v1":      {"SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview", "LocalSubjectAccessReview"},
+	"v1":                              {"Namespace", "Node", "Pod", "Event", "Secret", "ConfigMap", "ServiceAccount", "Service", "DeleteOptions"},
+	"admissionregistration.k8s.io/v1": {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
+	"apps/v1":                         {"Deployment", "DaemonSet"},
+	"policy/v1":                       {"PodDisruptionBudget", "Eviction"},
+	"coordination.k8s.io/v1":          {"Lease"},
+	"events.k8s.io/v1":                {"Event"},
+	"rbac.authorization.k8s.io/v1":    {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"},
+	"apiextensions.k8s.io/v1":         {"CustomResourceDefinition"},
+	"authentication.k8s.io/v1":        {"TokenReview", "SelfSubjectReview"},
+	"authorization.k8s.io/v1":         {"SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview", "LocalSubjectAccessReview"},
 }
 
 func filler(seed int64, chance float64) *randfill.Filler {
@@ -113,7 +115,7 @@ func filler(seed int64, chance float64) *randfill.Filler {
 func main() {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, coordinationv1.AddToScheme, eventsv1.AddToScheme,
+		corev1.AddToScheme, admissionregistrationv1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, coordinationv1.AddToScheme, eventsv1.AddToScheme,
 		rbacv1.AddToScheme, apiextensionsv1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {

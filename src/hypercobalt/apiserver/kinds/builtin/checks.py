@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterator
 
 from hypercobalt.apiserver.kinds import names
-from hypercobalt.apiserver.kinds.builtin import events
+from hypercobalt.apiserver.kinds.builtin import events, policies
 from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, bad_request
-from hypercobalt.apiserver.values import object_at, objects_at, texts_at
+from hypercobalt.apiserver.values import object_at, objects_at, text_at, texts_at
 
 Check = Callable[[JSONObject, JSONObject | None], list[Cause]]
 
@@ -195,7 +195,13 @@ def _check_rules(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
     causes: list[Cause] = []
     for index, rule in enumerate(objects_at(obj, "rules")):
         needed = {"verbs": "verbs must contain at least one value"}
-        if not rule.get("nonResourceURLs"):
+        urls = texts_at(rule, "nonResourceURLs")
+        if urls and (obj.get("kind") == "Role" or rule.get("apiGroups") or rule.get("resources")):
+            text = "rules cannot apply to both regular resources and non-resource URLs"
+            if obj.get("kind") == "Role":
+                text = "namespaced rules cannot apply to non-resource URLs"
+            causes.append(FieldErrors.invalid(f"rules[{index}].nonResourceURLs", [*urls], text))
+        if not urls:
             needed["apiGroups"] = "resource rules must supply at least one api group"
             needed["resources"] = "resource rules must supply at least one resource"
         missing = ((name, text) for name, text in needed.items() if not rule.get(name))
@@ -211,7 +217,32 @@ def _check_binding(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     causes = [] if ref.get("name") else [FieldErrors.required("roleRef.name")]
     if ref.get("kind") not in kinds:
         causes.append(FieldErrors.not_supported("roleRef.kind", ref.get("kind", ""), kinds))
+    for index, subject in enumerate(objects_at(obj, "subjects")):
+        namespaced = obj.get("kind") == "RoleBinding"
+        causes += _subject_errors(subject, f"subjects[{index}]", namespaced=namespaced)
     return causes
+
+
+def _subject_errors(subject: JSONObject, place: str, *, namespaced: bool) -> Iterator[Cause]:
+    name, group = text_at(subject, "name"), text_at(subject, "apiGroup")
+    wanted = "rbac.authorization.k8s.io"
+    if not name:
+        yield FieldErrors.required(f"{place}.name")
+    match subject.get("kind"):
+        case "ServiceAccount":
+            wanted = ""
+            for text in names.subdomain_errors(name) if name else ():
+                yield FieldErrors.invalid(f"{place}.name", name, text)
+            if not namespaced and not subject.get("namespace"):
+                yield FieldErrors.required(f"{place}.namespace")
+        case "User" | "Group":
+            pass
+        case kind:
+            kinds = ("Group", "ServiceAccount", "User")
+            yield FieldErrors.not_supported(f"{place}.kind", kind, kinds)
+            return
+    if group != wanted:
+        yield FieldErrors.not_supported(f"{place}.apiGroup", group, [wanted])
 
 
 def _check_budget(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
@@ -263,6 +294,8 @@ CHECKS: dict[str, Check] = {
     "ClusterRoleBinding": _check_binding,
     "PodDisruptionBudget": _check_budget,
     "Lease": _check_lease,
+    policies.POLICY: policies.check_policy,
+    policies.BINDING: policies.check_binding,
 }
 
 

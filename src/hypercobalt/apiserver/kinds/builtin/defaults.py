@@ -11,6 +11,7 @@ import base64
 import copy
 from collections.abc import Callable
 
+from hypercobalt.apiserver.kinds.builtin import policies
 from hypercobalt.apiserver.status import JSON, JSONObject
 from hypercobalt.apiserver.values import object_at, objects_at
 
@@ -169,6 +170,8 @@ DEFAULTS: dict[str, Change] = {
     "Node": _node,
     "RoleBinding": _rbac_binding,
     "ClusterRoleBinding": _rbac_binding,
+    policies.POLICY: policies.default_policy,
+    policies.BINDING: policies.default_binding,
 }
 
 

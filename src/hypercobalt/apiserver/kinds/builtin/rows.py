@@ -13,7 +13,7 @@ from hypercobalt.apiserver.kinds.tables import UNKNOWN, Printer, Row, age, ago, 
 from hypercobalt.apiserver.status import JSON, JSONObject
 from hypercobalt.apiserver.values import at, list_at, object_at
 
-NONE = "<none>"
+NONE, UNSET = "<none>", "<unset>"
 
 
 def _namespace(obj: JSONObject, now: datetime) -> list[JSON]:
@@ -237,6 +237,14 @@ def _binding(obj: JSONObject, now: datetime) -> list[JSON]:
     return [name(obj), role, age(obj, now), *subjects]
 
 
+def _policy(obj: JSONObject, now: datetime) -> list[JSON]:
+    return [name(obj), len(list_at(obj, "spec", "validations")), UNSET, age(obj, now)]
+
+
+def _policy_binding(obj: JSONObject, now: datetime) -> list[JSON]:
+    return [name(obj), at(obj, "spec", "policyName"), UNSET, age(obj, now)]
+
+
 ROWS: dict[str, Row] = {
     "Namespace": _namespace,
     "Node": _node,
@@ -254,6 +262,8 @@ ROWS: dict[str, Row] = {
     "Role": _created,
     "ClusterRole": _created,
     "CustomResourceDefinition": _created,
+    "ValidatingAdmissionPolicy": _policy,
+    "ValidatingAdmissionPolicyBinding": _policy_binding,
 }
 
 

@@ -15,10 +15,14 @@ from hypercobalt.apiserver.values import object_at, objects_at, texts_at
 WITH_QUANTITIES = frozenset({"Pod", "Deployment", "DaemonSet", "Node"})
 # Kinds whose generation counts spec changes; the other built-ins have none.
 WITH_GENERATION = frozenset(
-    {"Pod", "Deployment", "DaemonSet", "PodDisruptionBudget", "CustomResourceDefinition"}
+    {
+        *("Pod", "Deployment", "DaemonSet", "PodDisruptionBudget", "CustomResourceDefinition"),
+        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+    }
 )
 # A new object's status, whatever the client sends; kinds not named keep what they were sent.
 INITIAL_STATUS: dict[str, JSONObject] = {
+    "ValidatingAdmissionPolicy": {},
     "CustomResourceDefinition": {
         "acceptedNames": {"kind": "", "plural": ""},
         "conditions": None,

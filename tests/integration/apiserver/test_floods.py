@@ -1,0 +1,181 @@
+"""Many requests at once, with and without credentials: bounded memory, and room for others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hypercobalt.apiserver.requests.bodies import MAX_BODY
+from hypercobalt.apiserver.server import Options, serve
+
+from .conftest import Client, resident_mib, start_server
+from .test_clients import CONFIG_MAPS, connection, ended, works
+
+MIB = 2**20
+POST = f"POST {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n".encode()
+ADMIN = b"Authorization: Bearer secret-admin\r\n"
+OTHER = b"Authorization: Bearer secret-other\r\n"
+CROWD = 40
+
+
+def head(credentials: bytes, length: int = MAX_BODY) -> bytes:
+    return POST + credentials + b"Content-Length: %d\r\n\r\n" % length
+
+
+@contextlib.asynccontextmanager
+async def half_bodies(
+    api: Client, credentials: bytes, count: int = CROWD
+) -> AsyncIterator[list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]:
+    """Connections that have sent a head and half of what it promises, if that is taken."""
+    half = b'{"data":{"a":"' + b"x" * (MAX_BODY // 2)
+    async with contextlib.AsyncExitStack() as stack:
+        crowd = [await stack.enter_async_context(connection(api)) for _ in range(count)]
+        for _, writer in crowd:
+            writer.write(head(credentials) + half)
+        yield crowd
+
+
+async def first_line(reader: asyncio.StreamReader) -> bytes:
+    """What the server answers; nothing where it ended the connection while this side wrote."""
+    with contextlib.suppress(OSError):
+        return await reader.readline()
+    return b""
+
+
+@pytest.mark.parametrize(
+    ("credentials", "refusal"),
+    [
+        (b"", b"HTTP/1.1 403 Forbidden\r\n"),
+        (b"Authorization: Bearer wrong\r\n", b"HTTP/1.1 401 Unauthorized\r\n"),
+        (b"Authorization: Bearer secret-viewer\r\n", b"HTTP/1.1 403 Forbidden\r\n"),
+    ],
+)
+async def test_strangers_with_half_a_body_are_refused_and_cost_no_memory(
+    tmp_path: Path, credentials: bytes, refusal: bytes
+) -> None:
+    async with start_server(tmp_path / "data") as server, Client(server.url) as api:
+        async with half_bodies(api, b"", 1) as ((reader, _),):
+            await reader.readline()
+        before = resident_mib(server.process.pid)
+        async with half_bodies(api, credentials) as crowd, asyncio.timeout(30):
+            lines = [await first_line(reader) for reader, _ in crowd]
+            assert set(lines) <= {refusal, b""}
+            assert lines.count(b"") < CROWD / 2
+            for reader, _ in crowd:
+                await ended(reader)
+            await works(api)
+        assert resident_mib(server.process.pid) - before < 15
+
+
+async def test_a_body_that_nobody_reads_ends_its_connection_after_the_answer(api: Client) -> None:
+    async with connection(api) as (reader, writer):
+        writer.write(head(b"", 100_000) + b"x" * 50_000)
+        async with asyncio.timeout(5):
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 403 ")
+            assert b"connection: close" in answer
+            writer.write(b"x" * 50_000)  # a client that writes first can read the answer
+            assert b'"code":403' in await reader.read()
+
+
+async def test_a_stranger_without_a_body_keeps_its_connection(api: Client) -> None:
+    async with connection(api) as (reader, writer), asyncio.timeout(5):
+        for _ in range(2):
+            writer.write(b"GET /api HTTP/1.1\r\nHost: x\r\n\r\n")
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 403 ")
+            await reader.readuntil(b'"code":403}')
+
+
+async def test_bodies_under_way_are_bounded_and_leave_room_for_other_users(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hypercobalt.apiserver.inflight.BODY_BYTES", 8 * MIB)
+    async with serve(options) as server, Client(server.url) as admin:
+        async with half_bodies(admin, OTHER, 10) as crowd, asyncio.timeout(30):
+            answers = {asyncio.create_task(first_line(reader)) for reader, _ in crowd}
+            lines: list[bytes] = []
+            while len(answers) > 2:  # these have room, and wait for the rest of theirs
+                done, answers = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+                lines += [task.result() for task in done]
+            assert set(lines) <= {b"HTTP/1.1 429 Too Many Requests\r\n", b""}
+            assert any(lines)
+            await works(admin)
+            for task in answers:
+                task.cancel()
+        await works(admin)
+
+
+async def test_requests_under_way_are_bounded_and_leave_room_for_others(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hypercobalt.apiserver.inflight.WRITES", 8)
+    as_other = {"authorization": "Bearer secret-other"}
+    async with (
+        serve(options) as server,
+        Client(server.url) as admin,
+        half_bodies(admin, OTHER, 4),
+        asyncio.timeout(30),
+    ):
+        answer = await admin.post(CONFIG_MAPS, json={}, headers=as_other)
+        while answer.status_code != 429:  # until all four have begun
+            answer = await admin.post(CONFIG_MAPS, json={}, headers=as_other)
+        refusal = answer.json()
+        assert answer.headers["retry-after"] == "1"
+        assert refusal["reason"] == "TooManyRequests"
+        assert refusal["details"] == {"retryAfterSeconds": 1}
+        assert (await admin.get(CONFIG_MAPS, headers=as_other)).status_code == 200
+        await works(admin)
+
+
+async def test_refused_requests_hold_no_place(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hypercobalt.apiserver.inflight.WRITES", 4)
+    monkeypatch.setattr("hypercobalt.apiserver.inflight.READS", 4)
+    as_viewer = {"authorization": "Bearer secret-viewer"}
+    async with serve(options) as server, Client(server.url) as api:
+        for _ in range(6):
+            for method in ("POST", "GET"):
+                answer = await api.request(method, CONFIG_MAPS, headers=as_viewer)
+                assert answer.status_code == 403
+            await works(api)
+
+
+@pytest.mark.parametrize("second", ["wrong", "secret-admin"])
+async def test_two_authorization_headers_are_refused(api: Client, second: str) -> None:
+    headers = [("authorization", "Bearer secret-admin"), ("authorization", f"Bearer {second}")]
+    for path in (CONFIG_MAPS, "/readyz"):
+        answer = await api.get(path, headers=headers)
+        assert (answer.status_code, answer.json()["reason"]) == (400, "BadRequest"), path
+
+
+@pytest.mark.parametrize("selector", ["labelSelector", "fieldSelector"])
+@pytest.mark.parametrize("watch", ["true", "false"])
+async def test_selectors_of_thousands_of_terms_are_refused(
+    api: Client, selector: str, watch: str
+) -> None:
+    terms = ",".join(f"metadata.name!=k{number}" for number in range(1_500))
+    answer = await api.get(CONFIG_MAPS, params={selector: terms, "watch": watch})
+    assert answer.status_code == 400
+    assert "too long: limit 16384" in answer.json()["message"]
+
+
+async def test_watches_are_bounded_by_what_their_selectors_hold(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hypercobalt.apiserver.inflight.WATCHES", 80)
+    long = ",".join(f"k{number}!=v" for number in range(200))
+    async with serve(options) as server, Client(server.url) as api:
+        async with api.watching(CONFIG_MAPS, labelSelector=long) as first:
+            assert first.status == 200
+            async with api.watching(CONFIG_MAPS, labelSelector=long) as second:
+                assert second.status == 429
+            async with api.watching(CONFIG_MAPS) as plain:
+                assert plain.status == 200
+        async with api.watching(CONFIG_MAPS, labelSelector=long) as again:
+            assert again.status == 200
