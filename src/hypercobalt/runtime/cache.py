@@ -24,11 +24,14 @@ class Cache(Generic[T]):
 
     Args:
         indexes: name to function; the function gives the values under which an object is found.
+        share: keep equal texts once; half the cost of an update, in vain where texts are unique.
     """
 
-    def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
+    def __init__(
+        self, indexes: Mapping[str, IndexFunction[T]] | None = None, *, share: bool = True
+    ) -> None:
         self._objects: dict[str, T] = {}
-        self._sharer = Sharer()
+        self._sharer = Sharer() if share else None
         self._functions = dict(indexes or {})
         self._indexes: dict[str, dict[str, dict[str, None]]] = {n: {} for n in self._functions}
 
@@ -95,4 +98,5 @@ class Cache(Generic[T]):
         """
         if obj.metadata.managedFields:
             force_setattr(obj.metadata, "managedFields", ())
-        self._sharer.share(obj)
+        if self._sharer is not None:
+            self._sharer.share(obj)

@@ -1,23 +1,23 @@
-"""Keeps the metrics page to those who may read it, as the API server says.
+"""Restricts the metrics page to those who may read it, as the API server decides.
 
 The page is served over TLS with a certificate made at start, so that a token is never sent in the
 clear; scrapers in a cluster do not verify it, as with any controller's. The token is reviewed, and
-its user must be allowed to `get` the path.
+its user must be allowed to `get` the path. Both answers are kept for a while, and few are asked for
+at once: ten thousand agents that are scraped twice a minute must not load the API server.
 
-Source: sigs.k8s.io/controller-runtime, pkg/metrics/filters, WithAuthenticationAndAuthorization.
+Source: sigs.k8s.io/controller-runtime, pkg/metrics/filters, WithAuthenticationAndAuthorization,
+which keeps them for a minute (tokens) and 30 s (refused users).
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import os
-import socket
 import ssl
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from hypercobalt.api.access import (
     NonResourceAttributes,
@@ -29,35 +29,74 @@ from hypercobalt.api.access import (
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime.client.kube import Kube
+from hypercobalt.runtime.clock import Clock, SystemClock
 from hypercobalt.runtime.endpoints import Guard
 
 log = get_logger(__name__)
 
-_LIFETIME: Final = timedelta(days=365)  # a process lives shorter
-_CLOCKS_DIFFER: Final = timedelta(hours=1)
+KEPT: Final = {200: timedelta(minutes=1), 403: timedelta(seconds=30)}
+"""How long a verdict on a valid token counts. Tokens that are not valid are many, and not kept."""
+
+_MOST_KEPT: Final = 64
+_AT_ONCE: Final = 4
 
 
-def guard(kube: Kube) -> Guard:
-    """A guard that asks the API server.
+def guard(kube: Kube, certificate: int | None = None, *, clock: Clock | None = None) -> Guard:
+    """A guard that has tokens reviewed by the API server.
 
     Args:
         kube: may create TokenReviews and SubjectAccessReviews; writes whether this process leads or
             not.
+        certificate: descriptor of a certificate and its key in PEM form, which is closed; None
+            makes one.
+        clock: for how long a verdict counts.
     """
+    return Guard(_context(certificate), _Verdicts(kube, clock or SystemClock()).of)
 
-    async def admits(token: str, path: str) -> int:
+
+@dataclass(slots=True)
+class _Verdicts:
+    """HTTP statuses by token and path; tokens are kept as digests only."""
+
+    kube: Kube
+    clock: Clock
+    kept: dict[bytes, tuple[float, int]] = field(default_factory=dict[bytes, tuple[float, int]])
+    turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    async def of(self, token: str, path: str) -> int:
+        """The HTTP status for whoever shows this token on this path; 200 lets them in."""
         if not token:
             return 401
+        key = hashlib.sha256(f"{path} {token}".encode()).digest()
+        if (known := self._known(key)) is not None:
+            return known
+        async with self.turn:
+            if (known := self._known(key)) is not None:
+                return known
+            verdict = await self._reviewed(token, path)
+        if verdict in KEPT:
+            self._keep(key, verdict)
+        return verdict
+
+    def _known(self, key: bytes) -> int | None:
+        until, verdict = self.kept.get(key, (0.0, 0))
+        return verdict if self.clock.monotonic() < until else None
+
+    def _keep(self, key: bytes, verdict: int) -> None:
+        self.kept.pop(key, None)
+        if len(self.kept) >= _MOST_KEPT:
+            del self.kept[next(iter(self.kept))]  # the oldest
+        self.kept[key] = self.clock.monotonic() + KEPT[verdict].total_seconds(), verdict
+
+    async def _reviewed(self, token: str, path: str) -> int:
         try:
-            return await _ask(kube, token, path)
+            return await _review(self.kube, token, path)
         except HypercobaltError as error:
-            log.warning("cannot_review_access", path=path, error=str(error))
+            log.warning("access_not_reviewed", path=path, error=str(error))
             return 500
 
-    return Guard(_self_signed(), admits)
 
-
-async def _ask(kube: Kube, token: str, path: str) -> int:
+async def _review(kube: Kube, token: str, path: str) -> int:
     review = await kube.create(TokenReview(spec=TokenReviewSpec(token=token)))
     if not review.status.authenticated:
         return 401
@@ -72,36 +111,16 @@ async def _ask(kube: Kube, token: str, path: str) -> int:
     return 200 if answer.status.allowed else 403
 
 
-def _self_signed() -> ssl.SSLContext:
-    """A server's context with a fresh certificate; its key is on no disk."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    host = socket.gethostname()
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host[:64])])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCKS_DIFFER)
-        .not_valid_after(now + _LIFETIME)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
+def _context(certificate: int | None) -> ssl.SSLContext:
+    """A server's context; the key is on no disk."""
+    if certificate is None:
+        # Imported here: a node agent is given one, and does not carry the library.
+        from hypercobalt.runtime.self_signed import self_signed  # noqa: PLC0415
+
+        certificate = self_signed()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    descriptor = os.memfd_create("metrics-certificate", os.MFD_CLOEXEC)
     try:
-        os.write(descriptor, certificate.public_bytes(serialization.Encoding.PEM))
-        os.write(
-            descriptor,
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            ),
-        )
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+        context.load_cert_chain(f"/proc/self/fd/{certificate}")
     finally:
-        os.close(descriptor)
+        os.close(certificate)
     return context

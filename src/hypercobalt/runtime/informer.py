@@ -52,9 +52,13 @@ class Informer(Generic[T]):
     Args:
         selection: kind, namespace and selectors; the server filters.
         indexes: name to index function, see `Cache`.
+        share: see `Cache`.
         length: the server ends a watch in good order after this.
         idle: longest silence before a watch counts as dead.
         retry: the waits between attempts while the server cannot be reached.
+
+    Attributes:
+        breaks: how often the watch has broken; what happened meanwhile was seen late.
     """
 
     def __init__(
@@ -64,13 +68,15 @@ class Informer(Generic[T]):
         *,
         metrics: Metrics,
         indexes: Mapping[str, IndexFunction[T]] | None = None,
+        share: bool = True,
         length: timedelta = WATCH_LENGTH,
         idle: timedelta = IDLE,
         page: int = PAGE,
         retry: Backoff = RETRY,
     ) -> None:
         self.selection = selection
-        self.cache: Cache[T] = Cache(indexes)
+        self.cache: Cache[T] = Cache(indexes, share=share)
+        self.breaks = 0
         self._kube, self._length, self._idle, self._page = kube, length, idle, page
         self._retry, self._failures, self._trouble = retry, 0, ""
         self._handlers: list[Handler[T]] = []
@@ -144,7 +150,7 @@ class Informer(Generic[T]):
             idle=self._idle,
         ) as events:
             async for event in events:
-                self._take(event)
+                self.take(event)
                 self._version = event.resource_version or self._version
                 self._works()
         if clock() - started < _TOO_SHORT:
@@ -152,7 +158,8 @@ class Informer(Generic[T]):
             raise WatchClosedError(f"watch {of.about}: ended at once")
         self._works()
 
-    def _take(self, event: WatchEvent[T]) -> None:
+    def take(self, event: WatchEvent[T]) -> None:
+        """Make the cache what an event says; `run` and benchmarks do."""
         if event.change is Change.DELETED:
             # The object in the event is the last state; an unreadable one still names the key.
             old = self.cache.by_key(event.key)
@@ -205,6 +212,7 @@ class Informer(Generic[T]):
         log.error("skipping_unreadable_object", kind=kind, key=key, problem=problem)
 
     def _restart(self, reason: str, error: HypercobaltError) -> None:
+        self.breaks += 1
         self._restarts.labels(self._name, reason).inc()
         # What nobody has installed may stay away for good: the same trouble is said once.
         say = log.debug if self._trouble == str(error) else log.warning

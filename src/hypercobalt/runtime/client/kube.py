@@ -193,6 +193,21 @@ class Kube:
         )
         return decode(await self._write(call), type(obj))
 
+    async def create_in(
+        self, type_: type[Object], name: str, subresource: str, obj: T, namespace: str | None = None
+    ) -> T:
+        """Create what a subresource of an object makes, such as a ServiceAccount's token."""
+        call = make_call(
+            "create",
+            "POST",
+            type_,
+            (namespace, name),
+            body=to_builtins(obj),
+            subresource=subresource,
+            idempotent=False,
+        )
+        return decode(await self._write(call), type(obj))
+
     async def apply(self, obj: T, *, force: bool = False, subresource: str | None = None) -> T:
         """Server-side apply: `obj` has the fields that we want to own, and no others.
 

@@ -1,0 +1,119 @@
+"""Who may read the metrics: verdicts of the API server, and for how long they count."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from hypercobalt.api.access import (
+    SubjectAccessReview,
+    SubjectAccessReviewStatus,
+    TokenReview,
+    TokenReviewStatus,
+    UserInfo,
+)
+from hypercobalt.api.meta import Object
+from hypercobalt.errors import TransientError
+from hypercobalt.runtime import Kube
+from hypercobalt.runtime.guard import KEPT, guard
+from hypercobalt.runtime.self_signed import self_signed
+
+PATH = "/metrics"
+
+
+@dataclass
+class Reviews:
+    """The part of a client that the guard uses: `reader` may read, `user` is known."""
+
+    asked: list[str] = field(default_factory=list[str])
+    at_once: int = 0
+    most: int = 0
+    away: bool = False
+
+    async def create(self, review: Object) -> Object:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        if self.away:
+            raise TransientError("the API server is away")
+        if isinstance(review, TokenReview):
+            token = review.spec.token
+            self.asked.append(token)
+            known = token in {"reader", "user"}
+            return TokenReview(
+                status=TokenReviewStatus(authenticated=known, user=UserInfo(username=token))
+            )
+        assert isinstance(review, SubjectAccessReview)
+        allowed = review.spec.user == "reader"
+        return SubjectAccessReview(status=SubjectAccessReviewStatus(allowed=allowed))
+
+
+@dataclass
+class HeldClock:
+    at: float = 100.0
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+@pytest.mark.parametrize(
+    ("token", "status"), [("", 401), ("stranger", 401), ("user", 403), ("reader", 200)]
+)
+async def test_only_a_user_with_the_right_is_let_in(token: str, status: int) -> None:
+    reviews = Reviews()
+    assert await guard(cast("Kube", reviews)).admits(token, PATH) == status
+
+
+@pytest.mark.parametrize(("token", "status"), [("reader", 200), ("user", 403)])
+async def test_a_verdict_on_a_valid_token_counts_for_a_while(token: str, status: int) -> None:
+    reviews, clock = Reviews(), HeldClock()
+    admits = guard(cast("Kube", reviews), clock=clock).admits  # type: ignore[arg-type]
+    for _ in range(3):
+        assert await admits(token, PATH) == status
+    assert reviews.asked == [token]
+    clock.at += (KEPT[status] + timedelta(seconds=1)).total_seconds()
+    assert await admits(token, PATH) == status
+    assert reviews.asked == [token, token]
+
+
+async def test_a_flood_of_invalid_tokens_does_not_push_out_a_scraper() -> None:
+    reviews = Reviews()
+    admits = guard(cast("Kube", reviews)).admits
+    assert await admits("reader", PATH) == 200
+    floods = [admits(f"stranger-{number}", PATH) for number in range(200)]
+    assert set(await asyncio.gather(*floods)) == {401}
+    reviews.away = True
+    assert await admits("reader", PATH) == 200
+    assert reviews.most <= 4
+
+
+async def test_without_the_api_server_nobody_new_is_let_in_and_it_is_asked_again() -> None:
+    reviews = Reviews(away=True)
+    admits = guard(cast("Kube", reviews)).admits
+    assert await admits("reader", PATH) == 500
+    reviews.away = False
+    assert await admits("reader", PATH) == 200
+
+
+def test_a_certificate_that_was_inherited_is_used_and_closed() -> None:
+    descriptor = self_signed()
+    made = guard(cast("Kube", Reviews()), descriptor)
+    assert isinstance(made.tls, ssl.SSLContext)
+    assert not Path(f"/proc/self/fd/{descriptor}").exists()
+
+
+async def test_a_node_agent_does_not_carry_what_makes_certificates() -> None:
+    code = (
+        "import sys, hypercobalt.node_agent.__main__, hypercobalt.runtime.guard; "
+        "sys.exit('cryptography' in sys.modules)"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
+    assert await process.wait() == 0
