@@ -390,7 +390,7 @@ def _traits(site: Site) -> Traits:
 
 async def _changed(traits: Traits, provider: str, name: str, *, wanted: bool) -> bool:
     """Write once; False when somebody else was quicker."""
-    seen = await traits.get(provider)
+    seen = await traits.get(provider, fresh=True)
     assert seen is not None
     names = {*seen.names, name} if wanted else {*seen.names} - {name}
     try:
@@ -398,7 +398,7 @@ async def _changed(traits: Traits, provider: str, name: str, *, wanted: bool) ->
     except ConflictError:
         return False
     assert set(written.names) == names
-    assert written == await traits.get(provider) or written.generation > seen.generation
+    assert written == await traits.get(provider, fresh=True) or written.generation > seen.generation
     return True
 
 
@@ -407,7 +407,7 @@ async def traits_are_set_and_made_where_they_do_not_exist(site: Site) -> None:
     provider = (await _known(site.service.hosts, site.hosts[0])).hypervisor_id
     for wanted in (True, False):
         await until(partial(_changed, traits, provider, name, wanted=wanted), bool)
-        seen = await traits.get(provider)
+        seen = await traits.get(provider, fresh=True)
         assert seen is not None
         assert (name in seen.names) == wanted
         assert seen.names == tuple(sorted(seen.names))
@@ -416,7 +416,7 @@ async def traits_are_set_and_made_where_they_do_not_exist(site: Site) -> None:
 async def an_old_generation_is_a_conflict(site: Site) -> None:
     traits = _traits(site)
     provider = (await _known(site.service.hosts, site.hosts[0])).hypervisor_id
-    seen = await traits.get(provider)
+    seen = await traits.get(provider, fresh=True)
     assert seen is not None
     with pytest.raises(ConflictError):
         await traits.put(provider, replace(seen, generation=seen.generation - 1))
@@ -427,7 +427,7 @@ async def a_name_that_cannot_be_a_trait_is_refused(site: Site) -> None:
     provider = (await _known(site.service.hosts, site.hosts[0])).hypervisor_id
 
     async def refused() -> bool:
-        seen = await traits.get(provider)
+        seen = await traits.get(provider, fresh=True)
         assert seen is not None
         try:
             await traits.put(provider, replace(seen, names=(*seen.names, "CUSTOM_low-case")))

@@ -7,6 +7,7 @@ there is None or an empty answer. Reads that several passes ask for at the same 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from hypercobalt.compute.model import (
@@ -20,8 +21,20 @@ from hypercobalt.compute.model import (
 )
 
 
+class Fleet(Protocol):
+    """All hosts in one listing."""
+
+    def get(self, name: str) -> Host | None:
+        """The host that `Hosts.get` finds; None too where the name fits several."""
+        ...
+
+
 class Hosts(Protocol):
     """Which hosts there are, and whether new servers are placed on them."""
+
+    async def fleet(self) -> Fleet:
+        """Every host as it is now, in as few calls as the service needs for that."""
+        ...
 
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
         """The host of exactly this name, or of its first label where the service uses that.
@@ -41,7 +54,19 @@ class Hosts(Protocol):
         ...
 
     async def remove(self, host: Host) -> None:
-        """Forget the host: its service, then its resource provider with empty allocations.
+        """Forget the host's service; nothing happens if that is gone.
+
+        Raises:
+            RefusedError: something still runs there; the message names it.
+        """
+        ...
+
+    async def has_provider(self, host: Host) -> bool:
+        """Whether a resource provider of the host is there, which its service may leave behind."""
+        ...
+
+    async def remove_provider(self, host: Host) -> None:
+        """Remove the host's resource provider with its empty allocations; likewise.
 
         Raises:
             RefusedError: something still has resources there; the message names it.
@@ -55,6 +80,11 @@ class Moves(Protocol):
     @property
     def chooses_target(self) -> bool:
         """Whether the service finds a target itself; where it does not, "" is refused."""
+        ...
+
+    @property
+    def groups_refused(self) -> str:
+        """Why the last servers were read without their groups; "" if they have them."""
         ...
 
     async def servers(self, host: str) -> tuple[Server, ...]:
@@ -133,8 +163,25 @@ class Aggregates(Protocol):
 class Traits(Protocol):
     """Traits of hosts' resource providers."""
 
-    async def get(self, provider: str) -> ProviderTraits | None:
-        """Those of a provider, by its UUID; None when there is none."""
+    async def get(self, provider: str, *, fresh: bool = False) -> ProviderTraits | None:
+        """Those of a provider, by its UUID; None when there is none.
+
+        Args:
+            provider: its UUID.
+            fresh: do not take an answer that was read earlier and that nothing has changed since,
+                as far as `changed` has found.
+        """
+        ...
+
+    async def changed(self, *, also: int = 0) -> Collection[str]:
+        """Providers whose traits may differ from what `get` and `put` gave last.
+
+        Each is named once, until it is read again. Those that were absent are named when they are
+        there.
+
+        Args:
+            also: so many of those that were read longest ago are among them in any case.
+        """
         ...
 
     async def put(self, provider: str, traits: ProviderTraits) -> ProviderTraits:

@@ -60,6 +60,61 @@ async def test_a_thousand_who_ask_at_once_share_one_listing(adapter: Adapter) ->
     assert made[LISTING] <= FEW + 2  # the fleet has a host more than fits on a page
 
 
+async def crowd(nova: Nova) -> None:
+    """So many passes that a listing of the fleet is shared by those of the next two seconds."""
+    async with asyncio.TaskGroup() as group:
+        for _ in range(FEW + 1):
+            group.create_task(nova.hosts.get("node1"))
+
+
+async def test_host_that_registers_after_a_shared_listing_is_found_at_once(
+    adapter: Adapter,
+) -> None:
+    nova = adapter.nova()
+    await crowd(nova)
+    adapter.simulation.world.add_host("newcomer")
+    found = await nova.hosts.get("newcomer")
+    assert found is not None
+    assert found.name == "newcomer"
+
+
+async def test_a_thousand_newcomers_after_a_shared_listing_are_few_listings(
+    adapter: Adapter,
+) -> None:
+    nova = adapter.nova()
+    await crowd(nova)
+    for number in range(997):  # with the three that are there, as many as fit on a page
+        adapter.simulation.world.add_host(f"host{number}")
+    with counted(adapter.simulation.script) as made:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(nova.hosts.get(f"host{n}")) for n in range(997)]
+    assert all(task.result() is not None for task in tasks)
+    assert made[LISTING] <= 2
+
+
+async def test_host_that_no_listing_has_is_asked_for_once_by_all_who_wait(
+    adapter: Adapter,
+) -> None:
+    nova = adapter.nova()
+    await crowd(nova)
+    with counted(adapter.simulation.script) as made:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(nova.hosts.get(f"absent{n}")) for n in range(1000)]
+    assert [task.result() for task in tasks] == [None] * 1000
+    assert made[LISTING] <= 2
+
+
+async def test_room_on_a_host_that_registers_after_a_shared_listing_is_found(
+    adapter: Adapter,
+) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    world.add_server("node1")
+    (server,) = await nova.moves.servers("node1")
+    await crowd(nova)
+    world.add_host("newcomer")
+    assert "newcomer" in {room.host for room in await nova.moves.rooms(server)}
+
+
 async def test_who_asks_for_a_fresh_answer_gets_one(adapter: Adapter) -> None:
     nova = adapter.nova()
     async with asyncio.TaskGroup() as group:
@@ -285,13 +340,20 @@ def found_provider(world: World, host: Host) -> bool:
     return known is not None and known.provider
 
 
+async def forget(nova: Nova, host: Host) -> None:
+    """As offboarding does."""
+    await nova.hosts.remove(host)
+    if await nova.hosts.has_provider(host):
+        await nova.hosts.remove_provider(host)
+
+
 async def test_an_empty_host_is_forgotten(adapter: Adapter) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
     found = await host(nova)
-    await nova.hosts.remove(found)
+    await forget(nova, found)
     assert await nova.hosts.get("node1", fresh=True) is None
     assert not found_provider(world, found)
-    await nova.hosts.remove(found)  # again, after a crash
+    await forget(nova, found)  # again, after a crash
 
 
 async def test_a_host_whose_provider_is_gone_is_forgotten_without_asking_for_another(
@@ -301,7 +363,7 @@ async def test_a_host_whose_provider_is_gone_is_forgotten_without_asking_for_ano
     found = await host(nova)
     world.by_id[found.hypervisor_id].provider = False
     with counted(adapter.simulation.script) as made:
-        await nova.hosts.remove(found)
+        await forget(nova, found)
     assert await nova.hosts.get("node1", fresh=True) is None
     asked = {kind: number for kind, number in made.items() if kind.startswith("placement GET /")}
     assert asked == {"placement GET /resource_providers/{id}": 1}

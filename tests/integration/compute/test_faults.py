@@ -152,12 +152,21 @@ async def test_a_404_that_is_not_novas_is_no_absence(adapter: Adapter, body: byt
     assert nova.trouble == ""
 
 
+async def test_server_groups_that_may_not_be_listed_hold_up_no_servers(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    server = world.add_server("node1")
+    adapter.simulation.script.add(Fault("compute GET /os-server-groups", code=403))
+    assert [one.id for one in await nova.moves.servers("node1")] == [server.id]
+    assert "list the server groups" in nova.moves.groups_refused
+    assert "403" in nova.moves.groups_refused
+
+
 async def test_refusals_are_asked_for_as_json(adapter: Adapter) -> None:
     """webob, which services are made of, refuses anybody else with a page."""
     seen = set[str]()
     adapter.simulation.script.before("*", lambda request: seen.add(request.headers["accept"]))
     found = await host(nova := adapter.nova())
-    assert await nova.traits.get(found.hypervisor_id) is not None
+    assert await nova.traits.get(found.hypervisor_id, fresh=True) is not None
     assert seen == {"application/json"}
 
 
@@ -268,7 +277,7 @@ async def test_one_service_away_leaves_the_others(adapter: Adapter) -> None:
     adapter.simulation.script.add(Fault("placement *", cut=True))
     for _ in range(3):
         with pytest.raises(UnreachableError, match="placement"):
-            await nova.traits.get(found.hypervisor_id)
+            await nova.traits.get(found.hypervisor_id, fresh=True)
     assert "placement" in nova.trouble
     assert (await host(nova)).name == "node1"
 
@@ -292,7 +301,7 @@ async def test_an_expired_token_is_renewed_once_for_all(adapter: Adapter) -> Non
         adapter.simulation.tokens.revoke_all()
         async with asyncio.TaskGroup() as group:
             for _ in range(32):
-                group.create_task(nova.traits.get(found.hypervisor_id))
+                group.create_task(nova.traits.get(found.hypervisor_id, fresh=True))
         assert adapter.simulation.script.count(TOKENS) == 1 + round_
     assert nova.trouble == ""
 

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from tests.contracts.compute import HOSTS, MOVES, Site
@@ -22,6 +23,7 @@ from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Size
 from hypercobalt.compute.port import ComputeService
+from hypercobalt.runtime import FakeClock
 
 pytestmark = pytest.mark.looptime
 
@@ -96,7 +98,7 @@ class Fixed:
 
 def place(name: str) -> Place:
     uri = f"qemu+tcp://{name}/system"
-    return Place(name, f"id-{name}", uri, uri, capacity=Size(8, 8192))
+    return Place(name, f"id-{name}", uri, uri, uuid=identity(uri), capacity=Size(8, 8192))
 
 
 def identity(name: str) -> str:
@@ -341,3 +343,66 @@ async def test_a_host_with_vms_is_not_forgotten(world: Memory) -> None:
             await service.hosts.remove(host)
         world.host(A).here.clear()
         await service.hosts.remove(host)
+
+
+# -- which daemon it is --------------------------------------------------------------------------
+
+
+async def test_nothing_moves_to_a_daemon_of_another_host(world: Memory) -> None:
+    await world.add("a")
+    world.host(B).uuid = world.host(C).uuid
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        with pytest.raises(RefusedError, match=f"{B}.*{world.host(C).uuid}"):
+            await service.moves.live_migrate(server, B)
+        rooms = await service.moves.rooms(server)
+
+    assert await world.where() == [("a", A, "running")]
+    assert [room.host for room in rooms] == [C]
+
+
+async def test_nothing_moves_away_from_a_daemon_of_another_host(world: Memory) -> None:
+    await world.add("a")
+    world.host(A).uuid = world.host(C).uuid
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        with pytest.raises(RefusedError, match=A):
+            await service.moves.live_migrate(server, B)
+
+    assert await world.where() == [("a", A, "running")]
+
+
+async def test_daemon_that_was_mended_is_a_target_again(world: Memory) -> None:
+    await world.add("a")
+    right = world.host(B).uuid
+    world.host(B).uuid = world.host(C).uuid
+    clock = FakeClock()
+    service = DirectService(Fixed(*world.places.values()), world.daemons, NoPorts(), clock=clock)
+    try:
+        server = await named(service, A, "a")
+        with pytest.raises(RefusedError):
+            await service.moves.live_migrate(server, B)
+        world.host(B).uuid = right
+        clock.advance(timedelta(minutes=1))
+
+        assert {room.host for room in await service.moves.rooms(server)} == {B, C}
+        await service.moves.live_migrate(server, B)
+        assert (await ended(service, server)).status == "completed"
+    finally:
+        await service.close()
+
+
+async def test_refused_host_is_never_connected_to(world: Memory) -> None:
+    await world.add("a")
+    why = f"{C} has the same address"
+    world.places[B] = replace(world.places[B], control="", refused=why, closed=why)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        with pytest.raises(RefusedError, match=why):
+            await service.moves.live_migrate(server, B)
+        with pytest.raises(UnreachableError, match=why):
+            await service.moves.servers(B)
+        with pytest.raises(RefusedError, match=why):
+            await service.hosts.get(B)
+
+    assert not world.daemons.at("").calls

@@ -79,6 +79,10 @@ class FusedDaemon:
     def __init__(self, daemon: Daemon, fuse: Fuse) -> None:
         self._daemon, self._fuse = daemon, fuse
 
+    async def host_uuid(self) -> str:
+        await self._fuse.burn()
+        return await self._daemon.host_uuid()
+
     async def guests(self) -> tuple[Guest, ...]:
         await self._fuse.burn()
         return await self._daemon.guests()

@@ -14,7 +14,7 @@ from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.errors import TransientError
 
 URI = "qemu+tcp://192.0.2.1/system"
-READS = {"guests", "definition", "has_file", "close"}
+READS = {"host_uuid", "guests", "definition", "has_file", "close"}
 CHANGES = {
     "migrate": ("uuid", cast("Way", None)),
     "abort": ("uuid",),
@@ -46,8 +46,10 @@ async def test_a_change_is_not_asked_for(change: str) -> None:
 
 
 async def test_reads_are_made_all_the_same() -> None:
-    fenced = FencedDaemons(FakeDaemons(), lost).at(URI)
+    daemons = FakeDaemons()
+    fenced = FencedDaemons(daemons, lost).at(URI)
     assert await fenced.guests() == ()
+    assert await fenced.host_uuid() == daemons.at(URI).uuid
     assert not await fenced.has_file("/disks", "mark")
 
 

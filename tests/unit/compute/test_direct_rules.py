@@ -16,7 +16,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.quantity import Quantity
-from hypercobalt.compute.direct.directory import place
+from hypercobalt.compute.direct.directory import HypervisorDirectory, place
 from hypercobalt.compute.direct.obstacles import hindrance
 from hypercobalt.compute.direct.outcome import Outcome, Sight, decide, sight
 from hypercobalt.compute.direct.settings import DirectSettings
@@ -195,6 +195,7 @@ def _hypervisor(
         spec=HypervisorSpec(maintenance=maintenance),
         status=HypervisorStatus(
             internalIp=ip,
+            hostUUID="11111111-1111-4111-8111-111111111111",
             capacity={"cpu": Quantity("8"), "memory": Quantity("16Gi")},
             effectiveCapacity={"cpu": Quantity("16"), "memory": Quantity("16Gi")},
             allocation={"cpu": Quantity("3"), "memory": Quantity("1Gi")},
@@ -238,3 +239,84 @@ def test_which_hosts_are_closed(hypervisor: Hypervisor, closed: str, disabled: s
     found = place(hypervisor, DirectSettings())
     assert found.closed == "" if not closed else closed in found.closed
     assert found.disabled == "" if not disabled else disabled in found.disabled
+
+
+# -- which hosts are connected to -----------------------------------------------------------------
+
+_A_UUID, _B_UUID = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+
+
+def _host(name: str, ip: str, host_uuid: str | None) -> Hypervisor:
+    return Hypervisor(
+        metadata=ObjectMeta(name=name, uid=f"u-{name}"),
+        status=HypervisorStatus(internalIp=ip, hostUUID=host_uuid, conditions=_READY),
+    )
+
+
+@pytest.mark.parametrize(
+    ("ip", "why"),
+    [
+        ("10.0.0.1/system?no_verify=1&x=", "not an IP address"),
+        ("10.0.0.1:16509", "not an IP address"),
+        ("2001:db8::1%x?no_verify=1", "has a scope"),
+        ("127.0.0.1", "loopback"),
+    ],
+)
+def test_host_with_a_bad_address_is_not_connected_to(ip: str, why: str) -> None:
+    found = place(_host("kvm-1", ip, _A_UUID), DirectSettings())
+
+    assert why in found.refused
+    assert why in found.closed
+    assert (found.control, found.migration, found.stream) == ("", "", "")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("192.0.2.1", "::ffff:192.0.2.1"),
+        ("2001:db8::1", "2001:DB8:0:0::1"),
+    ],
+)
+def test_two_hosts_with_one_address_are_both_refused(one: str, other: str) -> None:
+    hosts = (_host("kvm-1", one, _A_UUID), _host("kvm-2", other, _B_UUID))
+    third = _host("kvm-3", "192.0.2.3", "33333333-3333-4333-8333-333333333333")
+
+    first, second, free = HypervisorDirectory(lambda: (*hosts, third), DirectSettings()).places()
+
+    assert "kvm-2" in first.refused
+    assert "kvm-1" in second.refused
+    assert (first.control, second.control) == ("", "")
+    assert (free.refused, free.closed) == ("", "")
+    assert free.control == "qemu+tls://192.0.2.3/system"
+
+
+def test_hosts_that_are_reached_by_name_may_share_an_address() -> None:
+    hosts = (_host("kvm-1", "192.0.2.1", _A_UUID), _host("kvm-2", "192.0.2.1", _B_UUID))
+    by_name = DirectSettings("qemu+tls://{name}/system", "qemu+tls://{name}/system", "tcp://{name}")
+
+    found = HypervisorDirectory(lambda: hosts, by_name).places()
+
+    assert [one.refused for one in found] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "why"),
+    [
+        (None, _B_UUID, "has not reported"),
+        ("00000000-0000-0000-0000-000000000000", _B_UUID, "has not reported"),
+        (_B_UUID, _B_UUID, "kvm-2"),
+        (_B_UUID.upper(), _B_UUID, "kvm-2"),
+    ],
+    ids=["none", "a placeholder", "that of another", "that of another in capitals"],
+)
+def test_host_without_a_uuid_of_its_own_takes_no_guests(
+    one: str | None, other: str, why: str
+) -> None:
+    hosts = (_host("kvm-1", "192.0.2.1", one), _host("kvm-2", "192.0.2.2", other))
+
+    first, _ = HypervisorDirectory(lambda: hosts, DirectSettings()).places()
+
+    assert why in first.unidentified
+    assert why in first.closed
+    assert first.refused == ""

@@ -34,7 +34,11 @@ from hypercobalt.adapters.libvirt.port import LibvirtError
 
 Answer = TypeVar("Answer")
 
-_HOST = HostCapabilities("x86_64", (HostCell(0, 8 * 1024**3, frozenset(range(4)), 4),))
+_HOST = HostCapabilities(
+    "x86_64",
+    (HostCell(0, 8 * 1024**3, frozenset(range(4)), 4),),
+    uuid="5f0c9b8e-6f0c-4a5e-9d5e-3f1f0b8a7c11",
+)
 _OFFERS = DomainCapabilities(
     "x86_64", "kvm", ("video", "video/virtio"), ("mode/host-model",), ("vmcoreinfo",)
 )

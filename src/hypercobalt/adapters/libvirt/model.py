@@ -42,10 +42,17 @@ class HostCell:
 
 @dataclass(frozen=True, slots=True)
 class HostCapabilities:
-    """`virsh capabilities`, what we use of it. A host always has at least one cell."""
+    """`virsh capabilities`, what we use of it. A host always has at least one cell.
+
+    Args:
+        arch: for example `x86_64`.
+        cells: NUMA cells.
+        uuid: of the host, lower case; "" when libvirt does not know it.
+    """
 
     arch: str
     cells: tuple[HostCell, ...]
+    uuid: str = ""
 
     @property
     def memory_bytes(self) -> int:

@@ -24,7 +24,7 @@ from openstack.exceptions import ConfigException
 
 from hypercobalt.adapters.openstack.catalogue import Catalogue
 from hypercobalt.adapters.openstack.errors import NotAuthenticatedError
-from hypercobalt.adapters.openstack.trust import check_files, why
+from hypercobalt.adapters.openstack.trust import PLAIN, check_files, exposures, is_plain, why
 from hypercobalt.errors import ConfigurationError
 
 COMMAND_SECONDS: Final = 30
@@ -84,10 +84,16 @@ class Account:
     Args:
         identity: who.
         http: makes what it sends by.
+        exposed: is called with what is not protected on its way: the kind, and a sentence.
     """
 
-    def __init__(self, identity: Identity, http: Callable[[], requests.Session]) -> None:
-        self._identity, self._http = identity, http
+    def __init__(
+        self,
+        identity: Identity,
+        http: Callable[[], requests.Session],
+        exposed: Callable[[str, str], None] = lambda _kind, _what: None,
+    ) -> None:
+        self._identity, self._http, self._exposed = identity, http, exposed
         self._lock, self._renewing = threading.Lock(), threading.Lock()
         self._region: CloudRegion | None = None
         self._made: tuple[Session, Catalogue] | None = None
@@ -98,7 +104,9 @@ class Account:
         Raises:
             ConfigurationError: there is none that can be used.
         """
-        self._read("unused" if self._identity.password_command else None)
+        region = self._read("unused" if self._identity.password_command else None)
+        for kind, what in exposures(region).items():
+            self._exposed(kind, what)
 
     def session(self) -> Session:
         """The session of keystoneauth.
@@ -141,7 +149,10 @@ class Account:
         """
         session, catalogue = self._at_hand()
         with self._asking(session):
-            return catalogue.endpoint(service)
+            found = catalogue.endpoint(service)
+        if is_plain(found):
+            self._exposed(PLAIN, f"the service {service} at {found}: tokens go in clear")
+        return found
 
     @contextmanager
     def _asking(self, session: Session) -> Generator[None]:

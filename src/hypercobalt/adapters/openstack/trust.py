@@ -1,12 +1,14 @@
-"""TLS towards OpenStack: the files that say whom we trust and who we are; and why it fails."""
+"""TLS towards OpenStack: whom we trust, who we are, what is not protected, and why it fails."""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Generator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from openstack.config.cloud_region import CloudRegion
 
@@ -31,6 +33,40 @@ def check_files(region: CloudRegion) -> None:
         mine, key = (cert, None) if isinstance(cert, str) else cert
         with _named("OS_CERT, OS_KEY (cert, key in clouds.yaml)", f"{mine}, {key or 'no key'}"):
             context.load_cert_chain(mine, key, password="")  # else it would ask a person
+
+
+PLAIN: Final = "plain-http"
+UNVERIFIED: Final = "unverified-tls"
+EXPOSURES: Final = (PLAIN, UNVERIFIED)
+"""What lets somebody on the way read or change what is sent, tokens and passwords included."""
+
+
+def exposures(region: CloudRegion) -> dict[str, str]:
+    """What the configuration leaves unprotected: its kind, and what it is with the way out."""
+    found: dict[str, str] = {}
+    keystone = str(region.get_auth_args().get("auth_url") or "")
+    if is_plain(keystone):
+        found[PLAIN] = f"Keystone at {keystone}: the password goes in clear; use https://"
+    verify, _ = region.get_requests_verify_args()
+    if verify is False:
+        found[UNVERIFIED] = (
+            "verify: false (clouds.yaml, OS_INSECURE): whoever answers is taken for OpenStack and "
+            "gets the password; set OS_CACERT (cacert) to the CA instead"
+        )
+    return found
+
+
+def is_plain(url: str) -> bool:
+    """Whether what is sent there crosses a network without TLS; this machine is none."""
+    parts = urlsplit(url)
+    return parts.scheme == "http" and not _is_here(parts.hostname or "")
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 @contextmanager

@@ -1,23 +1,34 @@
 """Which hosts there are: by the Hypervisors of a cluster, or by anything else.
 
+The address and the UUID of a host are what its Node and its node agent say, so both are checked
+before they are used: an address is parsed before it goes into a URI, and of two hosts that claim
+one address neither is connected to. A host without a UUID of its own takes and gives no guests,
+because `identity` compares it with that of the daemon.
+
 Capacity is what may be promised (`status.effectiveCapacity`), used what the node agent counts.
 """
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from ipaddress import IPv6Address
 from typing import Protocol
 
+from hypercobalt.api.addresses import parse_host_address
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import CPU, MEMORY, Hypervisor
-from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.model import Size
 
 _MIB = 1024 * 1024
 _NOTHING = Size(0, 0)
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+_PLACEHOLDERS = ("00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +46,10 @@ class Place:
         guests: UUIDs of the domains that `used` counts.
         disabled: why it is out of service, by its Hypervisor; "" when it is in service.
         closed: why nothing may go there; "" when it may.
-        up: its libvirtd answers, by its agent.
+        uuid: of the host, by its agent; "" when that has not said.
+        unidentified: why no daemon can prove to be this host's; "" when its UUID is its alone.
+        refused: why nothing connects to it; "" when that may be. It has no URIs then.
+        up: its libvirtd answers, by its agent, which is not silent.
     """
 
     name: str
@@ -48,6 +62,9 @@ class Place:
     guests: frozenset[str] = frozenset()
     disabled: str = ""
     closed: str = ""
+    uuid: str = ""
+    unidentified: str = ""
+    refused: str = ""
     up: bool = True
 
 
@@ -73,32 +90,87 @@ class HypervisorDirectory:
         self._hypervisors, self._settings = hypervisors, settings
 
     def places(self) -> tuple[Place, ...]:
-        return tuple(
-            place(one, self._settings) for one in self._hypervisors() if one.status.internalIp
-        )
+        known = (one for one in self._hypervisors() if one.status.internalIp)
+        return told_apart(tuple(place(one, self._settings) for one in known))
 
 
 def fill(template: str, name: str, ip: str) -> str:
-    """An address of a host."""
-    bracketed = f"[{ip}]" if ":" in ip else ip
+    """An address of a host.
+
+    Raises:
+        ValueError: the name or the address is none that may stand in a URI.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(f"{name[:64]!r} is not the name of a host")
+    address = parse_host_address(ip)
+    bracketed = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
     return template.replace("{name}", name).replace("{ip}", bracketed)
+
+
+def told_apart(places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """The same hosts; those that claim one address or one UUID are refused, each naming the rest.
+
+    Neither of them is believed: which of the two has the address cannot be known from here.
+    """
+    by_uri, by_uuid = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    for one in places:
+        for uri in filter(None, {one.control, one.migration, one.stream}):
+            by_uri[uri].add(one.name)
+        by_uuid[one.uuid].add(one.name)
+    return tuple(_told_apart(one, by_uri, by_uuid) for one in places)
+
+
+def _told_apart(
+    one: Place, by_uri: Mapping[str, set[str]], by_uuid: Mapping[str, set[str]]
+) -> Place:
+    uris = [uri for uri in (one.control, one.migration, one.stream) if len(by_uri[uri]) > 1]
+    if uris:
+        hosts = ", ".join(sorted(by_uri[uris[0]]))
+        return _refused(one, f"hosts {hosts} have the same address ({uris[0]})")
+    if one.uuid and len(by_uuid[one.uuid]) > 1:
+        hosts = ", ".join(sorted(by_uuid[one.uuid]))
+        why = f"hosts {hosts} report the same host UUID {one.uuid}"
+        return replace(one, unidentified=why, closed=one.closed or why)
+    return one
+
+
+def _refused(one: Place, why: str) -> Place:
+    return replace(one, control="", migration="", stream="", refused=why, closed=why, up=False)
 
 
 def place(hypervisor: Hypervisor, settings: DirectSettings) -> Place:
     """The host of a Hypervisor that has an address."""
     status, name = hypervisor.status, hypervisor.metadata.name
     ip = status.internalIp or ""
+    found = _without_address(hypervisor)
+    try:
+        return replace(
+            found,
+            control=fill(settings.control, name, ip),
+            migration=fill(settings.migration, name, ip),
+            stream=fill(settings.stream, name, ip),
+        )
+    except ValueError as exc:
+        return _refused(found, f"its address in status.internalIp: {exc}")
+
+
+def _without_address(hypervisor: Hypervisor) -> Place:
+    status = hypervisor.status
+    uuid = (status.hostUUID or "").lower()
+    uuid = "" if uuid in _PLACEHOLDERS else uuid
+    unknown = "" if uuid else "its node agent has not reported the host's UUID (status.hostUUID)"
     return Place(
-        name=name,
+        name=hypervisor.metadata.name,
         id=hypervisor.metadata.uid,
-        control=fill(settings.control, name, ip),
-        migration=fill(settings.migration, name, ip),
-        stream=fill(settings.stream, name, ip),
+        control="",
+        migration="",
+        uuid=uuid,
+        unidentified=unknown,
         capacity=_size(status.effectiveCapacity or status.capacity),
         used=_size(status.allocation),
         guests=frozenset(instance.id for instance in status.instances),
         disabled=_why_disabled(hypervisor),
-        closed=_why_closed(hypervisor),
+        closed=_why_closed(hypervisor) or unknown,
         up=_is_up(hypervisor),
     )
 
@@ -123,6 +195,9 @@ def _why_closed(hypervisor: Hypervisor) -> str:
 
 
 def _is_up(hypervisor: Hypervisor) -> bool:
+    agent = get_condition(hypervisor.conditions, HypervisorConditionType.AGENT_REPORTING)
+    if agent is not None and agent.reason == AgentReportingReason.AGENT_SILENT:
+        return False
     connection = get_condition(hypervisor.conditions, HypervisorConditionType.LIBVIRT_CONNECTION)
     return connection is not None and connection.status == "True"
 

@@ -29,6 +29,9 @@ class FencedDaemon:
     def __init__(self, daemon: Daemon, fence: Fence) -> None:
         self._daemon, self._fence = daemon, fence
 
+    async def host_uuid(self) -> str:
+        return await self._daemon.host_uuid()
+
     async def guests(self) -> tuple[Guest, ...]:
         return await self._daemon.guests()
 

@@ -7,11 +7,16 @@ to one that is disabled or not ready.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.remote.port import Daemons
 from hypercobalt.compute.direct.directory import Directory, Place
+from hypercobalt.compute.direct.identity import REASON, daemon_of
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
+from hypercobalt.compute.port import Fleet
 
 
 class DirectHosts:
@@ -21,11 +26,20 @@ class DirectHosts:
         self._directory, self._daemons = directory, daemons
         self._disabled: dict[str, str] = {}
 
+    async def fleet(self) -> Fleet:
+        """See the port. The directory is in memory."""
+        return _Known(self, {place.name: place for place in self._directory.places()})
+
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
         place = self.find(name)
         if place is None:
             return None
-        guests = await self._guests(place) if fresh else place.guests
+        if place.refused:
+            raise RefusedError(f"host {place.name}: {place.refused}", reason=REASON)
+        return self.host(place, await self._guests(place) if fresh else place.guests)
+
+    def host(self, place: Place, guests: frozenset[str]) -> Host:
+        """A place in the port's words, with those guests."""
         reason = self._disabled.get(place.name) or place.disabled
         return Host(
             name=place.name,
@@ -40,7 +54,7 @@ class DirectHosts:
     async def _guests(self, place: Place) -> frozenset[str]:
         """What is on a host by its libvirtd: the agent's word is some seconds old."""
         try:
-            guests = await self._daemons.at(place.control).guests()
+            guests = await daemon_of(self._daemons, place).guests()
         except LibvirtError as exc:
             raise UnreachableError(f"host {place.name}: {exc}") from exc
         return frozenset(guest.uuid for guest in guests if not guest.moving_in)
@@ -56,7 +70,7 @@ class DirectHosts:
         if place is None:
             return
         try:
-            guests = await self._daemons.at(place.control).guests()
+            guests = await daemon_of(self._daemons, place).guests()
         except LibvirtError as exc:
             raise UnreachableError(f"host {host.name}: {exc}") from exc
         if guests:
@@ -65,10 +79,15 @@ class DirectHosts:
             raise RefusedError(text, reason="InUse")
         self._disabled.pop(host.name, None)
 
+    async def has_provider(self, host: Host) -> bool:
+        return False
+
+    async def remove_provider(self, host: Host) -> None:
+        """There are none without Placement."""
+
     def find(self, name: str) -> Place | None:
         """The host of exactly this name, or of its first label."""
-        places = {place.name: place for place in self._directory.places()}
-        return places.get(name) or places.get(name.partition(".")[0])
+        return _best(name, {place.name: place for place in self._directory.places()})
 
     def open_places(self) -> tuple[Place, ...]:
         """Hosts that something may go to."""
@@ -81,3 +100,19 @@ class DirectHosts:
     def all_places(self) -> tuple[Place, ...]:
         """Every host."""
         return self._directory.places()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """See `hypercobalt.compute.port.Fleet`."""
+
+    hosts: DirectHosts
+    places: Mapping[str, Place]
+
+    def get(self, name: str) -> Host | None:
+        place = _best(name, self.places)
+        return self.hosts.host(place, place.guests) if place and not place.refused else None
+
+
+def _best(name: str, places: Mapping[str, Place]) -> Place | None:
+    return places.get(name) or places.get(name.partition(".")[0])

@@ -37,6 +37,11 @@ class DirectMoves:
         self._settled = False
 
     @property
+    def groups_refused(self) -> str:
+        """There are no server groups without OpenStack."""
+        return ""
+
+    @property
     def chooses_target(self) -> bool:
         """No: there is no scheduler."""
         return False
@@ -84,7 +89,7 @@ class DirectMoves:
         rooms = (
             self._room(place, now)
             for place in self._site.hosts.open_places()
-            if place.name != server.host
+            if place.name != server.host and not self._site.identities.is_doubted(place)
         )
         return tuple(room for room in rooms if _fits(server.size, room))
 
@@ -96,7 +101,7 @@ class DirectMoves:
             return
         if not guest.active:
             raise RefusedError(f"server {_called(server)} is off: it moves by its definition")
-        to = self._target(server, target)
+        to = await self._target(server, target)
         if not self._site.records.under_way(server.id):  # somebody else may have asked meanwhile
             self._check_room(server, guest, to)
             move = self._begin(guest, MoveKind.LIVE, source, to)
@@ -108,7 +113,7 @@ class DirectMoves:
             return
         if guest.active:
             raise RefusedError(f"server {_called(server)} runs: it moves live")
-        to = self._target(server, target)
+        to = await self._target(server, target)
         if not self._site.records.under_way(server.id):
             self._check_room(server, guest, to)
             move = self._begin(guest, MoveKind.COLD, source, to)
@@ -205,6 +210,7 @@ class DirectMoves:
         if guest.job:
             await self._adopt(guest, place)
             return place, None
+        await self._site.identities.check(place)
         await self._learn(place, (guest,))
         if why := self._server(guest, place).hindrance:
             raise RefusedError(
@@ -212,12 +218,14 @@ class DirectMoves:
             )
         return place, guest
 
-    def _target(self, server: Server, wanted: str) -> Place:
+    async def _target(self, server: Server, wanted: str) -> Place:
         if wanted == server.host:
             raise RefusedError(f"server {_called(server)} is on {wanted} already")
         if not wanted:
             raise RefusedError(f"server {_called(server)}: name a host, there is no scheduler")
-        return self._place(wanted)
+        place = self._place(wanted)
+        await self._site.identities.check(place)
+        return place
 
     def _room(self, place: Place, now: datetime) -> Room:
         claims = self._site.records.claims(place.name, place.guests, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypercobalt.adapters.libvirt.remote.port import Daemons
 from hypercobalt.compute.direct.directory import Directory
 from hypercobalt.compute.direct.hosts import DirectHosts
+from hypercobalt.compute.direct.identity import Identities
 from hypercobalt.compute.direct.moves import DirectMoves
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
@@ -36,7 +37,8 @@ class DirectService:
         clock = clock or SystemClock()
         self._daemons, self._ports = daemons, ports
         self.hosts = DirectHosts(directory, daemons)
-        site = Site(self.hosts, daemons, ports, Sharing(daemons, clock), Records(), clock)
+        sharing, identities = Sharing(daemons, clock), Identities(daemons, clock)
+        site = Site(self.hosts, daemons, ports, sharing, identities, Records(), clock)
         self.moves = DirectMoves(site, tls=tls)
 
     @property

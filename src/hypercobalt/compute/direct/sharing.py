@@ -16,6 +16,7 @@ from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.remote.model import Disk, Guest
 from hypercobalt.adapters.libvirt.remote.port import Daemon, Daemons, LibvirtRefusedError
 from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.identity import daemon_of
 from hypercobalt.runtime import Clock
 
 _KEPT: Final = timedelta(minutes=10)
@@ -64,7 +65,7 @@ class Sharing:
         if not fresh and key in self._known and now - asked_at < _KEPT.total_seconds():
             return known
         found = await self._ask(
-            disk, self._daemons.at(here.control), self._daemons.at(there.control)
+            disk, daemon_of(self._daemons, here), daemon_of(self._daemons, there)
         )
         self._known[key] = (now, found)
         return found

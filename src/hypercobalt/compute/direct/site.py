@@ -12,6 +12,7 @@ from hypercobalt.adapters.libvirt.remote.model import Guest
 from hypercobalt.adapters.libvirt.remote.port import Daemon, Daemons, LibvirtRefusedError
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.hosts import DirectHosts
+from hypercobalt.compute.direct.identity import Identities, daemon_of
 from hypercobalt.compute.direct.outcome import Sight, sight
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
@@ -29,12 +30,17 @@ class Site:
     daemons: Daemons
     ports: Ports
     sharing: Sharing
+    identities: Identities
     records: Records
     clock: Clock
 
     def daemon(self, place: Place) -> Daemon:
-        """The daemon of a host."""
-        return self.daemons.at(place.control)
+        """The daemon of a host.
+
+        Raises:
+            LibvirtError: nothing connects to it.
+        """
+        return daemon_of(self.daemons, place)
 
     async def guest(self, place: Place, uuid: str) -> Guest | None:
         """A guest as its host has it.

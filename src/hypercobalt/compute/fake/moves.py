@@ -72,6 +72,7 @@ class FakeMoves:
     Args:
         hosts: capacity of each by name.
         chooses_target: it finds targets itself.
+        groups_refused: why servers have no groups; "" if they have.
         record_lag: seconds between a server's arrival and the end of the record.
         latency: seconds that each call takes.
         on_call: is told the name of each call and the server or host, before anything happens;
@@ -81,6 +82,7 @@ class FakeMoves:
 
     hosts: dict[str, Size] = field(default_factory=dict[str, Size])
     chooses_target: bool = True
+    groups_refused: str = ""
     record_lag: float = 0.05
     latency: float = 0.0
     on_call: Callable[[str, str], None] | None = None

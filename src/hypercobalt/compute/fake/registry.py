@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -19,6 +19,7 @@ from typing import Final
 from hypercobalt.compute.errors import ConflictError, RefusedError
 from hypercobalt.compute.fake.moves import FakeMoves
 from hypercobalt.compute.model import Host, HostAggregate, ProviderTraits, ServerStatus, TestServer
+from hypercobalt.compute.port import Fleet
 
 _TRAIT: Final = re.compile(r"(CUSTOM|HW|COMPUTE)_[A-Z0-9_]+")
 _ZONE: Final = "availability_zone"
@@ -100,8 +101,16 @@ class FakeHosts:
     def __init__(self, world: World, moves: FakeMoves) -> None:
         self._world, self._moves = world, moves
 
+    async def fleet(self) -> Fleet:
+        await self._world.call("hosts.fleet", "")
+        return _Fleet(self)
+
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
         await self._world.call("hosts.get", name)
+        return self.find(name)
+
+    def find(self, name: str) -> Host | None:
+        """The host of a name."""
         hosts = self._world.hosts
         found = hosts.get(name) or hosts.get(name.partition(".")[0])
         if found is None:
@@ -125,11 +134,28 @@ class FakeHosts:
         if known is not None and known.servers:
             raise RefusedError(f"host {host.name} still has servers: {', '.join(known.servers)}")
         self._world.hosts.pop(host.name, None)
+
+    async def has_provider(self, host: Host) -> bool:
+        await self._world.call("hosts.has_provider", host.name)
+        return host.hypervisor_id in self._world.traits
+
+    async def remove_provider(self, host: Host) -> None:
+        await self._world.call("hosts.remove_provider", host.name)
         self._world.traits.pop(host.hypervisor_id, None)
 
     def _known(self, host: Host) -> None:
         if host.name not in self._world.hosts:
             raise RefusedError(f"no compute service {host.service_id}", code=404)
+
+
+class _Fleet:
+    """See `hypercobalt.compute.port.Fleet`."""
+
+    def __init__(self, hosts: FakeHosts) -> None:
+        self._hosts = hosts
+
+    def get(self, name: str) -> Host | None:
+        return self._hosts.find(name)
 
 
 class FakeAggregates:
@@ -186,10 +212,23 @@ class FakeTraits:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._given: dict[str, ProviderTraits | None] = {}
 
-    async def get(self, provider: str) -> ProviderTraits | None:
+    async def get(self, provider: str, *, fresh: bool = False) -> ProviderTraits | None:
         await self._world.call("traits.get", provider)
-        return self._world.traits.get(provider)
+        return self._give(provider)
+
+    async def changed(self, *, also: int = 0) -> Collection[str]:
+        await self._world.call("traits.changed", "")
+        there = self._world.traits
+        found = {one for one, given in self._given.items() if there.get(one) != given}
+        for provider in found:
+            del self._given[provider]
+        return found
+
+    def _give(self, provider: str) -> ProviderTraits | None:
+        found = self._given[provider] = self._world.traits.get(provider)
+        return found
 
     async def put(self, provider: str, traits: ProviderTraits) -> ProviderTraits:
         await self._world.call("traits.put", provider)
@@ -202,7 +241,7 @@ class FakeTraits:
         if unknown:
             raise RefusedError(f"no such trait: {', '.join(unknown)}", code=400)
         after = ProviderTraits(tuple(sorted(traits.names)), known.generation + 1)
-        self._world.traits[provider] = after
+        self._world.traits[provider] = self._given[provider] = after
         return after
 
 

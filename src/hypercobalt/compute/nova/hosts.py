@@ -1,15 +1,16 @@
 """Hosts: Nova's compute services with their hypervisors.
 
 What a pass costs: while few ask, one call for its own host (two when that is down). When more ask
-within two seconds, one listing of the fleet serves all of them. `enable` and `disable` are one
-call; `remove` is one where Nova has taken the provider along, else three and one or two per
-consumer.
+within two seconds, one listing of the fleet serves all of them. That a host is absent is never
+taken from a listing that is older than the question: Nova may have registered it since. `enable`,
+`disable` and `remove` are one call each; `has_provider` is one, and all where Nova has taken the
+provider along; `remove_provider` is two, and one or two per consumer.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,6 +23,7 @@ from hypercobalt.compute.nova import pages
 from hypercobalt.compute.nova.calls import COMPUTE, LONG, PLACEMENT, Calls, read, refused
 from hypercobalt.compute.nova.names import Names, short
 from hypercobalt.compute.nova.shared import Shared
+from hypercobalt.compute.port import Fleet
 
 SHARED_SECONDS: Final = 2.0
 """How old the listing of the fleet may be that a pass takes, if it does not ask for a fresh one."""
@@ -33,8 +35,13 @@ _WRITING = (2, 95)
 _PLACING = (1, 39)
 _NOT_FOUND, _CONFLICT = 404, 409
 
-_Named = Names[Host]
-"""Hosts, each with the names that Nova has for it."""
+
+class _Named(Names[Host]):
+    """Hosts, each with the names that Nova has for it."""
+
+    def __init__(self, items: Iterable[tuple[Host, tuple[str, ...]]]) -> None:
+        super().__init__(items)
+        self.ids = frozenset(host.hypervisor_id for host in self.items)
 
 
 class Hosts:
@@ -49,7 +56,7 @@ class Hosts:
 
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
         if not fresh and (self._fleet.warm or self._crowded()):
-            fleet = await self._fleet.seen()
+            fleet = await self._fleet.seen_with(lambda known: bool(known.best(name)))
             found = _only(name, fleet.answer)
             written = self._written.get(found.hypervisor_id) if found else None
             if found is None or written is None or written.at < fleet.asked:
@@ -58,9 +65,18 @@ class Hosts:
                 return _with(found, written.host)
         return _only(name, await self._find(name))
 
-    async def all(self) -> tuple[Host, ...]:
-        """The fleet, some seconds old at most."""
-        return tuple((await self._fleet.get()).items)
+    async def fleet(self) -> Fleet:
+        """See the port. Passes of the next two seconds share it."""
+        return _Listed((await self._fleet.seen(fresh=True)).answer)
+
+    async def having(self, providers: Collection[str]) -> dict[str, Host]:
+        """The fleet by the UUIDs of the hosts' providers: some seconds old, if it has all of these.
+
+        Args:
+            providers: a listing that lacks one is followed by a fresh one, which may lack it too.
+        """
+        fleet = await self._fleet.seen_with(lambda known: known.ids.issuperset(providers))
+        return {host.hypervisor_id: host for host in fleet.answer.items}
 
     async def enable(self, host: Host) -> None:
         after = replace(host, enabled=True, disabled_reason="", forced_down=False)
@@ -81,7 +97,29 @@ class Hosts:
         self._written[host.hypervisor_id] = _Written(self._clock(), None)
         if answer.code == _CONFLICT:  # servers or moves are there yet: reading again changes that
             raise refused(answer, COMPUTE)
-        await self._remove_provider(about, host.hypervisor_id)
+
+    async def has_provider(self, host: Host) -> bool:
+        about, path = f"find provider of host {host.name}", _provider(host)
+        return (await self._placement(about, "GET", path, _NOT_FOUND)).ok
+
+    async def remove_provider(self, host: Host) -> None:
+        about, path = f"forget provider of host {host.name}", _provider(host)
+        listing = await self._placement(about, "GET", f"{path}/allocations", _NOT_FOUND)
+        consumers = read(listing, _Allocations).allocations if listing.ok else {}
+        for consumer in consumers:
+            own = await self._placement(about, "GET", f"/allocations/{consumer}")
+            if read(own, _Allocations).allocations:
+                raise RefusedError(
+                    f"{about}: {consumer} still has resources on it. Move or delete that server, "
+                    f"or remove what it left: openstack resource provider allocation delete "
+                    f"{consumer}",
+                    reason="InUse",
+                    code=_CONFLICT,
+                )
+            await self._placement(about, "DELETE", f"/allocations/{consumer}", _NOT_FOUND)
+        gone = await self._placement(about, "DELETE", path, _NOT_FOUND, _CONFLICT)
+        if gone.code == _CONFLICT:
+            raise refused(gone, PLACEMENT)
 
     async def close(self) -> None:
         """End what is under way."""
@@ -112,7 +150,7 @@ class Hosts:
             allow={_NOT_FOUND},
         )
         if answer.code == _NOT_FOUND:
-            return Names(())
+            return _Named(())
         return await self._told(list(read(answer, _Hypervisors).hypervisors))
 
     async def _list(self) -> _Named:
@@ -139,7 +177,7 @@ class Hosts:
         """As the port has them; whether one that is down was declared so is a call of its own."""
         down = any(one.state == "down" for one in found)
         forced = await self._forced_down() if down else frozenset[str]()
-        return Names((_host(one, forced), _names(one)) for one in found)
+        return _Named((_host(one, forced), _names(one)) for one in found)
 
     async def _forced_down(self) -> frozenset[str]:
         answer = await self._calls(
@@ -153,30 +191,23 @@ class Hosts:
         )
         return frozenset(s.id for s in read(answer, _Services).services if s.forced_down)
 
-    async def _remove_provider(self, about: str, provider: str) -> None:
-        path = f"/resource_providers/{provider}"
-        found = await self._placement(about, "GET", path, _NOT_FOUND)
-        if found.code == _NOT_FOUND:
-            return
-        listing = await self._placement(about, "GET", f"{path}/allocations", _NOT_FOUND)
-        consumers = read(listing, _Allocations).allocations if listing.ok else {}
-        for consumer in consumers:
-            own = await self._placement(about, "GET", f"/allocations/{consumer}")
-            if read(own, _Allocations).allocations:
-                raise RefusedError(
-                    f"{about}: {consumer} still has resources on it. Move or delete that server, "
-                    f"or remove what it left: openstack resource provider allocation delete "
-                    f"{consumer}",
-                    reason="InUse",
-                    code=_CONFLICT,
-                )
-            await self._placement(about, "DELETE", f"/allocations/{consumer}", _NOT_FOUND)
-        gone = await self._placement(about, "DELETE", path, _NOT_FOUND, _CONFLICT)
-        if gone.code == _CONFLICT:
-            raise refused(gone, PLACEMENT)
-
     async def _placement(self, about: str, method: str, path: str, *allow: int) -> Answer:
         return await self._calls(about, PLACEMENT, method, path, version=_PLACING, allow=allow)
+
+
+def _provider(host: Host) -> str:
+    return f"/resource_providers/{host.hypervisor_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """See `hypercobalt.compute.port.Fleet`."""
+
+    known: _Named
+
+    def get(self, name: str) -> Host | None:
+        found = self.known.best(name)
+        return found[0] if len(found) == 1 else None
 
 
 def _only(name: str, known: _Named) -> Host | None:

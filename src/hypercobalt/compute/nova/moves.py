@@ -57,6 +57,7 @@ class Moves:
         self._calls, self._rooms, self._recovery = calls, rooms, recovery
         self._reasons = Reasons(calls)
         self._groups = Shared("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
+        self.groups_refused = ""
 
     async def servers(self, host: str) -> tuple[Server, ...]:
         found = await self._list_servers(host)
@@ -161,6 +162,16 @@ class Moves:
         raise UnreachableError(f"list the servers on host {host}: more than {pages.MOST} pages")
 
     async def _list_groups(self) -> dict[str, ServerGroup]:
+        """None where Nova's policy forbids the listing: servers can be moved all the same."""
+        try:
+            found = await self._read_groups()
+        except RefusedError as error:
+            self.groups_refused = str(error)
+            return {}
+        self.groups_refused = ""
+        return found
+
+    async def _read_groups(self) -> dict[str, ServerGroup]:
         """Of each server that is in one; by offset, since groups have no links to a next page."""
         found = dict[str, ServerGroup]()
         size = int(pages.LIMIT[1])

@@ -40,7 +40,7 @@ class Rooms:
         if not server.claim:
             return ()
         candidates = await self._shared(server.claim).get()
-        hosts = {host.hypervisor_id: host for host in await self._hosts.all()}
+        hosts = await self._hosts.having(candidates.homes)
         return rooms(candidates, hosts, server.host)
 
     async def close(self) -> None:
@@ -124,6 +124,16 @@ class _Request(msgspec.Struct, frozen=True):
 class _Candidates(msgspec.Struct, frozen=True):
     allocation_requests: tuple[_Request, ...]
     provider_summaries: dict[str, _Summary]
+
+    @property
+    def homes(self) -> frozenset[str]:
+        """Roots that are hosts: a request may have a provider beside them that hosts share."""
+        shared = {one for r in self.allocation_requests for one in r.allocations}
+        return frozenset(self.root(one) for one in shared if self._has_cpus(one))
+
+    def _has_cpus(self, provider: str) -> bool:
+        summary = self.provider_summaries.get(provider)
+        return summary is not None and not summary.resources.keys().isdisjoint(CPUS)
 
     def root(self, provider: str) -> str:
         summary = self.provider_summaries.get(provider)

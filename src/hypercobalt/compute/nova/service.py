@@ -54,7 +54,7 @@ class Nova:
         rooms, recovery = Rooms(self._calls, self.hosts, clock), Recovery(self._calls, self.hosts)
         self.moves = Moves(self._calls, rooms, recovery, clock)
         self.aggregates = Aggregates(self._calls, clock)
-        self.traits = Traits(self._calls)
+        self.traits = Traits(self._calls, clock)
         self.smoke_tests = SmokeTests(self._testing, smoke)
 
     @property
@@ -90,7 +90,9 @@ def connect(
     threads, metrics = Threads("openstack"), OpenStackMetrics(registry)
     own = Identity(user_agent, password_command)
     tests = Identity(user_agent, password_command, smoke.project, smoke.project_domain)
-    accounts = [Account(identity, lambda: http_session(SIZE)) for identity in (own, tests)]
+    accounts = [
+        Account(identity, lambda: http_session(SIZE), metrics.exposed) for identity in (own, tests)
+    ]
     for account in accounts:
         account.check()
     client, testing = (Client(account, threads, metrics, fence=fence) for account in accounts)

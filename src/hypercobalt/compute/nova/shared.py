@@ -71,6 +71,19 @@ class Shared(Generic[Answer]):
             task = self._next = self._next or self._start(self._ask_after(task))
         return await asyncio.shield(task)
 
+    async def seen_with(self, there: Callable[[Answer], bool]) -> Seen[Answer]:
+        """The answer; if it lacks what the caller looks for, one that was asked for from now on.
+
+        Absence is never decided by an answer that is older than the question. All who miss
+        something while an answer is on its way share the next one.
+
+        Args:
+            there: whether an answer has it.
+        """
+        now = self._clock()
+        seen = await self.seen()
+        return seen if seen.asked >= now or there(seen.answer) else await self.seen(fresh=True)
+
     def forget(self) -> None:
         """Let the next caller ask."""
         self._task = None

@@ -1,8 +1,18 @@
-"""Traits of resource providers. Reading is one call, writing is one where all traits exist."""
+"""Traits of resource providers.
+
+Reading is one call, writing is one where all traits exist. What was read is kept: Placement counts
+a provider's generation up with each change of its traits, and one listing of all providers shows
+the generations. They also move with inventories and allocations, so a provider that is listed as
+changed is read again, and no more than that.
+
+Source: placement, objects/resource_provider.py, `_set_traits` (`rp.increment_generation()`).
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -10,27 +20,53 @@ import msgspec
 from hypercobalt.adapters.openstack.request import Answer
 from hypercobalt.compute.errors import RefusedError
 from hypercobalt.compute.model import ProviderTraits
-from hypercobalt.compute.nova.calls import PLACEMENT, Calls, read, refused
+from hypercobalt.compute.nova.calls import LONG, PLACEMENT, Calls, read, refused
 
 CUSTOM: Final = "CUSTOM_"
 _VERSION = (1, 39)
 _NAME = re.compile(r"[A-Z0-9_]{1,255}", re.ASCII)
 _BAD_REQUEST, _NOT_FOUND = 400, 404
+KEPT_SECONDS: Final = 900.0
+"""How long traits are kept without a listing that confirms them."""
 
 
 class Traits:
     """See `hypercobalt.compute.port.Traits`."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+    def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
+        self._calls, self._clock = calls, clock
+        self._kept: dict[str, _Kept] = {}
+        """By provider, those that were read longest ago first."""
+        self._absent: set[str] = set()
 
-    async def get(self, provider: str) -> ProviderTraits | None:
+    async def get(self, provider: str, *, fresh: bool = False) -> ProviderTraits | None:
+        kept = self._kept.get(provider)
+        if kept and not fresh and self._clock() - kept.confirmed < KEPT_SECONDS:
+            return kept.traits
         path = f"/resource_providers/{provider}/traits"
         about = f"read the traits of provider {provider}"
         answer = await self._calls(
             about, PLACEMENT, "GET", path, version=_VERSION, allow={_NOT_FOUND}
         )
-        return _traits(answer) if answer.ok else None
+        if not answer.ok:
+            self._forget(provider)
+            self._absent.add(provider)
+            return None
+        return self._keep(provider, _traits(answer))
+
+    async def changed(self, *, also: int = 0) -> Collection[str]:
+        """See the port. One call, however many providers there are."""
+        asked = self._clock()
+        listed = await self._generations()
+        changed = {*list(self._kept)[:also], *(self._absent & listed.keys())}
+        for provider, kept in self._kept.items():
+            if listed.get(provider) == kept.traits.generation:
+                kept.confirmed = asked
+            else:
+                changed.add(provider)
+        for provider in changed:
+            self._forget(provider)
+        return changed
 
     async def put(self, provider: str, traits: ProviderTraits) -> ProviderTraits:
         """See the port. Placement refuses a trait that nobody has made; it is made only then."""
@@ -49,7 +85,27 @@ class Traits:
                 about = f"make trait {name}"
                 await self._calls(about, PLACEMENT, "PUT", f"/traits/{name}", version=_VERSION)
             answer = await self._put(provider, traits)
-        return _traits(answer)
+        return self._keep(provider, _traits(answer))
+
+    def _keep(self, provider: str, traits: ProviderTraits) -> ProviderTraits:
+        self._forget(provider)
+        self._kept[provider] = _Kept(traits, self._clock())
+        return traits
+
+    def _forget(self, provider: str) -> None:
+        self._kept.pop(provider, None)
+        self._absent.discard(provider)
+
+    async def _generations(self) -> dict[str, int]:
+        answer = await self._calls(
+            "list the resource providers",
+            PLACEMENT,
+            "GET",
+            "/resource_providers",
+            version=_VERSION,
+            deadline=LONG,
+        )
+        return {one.uuid: one.generation for one in read(answer, _Providers).resource_providers}
 
     async def _unmade(self, traits: ProviderTraits) -> list[str]:
         """Those which Placement does not know; its refusal names them in its own words only."""
@@ -83,6 +139,23 @@ def _traits(answer: Answer) -> ProviderTraits:
 class _Traits(msgspec.Struct, frozen=True):
     traits: tuple[str, ...]
     resource_provider_generation: int
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What was read, and when it was last known to be so."""
+
+    traits: ProviderTraits
+    confirmed: float
+
+
+class _Provider(msgspec.Struct, frozen=True):
+    uuid: str
+    generation: int
+
+
+class _Providers(msgspec.Struct, frozen=True):
+    resource_providers: tuple[_Provider, ...]
 
 
 class _Names(msgspec.Struct, frozen=True):

@@ -1,14 +1,18 @@
-"""Reads `virsh capabilities`: the host's architecture and NUMA cells.
+"""Reads `virsh capabilities`: the host's UUID, architecture and NUMA cells.
 
-Source: libvirt's formatcaps.html; elements `host/cpu/arch` and `host/topology/cells/cell`.
+Source: libvirt's formatcaps.html; elements `host/uuid`, `host/cpu/arch` and
+`host/topology/cells/cell`.
 """
 
 from __future__ import annotations
+
+import re
 
 from hypercobalt.adapters.libvirt.documents.scaled import memory_bytes, number
 from hypercobalt.adapters.libvirt.documents.tree import DocumentError, Element, read
 from hypercobalt.adapters.libvirt.model import HostCapabilities, HostCell
 
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _MAX_CPUS = 16 * 1024
 
 
@@ -21,7 +25,14 @@ def parse(document: str | bytes) -> HostCapabilities:
     root = read(document, root="capabilities", wanted=frozenset({"host"}))
     host = root.first("host") or Element("host", {})
     cells = tuple(_cell(cell) for cell in host.all("topology/cells/cell"))
-    return HostCapabilities(arch=host.text_of("cpu/arch") or "unknown", cells=cells)
+    return HostCapabilities(
+        arch=host.text_of("cpu/arch") or "unknown", cells=cells, uuid=_uuid(host.text_of("uuid"))
+    )
+
+
+def _uuid(text: str) -> str:
+    """In its one form; "" for what is none."""
+    return text.lower() if _UUID.fullmatch(text) else ""
 
 
 def _cell(cell: Element) -> HostCell:

@@ -21,6 +21,7 @@ from hypercobalt.adapters.libvirt.model import MemoryNode
 _WANTED = frozenset({"memory", "vcpu", "cputune", "numatune", "cpu"})
 _MAX_VCPUS = 16 * 1024
 _MAX_PINNED = 1_000_000  # CPUs named by all pins of a domain together
+_MAX_NAMED = 2_000_000  # members and characters of all different sets of a document together
 _MAX_CELL = 1023
 _NOWHERE: frozenset[int] = frozenset()
 
@@ -66,6 +67,8 @@ class _Reader:
 
     def __init__(self) -> None:
         self.problems: list[str] = []
+        self._sets: dict[str, frozenset[int]] = {}  # hundreds of lines mostly name the same CPUs
+        self._named = 0
 
     def memory(self, root: Element) -> int:
         memory = root.first("memory")
@@ -87,14 +90,14 @@ class _Reader:
     def pins(self, root: Element, vcpus: int) -> dict[int, frozenset[int]]:
         rest = self._rest(root.first("vcpu"))
         pins = dict.fromkeys(range(vcpus), rest) if rest else {}
-        once = {rest: rest}  # hundreds of lines mostly name the same CPUs
         pinned = 0
         for pin in root.all("cputune/vcpupin"):
             with self._noting("<vcpupin>"):
-                cpus = members(pin.get("cpuset"))
+                cpus = self._members(pin.get("cpuset"))
                 pinned += len(cpus)
-                if pinned <= _MAX_PINNED:
-                    pins[number(pin.get("vcpu"), _MAX_VCPUS)] = once.setdefault(cpus, cpus)
+                if pinned > _MAX_PINNED:
+                    break
+                pins[number(pin.get("vcpu"), _MAX_VCPUS)] = cpus
         if pinned > _MAX_PINNED:
             self.problems.append(f"<vcpupin>: the pins name more than {_MAX_PINNED} CPUs")
         return pins
@@ -104,7 +107,7 @@ class _Reader:
         if vcpu is None or not vcpu.get("cpuset") or vcpu.get("placement") == "auto":
             return _NOWHERE
         with self._noting("<vcpu>"):
-            return members(vcpu.get("cpuset"))
+            return self._members(vcpu.get("cpuset"))
         return _NOWHERE
 
     def memory_nodes(self, root: Element, memory: int) -> tuple[MemoryNode, ...]:
@@ -139,8 +142,22 @@ class _Reader:
         if element is None or not element.get("nodeset"):
             return _NOWHERE
         with self._noting(f"<{element.tag}>"):
-            return members(element.get("nodeset"))
+            return self._members(element.get("nodeset"))
         return _NOWHERE
+
+    def _members(self, text: str) -> frozenset[int]:
+        """A set, read once however often it is written; all of them together are bounded.
+
+        Raises:
+            ValueError: as `members`, or the document names too many in different ways.
+        """
+        if text not in self._sets:
+            if self._named > _MAX_NAMED:
+                raise ValueError(f"the sets of the document name more than {_MAX_NAMED} members")
+            found = members(text)
+            self._named += len(found) + len(text)
+            self._sets[text] = found
+        return self._sets[text]
 
     @contextmanager
     def _noting(self, where: str) -> Generator[None]:

@@ -11,6 +11,7 @@ import re
 _NUMBER = re.compile(r"\d{1,20}", re.ASCII)
 _MAX_BYTES = 2**63 - 1
 _POWERS = {letter: power for power, letter in enumerate("kmgtpe", start=1)}
+_MAX_NAMED = 64 * 1024  # members named by one set, those that are named twice included
 _MAX_MEMBER = 16 * 1024  # VIR_DOMAIN_CPUMASK_LEN is the largest set that libvirt reads
 
 
@@ -62,9 +63,11 @@ def members(text: str) -> frozenset[int]:
     """A set such as `0-2,^1,7`: ranges and numbers, `^` takes one out again.
 
     Raises:
-        ValueError: it has another form, or a member of 16384 or above.
+        ValueError: it has another form, a member of 16384 or above, or names far more than there
+            can be.
     """
     found: set[int] = set()
+    named = 0
     for part in text.split(","):
         item = part.strip()
         if item.startswith("^"):
@@ -75,6 +78,9 @@ def members(text: str) -> frozenset[int]:
         high = _member(last) if dash else low
         if high < low:
             raise ValueError(f"the range {item[:40]!r} runs backwards")
+        named += high + 1 - low
+        if named > _MAX_NAMED:
+            raise ValueError(f"it names more than {_MAX_NAMED} members, most of them twice")
         found.update(range(low, high + 1))
     return frozenset(found)
 

@@ -1,9 +1,9 @@
 """Reads libvirt's XML without trusting it: a small tree of the parts that are asked for.
 
-Names, metadata and device addresses in these documents come from tenants. So the size, the depth
-and the number of elements kept are bounded, document types (and with them entities) are refused,
-and everything outside the wanted parts is skipped as it streams by: a domain with hundreds of
-devices costs what its NUMA and CPU tuning costs.
+Names, metadata and device addresses in these documents come from tenants. So the size, the depth,
+the number of elements and the length of attributes are bounded, document types (and with them
+entities) are refused, and everything outside the wanted parts is skipped as it streams by: a domain
+with hundreds of devices costs what its NUMA and CPU tuning costs.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from xml.parsers.expat import ExpatError, ParserCreate
 
 # libvirt's own limit of a string on the wire (REMOTE_STRING_MAX).
 _MAX_BYTES = 4 * 1024 * 1024
+_CHUNK = 512 * 1024  # expat reads a piece to its end after a handler has refused
 _MAX_DEPTH = 64
-_MAX_ELEMENTS = 50_000
+_MAX_ELEMENTS = 50_000  # kept
+_MAX_SKIPPED = 200_000  # a guest with 500 devices has some 10,000
+_MAX_ATTRIBUTE = 64 * 1024  # every other one of the CPUs that libvirt counts is named in 48 KiB
 _MAX_TEXT = 4096
 
 
@@ -63,16 +66,21 @@ class _Builder:
         self._wanted = wanted
         self._open: list[Element] = []
         self._skipped = 0  # depth inside an unwanted part
-        self._kept = 0
+        self._kept = self._passed = 0
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if self._skipped or (len(self._open) == 1 and tag not in self._wanted):
             self._skipped += 1
+            self._passed += 1
+            if self._passed > _MAX_SKIPPED:
+                raise DocumentError(f"more than {_MAX_SKIPPED} elements that do not matter here")
             self._check_depth(len(self._open) + self._skipped)
             return
         self._kept += 1
         if self._kept > _MAX_ELEMENTS:
             raise DocumentError(f"more than {_MAX_ELEMENTS} elements")
+        if any(len(value) > _MAX_ATTRIBUTE for value in attributes.values()):
+            raise DocumentError(f"<{tag[:40]}> has an attribute longer than {_MAX_ATTRIBUTE}")
         element = Element(tag, attributes)
         if self._open:
             self._open[-1].children.append(element)
@@ -125,7 +133,9 @@ def read(document: str | bytes, *, root: str, wanted: frozenset[str]) -> Element
     parser.CharacterDataHandler = builder.data
     parser.StartDoctypeDeclHandler = builder.doctype
     try:
-        parser.Parse(data, True)
+        for start in range(0, len(data), _CHUNK):
+            parser.Parse(data[start : start + _CHUNK], False)
+        parser.Parse(b"", True)
     except ExpatError as exc:
         raise DocumentError(f"it is not well-formed XML: {exc}") from exc
     if builder.root is None or builder.root.tag != root:

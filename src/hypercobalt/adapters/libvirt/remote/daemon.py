@@ -10,6 +10,8 @@ import libvirt
 
 from hypercobalt.adapters.libvirt import statistics
 from hypercobalt.adapters.libvirt.calls import Calls
+from hypercobalt.adapters.libvirt.documents import capabilities
+from hypercobalt.adapters.libvirt.documents.tree import DocumentError
 from hypercobalt.adapters.libvirt.model import DomainState, JobStats, JobType
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.remote import makeup, storage
@@ -59,6 +61,15 @@ class RemoteDaemon:
         self._uri = uri
         self._session = Session(uri)
         self._makeups: dict[tuple[str, int], tuple[float, Makeup]] = {}
+
+    async def host_uuid(self) -> str:
+        def read(connection: libvirt.virConnect) -> str:
+            try:
+                return capabilities.parse(connection.getCapabilities()).uuid
+            except (DocumentError, UnicodeDecodeError) as exc:
+                raise LibvirtRefusedError(f"capabilities of {self._uri}: {exc}") from exc
+
+        return await self._session.ask(f"host UUID of {self._uri}", read)
 
     async def guests(self) -> tuple[Guest, ...]:
         return await self._session.ask(f"guests of {self._uri}", self._guests)

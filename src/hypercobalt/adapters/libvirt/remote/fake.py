@@ -6,6 +6,7 @@ import asyncio
 import posixpath
 from collections import Counter
 from dataclasses import replace
+from uuid import NAMESPACE_DNS, uuid5
 
 from hypercobalt.adapters.libvirt.model import DomainState, JobStats, JobType
 from hypercobalt.adapters.libvirt.port import LibvirtError
@@ -48,6 +49,7 @@ class FakeDaemon:
     """In-memory `Daemon`.
 
     Attributes:
+        uuid: of its host.
         here: guests by UUID.
         files: paths of files that only this host has.
         silent: it answers nothing.
@@ -57,6 +59,7 @@ class FakeDaemon:
 
     def __init__(self, all_: FakeDaemons, uri: str) -> None:
         self._all, self._uri = all_, uri
+        self.uuid = str(uuid5(NAMESPACE_DNS, uri))
         self.here: dict[str, Guest] = {}
         self.files: set[str] = set()
         self.autostarted: set[str] = set()
@@ -73,6 +76,10 @@ class FakeDaemon:
             self._files(posixpath.dirname(disk.path)).add(disk.path)
 
     # -- the port ------------------------------------------------------------------------------
+
+    async def host_uuid(self) -> str:
+        await self._answer("host_uuid")
+        return self.uuid
 
     async def guests(self) -> tuple[Guest, ...]:
         await self._answer("guests")

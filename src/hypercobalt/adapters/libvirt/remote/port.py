@@ -19,6 +19,10 @@ class Daemon(Protocol):
     `LibvirtError` when nothing is known of what became of it: no connection, no answer in time.
     """
 
+    async def host_uuid(self) -> str:
+        """The UUID of the daemon's host, lower case; "" when libvirt does not know it."""
+        ...
+
     async def guests(self) -> tuple[Guest, ...]:
         """Every domain, by name."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,19 @@ class TestCapabilities:
         ]
         assert host.memory_bytes == 1024 * GIB
         assert host.cpu_count == 256
+
+    @pytest.mark.parametrize(
+        ("text", "uuid"),
+        [
+            ("8C7D4BA7-3B07-43C6-9A25-A2B6BA2E3B1E", "8c7d4ba7-3b07-43c6-9a25-a2b6ba2e3b1e"),
+            ("8c7d4ba7-3b07-43c6-9a25", ""),
+            ("not known", ""),
+        ],
+    )
+    def test_uuid_of_the_host_is_read_in_its_one_form(self, text: str, uuid: str) -> None:
+        document = f"<capabilities><host><uuid>{text}</uuid></host></capabilities>"
+
+        assert capabilities.parse(document).uuid == uuid
 
     def test_a_host_without_topology_has_no_cells(self) -> None:
         host = capabilities.parse("<capabilities><host/></capabilities>")
@@ -288,6 +302,20 @@ def test_a_hostile_document_is_a_problem_of_one_domain(document: bytes) -> None:
     assert found.problem
     assert found.problem.startswith("the document cannot be read: ")
     assert len(found.problem) < 200
+
+
+@pytest.mark.parametrize(
+    ("repeats", "problem"),
+    [(500_000, "an attribute longer than 65536"), (8_000, "names more than 65536 members")],
+    ids=["a long attribute", "a set that names each CPU again and again"],
+)
+def test_hostile_set_of_cpus_costs_little(repeats: int, problem: str) -> None:
+    began = time.process_time()
+
+    found = domain.parse(f"<domain><vcpu cpuset='{'0-16383,' * repeats}0'>4</vcpu></domain>")
+
+    assert problem in (found.problem or "")
+    assert time.process_time() - began < 0.25
 
 
 def test_what_is_not_wanted_is_skipped_however_much() -> None:
