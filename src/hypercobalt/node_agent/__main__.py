@@ -44,7 +44,9 @@ def main() -> int:
     """Run with the settings of the one argument."""
     logs.configure()
     try:
-        asyncio.run(run(decode_settings(sys.argv[1])))
+        told = decode_settings(sys.argv[1])
+        logs.configure(level=told.log_level, text=told.log_text)
+        asyncio.run(run(told))
     except HypercobaltError as error:
         log.critical("ending", error=str(error))
         return 1

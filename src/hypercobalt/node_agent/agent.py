@@ -11,11 +11,13 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
 from hypercobalt.adapters.host import incarnation
 from hypercobalt.adapters.host.port import Shutdown, System, Units
 from hypercobalt.adapters.libvirt.port import Libvirt
+from hypercobalt.api.certificate import IssuerReference
 from hypercobalt.api.core import Secret
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.logs import get_logger
@@ -23,18 +25,21 @@ from hypercobalt.node_agent.host import certificates, operating_system
 from hypercobalt.node_agent.host.certificates import Certificates
 from hypercobalt.node_agent.host.evacuation import Evacuation
 from hypercobalt.node_agent.host.os_update import OsUpdate
+from hypercobalt.node_agent.host.requested import RequestedCertificate, RequestSettings
 from hypercobalt.node_agent.host.units import UnitConditions
 from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.libvirt.exporter import Exporter
 from hypercobalt.node_agent.libvirt.state import LibvirtState
 from hypercobalt.node_agent.migrations.follow import Migrations
 from hypercobalt.node_agent.presence import Presence
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import CertificateSource, Settings
 from hypercobalt.node_agent.status.applier import FIELD_MANAGER, Applier
 from hypercobalt.node_agent.status.board import Board
 from hypercobalt.node_agent.status.compose import OWN_CONDITIONS
 from hypercobalt.node_agent.status.text import condition_type
 from hypercobalt.runtime import Connection, Kube, Limits, Manager, Metrics
+from hypercobalt.runtime.endpoints import Guard
+from hypercobalt.runtime.guard import guard
 from hypercobalt.runtime.manager import Service
 from hypercobalt.runtime.tasks import first
 
@@ -73,6 +78,7 @@ async def run(settings: Settings, connection: Connection, host: Host) -> None:
             metrics=metrics,
             address=settings.health,
             metrics_address=settings.metrics,
+            metrics_guard=_metrics_guard(settings, kube),
             stop_deadline=STOP_DEADLINE,
         )
         exporter = Exporter(host.libvirt)
@@ -81,6 +87,12 @@ async def run(settings: Settings, connection: Connection, host: Host) -> None:
         register(settings, manager, host)
         log.info("starting_node_agent", hypervisor=settings.node, libvirt=settings.libvirt_uri)
         await manager.run()
+
+
+def _metrics_guard(settings: Settings, kube: Kube) -> Guard | None:
+    if settings.metrics is None or not settings.metrics_secure:
+        return None
+    return guard(kube, settings.metrics_certificate)
 
 
 def register(settings: Settings, manager: Manager, host: Host) -> None:
@@ -107,7 +119,17 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
         "os-update": OsUpdate(host.units, hypervisor, board).run,
         "evacuation": Evacuation(host.shutdown, kube, hypervisor, board).run,
     }
-    if settings.pki is not None:
+    if settings.pki is not None and settings.source is CertificateSource.REQUEST:
+        actors["certificates"] = RequestedCertificate(
+            _request_settings(settings, settings.pki),
+            host.units,
+            kube,
+            hypervisor=hypervisor,
+            board=board,
+            clock=manager.clock,
+        ).run
+    elif settings.pki is not None:
+        log.warning("certificate_keys_from_secrets", way_out="--certificate-source=request")
         told = certificates.Settings(
             settings.node, settings.namespace, settings.pki, settings.issuer, settings.addresses
         )
@@ -123,7 +145,15 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     manager.add_check(
         "libvirt", lambda: None if state.settled else "nothing known yet", readiness=True
     )
+    manager.add_check("status", lambda: applier.refusal, readiness=True)
     manager.add_check("lease", lambda: _waiting(presence), readiness=True)
+
+
+def _request_settings(settings: Settings, pki: Path) -> RequestSettings:
+    issuer = IssuerReference(settings.issuer, settings.issuer_kind, "cert-manager.io")
+    return RequestSettings(
+        settings.node, settings.namespace, pki, issuer, settings.addresses, settings.ca
+    )
 
 
 def _presence(settings: Settings, manager: Manager, own: Latest[Hypervisor]) -> Presence:

@@ -5,6 +5,7 @@ Source: kvm-node-agent, cmd/main.go and its chart.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,6 +29,13 @@ class MigrationNames(StrEnum):
 
     START = "start"  # server UUID and start: one object for each migration
     SERVER = "server"  # server UUID, as the existing agent: each migration overwrites the last
+
+
+class CertificateSource(StrEnum):
+    """Where the host's certificate comes from."""
+
+    REQUEST = "request"  # the key is made on the host, a CertificateRequest has its public half
+    SECRET = "secret"  # noqa: S105 - a Secret has both; its reader reads every Secret there
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +63,18 @@ class Settings:
         units: systemd units with a condition each.
         kubeconfig: file; None looks where kubectl and pods do.
         pki: directory for certificates; None installs none.
+        source: of the certificate.
         issuer: cert-manager Issuer; "" asks for no Certificate.
+        issuer_kind: Issuer in the agent's namespace, or ClusterIssuer.
+        ca: file with the CA, where the issuer does not give it.
         addresses: of the host, for its Certificate.
         host_root: where the host's file system is; in a container it is mounted somewhere else.
         metrics: where `/metrics` is served; None: nowhere.
+        metrics_secure: over TLS, to those whom the API server allows it.
+        metrics_certificate: descriptor of the certificate and its key; None makes one.
         health: where `/healthz` and `/readyz` are served; None: nowhere.
+        log_level: the lowest that is logged, as `logging` counts.
+        log_text: log text rather than JSON; None: text on a terminal.
         emulate: use the fakes for libvirt and the host's services.
     """
 
@@ -70,13 +85,20 @@ class Settings:
     units: tuple[str, ...] = DEFAULT_UNITS
     kubeconfig: Path | None = None
     pki: Path | None = None
+    source: CertificateSource = CertificateSource.SECRET
     issuer: str = ""
+    issuer_kind: str = "Issuer"
+    ca: Path | None = None
     addresses: tuple[str, ...] = ()
     host_root: Path = Path("/")
     names: MigrationNames = MigrationNames.START
     retention: Retention = Retention()
     metrics: Address | None = None
+    metrics_secure: bool = False
+    metrics_certificate: int | None = None
     health: Address | None = None
+    log_level: int = logging.INFO
+    log_text: bool | None = None
     emulate: bool = False
 
 
@@ -90,11 +112,16 @@ def settings(
     units: Sequence[str] | None = None,
     kubeconfig: Path | None = None,
     pki_path: Path | None = None,
+    certificate_source: CertificateSource | None = None,
+    pki_ca_file: Path | None = None,
     host_root: Path = Path("/"),
     names: MigrationNames = MigrationNames.START,
     retention: Retention | None = None,
     metrics: str = "0",
+    metrics_secure: bool = False,
     health: str = "0",
+    log_level: int = logging.INFO,
+    log_text: bool | None = None,
 ) -> Settings:
     """Put flags and environment together; a flag that is given goes first.
 
@@ -107,11 +134,16 @@ def settings(
         units: as in `Settings`.
         kubeconfig: as in `Settings`.
         pki_path: `Settings.pki`.
+        certificate_source: `Settings.source`.
+        pki_ca_file: `Settings.ca`.
         host_root: as in `Settings`.
         names: as in `Settings`.
         retention: as in `Settings`.
         metrics: address as `HOST:PORT` or `:PORT`; `0` for none.
-        health: the same.
+        metrics_secure: as in `Settings`.
+        health: an address, as for `metrics`.
+        log_level: as in `Settings`.
+        log_text: as in `Settings`.
 
     Raises:
         ConfigurationError: an address is none.
@@ -126,15 +158,32 @@ def settings(
         units=DEFAULT_UNITS if units is None else tuple(units),
         kubeconfig=kubeconfig,
         pki=pki,
+        source=certificate_source or _source(env),
         issuer=env.get("ISSUER_NAME", ""),
+        issuer_kind=env.get("ISSUER_KIND") or "Issuer",
+        ca=pki_ca_file,
         addresses=tuple(filter(None, [env.get("HOST_IP_ADDRESS", "")])),
         host_root=host_root,
         names=names,
         retention=retention or Retention(),
         metrics=parse_address("--metrics-bind-address", metrics),
+        metrics_secure=metrics_secure,
         health=parse_address("--health-probe-bind-address", health),
+        log_level=log_level,
+        log_text=log_text,
         emulate=bool(env.get("EMULATE")),
     )
+
+
+def _source(env: Mapping[str, str]) -> CertificateSource:
+    text = env.get("CERTIFICATE_SOURCE") or CertificateSource.SECRET
+    try:
+        return CertificateSource(text)
+    except ValueError as exc:
+        known = ", ".join(CertificateSource)
+        raise ConfigurationError(
+            f"CERTIFICATE_SOURCE {text[:64]!r}: must be one of {known}"
+        ) from exc
 
 
 def encode_settings(told: Settings) -> str:

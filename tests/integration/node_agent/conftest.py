@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import copy
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
@@ -17,15 +19,26 @@ from tests.sockets import left_to_the_collector
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
+from hypercobalt.api import crd
+from hypercobalt.api.definition import CustomResourceDefinition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.server import Server, serve
 from hypercobalt.node_agent.libvirt.state import LibvirtState
-from hypercobalt.node_agent.status.applier import Applier
+from hypercobalt.node_agent.status.applier import REFUSED, Applier
 from hypercobalt.node_agent.status.board import Board
 from hypercobalt.node_agent.status.compose import OWN_CONDITIONS
-from hypercobalt.runtime import Informer, Kube, Limits, Metrics, SystemClock, load_connection
+from hypercobalt.runtime import (
+    Backoff,
+    Connection,
+    Informer,
+    Kube,
+    Limits,
+    Metrics,
+    SystemClock,
+    load_connection,
+)
 from hypercobalt.runtime.client.requests import Selection
 
 __all__ = ["certificates"]
@@ -83,9 +96,14 @@ class Agent:
 
 @contextlib.asynccontextmanager
 async def running(
-    server: Server, libvirt: FakeLibvirt, *, node: str = NODE, limits: Limits | None = None
+    server: Server | Connection,
+    libvirt: FakeLibvirt,
+    *,
+    node: str = NODE,
+    limits: Limits | None = None,
+    refused: Backoff = REFUSED,
 ) -> AsyncIterator[Agent]:
-    connection = load_connection(server.kubeconfig)
+    connection = server if isinstance(server, Connection) else load_connection(server.kubeconfig)
     metrics = Metrics()
     limits = limits or Limits(attempt=timedelta(seconds=2))
     with left_to_the_collector():
@@ -95,7 +113,9 @@ async def running(
             informer = Informer(kube, selection, metrics=metrics)
             writes: list[HypervisorStatus] = []
             own = (*OWN_CONDITIONS, *UNITS)
-            applier = Applier(kube, node, board, informer, own=own, on_written=writes.append)
+            applier = Applier(
+                kube, node, board, informer, own=own, on_written=writes.append, refused=refused
+            )
             state = LibvirtState(libvirt, board, units=UNITS)
             async with background(informer.run, applier.run, state.run):
                 yield Agent(libvirt, board, applier, writes)
@@ -109,3 +129,28 @@ async def until(
     kube: Kube, good: Callable[[Hypervisor], bool], *, name: str = NODE, deadline: float = DEADLINE
 ) -> Hypervisor:
     return await follow(kube, Hypervisor, name, good, seconds=deadline)
+
+
+def definition(*rules: dict[str, str]) -> dict[str, object]:
+    """A patch of the Hypervisor's definition: ours, with more rules for the status."""
+    spec = cast("dict[str, Any]", copy.deepcopy(crd.manifest(Hypervisor)["spec"]))
+    root = spec["versions"][0]["schema"]["openAPIV3Schema"]
+    root["properties"]["status"]["x-kubernetes-validations"] = list(rules)
+    return {"spec": {"versions": spec["versions"]}}
+
+
+@contextlib.asynccontextmanager
+async def refusing_instances(kube: Kube) -> AsyncIterator[Callable[[], Awaitable[object]]]:
+    """A definition that refuses a status with instances; gives what mends it."""
+    name = "hypervisors.kvm.cloud.sap"
+
+    async def mend() -> None:
+        await kube.merge_patch(CustomResourceDefinition, name, definition())
+
+    without = "!has(self.instances) || size(self.instances) == 0"
+    rules = definition({"rule": without, "message": "no instances for now"})
+    await kube.merge_patch(CustomResourceDefinition, name, rules)
+    try:
+        yield mend
+    finally:
+        await mend()

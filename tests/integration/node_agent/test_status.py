@@ -10,18 +10,29 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.integration.apiserver.conftest import fresh
-from tests.integration.node_agent.conftest import DEADLINE, NODE, boot, create, running, until
-from tests.integration.runtime.scripted import eventually
+from tests.integration.node_agent.conftest import (
+    DEADLINE,
+    NODE,
+    boot,
+    create,
+    refusing_instances,
+    running,
+    until,
+)
+from tests.integration.runtime.scripted import ScriptedServer, eventually
+from tests.unit.operator.samples import NOW
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState, Lifecycle, Versions
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.api.conditions import ConditionStatus, get_condition
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import AgentReportingReason
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.server import Server, serve
-from hypercobalt.runtime import Kube, Limits, load_connection
+from hypercobalt.operator.agent_reporting import Verdict, unknown
+from hypercobalt.runtime import Backoff, Connection, Kube, Limits, load_connection
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -144,6 +155,28 @@ async def test_our_field_changed_by_another_is_put_right(server: Server, kube: K
         )
 
         await until(kube, lambda h: h.status.numInstances == 1)
+
+
+async def test_agent_takes_back_its_connection_that_the_operator_held_for_unknown(
+    server: Server, kube: Kube
+) -> None:
+    """As after a network that was cut: agent and libvirt never stopped."""
+    await create(kube)
+    operator = kube.as_manager("agent-reporting")
+    silent = Verdict("False", AgentReportingReason.AGENT_SILENT, "no renewal", silent=True)
+    async with running(server, FakeLibvirt()):
+        up = await until(kube, lambda h: connection(h) == ("True", "Connected"))
+        for now in (NOW, NOW + timedelta(minutes=1)):
+            taken = unknown(get_condition(up.conditions, "LibVirtConnection"), silent, now)
+            assert taken is not None
+            conditions = tuple(taken if c.type == taken.type else c for c in up.conditions)
+            status = msgspec.structs.replace(up.status, conditions=conditions)
+            down = await operator.patch_status(up, status)
+            assert connection(down) == ("Unknown", "AgentSilent")
+
+            up = await until(kube, lambda h: connection(h) == ("True", "Connected"))
+            managers = {entry.manager for entry in up.metadata.managedFields}
+            assert "agent-reporting" not in managers
 
 
 async def test_a_changed_overcommit_changes_the_effective_capacity(
@@ -402,3 +435,58 @@ async def test_after_an_outage_of_the_api_the_newest_state_is_written_once(
             )  # the last answer may be on its way
     finally:
         await agent_of.__aexit__(None, None, None)
+
+
+async def test_refused_status_is_written_once_the_definition_is_mended(
+    server: Server, kube: Kube
+) -> None:
+    await create(kube)
+    libvirt = FakeLibvirt()
+    boot(libvirt, "u1", "vm1")
+    async with refusing_instances(kube) as mend, running(server, libvirt) as agent:
+        await eventually(lambda: agent.applier.refusal is not None, seconds=DEADLINE)
+        refusal = agent.applier.refusal or ""
+        await mend()
+
+        await until(kube, lambda h: names(h) == ["vm1"])
+        await agent.wrote(lambda status: bool(status.instances))
+        assert agent.applier.refusal is None
+
+    assert "Hypervisor kvm-a" in refusal
+    assert "no instances for now" in refusal
+
+
+async def test_newer_status_does_not_wait_for_the_retry_of_a_refused_one(
+    server: Server, kube: Kube
+) -> None:
+    await create(kube)
+    libvirt, hour = FakeLibvirt(), timedelta(hours=1)
+    boot(libvirt, "u1", "vm1")
+    slow = Backoff(base=hour, cap=hour, jitter=lambda seconds: seconds)
+    async with refusing_instances(kube), running(server, libvirt, refused=slow) as agent:
+        await eventually(lambda: agent.applier.refusal is not None, seconds=DEADLINE)
+        libvirt.stop("u1")
+
+        await until(kube, lambda h: connection(h) == ("True", "Connected"), deadline=3)
+        await eventually(lambda: agent.applier.refusal is None, seconds=DEADLINE)
+
+
+@pytest.mark.parametrize("code", [403, 422], ids=["by a policy", "by the schema"])
+async def test_refusal_is_over_with_the_first_status_that_is_taken(code: int) -> None:
+    server, libvirt = ScriptedServer(), FakeLibvirt()
+    await server.start()
+    server.put("hypervisors", {"metadata": {"name": NODE}})
+    server.fail(code, times=2, verbs=("patch",), on="/status")
+    quick = Backoff(base=timedelta(milliseconds=50), cap=timedelta(milliseconds=50))
+    seen: list[str | None] = []
+    try:
+        async with running(Connection(server.url), libvirt, refused=quick) as agent:
+            await eventually(lambda: bool(agent.applier.refusal), seconds=DEADLINE)
+            seen.append(agent.applier.refusal)
+            await eventually(lambda: bool(agent.writes), seconds=DEADLINE)
+            seen.append(agent.applier.refusal)
+    finally:
+        await server.stop()
+
+    assert str(code) in (seen[0] or "")
+    assert seen[1] is None

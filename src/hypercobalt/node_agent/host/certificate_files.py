@@ -1,4 +1,4 @@
-"""Puts the keys of a TLS Secret where libvirt, QEMU and Cloud Hypervisor look for them.
+"""Puts a certificate, its key and the CA where libvirt, QEMU and Cloud Hypervisor look for them.
 
 First everything is written beside its place and checked; only then is anything put in place, each
 file by a rename. So a reader finds an old file or a new one, never half of one, and content that
@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-import ssl
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hypercobalt.api.hypervisor_conditions import CertificateReason
-from hypercobalt.errors import TerminalError
+from hypercobalt.node_agent.host.certificate_check import (
+    CertificateFilesError,
+    Validity,
+    check,
+)
 
 CA, CERTIFICATE, KEY = "ca.crt", "tls.crt", "tls.key"
 FILES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -46,13 +48,6 @@ MARK: Final = "CA/.installed"
 """A digest of what the services have loaded."""
 
 _PRIVATE_DIRECTORIES: Final = frozenset({"libvirt/private"})
-
-
-class CertificateFilesError(TerminalError):
-    """The Secret cannot be installed as it is."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, reason=CertificateReason.FAILED_TO_UPDATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +94,17 @@ def is_loaded(root: Path, files: tuple[File, ...]) -> bool:
     )
 
 
-def install(root: Path, files: tuple[File, ...]) -> None:
+def install(root: Path, files: tuple[File, ...], names: Sequence[str]) -> None:
     """Put everything in place; what is right already is left as it is.
 
+    Args:
+        root: directory for certificates.
+        files: of `plan`.
+        names: DNS names and addresses that the certificate has to be good for.
+
     Raises:
-        CertificateFilesError: the certificate, its key or the CA's certificate are no PEM or do not
-            fit together. Nothing was changed.
+        CertificateFilesError: the certificate is not one for this host: see `certificate_check`.
+            Nothing was changed.
         OSError: a file cannot be written.
     """
     for directory in sorted({Path(path).parent for path in (*(f.path for f in files), *LINKS)}):
@@ -117,7 +117,8 @@ def install(root: Path, files: tuple[File, ...]) -> None:
             if not _is_right(root / file.path, file)
         }
         paths = {key: root / names[0] for key, names in FILES.items()}
-        _check({key: staged.get(path, path) for key, path in paths.items()})
+        ca, certificate, key = (staged.get(path, path) for path in paths.values())
+        check(ca, certificate, key, names)
         for path, temporary in staged.items():
             temporary.replace(path)
     for link, target in LINKS.items():
@@ -125,6 +126,26 @@ def install(root: Path, files: tuple[File, ...]) -> None:
             _link(root / link, target)
     for directory in {path.parent for path in staged}:
         _sync(directory)
+
+
+def check_installed(root: Path, names: Sequence[str]) -> Validity:
+    """Check what libvirt's server has in place; gives for how long that is good.
+
+    Raises:
+        CertificateFilesError: it is not, or no longer, good for all of the names.
+        OSError: a file cannot be read.
+    """
+    ca, certificate, key = (root / paths[0] for paths in FILES.values())
+    return check(ca, certificate, key, names)
+
+
+def loaded_key(root: Path) -> bytes | None:
+    """The key in place, if the services have loaded it with all that is in place beside it."""
+    found = {key: _read(root / paths[0]) for key, paths in FILES.items()}
+    data = {key: content for key, content in found.items() if content}
+    if len(data) < len(FILES) or not is_loaded(root, plan(data)):
+        return None
+    return data[KEY]
 
 
 def mark_loaded(root: Path, files: tuple[File, ...]) -> None:
@@ -137,26 +158,6 @@ def mark_loaded(root: Path, files: tuple[File, ...]) -> None:
     with ExitStack() as undo:
         _stage(root / MARK, mark, undo).replace(root / MARK)
     _sync((root / MARK).parent)
-
-
-def _check(files: Mapping[str, Path]) -> None:
-    """Load the files as a server would."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_verify_locations(files[CA])
-    except ssl.SSLError as error:
-        raise CertificateFilesError(f"{CA} is no certificate in PEM form: {error}") from error
-    try:
-        context.load_cert_chain(files[CERTIFICATE], files[KEY], password=_no_password)
-    except (ssl.SSLError, ValueError) as error:
-        raise CertificateFilesError(
-            f"{CERTIFICATE} and {KEY} are no certificate and its key in PEM form: {error}"
-        ) from error
-
-
-def _no_password() -> str:
-    """Instead of asking on the terminal, which an encrypted key would make OpenSSL do."""
-    raise ValueError("the key is encrypted")
 
 
 def _stage(path: Path, file: File, undo: ExitStack) -> Path:

@@ -14,8 +14,6 @@ Source: kvm-node-agent, internal/controller/secret_controller.go and internal/ce
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,7 +22,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hypercobalt.adapters.host.port import HostError, Units
+from hypercobalt.adapters.host.port import Units
 from hypercobalt.api.certificate import (
     Certificate,
     CertificatePrivateKey,
@@ -32,22 +30,17 @@ from hypercobalt.api.certificate import (
     IssuerReference,
     X509Subject,
 )
-from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.core import Secret
 from hypercobalt.api.duration import format_duration
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_conditions import CertificateReason, HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import CertificateReason
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.host.certificate_files import (
-    CertificateFilesError,
-    File,
-    install,
-    is_loaded,
-    mark_loaded,
-    plan,
-)
+from hypercobalt.node_agent.host.certificate_check import CertificateFilesError
+from hypercobalt.node_agent.host.certificate_files import plan
+from hypercobalt.node_agent.host.certificate_install import Installer
+from hypercobalt.node_agent.host.own_names import own_names
 from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.status.board import Board
 from hypercobalt.runtime import AlreadyExistsError, Kube
@@ -55,8 +48,6 @@ from hypercobalt.runtime.tasks import first
 
 log = get_logger(__name__)
 
-UPDATE_UNIT: Final = "virt-admin-server-update-tls.service"
-LIBVIRT_UNIT: Final = "libvirtd.service"
 RESYNC: Final = timedelta(minutes=5)
 """Files that somebody else changed are put right, and what failed is tried again, this often."""
 
@@ -65,8 +56,6 @@ MANAGER: Final = "hypercobalt-node-agent"
 DURATION: Final = timedelta(days=47)
 RENEW_BEFORE: Final = timedelta(days=37)
 USAGES: Final = ("server auth", "client auth", "digital signature", "key encipherment")
-
-_CONDITION: Final = HypervisorConditionType.TLS_CERTIFICATE_INSTALLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +83,7 @@ class Settings:
 
 def wanted_certificate(settings: Settings, internal_ip: str | None) -> Certificate:
     """The Certificate of this host, as the operator would make it."""
+    names = own_names(settings.host, (*settings.addresses, internal_ip or ""))
     return Certificate(
         metadata=ObjectMeta(
             name=f"libvirt-{settings.host}",
@@ -105,7 +95,7 @@ def wanted_certificate(settings: Settings, internal_ip: str | None) -> Certifica
             issuerRef=IssuerReference(name=settings.issuer, kind="Issuer", group="cert-manager.io"),
             commonName=settings.host,
             dnsNames=(settings.host,),
-            ipAddresses=_addresses((*settings.addresses, internal_ip or "")),
+            ipAddresses=names.addresses,
             duration=format_duration(DURATION),
             renewBefore=format_duration(RENEW_BEFORE),
             isCA=False,
@@ -114,14 +104,6 @@ def wanted_certificate(settings: Settings, internal_ip: str | None) -> Certifica
             usages=USAGES,
         ),
     )
-
-
-def _addresses(texts: Sequence[str]) -> tuple[str, ...]:
-    found: set[str] = set()
-    for text in texts:
-        with suppress(ValueError):
-            found.add(str(ipaddress.ip_address(text)))
-    return tuple(sorted(found))
 
 
 def decide(present: Certificate | None, wanted: Certificate) -> Certificate | None:
@@ -152,8 +134,9 @@ class Certificates:
         board: Board,
         resync: timedelta = RESYNC,
     ) -> None:
-        self._settings, self._units, self._kube = settings, units, kube
-        self._hypervisor, self._secret, self._board = hypervisor, secret, board
+        self._settings, self._kube = settings, kube
+        self._hypervisor, self._secret = hypervisor, secret
+        self._installer = Installer(settings.root, units, board)
         self._resync = resync
 
     async def run(self) -> None:
@@ -184,9 +167,9 @@ class Certificates:
         elif spec.createCertManagerCertificate:
             log.warning("no_issuer_for_certificate", host=self._settings.host)
         if spec.installCertificate is False:
-            self._board.drop_condition(_CONDITION)
+            self._installer.drop()
         elif secret is not None:
-            await self._install(secret)
+            await self._install(secret, hypervisor.status.internalIp)
 
     async def _ask_for_certificate(self, hypervisor: Hypervisor) -> None:
         wanted = wanted_certificate(self._settings, hypervisor.status.internalIp)
@@ -204,43 +187,12 @@ class Certificates:
         except HypercobaltError as error:
             log.warning("certificate_not_asked_for", certificate=meta.name, error=str(error))
 
-    async def _install(self, secret: Secret) -> None:
-        name = secret.metadata.name
+    async def _install(self, secret: Secret, internal_ip: str | None) -> None:
+        source = f"Secret {secret.metadata.name}"
         try:
             files = plan(secret.data)
-            if not await asyncio.to_thread(is_loaded, self._settings.root, files):
-                log.info("installing_certificate", secret=name)
-                self._say(CertificateReason.INSTALLING, f"Secret {name} is being installed")
-                await asyncio.to_thread(install, self._settings.root, files)
-                if not await self._tell_services(files):
-                    return
         except CertificateFilesError as error:
-            self._fail(CertificateReason.FAILED_TO_UPDATE, f"Secret {name}: {error}")
-        except OSError as error:
-            # The text has the path, never content.
-            self._fail(CertificateReason.FAILED_TO_UPDATE, f"Secret {name}: {error}")
-        else:
-            self._say(CertificateReason.READY, f"Secret {name} is installed")
-
-    async def _tell_services(self, files: tuple[File, ...]) -> bool:
-        """Have libvirt load the files; gives whether it has."""
-        try:
-            await self._units.start(UPDATE_UNIT)
-        except HostError as error:
-            self._fail(CertificateReason.FAILED_TO_START_UPDATE, str(error))
-            try:
-                await self._units.restart(LIBVIRT_UNIT)
-            except HostError as worse:
-                self._fail(CertificateReason.FAILED_TO_START_UPDATE, f"{error}; {worse}")
-                return False
-        await asyncio.to_thread(mark_loaded, self._settings.root, files)
-        return True
-
-    def _say(self, reason: CertificateReason, message: str) -> None:
-        ready = reason is CertificateReason.READY
-        status = ConditionStatus.TRUE if ready else ConditionStatus.FALSE
-        self._board.put_condition(_CONDITION, status, reason, message)
-
-    def _fail(self, reason: CertificateReason, message: str) -> None:
-        log.warning("certificate_not_installed", reason=reason, error=message)
-        self._say(reason, message)
+            self._installer.fail(CertificateReason.FAILED_TO_UPDATE, f"{source}: {error}")
+            return
+        names = own_names(self._settings.host, (*self._settings.addresses, internal_ip or ""))
+        await self._installer.put(files, names, source)

@@ -2,7 +2,9 @@
 
 The own object is watched by name, so what anybody else does to our fields is seen and put right;
 conflicts are forced, because these fields are the agent's by contract. While the API is away the
-board goes on; when it is back, what is on the board then is written once.
+board goes on; when it is back, what is on the board then is written once. A status that the API
+server refuses is written again with backoff, because the definition, a policy or a role may be
+mended at any time; a newer status does not wait for that.
 
 Source: Kubernetes API concepts, "Server-Side Apply".
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -22,7 +25,7 @@ from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.status.board import Board, Parts
 from hypercobalt.node_agent.status.compose import compose, holds, leftovers
-from hypercobalt.runtime import Backoff, Informer, Kube
+from hypercobalt.runtime import Backoff, ForbiddenError, Informer, Kube
 from hypercobalt.runtime.tasks import first
 
 log = get_logger(__name__)
@@ -39,6 +42,26 @@ _STUCK_AGAIN: Final = timedelta(milliseconds=200)
 _RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=10))
 _DISPUTE: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(minutes=1), jitter=lambda s: s)
 
+REFUSED: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(minutes=1))
+"""Until a refused status is written again; with jitter: a bad definition refuses every host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A status that the API server does not take.
+
+    Args:
+        status: as it was sent.
+        message: of the API server.
+        count: how often it has refused, this status or another, without taking one in between.
+        retry_at: when the same status is sent again, by the loop's clock.
+    """
+
+    status: HypervisorStatus
+    message: str
+    count: int
+    retry_at: float
+
 
 class Applier:
     """The one writer of the status.
@@ -47,6 +70,7 @@ class Applier:
         informer: of the own Hypervisor alone.
         own: condition types that are the agent's.
         on_written: is called after each write, with what was written; for benchmarks and tests.
+        refused: waits until a refused status is sent again.
     """
 
     def __init__(
@@ -58,14 +82,16 @@ class Applier:
         *,
         own: Collection[str],
         on_written: Callable[[HypervisorStatus], None] | None = None,
+        refused: Backoff = REFUSED,
     ) -> None:
         self._kube, self._node, self._board = kube.as_manager(FIELD_MANAGER), node, board
         self._informer, self._own, self._on_written = informer, own, on_written
+        self._backoff = refused
         self._seen: Hypervisor | None = None  # the newest that we know of
         self._written: HypervisorStatus | None = None  # to the object of that uid
         self._moved = asyncio.Event()
         self._kept: HypervisorStatus | None = None  # as first seen: what the board does not know
-        self._refused: HypervisorStatus | None = None
+        self._refusal: Refusal | None = None
         self._failures = self._disputes = 0
         self._restore_at = float("-inf")  # by the loop's clock
 
@@ -75,9 +101,9 @@ class Applier:
         return self._seen
 
     @property
-    def up_to_date(self) -> bool:
-        """Whether the first status of the object that is there now has been written."""
-        return self._written is not None
+    def refusal(self) -> str | None:
+        """Why the API server refuses the status, None while it takes it; for `/readyz`."""
+        return self._refusal.message if self._refusal else None
 
     async def run(self) -> None:
         """Write until cancelled; the API being away, or having no such object, is no error here."""
@@ -109,9 +135,10 @@ class Applier:
             if (wait := self._restore_at - asyncio.get_running_loop().time()) > 0:
                 return wait
             self._restoring()
-        if wanted != self._refused:
-            await self._write(stored, wanted, parts)
-        return None
+        if (wait := self._refused_for(wanted)) > 0:
+            return wait
+        await self._write(stored, wanted, parts)
+        return None if self._refusal is None else self._refused_for(wanted)
 
     def _restoring(self) -> None:
         """Somebody changed our fields. Whoever keeps doing so is answered less and less often."""
@@ -148,16 +175,31 @@ class Applier:
             return
         try:
             result = apply.result()
-        except TerminalError as error:
-            log.warning("status_refused", hypervisor=self._node, error=str(error))
-            self._refused = wanted  # the same again would be refused again
+        except (TerminalError, ForbiddenError) as error:
+            self._refuse(wanted, error)
             return
-        self._failures = 0
+        self._failures, self._refusal = 0, None
         if result.metadata.uid == stored.metadata.uid:
             self._see(result)
             self._written = wanted
             if self._on_written is not None:
                 self._on_written(wanted)
+
+    def _refused_for(self, status: HypervisorStatus) -> float:
+        """Seconds until a refused status may be sent again; 0 for one that was not refused."""
+        if self._refusal is None or self._refusal.status != status:
+            return 0.0
+        return max(0.0, self._refusal.retry_at - asyncio.get_running_loop().time())
+
+    def _refuse(self, status: HypervisorStatus, error: HypercobaltError) -> None:
+        self._failures = 0
+        count = self._refusal.count + 1 if self._refusal else 1
+        wait = self._backoff.wait(count - 1)
+        log.warning(
+            "status_write_refused", hypervisor=self._node, error=str(error), retry_in_s=round(wait)
+        )
+        retry_at = asyncio.get_running_loop().time() + wait
+        self._refusal = Refusal(status, str(error), count, retry_at)
 
     async def _apply(self, wanted: HypervisorStatus) -> Hypervisor:
         mine = Hypervisor(metadata=ObjectMeta(name=self._node), status=wanted)
@@ -179,7 +221,7 @@ class Applier:
     def on_delete(self, obj: Hypervisor) -> None:
         if self._seen is not None and self._seen.metadata.uid == obj.metadata.uid:
             log.warning("waiting_for_hypervisor", hypervisor=self._node)
-            self._seen = self._written = self._kept = None
+            self._seen = self._written = self._kept = self._refusal = None
             self._moved.set()
 
     def _see(self, obj: Hypervisor) -> None:
@@ -188,7 +230,7 @@ class Applier:
         The answer to our own write comes before the watch tells of the versions before it.
         """
         if self._seen is None or self._seen.metadata.uid != obj.metadata.uid:
-            self._written = self._refused = None
+            self._written = self._refusal = None
             self._kept = obj.status
         elif _version(obj) < _version(self._seen):
             return

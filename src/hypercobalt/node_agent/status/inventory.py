@@ -41,6 +41,7 @@ Amounts = dict[str, Quantity]
 FIELDS: Final = (
     "libVirtVersion",
     "hypervisorVersion",
+    "hostUUID",
     "instances",
     "numInstances",
     "capabilities",
@@ -68,6 +69,7 @@ def status_of(inventory: Inventory, overcommit: Mapping[str, float]) -> Hypervis
     return HypervisorStatus(
         libVirtVersion=inventory.versions.libvirt,
         hypervisorVersion=inventory.versions.hypervisor,
+        hostUUID=host.uuid or None,
         instances=_instances(domains),
         numInstances=len(domains),
         capabilities=Capabilities(

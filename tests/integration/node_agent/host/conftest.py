@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 from tests.integration.apiserver.conftest import certificates, fresh
-from tests.integration.cert_manager import CERT_MANAGER
+from tests.integration.cert_manager import CERT_MANAGER, CERTIFICATE_REQUESTS
 
 from hypercobalt.adapters.libvirt.model import (
     Domain,
@@ -21,7 +21,7 @@ from hypercobalt.adapters.libvirt.model import (
     HostCapabilities,
     Versions,
 )
-from hypercobalt.api.certificate import Certificate
+from hypercobalt.api.certificate import Certificate, CertificateRequest
 from hypercobalt.api.core import Namespace, Secret
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
@@ -46,7 +46,8 @@ async def server(
     tmp_path_factory: pytest.TempPathFactory, certificates: Path
 ) -> AsyncIterator[Server]:
     options = fresh(tmp_path_factory.mktemp("api"), certificates)
-    manifests = (*options.manifests, msgspec.json.encode(CERT_MANAGER))
+    added = (msgspec.json.encode(one) for one in (CERT_MANAGER, CERTIFICATE_REQUESTS))
+    manifests = (*options.manifests, *added)
     async with serve(replace(options, manifests=manifests)) as made:
         yield made
 
@@ -58,7 +59,7 @@ async def kube(server: Server) -> AsyncIterator[Kube]:
         if await made.get(Namespace, NAMESPACE) is None:
             await made.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
         yield made
-        for kind in (Hypervisor, Eviction, Secret, Certificate):
+        for kind in (Hypervisor, Eviction, Secret, Certificate, CertificateRequest):
             for old in (await made.list(kind)).items:
                 meta = old.metadata
                 await made.delete(kind, meta.name, meta.namespace or None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -27,10 +27,9 @@ from hypercobalt.api.core import Namespace, Secret
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.node_agent.host.certificate_files import is_loaded, plan
+from hypercobalt.node_agent.host.certificate_install import LIBVIRT_UNIT, UPDATE_UNIT
 from hypercobalt.node_agent.host.certificates import (
-    LIBVIRT_UNIT,
     MANAGED_BY,
-    UPDATE_UNIT,
     Certificates,
     Settings,
     decide,
@@ -45,12 +44,17 @@ AUTHORITY = trustme.CA()
 
 
 def data(host: str = NODE) -> dict[str, bytes]:
-    leaf = AUTHORITY.issue_cert(host)
-    return {
-        "ca.crt": AUTHORITY.cert_pem.bytes(),
-        "tls.crt": leaf.cert_chain_pems[0].bytes(),
-        "tls.key": leaf.private_key_pem.bytes(),
-    }
+    return of(AUTHORITY.issue_cert(host, "192.0.2.1", "2001:db8::1"))
+
+
+def expired() -> trustme.LeafCert:
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    return AUTHORITY.issue_cert(NODE, "192.0.2.1", not_after=yesterday)
+
+
+def of(leaf: trustme.LeafCert) -> dict[str, bytes]:
+    certificate, key = leaf.cert_chain_pems[0].bytes(), leaf.private_key_pem.bytes()
+    return {"ca.crt": AUTHORITY.cert_pem.bytes(), "tls.crt": certificate, "tls.key": key}
 
 
 DATA = data()
@@ -262,6 +266,38 @@ async def test_what_somebody_changed_is_put_right_in_time(
         await told.wait()
     await site.until(TYPE, "Ready")
     assert is_loaded(tmp_path, plan(DATA))
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (lambda: data("kvm-b"), NODE),
+        (lambda: {**data(), "ca.crt": trustme.CA().cert_pem.bytes()}, "issuer"),
+        (lambda: data() | {"tls.crt": expired().cert_chain_pems[0].bytes()}, "do not fit"),
+        (lambda: of(expired()), "expired"),
+    ],
+    ids=["of another host", "of another CA", "of another key", "expired"],
+)
+async def test_secret_that_is_not_for_this_host_changes_no_file(
+    kube: Kube,
+    site: Site,
+    tmp_path: Path,
+    content: Callable[[], dict[str, bytes]],
+    why: str,
+) -> None:
+    units = host_units()
+    await create_hypervisor(kube)
+    await put_secret(kube, DATA)
+    begin(site, tmp_path, units)
+    await site.until(TYPE, "Ready")
+
+    await put_secret(kube, content())
+    failed = await site.until(TYPE, "FailedToUpdateTLSCertificate")
+
+    assert failed.status == "False"
+    assert why in failed.message
+    assert is_loaded(tmp_path, plan(DATA))
+    assert units.jobs == [f"start {UPDATE_UNIT}"]
 
 
 class DyingError(Exception):

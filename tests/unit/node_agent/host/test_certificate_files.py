@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import trustme
 
+from hypercobalt.node_agent.host.certificate_check import CertificateFilesError
 from hypercobalt.node_agent.host.certificate_files import (
     FILES,
     LINKS,
     MARK,
-    CertificateFilesError,
     File,
     install,
     is_loaded,
@@ -30,6 +30,7 @@ def secret(ca: trustme.CA, host: str = "kvm-a") -> dict[str, bytes]:
     }
 
 
+NAMES = ("kvm-a",)
 CA_A, CA_B = trustme.CA(), trustme.CA()
 DATA = secret(CA_A)
 OTHER = secret(CA_B)
@@ -51,7 +52,7 @@ def tree(root: Path) -> dict[str, str]:
 
 
 def test_files_links_and_modes_are_libvirts(tmp_path: Path) -> None:
-    install(tmp_path, plan(DATA))
+    install(tmp_path, plan(DATA), NAMES)
 
     assert tree(tmp_path) == {
         "CA": "755",
@@ -111,11 +112,11 @@ def test_missing_keys_are_named(lacking: set[str], named: str, how: str) -> None
     ids=["other key", "no certificate", "no key", "encrypted key", "no ca"],
 )
 def test_what_does_not_fit_together_changes_nothing(tmp_path: Path, bad: dict[str, bytes]) -> None:
-    install(tmp_path, plan(OTHER))
+    install(tmp_path, plan(OTHER), NAMES)
     before = tree(tmp_path)
 
     with pytest.raises(CertificateFilesError, match="PEM") as raised:
-        install(tmp_path, plan(bad))
+        install(tmp_path, plan(bad), NAMES)
 
     assert tree(tmp_path) == before
     for key, paths in FILES.items():
@@ -124,11 +125,11 @@ def test_what_does_not_fit_together_changes_nothing(tmp_path: Path, bad: dict[st
 
 
 def test_a_new_secret_replaces_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    install(tmp_path, plan(DATA))
+    install(tmp_path, plan(DATA), NAMES)
     before = tree(tmp_path)
     held = (tmp_path / "libvirt/servercert.pem").open("rb")
 
-    install(tmp_path, plan(OTHER))
+    install(tmp_path, plan(OTHER), NAMES)
 
     assert tree(tmp_path) == before
     assert (tmp_path / "libvirt/servercert.pem").read_bytes() == OTHER["tls.crt"]
@@ -140,7 +141,7 @@ def test_a_new_secret_replaces_everything_and_leaves_nothing_behind(tmp_path: Pa
 def test_a_crash_half_way_is_mended(
     tmp_path: Path, crash_after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path, plan(DATA))
+    install(tmp_path, plan(DATA), NAMES)
     mark_loaded(tmp_path, plan(DATA))
     renames = 0
     replace = Path.replace
@@ -155,12 +156,12 @@ def test_a_crash_half_way_is_mended(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", crash)
         with pytest.raises(KeyboardInterrupt):
-            install(tmp_path, plan(OTHER))
+            install(tmp_path, plan(OTHER), NAMES)
 
     assert not is_loaded(tmp_path, plan(OTHER))
     (tmp_path / "qemu/.server-key.pem.x7").write_bytes(b"left by a kill")
     (tmp_path / "qemu/server-key.pem").chmod(0o640)
-    install(tmp_path, plan(OTHER))
+    install(tmp_path, plan(OTHER), NAMES)
     mark_loaded(tmp_path, plan(OTHER))
     assert is_loaded(tmp_path, plan(OTHER))
     assert not list(tmp_path.rglob(".*.pem*"))
@@ -200,14 +201,14 @@ def link_over_file(root: Path) -> None:
 def test_what_somebody_changed_is_put_right(tmp_path: Path, harm: object) -> None:
     assert callable(harm)
     files = plan(DATA)
-    install(tmp_path, files)
+    install(tmp_path, files, NAMES)
     mark_loaded(tmp_path, files)
     before = tree(tmp_path)
     assert is_loaded(tmp_path, files)
 
     harm(tmp_path)
     assert not is_loaded(tmp_path, files)
-    install(tmp_path, files)
+    install(tmp_path, files, NAMES)
 
     assert is_loaded(tmp_path, files)
     (tmp_path / "elsewhere").unlink(missing_ok=True)
@@ -215,16 +216,16 @@ def test_what_somebody_changed_is_put_right(tmp_path: Path, harm: object) -> Non
 
 
 def test_what_is_right_is_not_written_again(tmp_path: Path) -> None:
-    install(tmp_path, plan(DATA))
+    install(tmp_path, plan(DATA), NAMES)
     before = {path: path.lstat().st_ino for path in tmp_path.rglob("*")}
 
-    install(tmp_path, plan(DATA))
+    install(tmp_path, plan(DATA), NAMES)
 
     assert {path: path.lstat().st_ino for path in tmp_path.rglob("*")} == before
 
 
 def test_installed_files_are_not_loaded_until_the_services_were_told(tmp_path: Path) -> None:
-    install(tmp_path, plan(DATA))
+    install(tmp_path, plan(DATA), NAMES)
     assert not is_loaded(tmp_path, plan(DATA))
 
     mark_loaded(tmp_path, plan(DATA))
@@ -238,7 +239,7 @@ def test_a_directory_in_the_way_is_an_error_that_names_it(tmp_path: Path) -> Non
     (tmp_path / "qemu/client-key.pem").mkdir(parents=True)
 
     with pytest.raises(OSError, match="client-key"):
-        install(tmp_path, plan(DATA))
+        install(tmp_path, plan(DATA), NAMES)
 
     assert not list((tmp_path / "qemu").glob(".*"))
 

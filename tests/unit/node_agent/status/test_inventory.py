@@ -33,7 +33,7 @@ def cell(number: int, memory_bytes: int, cpus: range) -> HostCell:
 
 def host(cells: int, memory_bytes: int, cpus: int) -> HostCapabilities:
     made = (cell(n, memory_bytes, range(n * cpus, (n + 1) * cpus)) for n in range(cells))
-    return HostCapabilities("x86_64", tuple(made))
+    return HostCapabilities("x86_64", tuple(made), uuid="11111111-1111-4111-8111-111111111111")
 
 
 FOUR = host(4, 256 * GIB, 64)
@@ -70,6 +70,7 @@ def test_every_field_in_its_wire_form() -> None:
     assert wire(given) == {
         "libVirtVersion": "9.0.0",
         "hypervisorVersion": "7.2.22",
+        "hostUUID": "11111111-1111-4111-8111-111111111111",
         "instances": [{"id": "uuid-a", "name": "a", "active": True}],
         "numInstances": 1,
         "capabilities": {"cpuArch": "x86_64", "memory": "32Gi", "cpus": "8"},

@@ -1,0 +1,231 @@
+"""What to do about the certificate for a key that is made on the host. Pure.
+
+The key never leaves the host: a CertificateRequest has its public half. A new key is made when the
+installed certificate is not good for the host's names any more, or two thirds of its life are over;
+a request that was denied or has failed is made again, with a new key, after a while. What a crash
+leaves is found by the key's file, whose request gives the object its name.
+
+Source: cert-manager, "CertificateRequest" and "Approval"; RFC 5280.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Final
+
+from hypercobalt.api.certificate import (
+    CertificateRequest,
+    CertificateRequestSpec,
+    IssuerReference,
+)
+from hypercobalt.api.duration import format_duration
+from hypercobalt.api.hypervisor_conditions import CertificateReason
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.node_agent.host.certificate_check import Validity
+from hypercobalt.node_agent.host.own_names import OwnNames
+from hypercobalt.node_agent.host.pending import Pending
+
+LIFETIME: Final = timedelta(days=47)
+USAGES: Final = ("digital signature", "server auth", "client auth")
+AGAIN: Final = timedelta(hours=1)
+"""After a denial or a failure: whoever said no, or the issuer, is asked again this much later."""
+
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+MANAGER: Final = "hypercobalt-node-agent"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the host's certificate is to be.
+
+    Args:
+        names: the host's own.
+        issuer: of cert-manager, in the agent's namespace or for the cluster.
+        lifetime: that is asked for; the issuer may give less.
+    """
+
+    names: OwnNames
+    issuer: IssuerReference
+    lifetime: timedelta = LIFETIME
+
+    @property
+    def digest(self) -> str:
+        """What tells it from another."""
+        issuer = self.issuer
+        parts = (*self.names.all, issuer.group, issuer.kind, issuer.name, str(self.lifetime))
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def request_of(wanted: Wanted, pending: Pending, namespace: str) -> CertificateRequest:
+    """The object that asks for the pending key's certificate."""
+    return CertificateRequest(
+        metadata=ObjectMeta(
+            name=pending.name(wanted.names.name),
+            namespace=namespace,
+            labels={MANAGED_BY: MANAGER},
+        ),
+        spec=CertificateRequestSpec(
+            request=pending.request,
+            issuerRef=wanted.issuer,
+            duration=format_duration(wanted.lifetime),
+            isCA=False,
+            usages=USAGES,
+        ),
+    )
+
+
+class State(Enum):
+    """How far a request is."""
+
+    PENDING = auto()
+    ISSUED = auto()
+    DENIED = auto()
+    FAILED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """A request as it stands.
+
+    Args:
+        state: see there.
+        message: what is waited for, or what went wrong and what to do.
+        since: when it was denied or has failed; None otherwise.
+    """
+
+    state: State
+    message: str
+    since: datetime | None = None
+
+
+def assess(request: CertificateRequest) -> Assessment:
+    """How far a request is, by its conditions."""
+    name, status = request.metadata.name, request.status
+    found = {condition.type: condition for condition in status.conditions}
+    holds = {type_ for type_, condition in found.items() if condition.status == "True"}
+    ready = found.get("Ready")
+    since = status.failureTime or request.metadata.creationTimestamp
+    if "Denied" in holds:
+        why = found["Denied"].message or found["Denied"].reason
+        text = f"CertificateRequest {name} was denied: {why}; compare its names with the Node's"
+        return Assessment(State.DENIED, text, found["Denied"].lastTransitionTime or since)
+    if "InvalidRequest" in holds:
+        text = f"CertificateRequest {name} is invalid: {found['InvalidRequest'].message}"
+        return Assessment(State.FAILED, text, since)
+    if status.failureTime is not None or (ready is not None and ready.reason == "Failed"):
+        why = ready.message if ready is not None else "no reason was given"
+        text = f"CertificateRequest {name} failed: {why}; check the issuer"
+        return Assessment(State.FAILED, text, since)
+    if status.certificate and "Ready" in holds:
+        return Assessment(State.ISSUED, f"CertificateRequest {name} was issued")
+    if "Approved" not in holds:
+        text = f"CertificateRequest {name} waits to be approved: check who approves it"
+        return Assessment(State.PENDING, text)
+    why = f": {ready.message}" if ready is not None and ready.message else ""
+    return Assessment(State.PENDING, f"CertificateRequest {name} waits for its issuer{why}")
+
+
+class Step(Enum):
+    """What is next."""
+
+    REST = auto()  # the installed certificate is good
+    MAKE = auto()  # a key and its request
+    ASK = auto()  # create the object
+    WAIT = auto()  # for whoever approves and issues, or until it is asked again
+    INSTALL = auto()
+    CLEAN_UP = auto()  # delete the object and the pending key
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that the decision rests on.
+
+    Args:
+        wanted: digest of what the certificate is to be.
+        installed: for how long the installed one is good; None if it is not, for this host.
+        in_use: the pending key is the installed one.
+        pending: a key that waits; None without one.
+        request: its object; None while there is none.
+        now: UTC.
+    """
+
+    wanted: str
+    installed: Validity | None
+    in_use: bool
+    pending: Pending | None
+    request: CertificateRequest | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do now.
+
+    Args:
+        step: see there.
+        reason: for the condition; None leaves it as it is.
+        message: for a person.
+        until: when to look again at the latest; None waits for a change.
+    """
+
+    step: Step
+    reason: CertificateReason | None = None
+    message: str = ""
+    until: datetime | None = None
+
+
+def renewal(validity: Validity) -> datetime:
+    """When a certificate is to be replaced: at two thirds of its life."""
+    return validity.not_before + (validity.not_after - validity.not_before) * 2 / 3
+
+
+def is_old(facts: Facts) -> bool:
+    """Whether a request whose certificate does not fit was made long enough ago to make another."""
+    made = facts.request.metadata.creationTimestamp if facts.request else None
+    return made is None or made + AGAIN <= facts.now
+
+
+def decide(facts: Facts) -> Plan:
+    """Choose the next step."""
+    pending, installed = facts.pending, facts.installed
+    if pending is None:
+        if installed is not None and facts.now < renewal(installed):
+            text = f"installed, good until {installed.not_after:%Y-%m-%dT%H:%M:%SZ}"
+            return Plan(Step.REST, CertificateReason.READY, text, renewal(installed))
+        return Plan(Step.MAKE)
+    if facts.in_use or pending.wanted != facts.wanted:
+        return Plan(Step.CLEAN_UP)
+    if facts.request is None:
+        return Plan(Step.ASK)
+    if facts.request.spec.request != pending.request:
+        return Plan(Step.CLEAN_UP)
+    return _of_request(facts, assess(facts.request))
+
+
+def _of_request(facts: Facts, found: Assessment) -> Plan:
+    match found.state:
+        case State.ISSUED:
+            return Plan(Step.INSTALL)
+        case State.PENDING:
+            return _waiting(facts, CertificateReason.REQUEST_PENDING, found.message, None)
+        case State.DENIED | State.FAILED:
+            again = (found.since or facts.now) + AGAIN
+            if again <= facts.now:
+                return Plan(Step.CLEAN_UP)
+            denied = found.state is State.DENIED
+            reason = (
+                CertificateReason.REQUEST_DENIED if denied else CertificateReason.REQUEST_FAILED
+            )
+            text = f"{found.message}; asked again at {again:%Y-%m-%dT%H:%M:%SZ}"
+            return _waiting(facts, reason, text, again)
+
+
+def _waiting(facts: Facts, reason: CertificateReason, message: str, until: datetime | None) -> Plan:
+    """The installed certificate counts while it is good; its renewal shows in the message."""
+    if facts.installed is not None:
+        text = f"installed, good until {facts.installed.not_after:%Y-%m-%dT%H:%M:%SZ}; {message}"
+        return Plan(Step.WAIT, CertificateReason.READY, text, until)
+    return Plan(Step.WAIT, reason, message, until)

@@ -1,0 +1,76 @@
+"""A key that was made on the host and waits for its certificate: one file that its owner can read.
+
+The file is written whole, before anybody is asked to sign: whatever dies on the way, the next start
+finds the key of the request that it has made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+FILE: Final = "libvirt/private/.pending-request.json"
+"""Below the directory for certificates, among the keys."""
+
+_DIGITS: Final = 10
+_LONGEST_NODE: Final = 230  # with prefix and digest still a name
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A key and its request.
+
+    Args:
+        wanted: digest of the names, the issuer and the lifetime that were asked for.
+        request: PEM.
+        key: PEM.
+    """
+
+    wanted: str
+    request: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return f"Pending(wanted={self.wanted})"
+
+    def name(self, node: str) -> str:
+        """The name of the request's object: the same for the same request."""
+        digest = hashlib.sha256(self.request).hexdigest()[:_DIGITS]
+        return f"libvirt-{node[:_LONGEST_NODE]}-{digest}"
+
+
+def load(root: Path) -> Pending | None:
+    """The pending key; None without one, or when its file cannot be read as one."""
+    try:
+        return msgspec.json.decode((root / FILE).read_bytes(), type=Pending)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def store(root: Path, pending: Pending) -> None:
+    """Write it, in place of any other.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = root / FILE
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.chmod(0o700)
+    staged = path.with_suffix(".new")
+    staged.unlink(missing_ok=True)
+    descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(msgspec.json.encode(pending))
+        stream.flush()
+        os.fsync(descriptor)
+    staged.replace(path)
+
+
+def discard(root: Path) -> None:
+    """Delete it; one that is gone is no error."""
+    with suppress(FileNotFoundError):
+        (root / FILE).unlink()

@@ -1,0 +1,250 @@
+"""From a key that is made on the host to its certificate in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from tests.integration.node_agent.host.conftest import (
+    DEADLINE,
+    NAMESPACE,
+    NODE,
+    Site,
+    create_hypervisor,
+)
+from tests.integration.node_agent.host.test_certificates import host_units
+from tests.integration.runtime.scripted import eventually
+from tests.unit.node_agent.host.test_certificate_check import BOTH, Authority, pem
+
+from hypercobalt.adapters.host.fake import FakeUnits
+from hypercobalt.api.certificate import (
+    CertificateCondition,
+    CertificateRequest,
+    CertificateRequestStatus,
+    IssuerReference,
+)
+from hypercobalt.api.core import Secret
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.node_agent.host import pending
+from hypercobalt.node_agent.host.requested import RequestedCertificate, RequestSettings
+from hypercobalt.runtime import Change, Kube, SystemClock
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TYPE = "TLSCertificateInstalled"
+ISSUER = IssuerReference("nova-ca", "Issuer", "cert-manager.io")
+CA = Authority("nova")
+Answer = Callable[[CertificateRequest], CertificateRequestStatus]
+
+
+def sign(
+    request: CertificateRequest, *, days_old: int = 0, ca: Authority = CA
+) -> CertificateRequestStatus:
+    """What an issuer makes of a request: a certificate that is good for one more day."""
+    asked = x509.load_pem_x509_csr(request.spec.request)
+    names = asked.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .issuer_name(CA.subject)
+        .subject_name(asked.subject)
+        .public_key(asked.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=days_old, minutes=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(names, critical=False)
+        .add_extension(x509.ExtendedKeyUsage(BOTH), critical=False)
+        .sign(ca.key, hashes.SHA256())
+    )
+    conditions = tuple(CertificateCondition(one, "True", "By") for one in ("Approved", "Ready"))
+    return CertificateRequestStatus(conditions, pem(made), pem(CA.certificate))
+
+
+def deny(request: CertificateRequest) -> CertificateRequestStatus:
+    del request
+    denied = CertificateCondition("Denied", "True", "Policy", "names of another host")
+    return CertificateRequestStatus((denied,))
+
+
+class Issuer:
+    """Answers every request, and keeps those that it has seen."""
+
+    def __init__(self, kube: Kube, answer: Answer = sign) -> None:
+        self.kube, self.answer = kube, answer
+        self.seen: list[CertificateRequest] = []
+
+    async def run(self) -> None:
+        async with self.kube.watch(CertificateRequest, NAMESPACE) as events:
+            async for event in events:
+                if event.object is None or event.change is not Change.ADDED:
+                    continue
+                self.seen.append(event.object)
+                await self.kube.patch_status(event.object, self.answer(event.object))
+
+
+@contextlib.asynccontextmanager
+async def issuing(kube: Kube, answer: Answer = sign) -> AsyncIterator[Issuer]:
+    issuer = Issuer(kube, answer)
+    task = asyncio.create_task(issuer.run())
+    try:
+        yield issuer
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def begin(site: Site, root: Path, units: FakeUnits | None = None) -> asyncio.Task[None]:
+    told = RequestSettings(NODE, NAMESPACE, root, ISSUER, ("192.0.2.1", "no address"))
+    concern = RequestedCertificate(
+        told,
+        units or host_units(),
+        site.kube,
+        hypervisor=site.hypervisor,
+        board=site.board,
+        clock=SystemClock(),
+        resync=timedelta(milliseconds=200),
+    )
+    task = asyncio.create_task(concern.run())
+    site.start(lambda: _until_cancelled(task))
+    return task
+
+
+async def _until_cancelled(task: asyncio.Task[None]) -> None:
+    """A task that a test may end by itself."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def until_gone(kube: Kube) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while (await kube.list(CertificateRequest, NAMESPACE)).items:
+            pass  # each turn is a request
+
+
+async def test_key_is_made_on_the_host_and_nowhere_else(
+    kube: Kube, site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    units = host_units()
+    await create_hypervisor(kube)
+    async with issuing(kube) as issuer:
+        begin(site, tmp_path, units)
+        ready = await site.until(TYPE, "Ready")
+        await until_gone(kube)
+
+    key = (tmp_path / "libvirt/private/serverkey.pem").read_bytes()
+    (asked,) = issuer.seen
+    names = x509.load_pem_x509_csr(asked.spec.request).extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    )
+    assert ready.status == "True"
+    assert names.value.get_values_for_type(x509.DNSName) == [NODE]
+    assert [str(one) for one in names.value.get_values_for_type(x509.IPAddress)] == ["192.0.2.1"]
+    assert asked.metadata.name.startswith(f"libvirt-{NODE}-")
+    assert b"PRIVATE" not in asked.spec.request
+    assert (tmp_path / "libvirt/private/serverkey.pem").stat().st_mode & 0o777 == 0o600
+    assert b"PRIVATE KEY" in key
+    assert not (await kube.list(Secret, NAMESPACE)).items
+    assert pending.load(tmp_path) is None
+    assert len(units.jobs) == 1
+    assert "PRIVATE" not in caplog.text
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+        tmp_path / "qemu/server-cert.pem", tmp_path / "qemu/server-key.pem"
+    )
+
+
+async def test_old_certificate_is_renewed_with_a_new_key(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    key = tmp_path / "libvirt/private/serverkey.pem"
+    await create_hypervisor(kube)
+
+    def old_at_first(request: CertificateRequest) -> CertificateRequestStatus:
+        return sign(request, days_old=9 if len(issuer.seen) == 1 else 0)
+
+    async with issuing(kube, old_at_first) as issuer:
+        begin(site, tmp_path)
+        await eventually(lambda: len(issuer.seen) == 2, seconds=DEADLINE)
+        await until_gone(kube)
+
+    first, second = (x509.load_pem_x509_csr(one.spec.request) for one in issuer.seen)
+    installed = serialization.load_pem_private_key(key.read_bytes(), None)
+    assert first.public_key() != second.public_key()
+    assert installed.public_key() == second.public_key()
+
+
+async def test_denied_request_is_named_with_its_reason(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    await create_hypervisor(kube)
+    async with issuing(kube, deny):
+        begin(site, tmp_path)
+        denied = await site.until(TYPE, "RequestDenied")
+
+    assert denied.status == "False"
+    assert "names of another host" in denied.message
+    assert "asked again at" in denied.message
+
+
+async def test_certificate_of_another_ca_changes_no_file(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    await create_hypervisor(kube)
+    async with issuing(kube, lambda request: sign(request, ca=Authority("other"))):
+        begin(site, tmp_path)
+        refused = await site.until(TYPE, "FailedToUpdateTLSCertificate")
+
+    assert refused.status == "False"
+    assert not (tmp_path / "libvirt/servercert.pem").exists()
+
+
+async def test_agent_that_dies_while_it_waits_goes_on_with_the_same_key(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    await create_hypervisor(kube)
+    task = begin(site, tmp_path)
+    await site.until(TYPE, "RequestPending")
+    task.cancel()
+    await asyncio.wait({task})
+    kept = pending.load(tmp_path)
+    site.board.drop_condition(TYPE)
+
+    begin(site, tmp_path)
+    async with issuing(kube) as issuer:
+        await site.until(TYPE, "Ready")
+        await until_gone(kube)
+
+    assert kept is not None
+    assert (tmp_path / "libvirt/private/serverkey.pem").read_bytes() == kept.key
+    assert len(issuer.seen) == 1
+
+
+async def test_changed_address_gets_a_certificate_of_its_own(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    await create_hypervisor(kube)
+    async with issuing(kube) as issuer:
+        begin(site, tmp_path)
+        await site.until(TYPE, "Ready")
+        await until_gone(kube)
+        await kube.merge_patch(
+            Hypervisor, NODE, {"status": {"internalIp": "2001:db8::1"}}, subresource="status"
+        )
+        await eventually(lambda: len(issuer.seen) == 2, seconds=DEADLINE)
+
+    asked = x509.load_pem_x509_csr(issuer.seen[-1].spec.request)
+    names = asked.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == [
+        "192.0.2.1",
+        "2001:db8::1",
+    ]

@@ -1,0 +1,160 @@
+"""Which certificates are this host's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from hypercobalt.node_agent.host.certificate_check import CertificateFilesError, check
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+DAY = timedelta(days=1)
+NAMES = ("kvm-a", "192.0.2.1")
+BOTH = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+Key = ec.EllipticCurvePrivateKey
+
+
+def named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+class Authority:
+    """A CA, and what it issues."""
+
+    def __init__(self, name: str, issuer: Authority | None = None) -> None:
+        self.key, self.subject = ec.generate_private_key(ec.SECP256R1()), named(name)
+        constraints = x509.BasicConstraints(ca=True, path_length=None)
+        signer = issuer or self
+        self.certificate = (
+            self._builder(signer.subject, self.subject, self.key)
+            .add_extension(constraints, critical=True)
+            .sign(signer.key, hashes.SHA256())
+        )
+
+    @staticmethod
+    def _builder(
+        issuer: x509.Name,
+        subject: x509.Name,
+        key: Key,
+        begins: datetime = NOW - DAY,
+        ends: datetime = NOW + DAY,
+    ) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .issuer_name(issuer)
+            .subject_name(subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(begins)
+            .not_valid_after(ends)
+        )
+
+    def issue(
+        self,
+        key: Key,
+        *,
+        names: tuple[str, ...] = ("kvm-a",),
+        addresses: tuple[str, ...] = ("192.0.2.1",),
+        begins: datetime = NOW - DAY,
+        ends: datetime = NOW + DAY,
+        usages: tuple[x509.ObjectIdentifier, ...] = BOTH,
+    ) -> bytes:
+        shown = [
+            *(x509.DNSName(name) for name in names),
+            *(x509.IPAddress(ip_address(address)) for address in addresses),
+        ]
+        made = (
+            self._builder(self.subject, named("kvm-a"), key, begins, ends)
+            .add_extension(x509.SubjectAlternativeName(shown), critical=False)
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+            .sign(self.key, hashes.SHA256())
+        )
+        return pem(made)
+
+
+def pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def key_pem(key: Key) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+ROOT, OTHER = Authority("root"), Authority("other")
+BETWEEN = Authority("between", ROOT)
+KEY, OTHER_KEY = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+
+
+@pytest.fixture
+def tried(tmp_path: Path) -> Callable[..., object]:
+    def try_out(certificate: bytes, ca: bytes = pem(ROOT.certificate), key: Key = KEY) -> object:
+        for name, content in (("ca", ca), ("crt", certificate), ("key", key_pem(key))):
+            (tmp_path / name).write_bytes(content)
+        return check(tmp_path / "ca", tmp_path / "crt", tmp_path / "key", NAMES)
+
+    return try_out
+
+
+@pytest.mark.parametrize(
+    ("certificate", "ca"),
+    [
+        (ROOT.issue(KEY), pem(ROOT.certificate)),
+        (ROOT.issue(KEY), pem(OTHER.certificate) + pem(ROOT.certificate)),
+        (BETWEEN.issue(KEY) + pem(BETWEEN.certificate), pem(ROOT.certificate)),
+        (BETWEEN.issue(KEY), pem(BETWEEN.certificate)),
+        (ROOT.issue(KEY, names=("kvm-a", "kvm-a.example.org")), pem(ROOT.certificate)),
+    ],
+    ids=["by the root", "one of two roots", "a chain", "a CA between is trusted", "more names"],
+)
+def test_certificate_of_this_host_is_taken(
+    tried: Callable[..., object], certificate: bytes, ca: bytes
+) -> None:
+    found = tried(certificate, ca)
+
+    assert (found.not_before, found.not_after) == (NOW - DAY, NOW + DAY)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("certificate", "why"),
+    [
+        pytest.param(OTHER.issue(KEY), "issuer", id="of another CA"),
+        pytest.param(BETWEEN.issue(KEY), "issuer", id="without the CA between"),
+        pytest.param(ROOT.issue(KEY, ends=NOW - timedelta(hours=1)), "expired", id="expired"),
+        pytest.param(
+            ROOT.issue(KEY, begins=NOW + timedelta(hours=1)), "not yet valid", id="not valid yet"
+        ),
+        pytest.param(ROOT.issue(KEY, names=("kvm-b",)), "kvm-a", id="of another host"),
+        pytest.param(ROOT.issue(KEY, names=("*.kvm-a",)), "kvm-a", id="a wildcard"),
+        pytest.param(ROOT.issue(KEY, addresses=()), "192.0.2.1", id="without its address"),
+        pytest.param(
+            ROOT.issue(KEY, addresses=("192.0.2.2",)), "192.0.2.1", id="with another address"
+        ),
+        pytest.param(ROOT.issue(KEY, usages=BOTH[:1]), "purpose", id="not for clients"),
+        pytest.param(ROOT.issue(KEY, usages=BOTH[1:]), "purpose", id="not for servers"),
+        pytest.param(ROOT.issue(OTHER_KEY), "do not fit together", id="of another key"),
+        pytest.param(b"", "PEM", id="empty"),
+        pytest.param(b"-----BEGIN CERTIFICATE-----\nx", "PEM", id="half a certificate"),
+    ],
+)
+def test_certificate_that_is_not_of_this_host_is_refused(
+    tried: Callable[..., object], certificate: bytes, why: str
+) -> None:
+    with pytest.raises(CertificateFilesError, match=why):
+        tried(certificate)
+
+
+def test_ca_that_is_none_is_refused(tried: Callable[..., object]) -> None:
+    with pytest.raises(CertificateFilesError, match="CA"):
+        tried(ROOT.issue(KEY), b"no certificate")

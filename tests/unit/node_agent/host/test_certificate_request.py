@@ -1,0 +1,229 @@
+"""What to do about the certificate of a key that is made on the host."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from msgspec.structs import replace as with_fields
+
+from hypercobalt.api.certificate import (
+    CertificateCondition,
+    CertificateRequest,
+    CertificateRequestStatus,
+    IssuerReference,
+)
+from hypercobalt.node_agent.host import pending
+from hypercobalt.node_agent.host.certificate_check import Validity
+from hypercobalt.node_agent.host.certificate_request import (
+    AGAIN,
+    Facts,
+    Step,
+    Wanted,
+    decide,
+    request_of,
+)
+from hypercobalt.node_agent.host.key_maker import Made, Names, make, make_here
+from hypercobalt.node_agent.host.own_names import OwnNames, own_names
+from hypercobalt.node_agent.host.pending import Pending
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+WANTED = Wanted(OwnNames("kvm-a", ("192.0.2.1",)), IssuerReference("nova-ca", "Issuer"))
+PENDING = Pending(WANTED.digest, b"a request", b"a key")
+FRESH, OLD = Validity(NOW - DAY, NOW + 5 * DAY), Validity(NOW - 5 * DAY, NOW + DAY)
+NOTHING = Facts(WANTED.digest, None, in_use=False, pending=None, request=None, now=NOW)
+
+
+def asked(
+    *conditions: tuple[str, str, str], certificate: bytes = b"", failed: datetime | None = None
+) -> CertificateRequest:
+    made = request_of(WANTED, PENDING, "agents")
+    found = tuple(
+        CertificateCondition(type_, status, reason, "as it is", NOW - timedelta(minutes=1))
+        for type_, status, reason in conditions
+    )
+    status = CertificateRequestStatus(found, certificate, b"", failed)
+    meta = with_fields(made.metadata, creationTimestamp=NOW - timedelta(minutes=2))
+    return with_fields(made, metadata=meta, status=status)
+
+
+APPROVED, ISSUED = ("Approved", "True", "Own"), ("Ready", "True", "Issued")
+WAITING = replace(NOTHING, pending=PENDING)
+
+
+@pytest.mark.parametrize(
+    ("facts", "step", "reason", "message"),
+    [
+        pytest.param(NOTHING, Step.MAKE, None, "", id="nothing is there"),
+        pytest.param(
+            replace(NOTHING, installed=FRESH), Step.REST, "Ready", "good until", id="a good one"
+        ),
+        pytest.param(
+            replace(NOTHING, installed=OLD), Step.MAKE, None, "", id="two thirds of its life"
+        ),
+        pytest.param(WAITING, Step.ASK, None, "", id="a key without a request"),
+        pytest.param(
+            replace(WAITING, wanted="another address"), Step.CLEAN_UP, None, "", id="other names"
+        ),
+        pytest.param(
+            replace(WAITING, in_use=True, installed=FRESH), Step.CLEAN_UP, None, "", id="in use"
+        ),
+        pytest.param(
+            replace(WAITING, request=asked()),
+            Step.WAIT,
+            "RequestPending",
+            "waits to be approved",
+            id="not approved yet",
+        ),
+        pytest.param(
+            replace(WAITING, request=asked(APPROVED, ("Ready", "False", "Pending"))),
+            Step.WAIT,
+            "RequestPending",
+            "waits for its issuer: as it is",
+            id="not issued yet",
+        ),
+        pytest.param(
+            replace(WAITING, request=asked(), installed=OLD),
+            Step.WAIT,
+            "Ready",
+            "good until 2026-06-02T00:00:00Z; CertificateRequest",
+            id="a renewal leaves the condition True",
+        ),
+        pytest.param(
+            replace(
+                WAITING, request=asked(APPROVED, ("Ready", "True", "Issued"), certificate=b"c")
+            ),
+            Step.INSTALL,
+            None,
+            "",
+            id="issued",
+        ),
+        pytest.param(
+            replace(WAITING, request=asked(("Ready", "True", "Issued"))),
+            Step.WAIT,
+            "RequestPending",
+            "waits",
+            id="ready without a certificate",
+        ),
+        pytest.param(
+            replace(WAITING, request=asked(("Denied", "True", "Policy"))),
+            Step.WAIT,
+            "RequestDenied",
+            "was denied: as it is",
+            id="denied",
+        ),
+        pytest.param(
+            replace(WAITING, request=asked(("Denied", "True", "Policy")), now=NOW + AGAIN),
+            Step.CLEAN_UP,
+            None,
+            "",
+            id="denied a while ago",
+        ),
+        pytest.param(
+            replace(WAITING, request=asked(("InvalidRequest", "True", "x"))),
+            Step.WAIT,
+            "RequestFailed",
+            "is invalid",
+            id="invalid",
+        ),
+        pytest.param(
+            replace(WAITING, request=asked(("Ready", "False", "Failed"), failed=NOW)),
+            Step.WAIT,
+            "RequestFailed",
+            "failed: as it is",
+            id="failed",
+        ),
+        pytest.param(
+            replace(WAITING, request=asked(failed=NOW - AGAIN)),
+            Step.CLEAN_UP,
+            None,
+            "",
+            id="failed a while ago",
+        ),
+        pytest.param(
+            replace(WAITING, pending=with_fields(PENDING, request=b"another"), request=asked()),
+            Step.CLEAN_UP,
+            None,
+            "",
+            id="the object has another request",
+        ),
+    ],
+)
+def test_next_step(facts: Facts, step: Step, reason: str | None, message: str) -> None:
+    plan = decide(facts)
+
+    assert (plan.step, plan.reason) == (step, reason)
+    assert message in plan.message
+
+
+def test_request_names_its_host_and_has_no_key() -> None:
+    made = request_of(WANTED, PENDING, "agents")
+
+    assert made.metadata.name == PENDING.name("kvm-a")
+    assert made.metadata.name.startswith("libvirt-kvm-a-")
+    assert made.spec.request == PENDING.request
+    assert made.spec.isCA is False
+    assert made.spec.usages == ("digital signature", "server auth", "client auth")
+    assert PENDING.key not in json.dumps(repr(made)).encode()
+
+
+def test_own_addresses_are_parsed_and_sorted() -> None:
+    found = own_names("kvm-a", ("2001:DB8::1", "192.0.2.1", "", "127.0.0.1", "10.0.0.1/8"))
+
+    assert found.all == ("kvm-a", "192.0.2.1", "2001:db8::1")
+
+
+@pytest.mark.parametrize("name", ["kvm-a", "kvm-a." + "x" * 60 + ".example.org"])
+async def test_made_key_is_of_the_request_and_the_names_are_its_own(name: str) -> None:
+    made = await make(Names(name, ("192.0.2.1", "2001:db8::1")))
+
+    key, request = load_pem_private_key(made.key, None), x509.load_pem_x509_csr(made.request)
+    shown = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    assert isinstance(key.curve, ec.SECP256R1)
+    assert request.public_key() == key.public_key()
+    assert request.is_signature_valid
+    assert shown.get_values_for_type(x509.DNSName) == [name]
+    assert [str(one) for one in shown.get_values_for_type(x509.IPAddress)] == [
+        "192.0.2.1",
+        "2001:db8::1",
+    ]
+
+
+def test_agent_that_makes_keys_does_not_carry_what_makes_them() -> None:
+    code = (
+        "import sys; import hypercobalt.node_agent.host.requested;"
+        "print('cryptography.x509' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "False"
+
+
+def test_pending_key_is_for_its_owner_alone_and_survives(tmp_path: Path) -> None:
+    made = make_here(Names("kvm-a"))
+    kept = Pending(WANTED.digest, made.request, made.key)
+
+    assert pending.load(tmp_path) is None
+    pending.store(tmp_path, PENDING)
+    pending.store(tmp_path, kept)
+    (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
+
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    assert pending.load(tmp_path) == kept
+    assert "PRIVATE" not in repr(kept) + repr(Made(made.key, made.request))
+    file.write_bytes(b"half a fi")
+    assert pending.load(tmp_path) is None
+    pending.discard(tmp_path)
+    pending.discard(tmp_path)
+    assert not file.exists()
