@@ -24,16 +24,33 @@ from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
 from hypercobalt.compute.fence import Fence
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.operator import certificates, gardener, hypervisor, ready, taint
+from hypercobalt.operator import (
+    agent_reporting,
+    certificates,
+    gardener,
+    hypervisor,
+    ready,
+    taint,
+)
+from hypercobalt.operator.agent_leases import AgentLeases
 from hypercobalt.operator.agent_pods import AgentPods
+from hypercobalt.operator.agent_reporting import AgentReportingReconciler
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.eviction.controller import add_eviction
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.hypervisors import StatusWriter
-from hypercobalt.operator.lifecycle.assembly import BY_SERVICE, Shared, add_lifecycle, service_of
+from hypercobalt.operator.lifecycle.assembly import (
+    BY_HOST,
+    BY_SERVICE,
+    Shared,
+    add_lifecycle,
+    hosts_of,
+    service_of,
+)
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_facts import COPIED_LABELS, HYPERVISOR_LABEL
+from hypercobalt.operator.node_names import claims
 from hypercobalt.operator.overview import Overview
 from hypercobalt.runtime import (
     Controller,
@@ -74,6 +91,8 @@ class Options:
         agent_namespaces: where the agents' pods live; at least one.
         issuing: where the hosts' certificates come from.
         signal_image: of the pod that holds a Node for Gardener.
+        gardener_namespace: of that pod; "" where Nodes are not Gardener's: neither Deployments nor
+            disruption budgets are watched or written then, and no Node is tainted.
         label_selector: restricts Nodes and Hypervisors to a shard; "" takes all.
         lifecycle: of hosts in the compute service.
         eviction: limits and choices.
@@ -82,6 +101,7 @@ class Options:
     agent_namespaces: tuple[str, ...]
     issuing: Issuing
     signal_image: str = gardener.IMAGE
+    gardener_namespace: str = gardener.NAMESPACE
     label_selector: str = ""
     lifecycle: Settings = field(default_factory=Settings)
     eviction: Policy = field(default_factory=Policy)
@@ -133,7 +153,9 @@ def add_controllers(
         service = connect(shared.hypervisors.all, manager.fence)
         _add_compute(manager, options, shared, service, metrics)
     _add_hypervisors(manager, options, shared, metrics)
-    _add_gardener(manager, options, shared)
+    _add_agents(manager, options, shared, metrics)
+    if options.gardener_namespace:
+        _add_gardener(manager, options, shared)
     _add_certificates(manager, options.issuing, shared.nodes, metrics)
 
 
@@ -164,7 +186,9 @@ def _add_compute(
 def _shared(manager: Manager, options: Options) -> Shared:
     chosen = ",".join(part for part in (HYPERVISOR_LABEL, options.label_selector) if part)
     informer = manager.informer(
-        Hypervisor, labels=options.label_selector, indexes={BY_SERVICE: service_of}
+        Hypervisor,
+        labels=options.label_selector,
+        indexes={BY_SERVICE: service_of, BY_HOST: hosts_of},
     )
     hypervisors = Newest(informer)
 
@@ -172,7 +196,7 @@ def _shared(manager: Manager, options: Options) -> Shared:
         return ready.condition(found, manager.clock.now())
 
     return Shared(
-        nodes=manager.informer(Node, labels=chosen),
+        nodes=manager.informer(Node, labels=chosen, indexes={certificates.BY_CLAIM: claims}),
         informer=informer,
         hypervisors=hypervisors,
         statuses=StatusWriter(manager.kube, hypervisors, is_ready),
@@ -220,9 +244,39 @@ def _add_hypervisors(manager: Manager, options: Options, shared: Shared, metrics
     )
 
 
+def _add_agents(manager: Manager, options: Options, shared: Shared, metrics: Metrics) -> None:
+    """Add what follows the node agents' Leases.
+
+    An agent keeps its Lease where it keeps its Certificate, which need not be where its pod is.
+    """
+    namespaces = (*options.agent_namespaces, options.issuing.namespace)
+    leases = AgentLeases(manager.kube, namespaces, shared.informer.cache.keys, metrics)
+    manager.add_service("agent-leases", leases.run)
+    manager.add_check("agent-leases", leases.unread, readiness=True)
+    manager.add(
+        Controller(
+            agent_reporting.NAME,
+            AgentReportingReconciler(
+                manager.kube,
+                leases,
+                shared.hypervisors,
+                shared.statuses,
+                clock=manager.clock,
+                events=shared.events,
+            ),
+            watches=(
+                primary(shared.informer, when=agent_reporting.worth_a_pass),
+                leases.source.watch,
+            ),
+            concurrency=WORKERS,
+        )
+    )
+
+
 def _add_gardener(manager: Manager, options: Options, shared: Shared) -> None:
-    budgets = manager.informer(PodDisruptionBudget, gardener.NAMESPACE, labels=gardener.LABEL)
-    deployments = manager.informer(Deployment, gardener.NAMESPACE, labels=gardener.LABEL)
+    namespace = options.gardener_namespace
+    budgets = manager.informer(PodDisruptionBudget, namespace, labels=gardener.LABEL)
+    deployments = manager.informer(Deployment, namespace, labels=gardener.LABEL)
     manager.add(
         Controller(
             gardener.NAME,
@@ -233,6 +287,7 @@ def _add_gardener(manager: Manager, options: Options, shared: Shared) -> None:
                 Newest(budgets),
                 Newest(deployments),
                 image=options.signal_image,
+                namespace=namespace,
             ),
             watches=(
                 primary(shared.nodes),

@@ -8,7 +8,6 @@ Source: openstack-hypervisor-operator, internal/controller/node_certificate_cont
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -26,6 +25,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_facts import owner_reference
+from hypercobalt.operator.node_names import NodeNames, names_of
 from hypercobalt.operator.wanted import is_as_wanted
 from hypercobalt.runtime import Cache, Kube, Result
 
@@ -33,13 +33,14 @@ log = get_logger(__name__)
 
 NAME: Final = "certificate"
 
+BY_CLAIM: Final = "claim"
+"""Index of Nodes by `node_names.claims`."""
+
 DURATION: Final = timedelta(days=47)
 RENEW_BEFORE: Final = timedelta(days=37)
 USAGES: Final = ("server auth", "client auth", "digital signature", "key encipherment")
 """What a leaf certificate may be used for; signing others is not among it."""
 
-_DNS_TYPES: Final = frozenset({"Hostname", "InternalDNS", "ExternalDNS"})
-_IP_TYPES: Final = frozenset({"InternalIP", "ExternalIP"})
 _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 _AGENT: Final = "hypercobalt-node-agent"
 
@@ -57,12 +58,15 @@ class Issuing:
     issuer: str
 
 
-def decide(node: Node, issuing: Issuing) -> Certificate:
-    """The Certificate that a Node should have."""
+def decide(node: Node, names: NodeNames, issuing: Issuing) -> Certificate:
+    """The Certificate that a Node should have.
+
+    Args:
+        node: as read.
+        names: its own.
+        issuing: where it comes from.
+    """
     name = node.metadata.name
-    addresses = [address for address in node.status.addresses if address.address]
-    names = {name, *(a.address for a in addresses if a.type in _DNS_TYPES)}
-    found = {a.address for a in addresses if a.type in _IP_TYPES and _is_ip(a.address)}
     return Certificate(
         metadata=ObjectMeta(
             name=f"libvirt-{name}",
@@ -74,8 +78,8 @@ def decide(node: Node, issuing: Issuing) -> Certificate:
             issuerRef=IssuerReference(name=issuing.issuer, kind="Issuer", group="cert-manager.io"),
             commonName=name,
             subject=X509Subject(organizations=("nova",)),
-            dnsNames=tuple(sorted(names)),
-            ipAddresses=tuple(sorted(found)),
+            dnsNames=names.dns,
+            ipAddresses=names.addresses,
             duration=format_duration(DURATION),
             renewBefore=format_duration(RENEW_BEFORE),
             privateKey=CertificatePrivateKey(algorithm="RSA", encoding="PKCS1", size=4096),
@@ -87,15 +91,6 @@ def decide(node: Node, issuing: Issuing) -> Certificate:
 def is_the_agents(certificate: Certificate) -> bool:
     """Whether the node agent made it, and keeps it."""
     return certificate.metadata.labels.get(_MANAGED_BY) == _AGENT
-
-
-def _is_ip(text: str) -> bool:
-    """Whether cert-manager would take it; one bad address must not cost the certificate."""
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 class CertificateReconciler:
@@ -111,7 +106,8 @@ class CertificateReconciler:
         node = self._nodes.get(name)
         if node is None or node.metadata.deletionTimestamp is not None:
             return Result()
-        wanted = decide(node, self._issuing)
+        names = names_of(node, lambda claimed: self._nodes.find(BY_CLAIM, claimed))
+        wanted = decide(node, names, self._issuing)
         stored = self._certificates.get(wanted.metadata.name, self._issuing.namespace)
         if stored is not None and (is_the_agents(stored) or is_as_wanted(stored, wanted)):
             return Result()

@@ -2,7 +2,8 @@
 
 A Deployment with one pod on the Node, and a disruption budget that keeps it, hold a drain until the
 host has been offboarded; both are scaled to nothing then. The pod becomes ready when onboarding is
-over. Before that, an emptied host in termination gets the taint that drives the agents away.
+over. Before that, an emptied host in termination gets the taint that drives the agents away. A host
+whose lifecycle label is withdrawn is no longer held: its signal goes to nothing as well.
 
 Source: openstack-hypervisor-operator, internal/controller/gardener_node_lifecycle_controller.go;
 machine-controller-manager, drain of a machine.
@@ -52,6 +53,8 @@ log = get_logger(__name__)
 
 NAME: Final = "maintenance"
 NAMESPACE: Final = "kube-system"
+"""Unless a site names another."""
+
 LABEL: Final = "cobaltcore-maintenance-controller"
 CRITICAL_LABEL: Final = "node.gardener.cloud/critical-component"
 IMAGE: Final = "busybox:1.37.0"
@@ -74,16 +77,30 @@ class Plan:
     deployment: Deployment | None = None
 
 
-def decide(node: Node, hypervisor: Hypervisor, image: str) -> Plan:
+def decide(
+    node: Node,
+    hypervisor: Hypervisor,
+    image: str,
+    namespace: str = NAMESPACE,
+    *,
+    signalled: bool = False,
+) -> Plan:
     """Decide what Gardener should see.
 
     Args:
         node: as read.
         hypervisor: of the same name.
         image: of the pod; it must have `sleep`, `/bin/true` and `/bin/false`.
+        namespace: of the pod and its budget.
+        signalled: the budget or the Deployment is there.
     """
-    if not hypervisor.spec.lifecycleEnabled:
+    if not hypervisor.spec.lifecycleEnabled and not signalled:
         return Plan()
+    meta = _metadata(node, namespace)
+    if not hypervisor.spec.lifecycleEnabled:
+        return Plan(
+            budget=_budget(node, meta, 0), deployment=_deployment(node, meta, 0, image, ready=True)
+        )
     conditions = hypervisor.conditions
     leaving = hypervisor.spec.maintenance == Maintenance.TERMINATION
     emptied = has_been_evicted(get_condition(conditions, _Type.EVICTING))
@@ -92,7 +109,8 @@ def decide(node: Node, hypervisor: Hypervisor, image: str) -> Plan:
     kept = 0 if may_go(node, hypervisor) else 1
     onboarded = _is_false(hypervisor, _Type.ONBOARDING)
     return Plan(
-        budget=_budget(node, kept), deployment=_deployment(node, kept, image, ready=onboarded)
+        budget=_budget(node, meta, kept),
+        deployment=_deployment(node, meta, kept, image, ready=onboarded),
     )
 
 
@@ -119,10 +137,10 @@ def _is_false(hypervisor: Hypervisor, type_: str) -> bool:
     return found is not None and found.status == ConditionStatus.FALSE
 
 
-def _metadata(node: Node) -> ObjectMeta:
+def _metadata(node: Node, namespace: str) -> ObjectMeta:
     return ObjectMeta(
         name=object_name(node),
-        namespace=NAMESPACE,
+        namespace=namespace,
         labels=_labels(node),
         ownerReferences=(owner_reference(node, controller=True),),
     )
@@ -132,13 +150,15 @@ def _labels(node: Node) -> dict[str, str]:
     return {LABEL: object_name(node)}
 
 
-def _budget(node: Node, kept: int) -> PodDisruptionBudget:
+def _budget(node: Node, meta: ObjectMeta, kept: int) -> PodDisruptionBudget:
     selector = LabelSelector(matchLabels=_labels(node))
     spec = PodDisruptionBudgetSpec(minAvailable=kept, selector=selector)
-    return PodDisruptionBudget(metadata=_metadata(node), spec=spec)
+    return PodDisruptionBudget(metadata=meta, spec=spec)
 
 
-def _deployment(node: Node, replicas: int, image: str, *, ready: bool) -> Deployment:
+def _deployment(
+    node: Node, meta: ObjectMeta, replicas: int, image: str, *, ready: bool
+) -> Deployment:
     probe = Probe(
         exec=ExecAction(command=("/bin/true" if ready else "/bin/false",)),
         periodSeconds=1,
@@ -156,7 +176,7 @@ def _deployment(node: Node, replicas: int, image: str, *, ready: bool) -> Deploy
         ),
     )
     return Deployment(
-        metadata=_metadata(node),
+        metadata=meta,
         spec=DeploymentSpec(
             replicas=replicas,
             selector=LabelSelector(matchLabels=_labels(node)),
@@ -197,8 +217,9 @@ class GardenerReconciler:
         deployments: Newest[Deployment],
         *,
         image: str,
+        namespace: str = NAMESPACE,
     ) -> None:
-        self._kube, self._image = kube.as_manager(NAME), image
+        self._kube, self._image, self._namespace = kube.as_manager(NAME), image, namespace
         self._nodes, self._hypervisors = nodes, hypervisors
         self._budgets, self._deployments = budgets, deployments
 
@@ -206,19 +227,25 @@ class GardenerReconciler:
         node, hypervisor = self._nodes.get(name), self._hypervisors.get(name)
         if node is None or hypervisor is None:
             return Result()
-        plan = decide(node, hypervisor, self._image)
+        signalled = self._is_signalled(node)
+        plan = decide(node, hypervisor, self._image, self._namespace, signalled=signalled)
         if plan.taint:
             log.info("tainting_node", node=name, taint=OFFBOARDING_TAINT.key)
             await self._kube.patch(node, _tainted(node))
         if plan.budget is not None:
-            stored = self._budgets.get(plan.budget.metadata.name, NAMESPACE)
+            stored = self._budgets.get(plan.budget.metadata.name, self._namespace)
             if stored is None or not is_as_wanted(stored, plan.budget):
                 self._budgets.wrote(await self._kube.apply(plan.budget, force=True))
         if plan.deployment is not None:
-            known = self._deployments.get(plan.deployment.metadata.name, NAMESPACE)
+            known = self._deployments.get(plan.deployment.metadata.name, self._namespace)
             if known is None or not is_as_wanted(known, plan.deployment):
                 self._deployments.wrote(await self._kube.apply(plan.deployment, force=True))
         return Result()
+
+    def _is_signalled(self, node: Node) -> bool:
+        name = object_name(node)
+        stores = self._budgets, self._deployments
+        return any(store.get(name, self._namespace) is not None for store in stores)
 
 
 def _tainted(node: Node) -> Node:

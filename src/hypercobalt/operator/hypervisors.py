@@ -59,6 +59,7 @@ TYPES: Final = frozenset(
         _Type.ACCEPTS_NEW_INSTANCES,
         _Type.REGISTERED,
         _Type.SPEC_FROZEN,
+        _Type.AGENT_REPORTING,
     }
 )
 """Conditions that the operator writes; `HaEnabled` it writes apart, and not over anybody else's."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from hypercobalt.api.addresses import is_host_address
 from hypercobalt.api.core import Node, Taint
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import OwnerReference
@@ -64,9 +65,11 @@ def is_offboarding(node: Node) -> bool:
 def internal_ip(node: Node, stored: str | None) -> str | None:
     """The one address to show: the stored one while the Node has it, else the first it lists.
 
-    A dual-stack Node has two; whichever was taken stays.
+    A dual-stack Node has two; whichever was taken stays. Text that is no address of a host, which
+    a kubelet may report all the same, is left out: others put the address into URIs.
     """
-    found = [a.address for a in node.status.addresses if a.type == "InternalIP" and a.address]
+    listed = [a.address for a in node.status.addresses if a.type == "InternalIP"]
+    found = [address for address in listed if is_host_address(address)]
     return stored if stored in found else next(iter(found), None)
 
 

@@ -8,15 +8,21 @@ Source: openstack-hypervisor-operator, internal/controller/ready/controller.go.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
 from hypercobalt.api.conditions import Condition, get_condition, is_true, set_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import (
+    AgentReportingReason,
+    DisabledReason,
     HypervisorConditionType,
+    LibvirtConnectionReason,
+    NodeHealthyReason,
     OnboardingReason,
     ReadyReason,
+    RegisteredReason,
     SyncReason,
 )
 from hypercobalt.operator.hypervisors import Part, StatusWriter
@@ -27,6 +33,10 @@ NAME: Final = "ready"
 
 _Type = HypervisorConditionType
 _Why = ReadyReason
+_NODE: Final[Mapping[str, ReadyReason]] = {
+    NodeHealthyReason.NOT_READY: _Why.NODE_NOT_READY,
+    NodeHealthyReason.UNREACHABLE: _Why.NODE_UNREACHABLE,
+}
 
 
 def decide(hypervisor: Hypervisor) -> tuple[ReadyReason, str]:
@@ -47,7 +57,72 @@ def decide(hypervisor: Hypervisor) -> tuple[ReadyReason, str]:
         return _Why.ONBOARDING, "Onboarding was aborted"
     if onboarding.reason != OnboardingReason.SUCCEEDED:
         return _Why.ONBOARDING, "Onboarding not yet completed"
-    return _Why.READY, "Hypervisor is ready"
+    return _in_service(hypervisor)
+
+
+def _in_service(hypervisor: Hypervisor) -> tuple[ReadyReason, str]:
+    """What is wrong with a host that should be in service: the reason is the first, in order."""
+    rules = (_claimed, _agent_silent, _node_unwell, _libvirt_away)
+    wrong = [found for rule in rules if (found := rule(hypervisor))]
+    if wrong:
+        return wrong[0][0], "; ".join(text for _, text in wrong)
+    return _Why.READY, "; ".join(("Hypervisor is ready", *_reservations(hypervisor)))
+
+
+def _claimed(hypervisor: Hypervisor) -> tuple[ReadyReason, str] | None:
+    found = get_condition(hypervisor.conditions, _Type.REGISTERED)
+    if found is None or found.reason != RegisteredReason.CLAIMED:
+        return None
+    return _Why.CLAIMED, found.message
+
+
+def _agent_silent(hypervisor: Hypervisor) -> tuple[ReadyReason, str] | None:
+    """An agent that has stopped counts once what it reported is no longer taken for true."""
+    agent = get_condition(hypervisor.conditions, _Type.AGENT_REPORTING)
+    if agent is None or agent.status != "False":
+        return None
+    libvirt = get_condition(hypervisor.conditions, _Type.LIBVIRT_CONNECTION)
+    doubted = libvirt is not None and libvirt.reason == LibvirtConnectionReason.AGENT_SILENT
+    if agent.reason != AgentReportingReason.AGENT_SILENT and not doubted:
+        return None
+    return _Why.AGENT_SILENT, _since(agent, agent.message)
+
+
+def _node_unwell(hypervisor: Hypervisor) -> tuple[ReadyReason, str] | None:
+    found = get_condition(hypervisor.conditions, _Type.NODE_HEALTHY)
+    reason = _NODE.get(found.reason) if found else None
+    return (
+        (reason, _since(found, f"The Node reports {found.message}")) if found and reason else None
+    )
+
+
+def _libvirt_away(hypervisor: Hypervisor) -> tuple[ReadyReason, str] | None:
+    found = get_condition(hypervisor.conditions, _Type.LIBVIRT_CONNECTION)
+    if found is None:
+        return _Why.LIBVIRT_UNAVAILABLE, "No node agent has reported libvirt"
+    if found.status == "True":
+        return None
+    if found.reason == LibvirtConnectionReason.AGENT_SILENT:
+        if _agent_silent(hypervisor):
+            return None  # that rule has it
+        text = "The node agent was silent and has not reported libvirt since"
+    else:
+        text = f"The node agent reports libvirt as {found.reason}: {found.message}"
+    return _Why.LIBVIRT_UNAVAILABLE, _since(found, text)
+
+
+def _reservations(hypervisor: Hypervisor) -> Iterator[str]:
+    """What a person should know of a host that is ready."""
+    disabled = get_condition(hypervisor.conditions, _Type.HYPERVISOR_DISABLED)
+    if disabled is not None and disabled.reason == DisabledReason.BY_OTHERS:
+        yield f"no new servers are placed there: {disabled.message}"
+    agent = get_condition(hypervisor.conditions, _Type.AGENT_REPORTING)
+    if agent is not None and agent.reason == AgentReportingReason.NEVER_REPORTED:
+        yield "its node agent keeps no Lease: a failure of the agent would go undetected"
+
+
+def _since(found: Condition, text: str) -> str:
+    return f"{text} (since {found.lastTransitionTime:%Y-%m-%dT%H:%M:%SZ})"
 
 
 def _in_maintenance(hypervisor: Hypervisor) -> tuple[ReadyReason, str]:

@@ -20,6 +20,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake.moves import FakeMoves
 from hypercobalt.compute.model import Host, Server, Size
+from hypercobalt.compute.port import Fleet
 from hypercobalt.operator.eviction.controller import add_eviction
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
@@ -77,13 +78,19 @@ class World:
             servers=(*(server.id for server in self.moves.on(host)), *self.counted),
         )
 
+    async def fleet(self) -> Fleet:
+        raise NotImplementedError
+
     async def enable(self, host: Host) -> None:
         raise NotImplementedError
 
     async def disable(self, host: Host, reason: str) -> None:
         raise NotImplementedError
 
-    remove = enable
+    remove = remove_provider = enable
+
+    async def has_provider(self, host: Host) -> bool:
+        return False
 
     async def close(self) -> None:
         pass

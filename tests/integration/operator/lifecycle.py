@@ -16,7 +16,11 @@ from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.runtime import Kube
 
 TEST_AGGREGATE = "tenant_filter_tests"
-QUICK = Settings(poll=timedelta(milliseconds=50), resync=timedelta(milliseconds=300))
+QUICK = Settings(
+    poll=timedelta(milliseconds=50),
+    resync=timedelta(milliseconds=300),
+    compare=timedelta(milliseconds=300),
+)
 
 
 def now() -> datetime:

@@ -112,9 +112,10 @@ async def test_of_two_nodes_of_one_host_the_second_moves_and_removes_nothing(
             kube, Hypervisor, second, lambda hv: reason(hv, "Registered") == "False/Claimed"
         )
         spec = EvictionSpec(hypervisor=second, reason="host reboot", trigger=Trigger.HOST_SHUTDOWN)
-        await kube.create(Eviction(metadata=ObjectMeta(name=f"{second}-boot"), spec=spec))
-        ended = await until(kube, Eviction, f"{second}-boot", lambda e: state(e)[:5] == "False")
+        await kube.create(Eviction(metadata=ObjectMeta(name=second), spec=spec))
+        ended = await until(kube, Eviction, second, lambda e: state(e)[:5] == "False")
         assert f"{second} was never registered with fake" in words(ended)
+        await kube.delete(Eviction, second)
         await set_spec(kube, second, maintenance="termination")
         await until(
             kube, Hypervisor, second, lambda hv: reason(hv, "Offboarded").startswith("True")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
 import uuid
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,12 @@ from tests.integration.operator.eviction_world import (
     world,
 )
 
+from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.migration import SERVER, Migration, MigrationSpec
+from hypercobalt.api.times import micro_time
 from hypercobalt.cli import asking
 from hypercobalt.cli.evict import evict
 from hypercobalt.cli.explain import explain
@@ -254,13 +260,62 @@ async def test_explain_says_what_is_waited_for(
     assert f"cobalt maintain {name}" in out
 
 
-@pytest.mark.parametrize("what", ["pod/x", "eviction/", "x", "eviction/nobody"])
-async def test_what_cannot_be_explained_is_refused(
+async def test_explain_of_a_name_shows_the_host_and_its_eviction_and_who_reports(
+    kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await add_hypervisor(kube, name)
+    await add_eviction_of(kube, name)
+    spec = LeaseSpec(
+        holderIdentity="agent", leaseDurationSeconds=40, renewTime=micro_time(datetime.now(UTC))
+    )
+    meta = ObjectMeta(name=f"node-agent-{name}", namespace="default")
+    await kube.create(Lease(metadata=meta, spec=spec))
+    assert await asyncio.to_thread(explain, name, kubeconfig=kubeconfig) == 0
+    out = capsys.readouterr().out
+    assert f"hypervisor/{name}: " in out
+    assert f"eviction/{name}: New" in out
+    assert f"Lease default/node-agent-{name}, held by agent" in out
+    code = await asyncio.to_thread(explain, f"hv/{name}", output="json", kubeconfig=kubeconfig)
+    (one,) = json.loads(capsys.readouterr().out)
+    assert (code, one["kind"], one["name"]) == (0, "Hypervisor", name)
+    assert next((s["who"], s["stale"]) for s in one["seen"]) == ("node agent", False)
+
+
+async def test_explain_of_a_server_finds_its_newest_migration(
+    kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = str(uuid.uuid4())
+    for age in (2, 1):
+        meta = ObjectMeta(name=f"{server}-{age}", namespace="default", labels={SERVER: server})
+        made = await kube.create(Migration(metadata=meta, spec=MigrationSpec()))
+        began = (datetime.now(UTC) - timedelta(hours=age)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        status = {"status": {"origin": name, "type": "failed", "errMsg": "lost", "started": began}}
+        await kube.merge_patch(
+            Migration, made.metadata.name, status, "default", subresource="status"
+        )
+    for what in (f"mig/{server}", f"migration/default/{server}-1"):
+        assert await asyncio.to_thread(explain, what, kubeconfig=kubeconfig) == 0
+        out = capsys.readouterr().out
+        assert f"migration/default/{server}-1: Failed" in out
+        assert "lost" in out
+
+
+@pytest.mark.parametrize("what", ["pod/x", "eviction/", "/x"])
+async def test_an_invalid_request_to_explain_is_refused(
     kube: Kube, kubeconfig: Path, what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = await asyncio.to_thread(explain, what, kubeconfig=kubeconfig)
     assert code == asking.WRONG
     assert capsys.readouterr().err.startswith("cobalt explain: ")
+
+
+@pytest.mark.parametrize("what", ["missing-host", "hv/missing", "eviction/missing", "mig/missing"])
+async def test_explain_names_what_there_is_instead_of_a_missing_object(
+    kube: Kube, kubeconfig: Path, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = await asyncio.to_thread(explain, what, kubeconfig=kubeconfig)
+    assert code == asking.UNAVAILABLE
+    assert "there is no " in capsys.readouterr().err
 
 
 async def test_a_host_goes_out_of_service_and_back(kube: Kube, kubeconfig: Path, name: str) -> None:

@@ -125,7 +125,7 @@ async def test_no_more_moves_are_under_way_than_the_cluster_may_have(
         for server in compute.fill(4, on=host):
             compute.moves.script(server.id, Script(seconds=0.3))
         await add_hypervisor(kube, host)
-        await add_eviction_of(kube, host)
+        await add_eviction_of(kube, host, parallelism=4)
     async with evicting(kubeconfig, compute, replace(QUICK, per_cluster=5)):
         for host in compute.names:
             assert state(await until_ended(kube, host)) == "False/Succeeded"
@@ -189,6 +189,7 @@ async def test_an_instance_in_error_ends_the_eviction_as_failed_and_names_it(
     assert checks == {
         "HostUp": "Passed",
         "HostDisabled": "Passed",
+        "ServerGroupsListed": "Passed",
         "Instances": "Warning",
         "TargetCapacity": "Passed",
         "ServerGroups": "Passed",
@@ -288,6 +289,25 @@ async def test_a_count_without_the_host_is_no_count(
         assert state(running) == "True/Running"
         compute.unknown = False
         assert state(await until_ended(kube, name)) == "False/Succeeded"
+
+
+async def test_empty_host_that_vanishes_after_the_checks_ends_the_eviction_at_once(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute, asked = world(name), list[str]()
+
+    def vanish(what: str, about: str) -> None:
+        if what == "host":
+            asked.append(about)
+            compute.unknown = len(asked) > 1
+
+    compute.moves.on_call = vanish
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Failed"
+    assert "got 404" in words(done)
 
 
 async def test_a_host_that_is_lost_on_the_way_is_given_up(

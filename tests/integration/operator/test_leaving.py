@@ -139,24 +139,31 @@ async def test_host_that_openstack_has_forgotten_is_offboarded_while_its_node_li
     assert reason(gone, "AgentPodsEvicted") == "True/NoAgentPods"
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("hosts.remove", "cannot delete service: "),
+        ("hosts.has_provider", "cannot get resource provider: "),
+        ("hosts.remove_provider", "cannot clean up resource provider: "),
+    ],
+)
 async def test_offboarding_asks_openstack_again_until_it_may_leave(
-    kube: Kube, kubeconfig: Path, name: str
+    kube: Kube, kubeconfig: Path, name: str, call: str, words: str
 ) -> None:
     compute, refused = site(name), [True]
 
     def fault(what: str, about: str) -> Exception | None:
-        held = what == "hosts.remove" and refused[0]
-        return RefusedError("cannot clean up resource provider: c1 has resources") if held else None
+        return RefusedError("c1 is in the way") if what == call and refused[0] else None
 
     compute.world.fault = fault
     async with operator(kubeconfig, compute, lifecycle=QUICK):
         await in_service(kube, name)
         await set_spec(kube, name, maintenance="termination")
         held = await until(
-            kube, Hypervisor, name, lambda hv: "cannot clean up" in message(hv, "Offboarded")
+            kube, Hypervisor, name, lambda hv: "c1 is in the way" in message(hv, "Offboarded")
         )
         assert reason(held, "Offboarded") == "False/Offboarding"
-        assert ", since " in message(held, "Offboarded")
+        assert message(held, "Offboarded").startswith(f"{words}c1 is in the way, since ")
         refused[0] = False
         await until(kube, Hypervisor, name, lambda hv: reason(hv, "Offboarded").startswith("True"))
 

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 from tests.integration.operator.conftest import add_node, operator, reason, until
-from tests.integration.operator.lifecycle import QUICK, agent_reports, site
+from tests.integration.operator.lifecycle import (
+    QUICK,
+    TEST_AGGREGATE,
+    agent_reports,
+    message,
+    site,
+)
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.node_facts import (
@@ -18,6 +24,7 @@ from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+ON = {LIFECYCLE_LABEL: "true"}
 SKIP = {LIFECYCLE_LABEL: "skip-tests"}
 GENERAL = {AGGREGATES_ANNOTATION: "general"}
 
@@ -51,7 +58,37 @@ async def test_host_without_a_test_is_onboarded_with_few_writes(
     # Reads depend on how many passes there are; passes share them in the adapter.
     reads = ("hosts.get", "traits.get", "aggregates.list")
     changes = [call for call in compute.world.calls if not call.startswith(reads)]
-    assert len(changes) <= 5, changes
+    assert len(changes) <= 8, changes
+    entered = [call for call in changes if call.startswith("aggregates.add")]
+    assert {f"aggregates.add {TEST_AGGREGATE} {name}", f"aggregates.add zone-a {name}"} <= set(
+        entered
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "has"),
+    [
+        pytest.param(SKIP, None, id="with skip-tests"),
+        pytest.param(ON, (), id="with a service that has neither tests nor aggregates"),
+    ],
+)
+async def test_host_that_is_not_tested_waits_for_its_agent_all_the_same(
+    kube: Kube, kubeconfig: Path, name: str, labels: dict[str, str], has: tuple[str, ...] | None
+) -> None:
+    compute = site(name, has=has)
+    async with operator(kubeconfig, compute, lifecycle=QUICK):
+        await add_node(kube, name, labels=labels, annotations=GENERAL)
+        held = await until(
+            kube, Hypervisor, name, lambda hv: "not reported libvirt" in message(hv, "Onboarding")
+        )
+        assert reason(held, "Onboarding") == "True/Initial"
+        await agent_reports(kube, name, version="7.0.0")
+        held = await until(
+            kube, Hypervisor, name, lambda hv: "older than 8.0.0" in message(hv, "Onboarding")
+        )
+        assert reason(held, "Ready") == "False/Onboarding"
+        await agent_reports(kube, name)
+        await until(kube, Hypervisor, name, is_ready)
 
 
 async def test_host_is_tested_in_the_test_aggregate_before_it_is_handed_over(

@@ -376,17 +376,24 @@ async def test_outside_ha_service_is_waited_for_and_not_overwritten(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute, service = site(name), kube.as_manager("kvm-ha-service")
-    async with operator(kubeconfig, compute, lifecycle=QUICK) as running:
-        await add_node(kube, name, labels=SKIP, annotations=GENERAL)
-        made = await until(kube, Hypervisor, name, onboarding("True/Handover"))
-        assert "HaEnabled" in message(made, "Onboarding")
+
+    async def ha(status: str) -> None:
         said = set_condition(
-            (), "HaEnabled", "True", "Succeeded", "by the service", now=compute.world.now()
+            (), "HaEnabled", status, "Succeeded", "by the service", now=compute.world.now()
         )
         mine = HypervisorStatus(numInstances=0, conditions=said)
         await service.apply(
             Hypervisor(metadata=ObjectMeta(name=name), status=mine), subresource="status"
         )
+
+    async with operator(kubeconfig, compute, lifecycle=QUICK) as running:
+        await add_node(kube, name, labels=SKIP, annotations=GENERAL)
+        await until(kube, Hypervisor, name, onboarding("True/Initial"))
+        await ha("False")
+        await agent_reports(kube, name)
+        made = await until(kube, Hypervisor, name, onboarding("True/Handover"))
+        assert "HaEnabled" in message(made, "Onboarding")
+        await ha("True")
         await until(kube, Hypervisor, name, is_ready)
         await set_spec(kube, name, highAvailability=False)
         passes = running.metrics.reconcile_total.labels("ha", "success")

@@ -9,10 +9,17 @@ from hypercobalt.api.certificate import Certificate
 from hypercobalt.api.core import Node, NodeAddress, NodeStatus
 from hypercobalt.api.duration import parse_duration
 from hypercobalt.api.meta import OwnerReference
-from hypercobalt.operator.certificates import Issuing, decide
+from hypercobalt.operator.certificates import Issuing
+from hypercobalt.operator.certificates import decide as certificate_for
+from hypercobalt.operator.node_names import names_of
 from hypercobalt.operator.wanted import is_as_wanted
 
 ISSUING = Issuing("monsoon3", "ca")
+
+
+def decide(found: Node, issuing: Issuing) -> Certificate:
+    """The Certificate of a Node that is alone."""
+    return certificate_for(found, names_of(found, lambda _: ()), issuing)
 
 
 def with_addresses(**addresses: str) -> Node:
@@ -37,14 +44,14 @@ def test_every_address_that_can_be_in_a_certificate_is() -> None:
         with_addresses(
             Hostname="kvm-a",
             InternalDNS="kvm-a.internal",
-            ExternalDNS="a.example.com",
+            ExternalDNS="kvm-a.example.com",
             InternalIP="192.0.2.2",
             ExternalIP="2001:db8::1",
             Odd="odd",
         ),
         ISSUING,
     ).spec
-    assert spec.dnsNames == ("a.example.com", "kvm-a", "kvm-a.internal")
+    assert spec.dnsNames == ("kvm-a", "kvm-a.example.com", "kvm-a.internal")
     assert spec.ipAddresses == ("192.0.2.2", "2001:db8::1")
 
 

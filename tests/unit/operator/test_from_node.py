@@ -126,6 +126,11 @@ def test_frozen_spec_stays_and_labels_follow() -> None:
         ),
         (("192.0.2.2",), "192.0.2.1", "192.0.2.2"),
         ((), "192.0.2.1", None),
+        pytest.param(
+            ("192.0.2.1/system?no_verify=1&x=", "192.0.2.2"), None, "192.0.2.2", id="no address"
+        ),
+        pytest.param(("192.0.2.1?x",), "192.0.2.1?x", None, id="no address, stored before"),
+        pytest.param(("127.0.0.1",), None, None, id="loopback"),
     ],
 )
 def test_internal_ip(addresses: tuple[str, ...], stored: str | None, shown: str | None) -> None:

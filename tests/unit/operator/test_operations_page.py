@@ -45,6 +45,7 @@ REASONS: dict[str, set[str]] = {
     Type.READY: set(said.ReadyReason),
     Type.REGISTERED: set(said.RegisteredReason),
     Type.SPEC_FROZEN: set(said.SpecFrozenReason),
+    Type.AGENT_REPORTING: set(said.AgentReportingReason),
     Type.ONBOARDING: set(said.OnboardingReason),
     Type.TRAITS_UPDATED: {*SYNCED},
     Type.AGGREGATES_UPDATED: set(said.AggregatesReason),

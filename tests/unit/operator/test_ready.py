@@ -21,6 +21,19 @@ ON = HypervisorSpec(lifecycleEnabled=True)
 MANUAL = HypervisorSpec(lifecycleEnabled=True, maintenance="manual", maintenanceReason="fan")
 
 
+LIBVIRT = condition("LibVirtConnection", "True", "Connected")
+LIBVIRT_DOUBTED = condition("LibVirtConnection", "Unknown", "AgentSilent")
+LIBVIRT_AWAY = condition("LibVirtConnection", "False", "ConnectFailed", "no socket")
+REPORTING = condition("AgentReporting", "True", "Reporting")
+SILENT = condition("AgentReporting", "False", "AgentSilent", "Lease not renewed")
+STOPPED = condition("AgentReporting", "False", "AgentStopped", "Lease released")
+NEVER = condition("AgentReporting", "Unknown", "NeverReported")
+NOT_READY = condition("NodeHealthy", "False", "NotReady", "kubelet: no network")
+UNREACHABLE = condition("NodeHealthy", "Unknown", "Unreachable", "kubelet: away")
+CLAIMED = condition("Registered", "False", "Claimed", "belongs to kvm-b")
+BY_OTHERS = condition("HypervisorDisabled", "True", "DisabledByOthers", "disabled: fan")
+
+
 def of(spec: HypervisorSpec, *conditions: Condition, ids: bool = True) -> Hypervisor:
     known = "00000000-0000-0000-0000-000000000001" if ids else None
     status = HypervisorStatus(hypervisorId=known, serviceId=known, conditions=conditions)
@@ -30,11 +43,46 @@ def of(spec: HypervisorSpec, *conditions: Condition, ids: bool = True) -> Hyperv
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        pytest.param(of(ON, DONE), "Ready", id="onboarded and in service"),
+        pytest.param(of(ON, DONE, LIBVIRT), "Ready", id="onboarded and in service"),
+        pytest.param(of(ON, DONE, LIBVIRT, REPORTING), "Ready", id="its agent reports"),
+        pytest.param(of(ON, DONE, LIBVIRT, NEVER), "Ready", id="its agent keeps no Lease"),
+        pytest.param(of(ON, DONE, LIBVIRT, STOPPED), "Ready", id="its agent is being updated"),
+        pytest.param(of(ON, DONE, LIBVIRT, BY_OTHERS), "Ready", id="disabled by others"),
+        pytest.param(of(ON, DONE), "LibvirtUnavailable", id="no agent has reported libvirt"),
+        pytest.param(of(ON, DONE, LIBVIRT_AWAY), "LibvirtUnavailable", id="libvirt is away"),
+        pytest.param(of(ON, DONE, LIBVIRT_DOUBTED, SILENT), "AgentSilent", id="agent is silent"),
+        pytest.param(of(ON, DONE, LIBVIRT, SILENT), "AgentSilent", id="only its Lease is silent"),
+        pytest.param(of(ON, DONE, LIBVIRT_DOUBTED, STOPPED), "AgentSilent", id="stopped for long"),
+        pytest.param(
+            of(ON, DONE, LIBVIRT_DOUBTED, REPORTING),
+            "LibvirtUnavailable",
+            id="agent is back, libvirt not reported yet",
+        ),
+        pytest.param(
+            of(ON, DONE, LIBVIRT_DOUBTED), "LibvirtUnavailable", id="nobody knows of the agent"
+        ),
+        pytest.param(of(ON, DONE, LIBVIRT, NOT_READY), "NodeNotReady", id="kubelet says not ready"),
+        pytest.param(of(ON, DONE, LIBVIRT, UNREACHABLE), "NodeUnreachable", id="kubelet is away"),
+        pytest.param(
+            of(ON, DONE, LIBVIRT, condition("NodeHealthy", "False", "DiskPressure")),
+            "Ready",
+            id="disk pressure stops nothing",
+        ),
+        pytest.param(of(ON, DONE, LIBVIRT, CLAIMED), "Claimed", id="Nova's host is another's"),
+        pytest.param(
+            of(ON, DONE, LIBVIRT_DOUBTED, UNREACHABLE, SILENT), "AgentSilent", id="a dead host"
+        ),
+        pytest.param(
+            of(ON, DONE, LIBVIRT_AWAY, NOT_READY), "NodeNotReady", id="the Node before libvirt"
+        ),
+        pytest.param(of(MANUAL, DONE, SILENT), "Maintenance", id="maintenance beats silence"),
+        pytest.param(of(ON, RUNNING, SILENT), "Onboarding", id="onboarding beats silence"),
         pytest.param(of(ON, DONE, OFFBOARDED, TERMINATING), "Offboarded", id="offboarded wins"),
         pytest.param(of(ON, RUNNING, TERMINATING), "Terminating", id="terminating next"),
         pytest.param(
-            of(ON, DONE, condition("Terminating", "False")), "Ready", id="no longer terminating"
+            of(ON, DONE, LIBVIRT, condition("Terminating", "False")),
+            "Ready",
+            id="no longer terminating",
         ),
         pytest.param(of(MANUAL, RUNNING), "Onboarding", id="onboarding beats maintenance"),
         pytest.param(of(MANUAL, DONE, EVICTING), "Evicting", id="evicting"),
@@ -70,6 +118,12 @@ def test_state(given: Hypervisor, reason: str) -> None:
         (of(ON, condition("Onboarding", "False", "Aborted")), "aborted"),
         (of(ON, condition("Onboarding", "False", "Odd")), "not yet completed"),
         (of(MANUAL, condition("Evicting", "False", "Failed", "i1 is stuck")), "i1 is stuck"),
+        (of(ON, DONE, LIBVIRT, BY_OTHERS), "disabled: fan"),
+        (of(ON, DONE, LIBVIRT, NEVER), "keeps no Lease"),
+        (of(ON, DONE, LIBVIRT, SILENT, UNREACHABLE), "kubelet: away"),
+        (of(ON, DONE, LIBVIRT, SILENT), "Lease not renewed (since 2026-11-21T00:00:00Z)"),
+        (of(ON, DONE, LIBVIRT_AWAY), "no socket (since 2026-11-21T00:00:00Z)"),
+        (of(ON, DONE, LIBVIRT, CLAIMED), "belongs to kvm-b"),
     ],
 )
 def test_message_says_why(given: Hypervisor, words: str) -> None:

@@ -6,7 +6,7 @@ Two halves, because what begins depends on rooms that are only asked for when so
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, Literal
@@ -38,6 +38,7 @@ _SLOWEST: Final = timedelta(seconds=2)
 _FASTEST: Final = timedelta(milliseconds=200)
 _FIRST: Final = timedelta(milliseconds=500)
 _SHARE: Final = 0.1  # of a move's length that may pass before its end is noticed
+_EARLY: Final = 0.7  # of the time until the first move should end: lengths stray
 
 WRITE_APART: Final = timedelta(seconds=1)
 """Progress is written at most so often: for people, who look no more often."""
@@ -291,26 +292,46 @@ def _phases(status: EvictionStatus) -> list[tuple[str, str | None, str | None]]:
     return [(entry.id, entry.phase, entry.target) for entry in status.instances]
 
 
+def is_quiet(standings: Iterable[Standing]) -> bool:
+    """Whether a move is under way, and only its end makes a difference: others wait for a place.
+
+    A move that was begun and has no record yet is not under way for sure.
+    """
+    still_open = [s for s in standings if s.phase in texts.OPEN]
+    under_way = [
+        s for s in still_open if s.occupies and s.seen.move is not None and not s.seen.move.ended
+    ]
+    waiting = [s for s in still_open if s.phase == InstancePhase.PENDING and s.step is Step.START]
+    return bool(under_way) and len(under_way) + len(waiting) == len(still_open)
+
+
 def poll_after(
-    standings: Sequence[Standing], found: Preflight, moment: Moment, typical: float | None
+    standings: Sequence[Standing],
+    found: Preflight,
+    moment: Moment,
+    typical: float | None,
+    soonest: float = 0.0,
 ) -> timedelta:
     """When to look again.
 
     A compute service tells nobody that a move has ended, so it is asked, more often when moves are
     short: a place stays empty for a small share of a move's time, and long moves cost few calls.
+    Shortly before the first should end it is asked for the first time.
 
     Args:
         standings: of all instances.
         found: by the checks.
         moment: now.
         typical: seconds that a move takes; None while none has ended.
+        soonest: seconds until the first move under way should end, by the pace.
     """
     if any(standing.occupies for standing in standings):
         ages = [moment.at - s.track.since for s in standings if s.occupies and s.track.since]
         long = typical if typical is not None else min(ages, default=0.0)
         if typical is None and long < _FIRST.total_seconds():
             return _FIRST
-        return min(max(timedelta(seconds=long * _SHARE), _FASTEST), _SLOWEST)
+        wait = max(long * _SHARE, soonest * _EARLY)
+        return min(max(timedelta(seconds=wait), _FASTEST), _SLOWEST)
     if found.obstacles:
         return IDLE
     waits = [s.track.not_before - moment.at for s in standings if s.phase in texts.OPEN]

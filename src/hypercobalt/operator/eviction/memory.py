@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from hypercobalt.api.eviction import Eviction, EvictionStatus, InstancePhase
 from hypercobalt.compute.model import Host
-from hypercobalt.operator.eviction.estimate import Sample
+from hypercobalt.operator.eviction.estimate import Pace, Sample
 from hypercobalt.operator.eviction.follow import Moment, Standing
+from hypercobalt.operator.eviction.observer import Found
 from hypercobalt.operator.eviction.plan import Going, Load
 from hypercobalt.operator.eviction.progress import Track
 
@@ -32,6 +33,11 @@ class Memory:
         counted_since: since when the compute service counts what it does not list.
         unknown_since: since when it knows no such host, though moves have begun.
         load: what is under way.
+        found: what the last look at the servers has found, if only the end of a move makes a
+            difference to it.
+        found_at: when that was.
+        targets: hosts that could take the next instance.
+        targets_at: when they were counted.
     """
 
     uid: str
@@ -46,6 +52,10 @@ class Memory:
     counted_since: float | None = None
     unknown_since: float | None = None
     load: Load | None = None
+    found: Found | None = None
+    found_at: float = float("-inf")
+    targets: int = 0
+    targets_at: float = float("-inf")
 
     def time(self, standings: Iterable[Standing], moment: Moment) -> None:
         """Take in which moves are under way, and which have ended."""
@@ -68,6 +78,16 @@ class Memory:
         return [
             Sample(self.sizes.get(id_, 0), moment.at - begun) for id_, begun in self.begun.items()
         ]
+
+    def soonest(self, pace: Pace, moment: Moment) -> float:
+        """Seconds until the first of the moves under way should end, by the pace."""
+        return min(
+            (
+                pace.seconds(self.sizes.get(id_, 0)) - (moment.at - begun)
+                for id_, begun in self.begun.items()
+            ),
+            default=0.0,
+        )
 
     def recall(self, status: EvictionStatus) -> None:
         """After a restart, take the pace from what is written."""

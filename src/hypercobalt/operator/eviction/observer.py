@@ -30,6 +30,13 @@ class Found:
 
     servers: tuple[Server, ...]
     moves: tuple[Move, ...]
+    reused: bool = False
+    """The servers are as they were a moment ago: nothing may be begun by them."""
+
+    def goes_on_as(self, moves: tuple[Move, ...]) -> bool:
+        """Whether every move that was under way still is: new ones may have begun."""
+        now = {move.id for move in moves if not move.ended}
+        return all(move.ended or move.id in now for move in self.moves)
 
 
 class Observer:
@@ -48,6 +55,11 @@ class Observer:
         """Whether it finds targets itself."""
         return self._compute.moves.chooses_target
 
+    @property
+    def groups_refused(self) -> str:
+        """Why the last servers were read without their groups; "" if they have them."""
+        return self._compute.moves.groups_refused
+
     async def host(self, *names: str, fresh: bool = False) -> Host | None:
         """The host that has the first of the names which is known."""
         for name in names:
@@ -56,15 +68,24 @@ class Observer:
                 return found
         return None
 
-    async def found(self, host: str) -> Found:
+    async def found(self, host: str, before: Found | None = None) -> Found:
         """Everything on the host, and the moves away from it.
 
         The servers are asked for first: one that leaves in between is then still seen, rather than
         neither here nor on its way.
 
+        Args:
+            host: its name.
+            before: found a moment ago, when only the end of a move makes a difference: its servers
+                are taken as they were while all of its moves go on.
+
         Raises:
             UnreachableError: it does not answer.
         """
+        if before is not None:
+            moves = await self._compute.moves.moves(host)
+            if before.goes_on_as(moves):
+                return Found(before.servers, moves, reused=True)
         servers = await self._compute.moves.servers(host)
         return Found(servers, await self._compute.moves.moves(host))
 

@@ -125,8 +125,11 @@ def places(
     *,
     host: str,
     parallelism: int | None,
+    targets: int | None = None,
 ) -> Places:
     """Count the moves that may begin now.
+
+    Hosts that could take instances bear some moves each, whoever chooses among them.
 
     Args:
         standings: of every instance.
@@ -134,12 +137,26 @@ def places(
         policy: limits.
         host: that is emptied.
         parallelism: moves away from it at once; None takes the policy's.
+        targets: hosts that could take the next instance; None where that sets no limit.
     """
     busy = sum(standing.occupies for standing in standings)
     same = sum(len(load.servers) for load in others if load.host == host)
     everywhere = sum(len(load.servers) for load in others)
     own = (parallelism or policy.per_source) - busy - same
+    if targets is not None:
+        borne = max(targets, 1) * policy.per_possible_target
+        own = min(own, max(borne - busy - everywhere, 0 if busy else 1))
     return Places(max(min(own, policy.per_cluster - busy - everywhere), 0), busy)
+
+
+def per_target(policy: Policy, *, chooses: bool) -> int:
+    """Moves to one host at once, where we name it; 0 for any number.
+
+    Args:
+        policy: limits.
+        chooses: the compute service finds targets itself.
+    """
+    return policy.per_target or (0 if chooses else policy.per_possible_target)
 
 
 def needs_rooms(standings: Sequence[Standing], policy: Policy, *, chooses: bool) -> set[Need]:
@@ -181,7 +198,7 @@ def plan(
         others: what other Evictions have under way; they keep their servers.
     """
     taken = {server for load in others for server in load.servers}
-    promises = _promised(standings, others)
+    promises, limit = _promised(standings, others), per_target(policy, chooses=chooses)
     ready = {
         standing.id: standing
         for standing in standings
@@ -195,9 +212,7 @@ def plan(
         standing, target = ready[server.id], ""
         if _is_named(standing, policy, chooses=chooses):
             fitting = rooms.get(need(server), ())
-            found = choose(
-                server, fitting, promises, avoid=standing.avoid, per_target=policy.per_target
-            )
+            found = choose(server, fitting, promises, avoid=standing.avoid, per_target=limit)
             if found is None:
                 told[server.id] = no_room(server.size, fitting, places.busy + len(chosen))
                 continue

@@ -42,7 +42,10 @@ class Policy:
 
     Args:
         per_source: moves away from one host at once; `spec.parallelism` replaces it.
-        per_target: moves to one host at once; 0 leaves it to the compute service.
+        per_target: moves to one host at once, each to a target that is named; 0 leaves the targets
+            to the compute service, and begins `per_possible_target` for each.
+        per_possible_target: moves at once for each host that could take the next instance; to each
+            of them where the targets are ours to name. `spec.parallelism` goes before it.
         per_cluster: moves at once, over all Evictions.
         order: which instances go first; a shutdown of the host is always urgent.
         doubt: what to do when preflight is in doubt.
@@ -58,8 +61,9 @@ class Policy:
         unsure: after a call whose outcome is not known, how long to look before it is repeated.
     """
 
-    per_source: int = 5
+    per_source: int = 10
     per_target: int = 0
+    per_possible_target: int = 2
     per_cluster: int = 50
     order: Order = Order.LARGEST
     doubt: Doubt = Doubt.WARN

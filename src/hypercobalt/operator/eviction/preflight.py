@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hypercobalt.api.conditions import get_condition, is_true
-from hypercobalt.api.eviction import CheckResult, EvictionCheck, EvictionSpec, Trigger
+from hypercobalt.api.eviction import CheckResult, Eviction, EvictionCheck, EvictionSpec, Trigger
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import (
     DisabledReason,
@@ -51,11 +51,14 @@ class Preflight:
         return tuple(c.message or c.name for c in self.checks if c.result in results)
 
 
-def refusal(hypervisor: Hypervisor, trigger: str | None) -> str:
+def refusal(hypervisor: Hypervisor, eviction: Eviction) -> str:
     """Why the instances of this host are not to be moved by an Eviction at all; "" if they are.
 
-    Instances of a dead host are rebuilt elsewhere, which takes fencing first.
+    Instances of a dead host are rebuilt elsewhere, which takes fencing first. A HostShutdown is
+    what a host's own agent reports; it moves instances of a host that need not be disabled, so it
+    counts only for the host that the Eviction is named after.
     """
+    trigger = eviction.spec.trigger
     if hypervisor.spec.maintenance == Maintenance.HA:
         return (
             "host is in maintenance `ha`: the high-availability service fences and empties it; "
@@ -65,6 +68,11 @@ def refusal(hypervisor: Hypervisor, trigger: str | None) -> str:
         return (
             "the trigger is NodeFailure: instances of a dead host are evacuated after fencing, "
             "which an Eviction does not do; it moves instances of hosts that are alive"
+        )
+    if trigger == Trigger.HOST_SHUTDOWN and eviction.metadata.name != hypervisor.metadata.name:
+        return (
+            f"the trigger HostShutdown is for an Eviction named {hypervisor.metadata.name}, as its "
+            "host; use another trigger, or that name"
         )
     return ""
 
@@ -90,7 +98,10 @@ def of_host(
 
 
 def of_instances(
-    servers: Sequence[Server], rooms: Mapping[Need, tuple[Room, ...]], doubt: Doubt
+    servers: Sequence[Server],
+    rooms: Mapping[Need, tuple[Room, ...]],
+    doubt: Doubt,
+    groups_refused: str = "",
 ) -> tuple[EvictionCheck, ...]:
     """Whether every instance can be moved, as far as that is known.
 
@@ -98,6 +109,7 @@ def of_instances(
         servers: those to be moved.
         rooms: for each distinct need, the hosts that could take it.
         doubt: what a check in doubt amounts to.
+        groups_refused: why the server groups are not known; "" when they are.
     """
     bad = CheckResult.FAILED if doubt is Doubt.STOP else CheckResult.WARNING
     movable = [server for server in servers if verdict(server).way in {Way.LIVE, Way.COLD}]
@@ -105,7 +117,17 @@ def of_instances(
         _check("Instances", _hindered(servers), bad, f"{len(servers)} instances can be moved"),
         _check("TargetCapacity", _homeless(movable, rooms), bad, "other hosts have room for all"),
         _check("ServerGroups", _grouped(movable), bad, "no server group is in the way"),
+        _groups_listed(groups_refused),
     )
+
+
+def _groups_listed(refused: str) -> EvictionCheck:
+    """Never more than a warning: Nova itself keeps to the groups' policies when it moves."""
+    name = "ServerGroupsListed"
+    if not refused:
+        return EvictionCheck(name=name, result=CheckResult.PASSED)
+    text = f"server groups are unknown, so targets are chosen without them: {refused}"
+    return EvictionCheck(name=name, result=CheckResult.WARNING, message=text)
 
 
 def _up(host: Host, *, empty: bool) -> EvictionCheck:

@@ -52,6 +52,8 @@ log = get_logger(__name__)
 NAME: Final = "eviction"
 
 _HOST_AGE: Final = 10.0  # seconds; a host's state changes by hand
+_SERVERS_AGE: Final = 10.0  # seconds; likewise, and instances come and go
+_TARGETS_AGE: Final = 60.0  # seconds; a fleet's capacity changes slowly
 _AWAY: Final = timedelta(seconds=5)  # between questions while the compute service is away
 _HOST_CHECKS: Final = {"HostUp", "HostDisabled"}
 
@@ -106,7 +108,7 @@ class EvictionReconciler:
 
     async def _evict(self, eviction: Eviction, hypervisor: Hypervisor) -> Result:
         memory, moment = self._memories.of(eviction), self._moment()
-        if refused := preflight.refusal(hypervisor, eviction.spec.trigger):
+        if refused := preflight.refusal(hypervisor, eviction):
             return await self._end(eviction, memory, EvictionReason.FAILED, refused)
         try:
             host = await self._host(memory, hypervisor, moment)
@@ -121,15 +123,15 @@ class EvictionReconciler:
     async def _pass(
         self, eviction: Eviction, memory: Memory, hypervisor: Hypervisor, host: Host
     ) -> Result:
-        found = await self._observer.found(host.name)
-        moment = self._moment()
+        found, moment = await self._found(memory, host)
         before = memory.status or eviction.status
         now = self._look(eviction, before, found, memory, moment)
         checks = await self._preflight(eviction, before, hypervisor, host, now)
-        now = await self._act(eviction, memory, host, now, checks)
+        now = await self._act(eviction, memory, host, now, checks, reused=found.reused)
         moment = self._moment()
         memory.tracks = {standing.id: standing.track for standing in now}
         memory.time(now, moment)
+        memory.found = found if decide.is_quiet(now) else None
         if any(standing.occupies for standing in now):
             self._migrations.follow(eviction.metadata.name, hypervisor.metadata.name)
         verified = decide.is_done(now, checks)
@@ -157,8 +159,19 @@ class EvictionReconciler:
             return Result()
         pace = fit(memory.ended, memory.running(moment))
         typical = pace.seconds(_mean(memory.sizes)) if pace else None
-        poll = decide.poll_after(now, checks, moment, typical)
+        soonest = memory.soonest(pace, moment) if pace else 0.0
+        poll = decide.poll_after(now, checks, moment, typical, soonest)
         return Result(min(poll, waits) if waits else poll)
+
+    async def _found(self, memory: Memory, host: Host) -> tuple[Found, Moment]:
+        """What is on the host; its servers are listed again when a move has ended, or in time."""
+        started = self._clock.monotonic()
+        recent = started - memory.found_at <= _SERVERS_AGE
+        before = memory.found if recent else None
+        found = await self._observer.found(host.name, before)
+        if not found.reused:
+            memory.found_at = started
+        return found, self._moment()
 
     def _look(
         self,
@@ -195,7 +208,9 @@ class EvictionReconciler:
             return Preflight((*of_host, *kept))
         servers = [s.seen.server for s in now if s.seen.server is not None]
         rooms = await self._observer.rooms(servers)
-        return Preflight((*of_host, *preflight.of_instances(servers, rooms, self._policy.doubt)))
+        refused = self._observer.groups_refused
+        of_instances = preflight.of_instances(servers, rooms, self._policy.doubt, refused)
+        return Preflight((*of_host, *of_instances))
 
     async def _act(
         self,
@@ -204,12 +219,17 @@ class EvictionReconciler:
         host: Host,
         now: tuple[Standing, ...],
         checks: Preflight,
+        *,
+        reused: bool,
     ) -> tuple[Standing, ...]:
-        """Take the steps, and begin what may begin."""
+        """Take the steps, and begin what may begin; nothing by servers that were seen earlier."""
         done = await self._observer.take(now)
         starts: tuple[Start, ...] = ()
         if not checks.obstacles:
             now, starts = await self._starts(eviction, memory, host, now)
+            if reused and starts:  # a place is free: have the servers listed first
+                memory.found_at, starts = float("-inf"), ()
+                memory.load = _load(host, now)
         else:
             memory.load = _load(host, now)
         by_id = {standing.id: standing for standing in now}
@@ -229,7 +249,8 @@ class EvictionReconciler:
         name, policy = eviction.metadata.name, self._policy
         chooses, parallelism = self._observer.chooses_target, eviction.spec.parallelism
         others = self._memories.others(self._running(), name)
-        free = places(now, others, policy, host=host.name, parallelism=parallelism)
+        targets = await self._targets(memory, now, parallelism)
+        free = places(now, others, policy, host=host.name, parallelism=parallelism, targets=targets)
         if not free.free or not any(standing.step is Step.START for standing in now):
             memory.load = _load(host, now)
             return now, ()
@@ -238,11 +259,24 @@ class EvictionReconciler:
         rooms = await self._observer.rooms(servers)
         # From here to the load nothing is awaited: another Eviction must not take the same places.
         others = as_of(others, self._memories.others(self._running(), name))
-        free = places(now, others, policy, host=host.name, parallelism=parallelism)
+        free = places(now, others, policy, host=host.name, parallelism=parallelism, targets=targets)
         order = decide.order_of(eviction, policy)
         planned = plan(now, rooms, free, policy, order=order, chooses=chooses, others=others)
         memory.load = _load(host, planned.standings, planned.chosen)
         return planned.standings, planned.chosen
+
+    async def _targets(
+        self, memory: Memory, now: tuple[Standing, ...], parallelism: int | None
+    ) -> int | None:
+        """Hosts that could take the next instance; None where a number of moves is asked for."""
+        server = next((s.seen.server for s in now if s.step is Step.START and s.seen.server), None)
+        if parallelism or self._policy.per_target:
+            return None
+        moment = self._moment()
+        if server is not None and moment.at - memory.targets_at > _TARGETS_AGE:
+            (rooms,) = (await self._observer.rooms([server])).values()
+            memory.targets, memory.targets_at = len(rooms), moment.at
+        return memory.targets
 
     def _running(self) -> list[Eviction]:
         return [
@@ -344,10 +378,11 @@ class EvictionReconciler:
         self, eviction: Eviction, memory: Memory, hypervisor: Hypervisor
     ) -> Result:
         name, service = hypervisor.metadata.name, self._observer.name
-        status, begun = hypervisor.status, texts.has_begun(memory.status or eviction.status)
+        status, before = hypervisor.status, memory.status or eviction.status
+        begun = texts.has_begun(before)
         if begun or (status.hypervisorId and status.serviceId):
             text = f"failed to get hypervisor {name}: got 404, {service} knows no such host"
-            if begun and not self._is_lost(memory):
+            if begun and _may_move(memory, before) and not self._is_lost(memory):
                 return await self._wait(eviction, memory, text, _AWAY)
             return await self._end(eviction, memory, EvictionReason.FAILED, text)
         if status.numInstances:
@@ -389,6 +424,11 @@ class EvictionReconciler:
 
     def _moment(self) -> Moment:
         return Moment(self._clock.now(), self._clock.monotonic())
+
+
+def _may_move(memory: Memory, status: EvictionStatus) -> bool:
+    """Whether anything was ever there to be moved: an empty host waits for nothing."""
+    return bool(status.instances) or memory.counted_since is not None
 
 
 def _load(host: Host, now: Iterable[Standing], starts: Iterable[Start] = ()) -> Load:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hypercobalt.api.conditions import ConditionStatus
-from hypercobalt.api.hypervisor import Maintenance
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import AggregatesReason, OnboardingReason
 from hypercobalt.api.hypervisor_status import Aggregate
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
@@ -150,6 +150,11 @@ def decide(host: Host, wanted: Iterable[str], known: Sequence[HostAggregate]) ->
     )
 
 
+def is_settled(hypervisor: Hypervisor, names: Iterable[str]) -> bool:
+    """Whether the host was last in just the aggregates of these names."""
+    return {one.name for one in hypervisor.status.aggregates} == set(names)
+
+
 class AggregateSync:
     """The shell around `wish` and `decide`."""
 
@@ -170,7 +175,8 @@ class AggregateSync:
         try:
             return await self._sync(facts, facts.host, wanted, wanted.names, service)
         except UnreachableError as error:
-            if facts.holds(Type.AGGREGATES_UPDATED, wanted.status, wanted.reason):
+            so = facts.holds(Type.AGGREGATES_UPDATED, wanted.status, wanted.reason)
+            if so and is_settled(facts.hypervisor, wanted.names):
                 return Outcome(facts, PATIENCE, error)  # nothing is known to be wrong
             return _failed(facts, str(error), error)
         except (RefusedError, ConflictError) as error:
@@ -179,7 +185,7 @@ class AggregateSync:
     async def _sync(
         self, facts: Facts, host: Host, wanted: Wish, names: tuple[str, ...], service: Aggregates
     ) -> Outcome:
-        settled = {one.name for one in facts.hypervisor.status.aggregates} == set(names)
+        settled = is_settled(facts.hypervisor, names)
         known = await service.list()
         plan = decide(host, names, known)
         if plan.missing or (settled and plan.changes):  # the list may be older than what it lacks
@@ -187,7 +193,7 @@ class AggregateSync:
             plan = decide(host, names, known)
         if plan.missing:
             text = f"there is no aggregate {', '.join(map(repr, plan.missing))}: create it"
-            return _failed(facts, text)
+            return Outcome(_failed(facts, text).facts)
         wrong: list[HypercobaltError] = []
         for change in plan.changes:
             try:

@@ -6,13 +6,18 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import RegisteredReason
+from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.hypervisors import StatusWriter
 from hypercobalt.operator.lifecycle.aggregates import AggregateSync
 from hypercobalt.operator.lifecycle.availability import Availability
+from hypercobalt.operator.lifecycle.claims import short_name, short_names, wants_host
+from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.evicting import EvictingSync, Evictions
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.onboarding_steps import Onboarding
@@ -20,15 +25,26 @@ from hypercobalt.operator.lifecycle.reconciler import NAME, LifecycleReconciler
 from hypercobalt.operator.lifecycle.registration import Registration
 from hypercobalt.operator.lifecycle.service import ServiceSync
 from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.step import Type
 from hypercobalt.operator.lifecycle.sweep import Sweep
 from hypercobalt.operator.lifecycle.traits import TraitSync
 from hypercobalt.operator.newest import Newest
-from hypercobalt.runtime import Controller, Informer, Manager, Metrics, Recorder, mapped, primary
+from hypercobalt.runtime import (
+    Cache,
+    Controller,
+    Informer,
+    Manager,
+    Metrics,
+    Recorder,
+    mapped,
+    primary,
+)
 
 WORKERS: Final = 32
 """Passes at once: they wait for OpenStack, each for its own host's calls."""
 
 BY_SERVICE: Final = "service"
+BY_HOST: Final = "host"
 BY_HYPERVISOR: Final = "hypervisor"
 
 
@@ -38,7 +54,7 @@ class Shared:
 
     Args:
         nodes: those that are hypervisors.
-        informer: of Hypervisors, with the index `BY_SERVICE`.
+        informer: of Hypervisors, with the indexes `BY_SERVICE` and `BY_HOST`.
         hypervisors: their newest state.
         statuses: writes their status.
         events: records Events.
@@ -54,6 +70,28 @@ class Shared:
 def service_of(hypervisor: Hypervisor) -> Iterable[str]:
     """Index function of `BY_SERVICE`."""
     return (hypervisor.status.serviceId,) if hypervisor.status.serviceId else ()
+
+
+def hosts_of(hypervisor: Hypervisor) -> Iterable[str]:
+    """Index function of `BY_HOST`."""
+    return short_names(hypervisor)
+
+
+def claimants_of(hypervisors: Cache[Hypervisor], found: Host) -> Iterable[Hypervisor]:
+    """The Hypervisors that a compute service's host may belong to."""
+    yield from hypervisors.find(BY_SERVICE, found.service_id)
+    for one in hypervisors.find(BY_HOST, short_name(found.name)):
+        if one.status.serviceId != found.service_id:
+            yield one
+
+
+def turned_away_by(hypervisors: Cache[Hypervisor], changed: Hypervisor) -> Iterable[str]:
+    """Names of the Hypervisors that wait for a host which this one may have let go."""
+    for host in short_names(changed):
+        for one in hypervisors.find(BY_HOST, host):
+            registered = get_condition(one.conditions, Type.REGISTERED)
+            if registered is not None and registered.reason == RegisteredReason.CLAIMED:
+                yield one.metadata.name
 
 
 def hypervisor_of(eviction: Eviction) -> Iterable[str]:
@@ -99,22 +137,38 @@ def add_lifecycle(
     )
     sweep = Sweep(claimants.keys, settings.resync)
     manager.add_service("sweep", sweep.run)
+    drift = Drift(service, shared.hypervisors.all, settings.compare, clock=manager.clock)
+    manager.add_service("drift", drift.run)
     reconciler = LifecycleReconciler(
         manager.kube,
         shared.hypervisors,
         shared.statuses,
-        Registration(service, lambda id_: claimants.find(BY_SERVICE, id_)),
+        Registration(service, lambda found: claimants_of(claimants, found), shared.events),
         steps,
+        drift=drift,
         clock=manager.clock,
         metrics=metrics,
         events=shared.events,
     )
     watches = (
         primary(shared.informer, when=reconciler.worth_a_pass),
+        mapped(shared.informer, lambda one: turned_away_by(claimants, one), when=_claim_changed),
         mapped(informer, concerned_by, when=_state_changed),
         sweep.source.watch,
+        drift.source.watch,
     )
     manager.add(Controller(NAME, reconciler, watches=watches, concurrency=WORKERS))
+
+
+def _claim_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
+    """A predicate: a Hypervisor may have let its host go."""
+    if old is None or new is None:
+        return new is None
+
+    def claim(one: Hypervisor) -> tuple[object, ...]:
+        return short_names(one), one.status.serviceId, wants_host(one)
+
+    return claim(old) != claim(new)
 
 
 def _state_changed(old: Eviction | None, new: Eviction | None) -> bool:
@@ -130,7 +184,8 @@ def _state_changed(old: Eviction | None, new: Eviction | None) -> bool:
 
 def _said(eviction: Eviction) -> Iterable[tuple[str, str, str, str]]:
     return tuple(
-        (c.type, c.status, c.reason, c.message)
+        # While it runs its message counts instances, which is for people.
+        (c.type, c.status, c.reason, c.message if c.status == "False" else "")
         for c in eviction.status.conditions
         if c.type == "Evicting"
     )

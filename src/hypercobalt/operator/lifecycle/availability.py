@@ -17,7 +17,7 @@ from hypercobalt.api.hypervisor_conditions import HaEnabledReason, OnboardingRea
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type, is_evicted
+from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type, is_evicted, is_silent
 from hypercobalt.operator.newest import Newest
 from hypercobalt.runtime import ConflictError, Kube
 
@@ -28,6 +28,7 @@ _Why = HaEnabledReason
 
 ENABLED: Final = "The node agent reports the host's instances"
 SILENT: Final = "The node agent does not report: nobody would see a failure"
+_AGENT_SILENT: Final = "The node agent does not report: see AgentReporting"
 _OFF: Final = "High availability is off in the spec"
 _EMPTY: Final = "The host is empty"
 _NOT_YET: Final = "The host is not in service yet"
@@ -37,6 +38,8 @@ _OURS: Final = frozenset({ENABLED, SILENT, _OFF, _EMPTY, _NOT_YET})
 def foreign(hypervisor: Hypervisor) -> Condition | None:
     """`HaEnabled` if an outside HA service has written it."""
     found = get_condition(hypervisor.conditions, Type.HA_ENABLED)
+    if found is not None and found.reason == HaEnabledReason.AGENT_SILENT:
+        return None  # no other service has that reason
     return found if found is not None and found.message not in _OURS else None
 
 
@@ -59,6 +62,8 @@ def _verdict(facts: Facts, onboarding: Condition) -> tuple[str, HaEnabledReason,
     under_way = onboarding.status == "True" and onboarding.reason != OnboardingReason.HANDOVER
     if under_way or onboarding.reason == OnboardingReason.ABORTED:
         return "False", _Why.ONBOARDING, _NOT_YET
+    if is_silent(facts):
+        return "Unknown", _Why.AGENT_SILENT, _AGENT_SILENT
     if not facts.holds(Type.LIBVIRT_CONNECTION, "True"):
         return "Unknown", _Why.FAILED, SILENT
     return "True", _Why.SUCCEEDED, ENABLED

@@ -1,8 +1,9 @@
-"""What must be in order on a host before a test server is booted there. Pure but for one read.
+"""What must be in order on a host before it takes servers. Pure but for one read.
 
-libvirt answers and is new enough (the node agent reports it), the integration bridge is healthy
-(the OVS agent reports it, where there is one), and storage can be reached: whoever probes that
-says so in conditions of the Node or the Hypervisor, whose names are configured.
+Its node agent lives, by its Lease; one that keeps none must have reported libvirt. libvirt answers
+and is new enough (the node agent reports it), the integration bridge is healthy (the OVS agent
+reports it, where there is one), and storage can be reached: whoever probes that sets conditions of
+the Node or the Hypervisor, whose names are configured.
 
 Source: the concept's onboarding checks.
 """
@@ -15,6 +16,7 @@ from typing import Final
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import AgentReportingReason
 from hypercobalt.api.ovsnode import BridgeStatus, OVSNode, OVSNodeConditionType
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator.lifecycle.settings import Settings
@@ -35,10 +37,10 @@ def unmet(facts: Facts, node: Node | None, switches: Iterable[OVSNode], settings
         settings: what to check for.
     """
     hypervisor = facts.hypervisor
-    libvirt = _libvirt(facts, settings.minimum_libvirt)
+    agent, libvirt = _agent(facts), _libvirt(facts, settings.minimum_libvirt)
     bridges = (_bridge(switch, settings.bridge) for switch in switches)
     probes = (_probe(probe, node, hypervisor) for probe in settings.storage_probes)
-    return next((text for text in (libvirt, *bridges, *probes) if text), "")
+    return next((text for text in (agent, libvirt, *bridges, *probes) if text), "")
 
 
 def parse_version(text: str) -> tuple[int, int, int] | None:
@@ -58,6 +60,15 @@ def check_probe(text: str) -> str:
     raise ConfigurationError(
         f"--storage-probes {text!r}: must be node:TYPE or hypervisor:TYPE, TYPE of a condition"
     )
+
+
+def _agent(facts: Facts) -> str:
+    found = facts.condition(Type.AGENT_REPORTING)
+    if found is None:
+        return "the operator has not seen whether the node agent renews its Lease"
+    if found.reason == AgentReportingReason.NEVER_REPORTED:
+        return ""  # kvm-node-agent keeps no Lease: what it reports of libvirt is looked at next
+    return "" if found.status == "True" else f"the node agent does not report: {found.message}"
 
 
 def _libvirt(facts: Facts, minimum: str) -> str:

@@ -161,6 +161,12 @@ def _is_forgotten(facts: Facts, after: timedelta) -> bool:
     )
 
 
+def _may_be_forgotten(facts: Facts) -> bool:
+    """Whether only time has to pass until the host counts as forgotten."""
+    leaving = facts.hypervisor.spec.maintenance == Maintenance.TERMINATION
+    return leaving and not is_evicted(facts) and _is_forgotten(facts, timedelta(0))
+
+
 def _without_service(facts: Facts) -> Plan:
     """The compute service deletes no service that has servers; its agent may know of others.
 
@@ -302,8 +308,7 @@ class EvictingSync:
             facts = facts.unsaid(Type.EVICTING)
         if plan.evicted is not None:
             facts = facts.having(evicted=plan.evicted)
-        # Nobody tells when a server comes back.
-        return Outcome(facts, PATIENCE if is_evicted(facts) else None)
+        return Outcome(facts, PATIENCE if _may_be_forgotten(facts) else None)
 
     async def _seen(self, facts: Facts) -> Facts:
         """The facts, with what is on an evicted host counted afresh if there seems to be any."""

@@ -26,6 +26,12 @@ log = get_logger(__name__)
 
 NAME: Final = "offboarding"
 DONE: Final = "Offboarding successful"
+SERVICE: Final = "cannot delete service"
+PROVIDER: Final = "cannot get resource provider"
+CLEAN_UP: Final = "cannot clean up resource provider"
+"""How a message begins, as the existing operator's: people match these texts."""
+
+_ERRORS: Final = (UnreachableError, RefusedError, ConflictError)
 
 
 class Next(Enum):
@@ -85,14 +91,14 @@ class Offboarding:
         if step is Next.NOTHING:
             return Outcome(facts)
         if step is Next.WAIT:
-            return Outcome(_waits(facts, text), PATIENCE)
+            return Outcome(_waits(facts, text))  # each of these is a change of the status
         try:
-            return await self._remove(facts)
-        except (UnreachableError, RefusedError, ConflictError) as error:
-            return Outcome(_waits(facts, f"cannot remove the host: {error}"), PATIENCE, error)
+            host = await self._find(facts)
+        except _ERRORS as error:
+            return Outcome(_waits(facts, f"cannot find the host: {error}"), PATIENCE, error)
+        return await self._remove(facts, host)
 
-    async def _remove(self, facts: Facts) -> Outcome:
-        host = await self._find(facts)
+    async def _remove(self, facts: Facts, host: Host | None) -> Outcome:
         if host is not None and host.servers:
             count = len(host.servers)
             text = (
@@ -100,12 +106,25 @@ class Offboarding:
                 f"openstack server list --all-projects --host {host.name}"
             )
             return Outcome(_waits(facts, text), POLL)
-        if host is not None:
-            log.info("removing_host", host=host.name, service=host.service_id)
-            await self._hosts.remove(host)
+        if host is not None and (outcome := await self._forget(facts, host)) is not None:
+            return outcome
         done = replace(facts, host=None).having(aggregates=())
         done = done.say(Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED, "Offboarded")
         return Outcome(done.say(Type.OFFBOARDED, "True", OffboardedReason.OFFBOARDED, DONE))
+
+    async def _forget(self, facts: Facts, host: Host) -> Outcome | None:
+        """Remove service and provider; gives what is waited for, None when both are gone."""
+        log.info("removing_host", host=host.name, service=host.service_id)
+        failing = SERVICE
+        try:
+            await self._hosts.remove(host)
+            failing = PROVIDER
+            if await self._hosts.has_provider(host):
+                failing = CLEAN_UP
+                await self._hosts.remove_provider(host)
+        except _ERRORS as error:
+            return Outcome(_waits(facts, f"{failing}: {error}"), PATIENCE, error)
+        return None
 
     async def _find(self, facts: Facts) -> Host | None:
         """The host as it is now; what is left of it by our notes when its service is gone."""

@@ -9,7 +9,9 @@ None begins, and none goes on, while the host is in maintenance: it enables the 
 server there. What has begun is aborted, and begins anew when the maintenance ends.
 
 A host that has servers already, because its status was lost or it was onboarded by somebody else,
-is not tested: the test would take it away from their owners' aggregates.
+is not tested: the test would take it away from their owners' aggregates. It goes to Handover at
+once. A host that is not tested for another reason goes through Initial as every other. No way leads
+around the checks.
 
 Source: openstack-hypervisor-operator, internal/controller/onboarding_controller.go.
 """
@@ -26,7 +28,7 @@ from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import AggregatesReason, OnboardingReason
 from hypercobalt.operator.lifecycle.holding import is_tested
 from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Type
+from hypercobalt.operator.lifecycle.step import POLL, Facts, Type
 
 NAME: Final = "onboarding"
 _Why = OnboardingReason
@@ -35,6 +37,8 @@ LIFECYCLE_OFF: Final = "Aborted due to LifecycleEnabled being false"
 DELETED: Final = "Aborted because the Hypervisor is being deleted"
 TERMINATION: Final = "Aborted due to MaintenanceTermination"
 MAINTENANCE: Final = "Aborted due to maintenance; begins anew when that ends"
+_FAILED: Final = AggregatesReason.FAILED
+_IN_ORDER: Final = "Waiting for the host to be in order"
 
 
 class Act(Enum):
@@ -47,6 +51,19 @@ class Act(Enum):
     """Let servers be placed on the host, which is in the aggregates of its test, or its own."""
     TEST = auto()
     """Go on with the smoke test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Why a host is not tested.
+
+    Args:
+        why: in words.
+        stays: it has servers, and stays in their aggregates.
+    """
+
+    why: str
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +92,17 @@ def may_go_on(facts: Facts) -> bool:
     return is_wanted(facts) and not facts.hypervisor.spec.maintenance
 
 
-def decide(facts: Facts, skip: str, unmet: str, settings: Settings) -> Plan:
+def decide(
+    facts: Facts, skip: Skip | None, unmet: str, settings: Settings, *, grouped: bool = True
+) -> Plan:
     """Decide the next step.
 
     Args:
         facts: of the pass.
-        skip: why the host is not tested, in words; "" when it is.
-        unmet: the check that does not pass; "" when all do.
+        skip: why the host is not tested; None when it is.
+        unmet: the check that does not pass; "" when all do, or none is due.
         settings: the pause after a failure.
+        grouped: the compute service has aggregates.
     """
     now = facts.condition(Type.ONBOARDING)
     if not is_wanted(facts):
@@ -95,10 +115,19 @@ def decide(facts: Facts, skip: str, unmet: str, settings: Settings) -> Plan:
     if now is None or now.reason == _Why.ABORTED or now.status != "True":
         return _begin(facts, now, skip, settings)
     if now.reason == _Why.INITIAL:
-        return _initial(facts, skip, unmet)
+        return _initial(facts, skip, unmet, grouped=grouped)
     if now.reason == _Why.TESTING:
         return _handover(facts, skip) if skip else Plan(Act.TEST)
-    return _end(facts)
+    return _end(facts, unmet)
+
+
+def is_checked(facts: Facts) -> bool:
+    """Whether the checks are due: before a test, and when nothing else is missing at the end."""
+    now = facts.condition(Type.ONBOARDING)
+    if now is None or now.status != "True":
+        return False
+    ends = now.reason == _Why.HANDOVER and not _missing(facts)
+    return now.reason == _Why.INITIAL or ends
 
 
 def _why_not(hypervisor: Hypervisor) -> str:
@@ -117,12 +146,12 @@ def _abort(facts: Facts, now: Condition | None, why: str) -> Plan:
     return Plan(Act.CLEAN_UP if tested else Act.NONE, ("False", _Why.ABORTED, why))
 
 
-def _begin(facts: Facts, now: Condition | None, skip: str, settings: Settings) -> Plan:
+def _begin(facts: Facts, now: Condition | None, skip: Skip | None, settings: Settings) -> Plan:
     if now is not None and now.status == "False" and _rests(facts, now):
         left = now.lastTransitionTime + settings.retry_pause - facts.now
         if left > timedelta(0):
             return Plan(look_again=left)
-    if skip:
+    if skip is not None and skip.stays:
         return _handover(facts, skip)
     return Plan(say=("True", _Why.INITIAL, "Onboarding begins"))
 
@@ -133,38 +162,53 @@ def _rests(facts: Facts, now: Condition) -> bool:
     return same_spec and now.message not in (LIFECYCLE_OFF, TERMINATION, MAINTENANCE)
 
 
-def _initial(facts: Facts, skip: str, unmet: str) -> Plan:
-    if skip:
+def _initial(facts: Facts, skip: Skip | None, unmet: str, *, grouped: bool) -> Plan:
+    if skip is not None and skip.stays:
         return _handover(facts, skip)
-    aggregates = facts.condition(Type.AGGREGATES_UPDATED)
-    waits = ""
-    if unmet:
-        waits = f"Waiting for the host to be in order: {unmet}"
-    elif aggregates is None or aggregates.reason != AggregatesReason.TEST_AGGREGATES:
-        waits = "Waiting for the test aggregates"
-        if aggregates is not None and aggregates.reason == AggregatesReason.FAILED:
-            waits = f"{waits}: {aggregates.message}"
+    waits = f"{_IN_ORDER}: {unmet}" if unmet else _lacks_aggregates(facts) if grouped else ""
     if waits:
         message = facts.waiting(Type.ONBOARDING, waits)
-        return Plan(say=("True", _Why.INITIAL, message), look_again=PATIENCE)
+        return Plan(say=("True", _Why.INITIAL, message), look_again=_poll(facts, unmet))
+    if skip is not None:
+        return _handover(facts, skip)
     return Plan(Act.ENABLE, ("True", _Why.TESTING, "Smoke test begins"))
 
 
-def _handover(facts: Facts, skip: str) -> Plan:
+def _lacks_aggregates(facts: Facts) -> str:
+    """What the test aggregates wait for; "" when the host is in them."""
+    found = facts.condition(Type.AGGREGATES_UPDATED)
+    if found is None or found.reason not in (AggregatesReason.TEST_AGGREGATES, _FAILED):
+        return "Waiting for the test aggregates"
+    failed = found.reason == _FAILED
+    return f"Waiting for the test aggregates: {found.message}" if failed else ""
+
+
+def _handover(facts: Facts, skip: Skip) -> Plan:
     act = Act.CLEAN_UP if is_tested(facts.hypervisor) else Act.NONE
-    return Plan(act, ("True", _Why.HANDOVER, f"No smoke test ({skip}); waiting for what is left"))
+    text = f"No smoke test ({skip.why}); waiting for what is left"
+    return Plan(act, ("True", _Why.HANDOVER, text))
 
 
-def _end(facts: Facts) -> Plan:
+def _missing(facts: Facts) -> list[str]:
+    """Conditions that are to be True at the end, and are not."""
     wanted = [Type.AGGREGATES_UPDATED, Type.TRAITS_UPDATED]
     if facts.hypervisor.spec.highAvailability:
         wanted.append(Type.HA_ENABLED)
-    missing = [type_ for type_ in wanted if not facts.holds(type_, "True")]
-    if not missing:
+    return [type_ for type_ in wanted if not facts.holds(type_, "True")]
+
+
+def _end(facts: Facts, unmet: str) -> Plan:
+    missing = _missing(facts)
+    if not missing and not unmet:
         return Plan(Act.ENABLE, ("False", _Why.SUCCEEDED, "Onboarding completed"))
-    text = "; ".join(_lacks(facts, type_) for type_ in missing)
-    message = facts.waiting(Type.ONBOARDING, f"Waiting for {text}")
-    return Plan(say=("True", _Why.HANDOVER, message), look_again=PATIENCE)
+    text = f"Waiting for {'; '.join(_lacks(facts, type_) for type_ in missing)}"
+    message = facts.waiting(Type.ONBOARDING, text if missing else f"{_IN_ORDER}: {unmet}")
+    return Plan(say=("True", _Why.HANDOVER, message), look_again=_poll(facts, unmet))
+
+
+def _poll(facts: Facts, unmet: str) -> timedelta | None:
+    """When to look again: switches and probes are not watched, the status is."""
+    return POLL if unmet and facts.holds(Type.LIBVIRT_CONNECTION, "True") else None
 
 
 def _lacks(facts: Facts, type_: str) -> str:

@@ -17,7 +17,7 @@ from hypercobalt.compute.port import ComputeService, SmokeTests
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle import onboarding, service, smoke_test
 from hypercobalt.operator.lifecycle.checks import read_switches, unmet
-from hypercobalt.operator.lifecycle.onboarding import Act, Plan
+from hypercobalt.operator.lifecycle.onboarding import Act, Plan, Skip
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.smoke_test import Next
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
@@ -27,6 +27,7 @@ from hypercobalt.runtime import Cache, Kube
 log = get_logger(__name__)
 
 _Why = OnboardingReason
+_CHECKS: Final = "checks"
 _BEFORE_TEST: Final = (None, _Why.INITIAL, _Why.ABORTED)
 
 
@@ -45,38 +46,41 @@ class Onboarding:
         plan = Plan()
         try:
             skip = await self._skip(facts)
-            checked = "" if skip else await self._unmet(facts)
-            plan = onboarding.decide(facts, skip, checked, self._settings)
+            checked, due = "", onboarding.is_checked(facts)
+            if due:
+                checked = await self._unmet(facts, skip)
+            if due and not checked:  # the switches are read once in a pass
+                facts = facts.having_compared(_CHECKS)
+            grouped = self._service.aggregates is not None
+            plan = onboarding.decide(facts, skip, checked, self._settings, grouped=grouped)
             return await self._act(facts, plan)
         except (UnreachableError, RefusedError, ConflictError) as error:
             return self._failed(facts, plan, error)
 
-    async def _skip(self, facts: Facts) -> str:
-        """Why the host is not tested; "" when it is, or when that does not matter now."""
+    async def _skip(self, facts: Facts) -> Skip | None:
+        """Why the host is not tested; None when it is, or when that does not matter now."""
         found, host = facts.condition(Type.ONBOARDING), facts.host
         over = facts.holds(Type.ONBOARDING, "False", _Why.SUCCEEDED)
         if host is None or over or not onboarding.may_go_on(facts):
-            return ""
-        if facts.hypervisor.spec.skipTests:
-            return "the Node's label says skip-tests"
-        tests = self._service.smoke_tests
-        if tests is None:
-            return f"{self._service.name} has none"
+            return None
+        tests = None if facts.hypervisor.spec.skipTests else self._service.smoke_tests
         if (found.reason if found else None) in _BEFORE_TEST and host.servers:
-            ours = {server.id for server in await tests.find(_name(facts, host))}
+            # The test project is asked for nothing where no test is: it may not exist.
+            ours = {s.id for s in await tests.find(_name(facts, host))} if tests else set[str]()
             guests = [server for server in host.servers if server not in ours]
             if guests:
-                return f"{len(guests)} servers run here already"
-        return ""
+                return Skip(f"{len(guests)} servers run here already", stays=True)
+        if facts.hypervisor.spec.skipTests:
+            return Skip("the Node's label says skip-tests")
+        return Skip(f"{self._service.name} has none") if tests is None else None
 
-    async def _unmet(self, facts: Facts) -> str:
-        found = facts.condition(Type.ONBOARDING)
-        if found is None or found.reason != _Why.INITIAL:
-            return ""
-        name = facts.hypervisor.metadata.name
-        if not facts.hypervisor.metadata.labels.get(ZONE_LABEL):
+    async def _unmet(self, facts: Facts, skip: Skip | None) -> str:
+        name, zoned = facts.hypervisor.metadata.name, self._service.aggregates is not None
+        stays = skip is not None and skip.stays
+        initial = facts.holds(Type.ONBOARDING, "True", _Why.INITIAL)
+        if zoned and initial and not stays and not facts.hypervisor.metadata.labels.get(ZONE_LABEL):
             return f"the Node has no label {ZONE_LABEL}, which names the zone to test in"
-        switches = await read_switches(self._kube, name)
+        switches = () if (_CHECKS,) in facts.compared else await read_switches(self._kube, name)
         return unmet(facts, self._nodes.get(name), switches, self._settings)
 
     async def _act(self, facts: Facts, plan: Plan) -> Outcome:

@@ -16,12 +16,13 @@ from msgspec.structs import replace as with_fields
 
 from hypercobalt.api.conditions import Condition, get_condition, is_true
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import OnboardingReason
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.hypervisors import Part, StatusWriter
 from hypercobalt.operator.lifecycle.availability import foreign
+from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.holding import (
     has_node,
     hold,
@@ -89,6 +90,7 @@ class LifecycleReconciler:
         statuses: writes the status.
         registration: the step that finds the host; once a pass.
         steps: the others, in their order.
+        drift: is given what each pass leaves.
         metrics: passes, errors and times are counted for each step, under its name.
     """
 
@@ -100,11 +102,12 @@ class LifecycleReconciler:
         registration: Step,
         steps: Sequence[Step],
         *,
+        drift: Drift,
         clock: Clock,
         metrics: Metrics,
         events: Recorder,
     ) -> None:
-        self._kube = kube.as_manager(NAME)
+        self._kube, self._drift = kube.as_manager(NAME), drift
         self._hypervisors, self._statuses = hypervisors, statuses
         self._registration, self._steps = registration, tuple(steps)
         self._clock, self._metrics, self._events = clock, metrics, events
@@ -181,6 +184,7 @@ class LifecycleReconciler:
         self._tell(stored, after)
         conditions = tuple(c for c in after.conditions if c.type in TYPES)
         fields = {name: getattr(after.status, name) for name in FIELDS}
+        self._drift.leave(run.facts)
         # Before the write: the watch may tell of it before the answer is here.
         self._left[stored.metadata.name] = _inputs(after)
         try:
@@ -201,6 +205,7 @@ class LifecycleReconciler:
         if new is None:
             if old is not None:
                 self._left.pop(old.metadata.name, None)
+                self._drift.forget(old.metadata.name)
             return False
         inputs = _inputs(new)
         left = self._left.get(new.metadata.name)
@@ -244,7 +249,13 @@ def _changes(before: Hypervisor, after: Hypervisor) -> Iterable[tuple[str, Condi
 
 def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
     status = hypervisor.status
-    named = (Type.LIBVIRT_CONNECTION, Type.AGENT_PODS_EVICTED, *sorted(TYPES))
+    named = (
+        Type.LIBVIRT_CONNECTION,
+        Type.AGENT_REPORTING,
+        Type.NODE_HEALTHY,
+        Type.AGENT_PODS_EVICTED,
+        *sorted(TYPES),
+    )
     found = [get_condition(hypervisor.conditions, type_) for type_ in named]
     found.append(foreign(hypervisor))
     said = tuple((c.type, c.status, c.reason) for c in found if c is not None)
@@ -255,6 +266,8 @@ def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
         # Without OpenStack a host is known once it has an address.
         status.internalIp if not is_true(hypervisor.conditions, Type.REGISTERED) else None,
         status.libVirtVersion or "unknown",  # as the schema says
+        # It may hold up the end of a host that leaves; of others it changes too often.
+        status.numInstances if hypervisor.spec.maintenance == Maintenance.TERMINATION else None,
         *(getattr(status, name) for name in FIELDS),
         said,
     )

@@ -1,7 +1,8 @@
 """`Registered`: whether the compute service knows the host, and under which ids.
 
-Names are compared whole: `node1` never is `node10`. A host that two Hypervisors would be (their
-names begin alike, and the service knows first labels only) belongs to the one of exactly its name.
+Names are compared whole: `node1` never is `node10`. Which of two Hypervisors has a host that both
+would be (their names begin alike, and the service knows first labels only) is for `claims` to say;
+both get a Warning Event when one is turned away.
 
 Source: openstack-hypervisor-operator, internal/controller/onboarding_controller.go.
 """
@@ -18,14 +19,15 @@ from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.operator.lifecycle.evicting import EMPTYING
+from hypercobalt.operator.lifecycle.claims import owner, wants_host
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
 from hypercobalt.operator.node_facts import host_names
+from hypercobalt.runtime import Recorder
 
 NAME: Final = "registration"
 
-Claimants = Callable[[str], Iterable[Hypervisor]]
-"""Gives the Hypervisors that have a service's id in their status."""
+Claimants = Callable[[Host], Iterable[Hypervisor]]
+"""Gives the Hypervisors that may have a claim to a host, by its name or by its service."""
 
 
 def decide(
@@ -36,12 +38,13 @@ def decide(
     Args:
         facts: of the pass.
         found: what the compute service knows under the Hypervisor's names.
-        claimants: Hypervisors, this one or others, that have the host's service in their status.
+        claimants: Hypervisors, this one or others, that may have a claim to the host.
         service: name of the compute service.
     """
-    name = facts.hypervisor.metadata.name
+    own = facts.hypervisor
+    name = own.metadata.name
     if found is None:
-        known = facts.hypervisor.status.serviceId
+        known = own.status.serviceId
         text = (
             f"{service} no longer knows a host {name!r}: does its nova-compute run?"
             if known
@@ -50,14 +53,11 @@ def decide(
         message = facts.waiting(Type.REGISTERED, text)
         lost = facts.say(Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED, message)
         return replace(lost, host=None)
-    owner = min(
-        {name, *(other.metadata.name for other in claimants)},
-        key=lambda one: (one != found.name, one),
-    )
-    if owner != name:
+    has = owner(found, own, claimants).metadata.name
+    if has != name:
         text = (
-            f"Host {found.name} of {service} belongs to hypervisor {owner}: "
-            "give one of the two another name"
+            f"Host {found.name} of {service} belongs to hypervisor {has}: change the name or the "
+            "hostname label of one of the two Nodes"
         )
         message = facts.waiting(Type.REGISTERED, text)
         taken = facts.say(Type.REGISTERED, "False", RegisteredReason.CLAIMED, message)
@@ -73,11 +73,11 @@ class Registration:
 
     name = NAME
 
-    def __init__(self, service: ComputeService, claimants: Claimants) -> None:
-        self._service, self._claimants = service, claimants
+    def __init__(self, service: ComputeService, claimants: Claimants, events: Recorder) -> None:
+        self._service, self._claimants, self._events = service, claimants, events
 
     async def run(self, facts: Facts) -> Outcome:
-        if not _is_ours(facts.hypervisor):
+        if not wants_host(facts.hypervisor):
             return Outcome(facts)
         try:
             found = await self._find(facts.hypervisor)
@@ -85,9 +85,23 @@ class Registration:
             return _failed(facts, RegisteredReason.UNREACHABLE, error)
         except HypercobaltError as error:
             return _failed(facts, RegisteredReason.FAILED, error)
-        claimants = self._claimants(found.service_id) if found else ()
+        claimants = tuple(self._claimants(found)) if found else ()
         after = decide(facts, found, claimants, self._service.name)
-        return Outcome(after, None if after.host else PATIENCE)
+        if found is not None and _is_turned_away(after) and not _is_turned_away(facts):
+            self._report(owner(found, facts.hypervisor, claimants), after, found)
+        return Outcome(after, PATIENCE if _is_turned_away(after) else None)
+
+    def _report(self, has: Hypervisor, after: Facts, found: Host) -> None:
+        """Record a Warning on both: neither may lose a host to the other unseen."""
+        other = after.hypervisor
+        condition = after.condition(Type.REGISTERED)
+        note = condition.message if condition else ""
+        self._events.record(other, "Warning", "RegisteredClaimed", note, action="Registering")
+        note = (
+            f"Hypervisor {other.metadata.name} claims host {found.name} of {self._service.name} "
+            "as well; it stays with this one"
+        )
+        self._events.record(has, "Warning", "HostClaimed", note, action="Registering")
 
     async def _find(self, hypervisor: Hypervisor) -> Host | None:
         for name in host_names(hypervisor):
@@ -97,14 +111,8 @@ class Registration:
         return None
 
 
-def _is_ours(hypervisor: Hypervisor) -> bool:
-    """Whether to look for the host: somebody else's is, unless it is to be emptied.
-
-    That takes no lifecycle: a host that is to take no servers has to be disabled all the same.
-    """
-    spec = hypervisor.spec
-    emptied = spec.maintenance in EMPTYING
-    return bool(spec.lifecycleEnabled or hypervisor.status.serviceId or emptied)
+def _is_turned_away(facts: Facts) -> bool:
+    return facts.holds(Type.REGISTERED, "False", RegisteredReason.CLAIMED)
 
 
 def _failed(facts: Facts, reason: RegisteredReason, error: HypercobaltError) -> Outcome:

@@ -23,10 +23,11 @@ class Settings:
         forgotten: a host in termination that was registered, and that the compute service has not
             known for so long, has no servers there. It is no flag: long enough for a service that
             is made anew, and soon enough for a host that is to go.
-        resync: every host is compared with OpenStack this often, though nothing has changed: people
-            and other programs change aggregates, traits and services there, and OpenStack tells
-            nobody. Half an hour is soon enough for what nobody waits for, and costs a fleet of
-            1,000 hosts a read of the traits every two seconds.
+        compare: the fleet is compared with OpenStack this often: people and other programs change
+            aggregates, traits and services there, and OpenStack reports nothing. It costs three
+            listings, and a read of the traits for each provider whose generation has moved.
+        resync: every host gets a pass this often, though nothing has changed anywhere: a safety
+            net for what `compare` does not see.
     """
 
     test_aggregate: str = "tenant_filter_tests"
@@ -39,4 +40,5 @@ class Settings:
     console_limit: timedelta = timedelta(minutes=5)
     retry_pause: timedelta = timedelta(hours=1)
     forgotten: timedelta = timedelta(minutes=5)
+    compare: timedelta = timedelta(minutes=1)
     resync: timedelta = timedelta(minutes=30)

@@ -16,7 +16,12 @@ from hypercobalt.api.conditions import (
     set_condition,
 )
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, OnboardingReason
+from hypercobalt.api.hypervisor_conditions import (
+    AgentReportingReason,
+    HypervisorConditionType,
+    LibvirtConnectionReason,
+    OnboardingReason,
+)
 from hypercobalt.compute.model import Host
 from hypercobalt.errors import HypercobaltError
 
@@ -138,6 +143,15 @@ class Step(Protocol):
 def is_evicted(facts: Facts) -> bool:
     """Whether the host is known to be empty: a failed or cancelled eviction is none."""
     return facts.holds(Type.EVICTING, ConditionStatus.FALSE, "Succeeded")
+
+
+def is_silent(facts: Facts) -> bool:
+    """Whether the node agent's last report is no longer known to be true."""
+    if facts.holds(Type.AGENT_REPORTING, ConditionStatus.FALSE, AgentReportingReason.AGENT_SILENT):
+        return True
+    return facts.holds(
+        Type.LIBVIRT_CONNECTION, ConditionStatus.UNKNOWN, LibvirtConnectionReason.AGENT_SILENT
+    )
 
 
 def is_onboarding(facts: Facts) -> bool:

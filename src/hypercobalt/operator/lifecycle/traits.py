@@ -30,6 +30,10 @@ NAME: Final = "traits"
 CUSTOM: Final = "CUSTOM_"
 _NAME: Final = re.compile(r"[A-Z0-9_]{1,255}", re.ASCII)
 _TRIES: Final = 3
+MOST: Final = 256
+"""Traits of one host. Placement has no bound of its own; each is looked up there by its name."""
+_NAMED: Final = 10  # names in one message, each cut to
+_CUT: Final = 64  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +44,13 @@ class Plan:
         put: all traits to set; None when they are as they should be.
         applied: those of them that are the operator's.
         invalid: wanted names that are none.
+        excess: wanted names beyond `MOST`.
     """
 
     put: tuple[str, ...] | None
     applied: tuple[str, ...]
     invalid: tuple[str, ...] = ()
+    excess: tuple[str, ...] = ()
 
 
 def is_due(facts: Facts) -> bool:
@@ -66,12 +72,14 @@ def decide(hypervisor: Hypervisor, current: ProviderTraits) -> Plan:
         hypervisor: its spec wants some, its status says which were put earlier.
         current: as Placement has them.
     """
-    wanted = {name for name in hypervisor.spec.customTraits if _NAME.fullmatch(name)}
-    invalid = tuple(sorted(set(hypervisor.spec.customTraits) - wanted))
+    named = tuple(dict.fromkeys(hypervisor.spec.customTraits))
+    valid = tuple(name for name in named if _NAME.fullmatch(name))
+    invalid = tuple(sorted(set(named) - set(valid)))
+    wanted = set(valid[:MOST])
     there = set(current.names)
     target = there - (set(applied(hypervisor)) - wanted) | wanted
     put = tuple(sorted(target)) if target != there else None
-    return Plan(put, tuple(sorted(wanted)), invalid)
+    return Plan(put, tuple(sorted(wanted)), invalid, valid[MOST:])
 
 
 def applied(hypervisor: Hypervisor) -> tuple[str, ...]:
@@ -80,6 +88,11 @@ def applied(hypervisor: Hypervisor) -> tuple[str, ...]:
     if status.appliedTraits is not None:
         return status.appliedTraits
     return tuple(name for name in status.traits if name.startswith(CUSTOM))
+
+
+def is_settled(hypervisor: Hypervisor) -> bool:
+    """Whether the traits of the spec are those that were put last."""
+    return set(applied(hypervisor)) == set(hypervisor.spec.customTraits)
 
 
 class TraitSync:
@@ -101,7 +114,7 @@ class TraitSync:
         try:
             return await self._sync(facts, traits, facts.host.hypervisor_id)
         except UnreachableError as error:
-            if facts.holds(Type.TRAITS_UPDATED, "True"):
+            if facts.holds(Type.TRAITS_UPDATED, "True") and is_settled(facts.hypervisor):
                 return Outcome(facts, PATIENCE, error)  # nothing is known to be wrong
             return _failed(facts, error)
         except (ConflictError, RefusedError) as error:
@@ -111,10 +124,13 @@ class TraitSync:
         attempt = 0
         while True:
             attempt += 1
-            current = await traits.get(provider)
+            # nova-compute's reports move the generation: what was read earlier confirms, and a
+            # change begins with what is there now.
+            fresh = attempt > 1 or not is_settled(facts.hypervisor)
+            current = await traits.get(provider, fresh=fresh)
             if current is None:
                 text = f"Placement has no resource provider {provider}: does nova-compute run?"
-                return Outcome(_say(facts, "False", text), PATIENCE)
+                return Outcome(_say(facts, "False", text))
             plan = decide(facts.hypervisor, current)
             if plan.put is None:
                 return _done(facts, plan, current)
@@ -131,11 +147,22 @@ class TraitSync:
 
 def _done(facts: Facts, plan: Plan, there: ProviderTraits) -> Outcome:
     done = facts.having(traits=tuple(sorted(there.names)), appliedTraits=plan.applied)
+    wrong: list[str] = []
     if plan.invalid:
-        names = ", ".join(map(repr, plan.invalid))
-        text = f"no names of traits (A-Z, 0-9, _; at most 255 characters): {names}"
-        return Outcome(_say(done, "False", f"Failed to update traits: {text}"))
+        names = _listed(plan.invalid)
+        wrong.append(f"no names of traits (A-Z, 0-9, _; at most 255 characters): {names}")
+    if plan.excess:
+        wrong.append(f"more than {MOST} traits, not set: {_listed(plan.excess)}")
+    if wrong:
+        return Outcome(_say(done, "False", f"Failed to update traits: {'; '.join(wrong)}"))
     return Outcome(_say(done.having_compared(NAME), "True", "Traits updated"))
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    shown = ", ".join(
+        repr(name if len(name) <= _CUT else f"{name[:_CUT]}…") for name in names[:_NAMED]
+    )
+    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
 def _say(facts: Facts, status: str, message: str) -> Facts:

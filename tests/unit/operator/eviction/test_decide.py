@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace as with_fields
-from tests.unit.operator.eviction.made import NOW, POLICY, entry, eviction, server, standing
+from tests.unit.operator.eviction.made import NOW, POLICY, entry, eviction, move, server, standing
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import EvictionCheck, EvictionStatus, InstancePhase
@@ -16,6 +16,7 @@ from hypercobalt.operator.eviction.decide import (
     Outcome,
     Settled,
     after,
+    is_quiet,
     order_of,
     poll_after,
     settle,
@@ -240,6 +241,40 @@ def test_when_to_look_again(
     of: tuple[Standing, ...], found: Preflight, typical: float | None, seconds: float
 ) -> None:
     assert poll_after(of, found, NOW, typical).total_seconds() == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("soonest", "seconds"),
+    [(1.8, 1.26), (0.5, 0.35), (0.1, 0.2), (-3.0, 0.2), (60.0, 2.0)],
+    ids=["just begun", "soon", "now", "late", "long"],
+)
+def test_moves_are_looked_at_shortly_before_the_first_should_end(
+    soonest: float, seconds: float
+) -> None:
+    found = poll_after((busy(1),), GOOD, NOW, 2.0, soonest)
+    assert found.total_seconds() == pytest.approx(seconds)
+
+
+WAITING = standing(server("w"))
+UNRECORDED = standing(server("u"), Step.NONE, phase="Migrating", occupies=True)
+UNDER_WAY = replace(UNRECORDED, seen=replace(UNRECORDED.seen, moves=(move("running", "u"),)))
+ARRIVED = replace(UNRECORDED, seen=replace(UNRECORDED.seen, moves=(move("completed", "u"),)))
+
+
+@pytest.mark.parametrize(
+    ("of", "quiet"),
+    [
+        pytest.param((UNDER_WAY, WAITING), True, id="one goes, one waits for a place"),
+        pytest.param((WAITING,), False, id="nothing goes"),
+        pytest.param((UNRECORDED, WAITING), False, id="begun, without a record yet"),
+        pytest.param((ARRIVED, WAITING), False, id="one has arrived"),
+        pytest.param((), False, id="nothing is left"),
+    ],
+)
+def test_servers_are_listed_again_unless_only_the_end_of_a_move_matters(
+    of: tuple[Standing, ...], *, quiet: bool
+) -> None:
+    assert is_quiet(of) is quiet
 
 
 def test_a_shutdown_is_urgent() -> None:

@@ -17,6 +17,7 @@ from hypercobalt.operator.eviction.plan import (
     as_of,
     in_order,
     needs_rooms,
+    per_target,
     places,
     plan,
 )
@@ -102,10 +103,10 @@ def test_an_instance_without_a_place_is_told_so_and_does_not_hold_up_smaller_one
 @pytest.mark.parametrize(
     ("busy", "parallelism", "others", "free"),
     [
-        pytest.param(0, None, (), 5, id="the site's"),
+        pytest.param(0, None, (), 10, id="the site's"),
         pytest.param(0, 9, (), 9, id="the Eviction's"),
-        pytest.param(3, None, (), 2, id="some under way"),
-        pytest.param(7, None, (), 0, id="more than allowed under way"),
+        pytest.param(3, None, (), 7, id="some under way"),
+        pytest.param(12, None, (), 0, id="more than allowed under way"),
         pytest.param(
             0, 60, (Load("else", {str(n): Going() for n in range(30)}),), 20, id="the cluster's"
         ),
@@ -113,7 +114,7 @@ def test_an_instance_without_a_place_is_told_so_and_does_not_hold_up_smaller_one
             0,
             None,
             (Load("here", {"x": Going(), "y": Going()}),),
-            3,
+            8,
             id="another Eviction of the host",
         ),
     ],
@@ -122,6 +123,39 @@ def test_places(busy: int, parallelism: int | None, others: tuple[Load, ...], fr
     moving = [standing(server(str(n)), Step.NONE, occupies=True) for n in range(busy)]
     found = places(moving, others, POLICY, host="here", parallelism=parallelism)
     assert (found.free, found.busy) == (free, busy)
+
+
+@pytest.mark.parametrize(
+    ("targets", "busy", "elsewhere", "free"),
+    [
+        pytest.param(None, 0, 0, 10, id="a number is asked for"),
+        pytest.param(50, 0, 0, 10, id="many targets: what the source bears"),
+        pytest.param(3, 0, 0, 6, id="two for each of three targets"),
+        pytest.param(3, 4, 0, 2, id="some under way"),
+        pytest.param(3, 2, 3, 1, id="others move to the same targets"),
+        pytest.param(3, 0, 9, 1, id="others fill the targets: one goes all the same"),
+        pytest.param(3, 1, 9, 0, id="others fill the targets, and one goes"),
+        pytest.param(0, 0, 0, 2, id="none is known: the service may know one"),
+    ],
+)
+def test_moves_at_once_are_what_source_and_possible_targets_bear(
+    targets: int | None, busy: int, elsewhere: int, free: int
+) -> None:
+    moving = [standing(server(str(n)), Step.NONE, occupies=True) for n in range(busy)]
+    others = (Load("else", {f"x{n}": Going() for n in range(elsewhere)}),)
+    found = places(moving, others, POLICY, host="here", parallelism=None, targets=targets)
+    assert found.free == free
+
+
+@pytest.mark.parametrize(
+    ("named", "chooses", "limit"),
+    [(0, True, 0), (0, False, 2), (3, True, 3), (3, False, 3)],
+    ids=["the service chooses", "we choose", "a limit is set", "a limit is set, and we choose"],
+)
+def test_a_target_that_we_name_takes_no_more_than_it_bears(
+    named: int, limit: int, *, chooses: bool
+) -> None:
+    assert per_target(Policy(per_target=named), chooses=chooses) == limit
 
 
 def test_an_instance_that_another_eviction_moves_is_left_to_it() -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.unit.operator.eviction.made import BEGAN, room, server
 
 from hypercobalt.api.conditions import set_condition
-from hypercobalt.api.eviction import EvictionCheck, EvictionSpec, EvictionStatus
+from hypercobalt.api.eviction import Eviction, EvictionCheck, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -136,7 +136,41 @@ def warnings(checks: tuple[EvictionCheck, ...]) -> list[str]:
 def test_hosts_that_are_dead_are_refused(
     maintenance: str, trigger: str | None, refused: bool
 ) -> None:
-    assert bool(refusal(hypervisor(maintenance=maintenance), trigger)) == refused
+    made = Eviction(
+        metadata=ObjectMeta(name="here"),
+        spec=EvictionSpec(hypervisor="here", reason="test", trigger=trigger),
+    )
+    assert bool(refusal(hypervisor(maintenance=maintenance), made)) == refused
+
+
+@pytest.mark.parametrize(
+    ("name", "trigger", "refused"),
+    [
+        ("here", "HostShutdown", False),
+        ("there", "HostShutdown", True),
+        ("here-1", "HostShutdown", True),
+        ("there", "Maintenance", False),
+        ("there", None, False),
+    ],
+)
+def test_a_host_shutdown_empties_only_the_host_that_its_eviction_is_named_after(
+    name: str, trigger: str | None, refused: bool
+) -> None:
+    made = Eviction(
+        metadata=ObjectMeta(name=name),
+        spec=EvictionSpec(hypervisor="here", reason="test", trigger=trigger),
+    )
+    assert bool(refusal(hypervisor(), made)) == refused
+
+
+@pytest.mark.parametrize("doubt", list(Doubt))
+def test_server_groups_that_nova_does_not_list_are_a_warning_and_stop_nothing(doubt: Doubt) -> None:
+    found = Preflight(of_instances((), {}, doubt, "list the server groups: 403 Forbidden"))
+    assert found.obstacles == ()
+    assert [check.name for check in found.checks if check.result == "Warning"] == [
+        "ServerGroupsListed"
+    ]
+    assert "403 Forbidden" in found.doubts[0]
 
 
 def checked(*servers: Server, rooms: tuple[Room, ...], doubt: Doubt = Doubt.WARN) -> Preflight:

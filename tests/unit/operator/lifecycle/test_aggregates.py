@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from tests.unit.operator.lifecycle.facts import HOST, ON, facts, said
 from tests.unit.operator.samples import NOW, condition
 
-from hypercobalt.compute.errors import RefusedError
+from hypercobalt.api.hypervisor_status import Aggregate
+from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import HostAggregate
 from hypercobalt.operator.lifecycle.aggregates import AggregateSync, decide, wish
@@ -156,4 +157,22 @@ async def test_a_listing_that_is_refused_is_told_and_tried_again() -> None:
     found = outcome.facts.condition("AggregatesUpdated")
     assert found is not None
     assert "aggregates.list: Forbidden" in found.message
+    assert outcome.look_again == PATIENCE
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        pytest.param("general", "True/Succeeded", id="nothing else is wanted"),
+        pytest.param("old", "False/Failed", id="the wish has changed"),
+    ],
+)
+async def test_nova_that_is_away_fails_a_new_wish_only(there: str, expected: str) -> None:
+    compute = FakeCompute(lambda: NOW)
+    compute.world.fault = lambda what, about: UnreachableError(f"{what}: 503")
+    was = condition("AggregatesUpdated", "True", "Succeeded")
+    last = tuple(Aggregate(name=one, uuid=one) for one in (there, "zone-a"))
+    given = facts(DONE, was, spec=GENERAL, aggregates=last)
+    outcome = await AggregateSync(compute, "tests").run(given)
+    assert said(outcome.facts, "AggregatesUpdated") == expected
     assert outcome.look_again == PATIENCE

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from tests.unit.operator.lifecycle.facts import facts
 from tests.unit.operator.samples import condition, node, reports
 
+from hypercobalt.api.conditions import Condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import Bridge, NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
@@ -16,34 +17,70 @@ from hypercobalt.operator.lifecycle.checks import unmet
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
 
+REPORTING = condition("AgentReporting", "True", "Reporting")
 CONNECTED = condition("LibVirtConnection", "True", "Connected")
-GOOD = facts(CONNECTED, libVirtVersion="9.0.0")
+GOOD = facts(REPORTING, CONNECTED, libVirtVersion="9.0.0")
 PROBES = Settings(storage_probes=("node:example.org/Pool", "hypervisor:SharedDirectory"))
 SHARED = condition("SharedDirectory", "True")
-STORED = facts(CONNECTED, SHARED, libVirtVersion="9.0.0")
+STORED = facts(REPORTING, CONNECTED, SHARED, libVirtVersion="9.0.0")
 POOL = node(reports("example.org/Pool"))
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        pytest.param(facts(), "has not reported libvirt yet", id="no agent"),
+        pytest.param(facts(REPORTING), "has not reported libvirt yet", id="no report"),
         pytest.param(
-            facts(condition("LibVirtConnection", "False", "ConnectFailed", "no socket")),
+            facts(REPORTING, condition("LibVirtConnection", "False", "ConnectFailed", "no socket")),
             "ConnectFailed: no socket",
             id="no libvirt",
         ),
-        pytest.param(facts(CONNECTED), "no version of libvirt, but ''", id="no version"),
+        pytest.param(facts(REPORTING, CONNECTED), "no version of libvirt, but ''", id="no version"),
         pytest.param(
-            facts(CONNECTED, libVirtVersion="7.10.0"), "7.10.0 is older than 8.0.0", id="old"
+            facts(REPORTING, CONNECTED, libVirtVersion="7.10.0"),
+            "7.10.0 is older than 8.0.0",
+            id="old",
         ),
-        pytest.param(facts(CONNECTED, libVirtVersion="10.0.0"), "", id="newer, not by its text"),
+        pytest.param(
+            facts(REPORTING, CONNECTED, libVirtVersion="10.0.0"), "", id="newer, not by its text"
+        ),
     ],
 )
 def test_libvirt(given: Facts, said: str) -> None:
     text = unmet(given, node(), (), Settings())
     assert said in text
     assert bool(text) is bool(said)
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        pytest.param((), "has not seen whether", id="not judged yet"),
+        pytest.param(
+            (condition("AgentReporting", "False", "AgentSilent", "no renewal"),),
+            "does not report: no renewal",
+            id="silent",
+        ),
+        pytest.param(
+            (condition("AgentReporting", "False", "AgentStopped", "released"),),
+            "does not report: released",
+            id="stopped",
+        ),
+        pytest.param(
+            (condition("AgentReporting", "Unknown", "NeverReported"),), "", id="kvm-node-agent"
+        ),
+        pytest.param((REPORTING,), "", id="reporting"),
+    ],
+)
+def test_agent(agent: tuple[Condition, ...], said: str) -> None:
+    text = unmet(facts(*agent, CONNECTED, libVirtVersion="9.0.0"), node(), (), Settings())
+    assert said in text
+    assert bool(text) is bool(said)
+
+
+def test_agent_without_a_lease_must_have_reported_libvirt() -> None:
+    never = condition("AgentReporting", "Unknown", "NeverReported")
+    assert "not reported libvirt" in unmet(facts(never), node(), (), Settings())
 
 
 @pytest.mark.parametrize(
@@ -99,7 +136,7 @@ def test_bridge(status: OVSNodeStatus, said: str) -> None:
             GOOD, POOL, "the hypervisor has no condition SharedDirectory", id="the second is asked"
         ),
         pytest.param(
-            facts(CONNECTED, replace(SHARED, status="False"), libVirtVersion="9.0.0"),
+            facts(REPORTING, CONNECTED, replace(SHARED, status="False"), libVirtVersion="9.0.0"),
             POOL,
             "the hypervisor's condition SharedDirectory is False",
             id="the second fails",

@@ -17,7 +17,9 @@ from hypercobalt.operator.lifecycle.onboarding import (
     MAINTENANCE,
     TERMINATION,
     Act,
+    Skip,
     decide,
+    is_checked,
 )
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
@@ -116,7 +118,7 @@ HANDOVER = onboarding("Handover")
     ],
 )
 def test_next_step(given: Facts, act: Act, state: str) -> None:
-    plan = decide(given, "", "", SETTINGS)
+    plan = decide(given, None, "", SETTINGS)
     assert plan.act is act
     assert (f"{plan.say[0]}/{plan.say[1]}" if plan.say else "") == state
 
@@ -144,45 +146,97 @@ def test_next_step(given: Facts, act: Act, state: str) -> None:
 def test_none_begins_or_goes_on_in_maintenance(
     given: tuple[Condition, ...], act: Act, state: str, mode: str
 ) -> None:
-    plan = decide(facts(*given, spec=replace(ON, maintenance=mode)), "", "", SETTINGS)
+    plan = decide(facts(*given, spec=replace(ON, maintenance=mode)), None, "", SETTINGS)
     assert plan.act is act
     assert (f"{plan.say[0]}/{plan.say[1]}" if plan.say else "") == state
 
 
 def test_one_that_a_maintenance_aborted_begins_anew_when_that_ends() -> None:
     aborted = replace(onboarding("Aborted", "False", MAINTENANCE), observedGeneration=3)
-    plan = decide(facts(aborted), "", "", SETTINGS)
+    plan = decide(facts(aborted), None, "", SETTINGS)
     assert plan.say is not None
     assert plan.say[:2] == ("True", "Initial")
 
 
-@pytest.mark.parametrize("at", [None, "Initial", "Testing"])
-def test_without_a_test_it_goes_straight_to_handover(at: str | None) -> None:
-    given = facts(onboarding(at)) if at else facts()
-    plan = decide(given, "skip-tests", "", SETTINGS)
+SKIPPED, IN_SERVICE = Skip("skip-tests"), Skip("2 servers run here already", stays=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "skip", "unmet", "state"),
+    [
+        pytest.param(facts(), SKIPPED, "", "Initial", id="begins as every host"),
+        pytest.param(facts(onboarding("Initial")), SKIPPED, "", "Initial", id="no aggregates yet"),
+        pytest.param(
+            facts(onboarding("Initial"), IN_TEST), SKIPPED, "old libvirt", "Initial", id="unchecked"
+        ),
+        pytest.param(facts(onboarding("Initial"), IN_TEST), SKIPPED, "", "Handover", id="checked"),
+        pytest.param(facts(onboarding("Testing")), SKIPPED, "", "Handover", id="while tested"),
+        pytest.param(facts(), IN_SERVICE, "", "Handover", id="with servers: stays where it is"),
+        pytest.param(facts(onboarding("Initial")), IN_SERVICE, "", "Handover", id="with servers"),
+    ],
+)
+def test_host_that_is_not_tested_is_checked_all_the_same(
+    given: Facts, skip: Skip, unmet: str, state: str
+) -> None:
+    plan = decide(given, skip, unmet, SETTINGS)
+    assert plan.say is not None
+    assert plan.say[:2] == ("True", state)
+    assert plan.act is not Act.ENABLE
+    assert skip.why in plan.say[2] or state == "Initial"
+
+
+def test_service_without_aggregates_is_waited_for_with_no_aggregates() -> None:
+    plan = decide(facts(onboarding("Initial")), SKIPPED, "", SETTINGS, grouped=False)
     assert plan.say is not None
     assert plan.say[:2] == ("True", "Handover")
-    assert "skip-tests" in plan.say[2]
 
 
-def test_check_that_does_not_pass_is_named_with_the_time_and_looked_at_again() -> None:
-    given = facts(onboarding("Initial"), IN_TEST)
-    plan = decide(given, "", "libvirt is too old", SETTINGS)
+def test_nothing_leads_into_service_past_a_check() -> None:
+    plan = decide(facts(HANDOVER, AGGREGATES, TRAITS), IN_SERVICE, "libvirt is away", SETTINGS)
+    assert (plan.act, plan.say and plan.say[:2]) == (Act.NONE, ("True", "Handover"))
+    assert "libvirt is away" in (plan.say or ("", "", ""))[2]
+
+
+@pytest.mark.parametrize(
+    ("given", "due"),
+    [
+        pytest.param(facts(), False, id="not begun"),
+        pytest.param(facts(onboarding("Initial")), True, id="before the test"),
+        pytest.param(facts(onboarding("Testing")), False, id="in the test"),
+        pytest.param(facts(HANDOVER, AGGREGATES), False, id="more is missing"),
+        pytest.param(facts(HANDOVER, AGGREGATES, TRAITS), True, id="at the end"),
+        pytest.param(facts(onboarding("Succeeded", "False")), False, id="in service"),
+    ],
+)
+def test_when_checks_are_due(given: Facts, due: bool) -> None:
+    assert is_checked(given) is due
+
+
+@pytest.mark.parametrize(
+    ("libvirt", "again"),
+    [("True", timedelta(seconds=10)), ("False", None)],
+    ids=["a switch or a probe, which is not watched", "libvirt, which is in the status"],
+)
+def test_check_that_does_not_pass_is_named_with_the_time_and_looked_at_again(
+    libvirt: str, again: timedelta | None
+) -> None:
+    agent = condition("LibVirtConnection", libvirt, "Connected")
+    plan = decide(facts(onboarding("Initial"), IN_TEST, agent), None, "no bridge", SETTINGS)
     assert plan.say is not None
-    assert plan.say[2].endswith("libvirt is too old, since 2026-11-21T00:00:00Z")
-    assert plan.look_again is not None
+    assert plan.say[2].endswith("no bridge, since 2026-11-21T00:00:00Z")
+    assert plan.look_again == again
 
 
 def test_what_waits_says_since_when_without_writing_again() -> None:
     first = facts(HANDOVER)
-    plan = decide(first, "", "", SETTINGS)
+    plan = decide(first, None, "", SETTINGS)
     assert plan.say is not None
     later = Facts(
         facts(onboarding("Handover", message=plan.say[2])).hypervisor,
         first.host,
         first.now + timedelta(hours=1),
     )
-    assert decide(later, "", "", SETTINGS).say == plan.say
+    assert decide(later, None, "", SETTINGS).say == plan.say
 
 
 @pytest.mark.parametrize(
@@ -198,6 +252,6 @@ def test_failed_onboarding_has_a_way_back(generation: int, passed: timedelta, be
         onboarding("Aborted", "False", "Smoke test failed 3 times"), observedGeneration=generation
     )
     given = facts(failed)
-    plan = decide(Facts(given.hypervisor, given.host, given.now + passed), "", "", SETTINGS)
+    plan = decide(Facts(given.hypervisor, given.host, given.now + passed), None, "", SETTINGS)
     assert (plan.say is not None) is begins
     assert begins or plan.look_again == timedelta(minutes=1)

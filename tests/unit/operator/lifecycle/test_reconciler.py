@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import cast
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.operator.lifecycle.facts import HOST, facts
+from tests.unit.operator.lifecycle.facts import HOST, ON, facts
+from tests.unit.operator.samples import condition
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.hypervisors import Part, StatusWriter
+from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.reconciler import LifecycleReconciler
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome
 from hypercobalt.operator.newest import Newest
@@ -64,13 +68,15 @@ def says(facts: Facts) -> Outcome:
 
 def made(around: Written, *steps: Doing) -> LifecycleReconciler:
     found = Doing("registration", lambda given: Outcome(registered(given)))
+    clock = FakeClock()
     return LifecycleReconciler(
         cast("Kube", around),
         cast("Newest[Hypervisor]", around),
         cast("StatusWriter", around),
         found,
         steps,
-        clock=FakeClock(),
+        drift=Drift(FakeCompute(clock.now), list, timedelta(minutes=1), clock=clock),
+        clock=clock,
         metrics=Metrics(),
         events=cast("Recorder", around),
     )
@@ -95,3 +101,41 @@ async def test_error_of_one_step_leaves_the_others_and_the_status_and_is_tried_a
         assert result.requeue_after == PATIENCE
     (part,) = around.parts
     assert [c.message for c in part.conditions] == ["told"]
+
+
+LEAVING = replace(ON, maintenance="termination")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "worth"),
+    [
+        pytest.param(facts(), facts(numInstances=3), False, id="an instance came"),
+        pytest.param(
+            facts(spec=LEAVING, numInstances=1),
+            facts(spec=LEAVING, numInstances=0),
+            True,
+            id="the last instance left a host that leaves",
+        ),
+        pytest.param(
+            facts(condition("NodeHealthy", "True", "Healthy")),
+            facts(condition("NodeHealthy", "Unknown", "Unreachable")),
+            True,
+            id="the Node is unreachable",
+        ),
+        pytest.param(
+            facts(condition("AgentReporting", "True", "Reporting")),
+            facts(condition("AgentReporting", "False", "AgentSilent")),
+            True,
+            id="the node agent is silent",
+        ),
+        pytest.param(
+            facts(condition("Ready", "True", "Ready")),
+            facts(condition("Ready", "False", "AgentSilent")),
+            False,
+            id="what is computed from the rest",
+        ),
+    ],
+)
+def test_which_changes_of_others_lead_to_a_pass(old: Facts, new: Facts, worth: bool) -> None:
+    reconciler = made(Written(old.hypervisor))
+    assert reconciler.worth_a_pass(old.hypervisor, new.hypervisor) is worth

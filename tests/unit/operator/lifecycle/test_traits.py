@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given as given_
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.unit.operator.lifecycle.facts import ON, facts
-from tests.unit.operator.samples import condition
+from tests.unit.operator.lifecycle.facts import ON, facts, said
+from tests.unit.operator.samples import NOW, condition
 
-from hypercobalt.compute.model import ProviderTraits
+from hypercobalt.compute.errors import UnreachableError
+from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.compute.model import Host, ProviderTraits
 from hypercobalt.operator.lifecycle.step import Facts
-from hypercobalt.operator.lifecycle.traits import Plan, decide, is_due
+from hypercobalt.operator.lifecycle.traits import MOST, Plan, TraitSync, decide, is_due
 
 DONE = condition("Onboarding", "False", "Succeeded")
 
@@ -57,6 +61,21 @@ def test_names_that_are_none_are_named_and_the_others_set() -> None:
     assert found.invalid == ("no-good", "x" * 300, "ümlaut")
 
 
+async def test_more_traits_than_the_bound_are_named_and_not_set() -> None:
+    compute, names = FakeCompute(lambda: NOW), tuple(f"CUSTOM_{n:03}" for n in range(MOST + 12))
+    host = compute.world.add_host("kvm-a")
+    given = facts(DONE, spec=replace(ON, customTraits=(*names, "x" * 9000)), host=host)
+    after = (await TraitSync(compute).run(given)).facts
+    assert set(compute.world.traits[host.hypervisor_id].names) >= set(names[:MOST])
+    assert names[MOST] not in compute.world.traits[host.hypervisor_id].names
+    found = after.condition("TraitsUpdated")
+    assert found is not None
+    assert (found.status, found.reason) == ("False", "Failed")
+    assert f"more than {MOST} traits, not set: 'CUSTOM_{MOST}'" in found.message
+    assert "and 2 more" in found.message
+    assert len(found.message) < 1000
+
+
 @given_(*[st.sets(st.sampled_from(["CUSTOM_A", "CUSTOM_B", "HW_X", "HW_Y"])) for _ in range(3)])
 def test_in_the_end_all_wanted_are_there_and_only_ours_have_gone(
     wanted: set[str], there: set[str], applied: set[str]
@@ -84,3 +103,35 @@ def test_in_the_end_all_wanted_are_there_and_only_ours_have_gone(
 )
 def test_when_traits_are_due(given: Facts, due: bool) -> None:
     assert is_due(given) is due
+
+
+PUT = condition("TraitsUpdated", "True", "Succeeded")
+WANTED = replace(ON, customTraits=("CUSTOM_A",))
+
+
+@pytest.mark.parametrize(
+    ("put_last", "expected"),
+    [
+        pytest.param(("CUSTOM_A",), "True/Succeeded", id="nothing else is wanted"),
+        pytest.param(("CUSTOM_OLD",), "False/Failed", id="the wish has changed"),
+        pytest.param(None, "False/Failed", id="of an older operator, other traits"),
+    ],
+)
+async def test_placement_that_is_away_fails_a_new_wish_only(
+    put_last: tuple[str, ...] | None, expected: str
+) -> None:
+    compute = FakeCompute(lambda: NOW)
+    compute.world.fault = lambda what, about: UnreachableError(f"{what}: 503")
+    given = facts(DONE, PUT, spec=WANTED, appliedTraits=put_last)
+    outcome = await TraitSync(compute).run(given)
+    assert said(outcome.facts, "TraitsUpdated") == expected
+    assert outcome.look_again is not None
+
+    compute.world.fault = None
+    host = compute.world.add_host("kvm-a")
+    back = await TraitSync(compute).run(replace_host(outcome.facts, host))
+    assert said(back.facts, "TraitsUpdated") == "True/Succeeded"
+
+
+def replace_host(found: Facts, host: Host) -> Facts:
+    return dataclasses.replace(found, host=host)

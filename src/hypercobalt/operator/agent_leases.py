@@ -1,0 +1,316 @@
+"""The node agents' Leases, as this process has seen them change.
+
+A Lease has run out when no renewal was seen for its duration, by this process's clock alone: an
+agent's own clock may be wrong, so `renewTime` is only shown. Time in which this process could not
+have seen a renewal does not count: after the watch broke, or a read failed, every count begins
+again, and before a Lease counts as run out it is read once more.
+
+Each renewal costs a comparison and an assignment. A Lease has one timer, which checks for a renewal
+since it was set; only a change of the state leads to a pass.
+
+Source: client-go, tools/leaderelection, for counting on the own clock; the node agent's `presence`
+for the Lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import IntEnum, auto
+from functools import partial
+from typing import Final, Protocol
+
+from hypercobalt.api.coordination import LeaseGlance
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.logs import get_logger
+from hypercobalt.runtime import Informer, Kube, Metrics, Source
+from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.queue import Timer
+from hypercobalt.runtime.tasks import first
+
+log = get_logger(__name__)
+
+PREFIX: Final = "node-agent-"
+"""Of a Lease's name; the rest is the Node's."""
+
+DURATION: Final = timedelta(seconds=40)
+"""Of a Lease that does not give its own, and how long one may be missing."""
+
+LONGEST: Final = timedelta(minutes=10)
+"""Longest duration that counts: a Lease of a year would never run out."""
+
+
+class LeaseState(IntEnum):
+    """State of a Lease; of several Leases of one agent the least counts."""
+
+    RENEWED = auto()
+    """This process has seen it made or renewed within its duration."""
+    UNRENEWED = auto()
+    """It was there when this process began to watch, and its duration is not over yet."""
+    RELEASED = auto()
+    """The agent has stopped in good order."""
+    EXPIRED = auto()
+    """Its duration is over; of a Lease that was released, too."""
+    ABSENT = auto()
+    """There is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What is known of an agent's Lease.
+
+    Args:
+        state: see `LeaseState`.
+        lease: as `namespace/name`; "" when absent.
+        version: resourceVersion of the Lease; "" when absent.
+        released: it has no holder.
+        renewed_at: the last renewal by the agent's clock, as the Lease has it.
+        duration: of the Lease.
+        left: of an absent one: until its absence counts as silence.
+    """
+
+    state: LeaseState
+    lease: str = ""
+    version: str = ""
+    released: bool = False
+    renewed_at: str = ""
+    duration: timedelta = DURATION
+    left: timedelta = timedelta(0)
+
+
+class Timekeeper(Protocol):
+    """The part of the event loop that is used."""
+
+    def time(self) -> float: ...
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> Timer: ...
+
+
+class AgentLeases:
+    """Follows the Leases of some namespaces; a service of the manager.
+
+    Args:
+        kube: reads; it never writes.
+        namespaces: where agents may keep their Leases.
+        names: gives the hosts there are, to be looked at once the Leases are known.
+        loop: for tests; None takes the running one.
+
+    Attributes:
+        source: for the controller: a change of an agent's state leads to its host's name.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        namespaces: Sequence[str],
+        names: Callable[[], Iterable[str]],
+        metrics: Metrics,
+        *,
+        loop: Timekeeper | None = None,
+    ) -> None:
+        self.source, self._names, self._loop = Source(), names, loop
+        self._synced_at: float | None = None
+        self.followers = tuple(
+            Follower(kube, namespace, self.source.tell, metrics, self._time)
+            for namespace in dict.fromkeys(namespaces)
+        )
+
+    def _time(self) -> Timekeeper:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Follow until `stop`."""
+        await first(stop.wait(), self._run())
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for follower in self.followers:
+                group.create_task(follower.informer.run())
+            for follower in self.followers:
+                await follower.informer.wait_synced()
+            self.synced()
+
+    def synced(self) -> None:
+        """Take note that the Leases of every namespace are known now."""
+        self._synced_at = self._time().time()
+        for name in self._names():
+            self.source.tell(name)
+
+    def unread(self) -> str | None:
+        """A check: which namespaces' Leases have not been read yet."""
+        left = [f.namespace for f in self.followers if not f.informer.has_synced]
+        return f"Leases not read yet in {', '.join(left)}; check the RBAC rules" if left else None
+
+    async def of(self, node: str) -> Sighting | None:
+        """What is known of the agent of a host; None while not enough is.
+
+        A Lease that seems to have run out is read first.
+        """
+        found = [await f.of(node) for f in self.followers if node in f]
+        if found:
+            return min(found, key=lambda one: one.state)
+        if self._synced_at is None:
+            return None
+        waited = timedelta(seconds=self._time().time() - self._synced_at)
+        return Sighting(LeaseState.ABSENT, left=max(DURATION - waited, timedelta(0)))
+
+
+class Follower:
+    """The Leases of one namespace; a handler of their informer."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        namespace: str,
+        tell: Callable[[str], None],
+        metrics: Metrics,
+        time: Callable[[], Timekeeper],
+    ) -> None:
+        self.namespace, self._kube, self._tell, self._time = namespace, kube, tell, time
+        selection = Selection(LeaseGlance, namespace)
+        self.informer = Informer(kube, selection, metrics=metrics, share=False)
+        self._entries: dict[str, _Entry] = {}
+        self._since = float("-inf")  # no count has begun before
+        self._breaks = 0
+        self.informer.add_handler(self)
+
+    def __contains__(self, node: str) -> bool:
+        return node in self._entries
+
+    def on_add(self, obj: LeaseGlance) -> None:
+        if not obj.metadata.name.startswith(PREFIX):
+            return
+        node = obj.metadata.name[len(PREFIX) :]
+        known = self._entries.get(node)
+        if known is not None:  # deleted, and made again
+            self._changed(node, known, obj)
+            return
+        state = LeaseState.RENEWED if self.informer.has_synced else LeaseState.UNRENEWED
+        entry = self._entries[node] = _Entry(obj, state, self._time().time())
+        if not obj.spec.holderIdentity:
+            entry.state = LeaseState.RELEASED
+        self._arm(node, entry, _lasts(obj))
+        self._tell(node)
+
+    def on_update(self, old: LeaseGlance, new: LeaseGlance) -> None:
+        # Up to a thousand a second: nothing but comparisons for one that is renewed in time.
+        if old.spec == new.spec or not new.metadata.name.startswith(PREFIX):
+            return
+        node = new.metadata.name[len(PREFIX) :]
+        entry = self._entries.get(node)
+        if entry is None:
+            self.on_add(new)
+        elif entry.is_renewed_by(new):
+            entry.lease, entry.seen = new, self._time().time()
+        else:
+            self._changed(node, entry, new)
+
+    def on_delete(self, obj: LeaseGlance) -> None:
+        if obj.metadata.name.startswith(PREFIX):
+            node = obj.metadata.name[len(PREFIX) :]
+            entry = self._entries.get(node)
+            if entry is not None and entry.state is LeaseState.EXPIRED:
+                del self._entries[node]
+            # Else the agent may make it again before its timer runs out.
+
+    async def of(self, node: str) -> Sighting:
+        """What is known of a Lease that is there."""
+        entry = self._entries[node]
+        if entry.timer is None and entry.state is not LeaseState.EXPIRED:
+            await self._read_again(node, entry)
+        if node not in self._entries:
+            return Sighting(LeaseState.ABSENT)
+        lease = entry.lease
+        return Sighting(
+            entry.state,
+            f"{self.namespace}/{PREFIX}{node}",
+            lease.metadata.resourceVersion,
+            not lease.spec.holderIdentity,
+            lease.spec.renewTime,
+            timedelta(seconds=_lasts(lease)),
+        )
+
+    def _changed(self, node: str, entry: _Entry, lease: LeaseGlance) -> None:
+        """Take in more than a renewal: a Lease taken again, released, or of another duration."""
+        entry.lease, entry.seen = lease, self._time().time()
+        held = bool(lease.spec.holderIdentity)
+        entry.state = LeaseState.RENEWED if held else LeaseState.RELEASED
+        if entry.timer is not None:
+            entry.timer.cancel()
+        self._arm(node, entry, _lasts(lease))
+        self._tell(node)
+
+    def _arm(self, node: str, entry: _Entry, seconds: float) -> None:
+        entry.timer = self._time().call_later(seconds, partial(self._due, node, entry))
+
+    def _due(self, node: str, entry: _Entry) -> None:
+        """Look whether the Lease was renewed since its timer was set."""
+        entry.timer = None
+        if self._entries.get(node) is not entry:
+            return
+        if self.informer.cache.get(f"{PREFIX}{node}", self.namespace) is None:
+            del self._entries[node]
+            self._tell(node)
+            return
+        if self.informer.breaks != self._breaks:
+            self._breaks, self._since = self.informer.breaks, self._time().time()
+        now = self._time().time()
+        left = max(entry.seen, self._since) + _lasts(entry.lease) - now
+        if left > 0:
+            self._arm(node, entry, left)
+        else:
+            self._tell(node)  # `of` reads it again
+
+    async def _read_again(self, node: str, entry: _Entry) -> None:
+        """Compare a Lease that seems to have run out with the server's."""
+        name = f"{PREFIX}{node}"
+        try:
+            answer = await self._kube.list(
+                LeaseGlance, self.namespace, fields=f"metadata.name={name}"
+            )
+        except HypercobaltError as error:
+            # Where this process cannot read, the agent may not have been able to renew either.
+            log.warning("lease_not_read", lease=f"{self.namespace}/{name}", error=str(error))
+            self._since = self._time().time()
+            self._arm(node, entry, _lasts(entry.lease))
+            return
+        if entry.timer is not None or self._entries.get(node) is not entry:
+            return  # the watch was quicker
+        found = answer.items[0] if answer.items else None
+        if found is None:
+            del self._entries[node]
+        elif found.spec == entry.lease.spec:
+            entry.state = LeaseState.EXPIRED
+        else:
+            self._since = self._time().time()  # the watch lags behind for the others as well
+            self._changed(node, entry, found)
+
+
+class _Entry:
+    """A Lease: as last seen, since when, and the timer that looks at it; None once that is over."""
+
+    __slots__ = ("lease", "seen", "state", "timer")
+
+    def __init__(self, lease: LeaseGlance, state: LeaseState, seen: float) -> None:
+        self.lease, self.state, self.seen = lease, state, seen
+        self.timer: Timer | None = None
+
+    def is_renewed_by(self, new: LeaseGlance) -> bool:
+        """Whether nothing but the time of the last renewal changes."""
+        spec, before = new.spec, self.lease.spec
+        return (
+            self.timer is not None
+            and self.state is LeaseState.RENEWED
+            and bool(spec.holderIdentity)
+            and spec.leaseDurationSeconds == before.leaseDurationSeconds
+        )
+
+
+def _lasts(lease: LeaseGlance) -> float:
+    """Seconds that a Lease lasts without renewal."""
+    told = lease.spec.leaseDurationSeconds
+    lasts = DURATION.total_seconds() if told is None or told <= 0 else float(told)
+    return min(lasts, LONGEST.total_seconds())

@@ -1,0 +1,1 @@
+"""Explanations for the person on call: state, what is waited for, who reported it, what to do."""

@@ -1,0 +1,205 @@
+"""Which conditions of a Hypervisor are not as they should be, who reports them, what to do. Data.
+
+Placeholders: `{node}` is the name of the Node and the Hypervisor, `{host}` the host's name in the
+compute service, `{server}` the server of the smoke test. docs/operations.md has the long form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.operator.explain.model import Remedy
+from hypercobalt.operator.explain.reporters import AGENT, KUBELET
+from hypercobalt.operator.node_facts import LIFECYCLE_LABEL, TRAITS_ANNOTATION
+
+_Type = HypervisorConditionType
+
+EXPECTED: Final[Mapping[str, str]] = {
+    _Type.REGISTERED: "True",
+    _Type.ONBOARDING: "",
+    _Type.OFFBOARDED: "True",
+    _Type.AGENT_PODS_EVICTED: "True",
+    _Type.TRAITS_UPDATED: "True",
+    _Type.AGGREGATES_UPDATED: "True",
+    _Type.EVICTING: "",
+    _Type.HYPERVISOR_DISABLED: "False",
+    _Type.HA_ENABLED: "True",
+    _Type.AGENT_REPORTING: "True",
+    _Type.LIBVIRT_CONNECTION: "True",
+    _Type.NODE_HEALTHY: "True",
+    _Type.TLS_CERTIFICATE_INSTALLED: "True",
+    _Type.OPERATING_SYSTEM_UPDATE: "",
+    _Type.SPEC_FROZEN: "False",
+    _Type.TAINTED: "False",
+}
+"""The status of a condition that needs no attention, the gravest condition first; "" for none.
+
+Units have conditions of their own names: True there.
+"""
+
+NORMAL: Final[frozenset[tuple[str, str]]] = frozenset(
+    {
+        (_Type.ONBOARDING, "Succeeded"),
+        (_Type.EVICTING, "Succeeded"),
+        (_Type.AGENT_PODS_EVICTED, "NotOffboarding"),
+        (_Type.AGGREGATES_UPDATED, "TestAggregates"),
+        (_Type.AGGREGATES_UPDATED, "WaitingForTraits"),
+        (_Type.AGGREGATES_UPDATED, "EvictionInProgress"),
+        (_Type.AGGREGATES_UPDATED, "Terminating"),
+        (_Type.HYPERVISOR_DISABLED, "Succeeded"),
+        (_Type.HA_ENABLED, "Succeeded"),
+        (_Type.HA_ENABLED, "Evicted"),
+        (_Type.HA_ENABLED, "Onboarding"),
+        (_Type.OPERATING_SYSTEM_UPDATE, "Completed"),
+        # What follows from AgentReporting, which is explained once.
+        (_Type.HA_ENABLED, "AgentSilent"),
+        (_Type.LIBVIRT_CONNECTION, "AgentSilent"),
+    }
+)
+"""Type and reason that need no attention whatever the status."""
+
+REPORTERS: Final[Mapping[str, str]] = {
+    _Type.LIBVIRT_CONNECTION: AGENT,
+    _Type.TLS_CERTIFICATE_INSTALLED: AGENT,
+    _Type.OPERATING_SYSTEM_UPDATE: AGENT,
+    _Type.NODE_HEALTHY: KUBELET,
+}
+"""Who reports a condition, where it is not the operator."""
+
+UNIT: Final = (
+    Remedy(
+        "see why the unit does not run, on the host",
+        "systemctl status {unit}; journalctl -u {unit} -n 50",
+    ),
+)
+
+_AGENT_POD: Final = Remedy(
+    "check the node agent: its pod, or its unit on a host outside Kubernetes",
+    "kubectl get pods --all-namespaces -l app.kubernetes.io/component=kvm-node-agent "
+    "--field-selector spec.nodeName={node} -o wide",
+)
+_POWER: Final = Remedy(
+    "check the host's power and network by its management controller; start none of its instances "
+    "elsewhere before the host is certainly off"
+)
+_NODE: Final = Remedy("see what the kubelet reports", "kubectl describe node {node}")
+_COMPUTE: Final = Remedy(
+    "check that nova-compute runs on the host and reports to Nova",
+    "openstack compute service list --service nova-compute --host {host}",
+)
+_OPENSTACK: Final = Remedy(
+    "check Keystone, Nova and Placement, and the operator's account; it retries by itself",
+    "openstack token issue",
+)
+_EXPLAIN: Final = Remedy("see each instance", "cobalt explain eviction/{node}")
+_LIBVIRT: Final = Remedy(
+    "check libvirtd and its sockets, on the host",
+    "systemctl status libvirtd libvirtd.socket; virsh -c qemu:///system version",
+)
+_CERTIFICATE: Final = Remedy(
+    "check the Certificate and its Secret", "kubectl get certificates,secrets -A | grep {node}"
+)
+_REQUEST: Final = Remedy(
+    "check that cert-manager runs and its approver accepts the host's names; the agent "
+    "requests again by itself",
+    "kubectl get certificaterequests -A | grep libvirt-{node}-",
+)
+
+REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
+    (_Type.REGISTERED, "NotRegistered"): (_COMPUTE,),
+    (_Type.REGISTERED, "Claimed"): (
+        Remedy(
+            "give one of the two hosts another name, or remove the Node that does not belong",
+            "kubectl get nodes,hypervisors -L kubernetes.io/hostname",
+        ),
+    ),
+    (_Type.REGISTERED, "Unreachable"): (_OPENSTACK,),
+    (_Type.REGISTERED, "Failed"): (_OPENSTACK,),
+    (_Type.ONBOARDING, "Testing"): (
+        Remedy("see the server of the smoke test", "openstack server show {server}"),
+    ),
+    (_Type.ONBOARDING, "Aborted"): (
+        Remedy(
+            "begin again at once: take the lifecycle label from the Node and put it back",
+            f"kubectl label node {{node}} {LIFECYCLE_LABEL}- && "
+            f"kubectl label node {{node}} {LIFECYCLE_LABEL}=true",
+        ),
+    ),
+    (_Type.TRAITS_UPDATED, "Failed"): (
+        Remedy(
+            f"if a name is wrong, correct the Node's annotation {TRAITS_ANNOTATION}",
+            "kubectl annotate node {node} --list",
+        ),
+    ),
+    (_Type.AGGREGATES_UPDATED, "Failed"): (
+        Remedy(
+            "create what is missing, or correct the Node's annotation nova.openstack.cloud.sap/"
+            "aggregates",
+            "openstack aggregate list",
+        ),
+    ),
+    (_Type.EVICTING, "Running"): (_EXPLAIN,),
+    (_Type.EVICTING, "Failed"): (
+        _EXPLAIN,
+        Remedy("mend what the message names, then try again", "cobalt evict {node}"),
+    ),
+    (_Type.HYPERVISOR_DISABLED, "DisabledByOthers"): (
+        Remedy(
+            "ask who disabled the service; when they are done, enable it (and --up if it is "
+            "forced down)",
+            "openstack compute service set --enable {host} nova-compute",
+        ),
+    ),
+    (_Type.HYPERVISOR_DISABLED, "Failed"): (_OPENSTACK,),
+    (_Type.AGENT_PODS_EVICTED, "AgentPodsRunning"): (
+        Remedy(
+            "see why the pods stay: a finalizer, a kubelet that is down, a toleration",
+            "kubectl get pods --all-namespaces --field-selector spec.nodeName={node}",
+        ),
+    ),
+    (_Type.AGENT_PODS_EVICTED, "NotRead"): (
+        Remedy("check the operator's rights in the namespaces of --agent-namespaces"),
+    ),
+    (_Type.HA_ENABLED, "Failed"): (_AGENT_POD,),
+    (_Type.AGENT_REPORTING, "AgentSilent"): (_AGENT_POD, _POWER),
+    (_Type.AGENT_REPORTING, "AgentStopped"): (_AGENT_POD,),
+    (_Type.AGENT_REPORTING, "NeverReported"): (_AGENT_POD,),
+    (_Type.LIBVIRT_CONNECTION, "ConnectFailed"): (_LIBVIRT,),
+    (_Type.LIBVIRT_CONNECTION, "LibVirtServiceNotRunning"): (_LIBVIRT,),
+    (_Type.LIBVIRT_CONNECTION, "ProcessFailed"): (_LIBVIRT,),
+    (_Type.NODE_HEALTHY, "NotReady"): (_NODE,),
+    (_Type.NODE_HEALTHY, "Unreachable"): (_POWER, _NODE),
+    (_Type.NODE_HEALTHY, "DiskPressure"): (_NODE,),
+    (_Type.NODE_HEALTHY, "MemoryPressure"): (_NODE,),
+    (_Type.NODE_HEALTHY, "NotReported"): (_NODE,),
+    (_Type.TLS_CERTIFICATE_INSTALLED, "FailedToUpdateTLSCertificate"): (_CERTIFICATE,),
+    (_Type.TLS_CERTIFICATE_INSTALLED, "RequestPending"): (_REQUEST,),
+    (_Type.TLS_CERTIFICATE_INSTALLED, "RequestDenied"): (_REQUEST,),
+    (_Type.TLS_CERTIFICATE_INSTALLED, "RequestFailed"): (_REQUEST,),
+    (_Type.TLS_CERTIFICATE_INSTALLED, "FailedToStartUpdateTLSService"): (
+        Remedy(
+            "see why the unit failed, on the host",
+            "systemctl status virt-admin-server-update-tls.service libvirtd.service",
+        ),
+    ),
+    (_Type.OPERATING_SYSTEM_UPDATE, "Stopped"): (
+        Remedy(
+            "see the unit's log on the host, then set another version in spec.version",
+            "journalctl -u 'systemd-sysupdate*' -n 50",
+        ),
+    ),
+    (_Type.SPEC_FROZEN, "NodeDiffers"): (
+        Remedy(
+            "nothing, if the host is to go; if it stays, delete the Hypervisor: the operator "
+            "creates it again from the Node"
+        ),
+    ),
+    (_Type.TAINTED, "Kubectl"): (
+        Remedy(
+            "nothing; check that the edit by hand and the automation agree",
+            "kubectl get hypervisor {node} -o yaml --show-managed-fields",
+        ),
+    ),
+}

@@ -1,0 +1,231 @@
+"""Why an Eviction is in its state, which instances it waits for, and what to do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from hypercobalt.api.conditions import Condition, get_condition
+from hypercobalt.api.eviction import (
+    CheckResult,
+    Eviction,
+    EvictionCheck,
+    EvictionConditionType,
+    EvictionInstance,
+    EvictionReason,
+    EvictionStatus,
+    InstancePhase,
+)
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.operator.eviction.status import called, count
+from hypercobalt.operator.explain.model import Explanation, Finding, Group, Remedy, age, command
+from hypercobalt.operator.explain.reporters import (
+    OPERATOR,
+    Reporters,
+    operator_findings,
+    unseen_by_operator,
+)
+
+_Type = EvictionConditionType
+_LISTED: Final = 20
+
+_REMEDIES: Final = {
+    "HostUp": Remedy(
+        "bring nova-compute on the host back; instances of a dead host are evacuated by the "
+        "high-availability service, after fencing",
+        "openstack compute service list --service nova-compute",
+    ),
+    "HostDisabled": Remedy("take the host out of service", "cobalt maintain {host} --reason '...'"),
+    "Instances": Remedy("bring the named instances into a state in which they can be moved"),
+    "TargetCapacity": Remedy(
+        "free or add capacity, or enable hosts that are disabled",
+        "openstack hypervisor list --long",
+    ),
+    "ServerGroups": Remedy(
+        "members of a strict affinity group cannot leave one by one: delete the group, or move "
+        "them by hand",
+        "openstack server group list --all-projects --long",
+    ),
+    "ServerGroupsListed": Remedy(
+        "let the operator's account list the server groups of all projects",
+        "openstack server group list --all-projects",
+    ),
+}
+
+_TITLES: Final = (
+    (InstancePhase.FAILED, "Given up"),
+    (InstancePhase.MIGRATING, "Migrating"),
+    (InstancePhase.EVACUATING, "Evacuating"),
+    (InstancePhase.CONFIRMING, "Moved, to be confirmed"),
+    (InstancePhase.PENDING, "Pending"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What an explanation is made of.
+
+    Args:
+        eviction: as read.
+        hypervisor: the host's; None if there is none.
+        now: when they were read.
+        reporters: those who report about the host.
+    """
+
+    eviction: Eviction
+    hypervisor: Hypervisor | None
+    now: datetime
+    reporters: Reporters = field(default_factory=Reporters)
+
+
+def explain(facts: Facts) -> Explanation:
+    """Explain an Eviction."""
+    meta, host = facts.eviction.metadata, facts.eviction.spec.hypervisor
+    evicting = get_condition(facts.eviction.status.conditions, _Type.EVICTING)
+    state = evicting.reason if evicting else "New"
+    since = evicting.lastTransitionTime if evicting else meta.creationTimestamp
+    if meta.deletionTimestamp is not None and (evicting is None or evicting.status != "False"):
+        state, since = "Cancelling", meta.deletionTimestamp
+    return Explanation(
+        kind="Eviction",
+        name=meta.name,
+        at=facts.now,
+        state=state,
+        since=since,
+        summary=_summary(facts),
+        waiting=tuple(_waiting(facts, state, evicting)),
+        also=(
+            *operator_findings(facts.reporters, facts.now),
+            *_warnings(facts.eviction.status, host),
+        ),
+        groups=_groups(facts.eviction.status, facts.now),
+        seen=facts.reporters.sightings(host, facts.now),
+    )
+
+
+def _summary(facts: Facts) -> str:
+    """What it was made for, and how far it is."""
+    spec, created = facts.eviction.spec, facts.eviction.metadata.creationTimestamp
+    what = f"only {count(len(spec.instances))}" if spec.instances else "all instances"
+    requested = f", requested {age(created, facts.now)} ago" if created else ""
+    trigger = f" ({spec.trigger})" if spec.trigger else ""
+    parts = [f"Moves {what} away from {spec.hypervisor}{requested}{trigger}: {spec.reason}"]
+    progress = facts.eviction.status.progress
+    if progress is not None and progress.total:
+        parts.append(f"{progress.done or 0} of {progress.total} have left")
+    if progress is not None and progress.estimatedCompletion is not None:
+        left = age(facts.now, progress.estimatedCompletion)
+        parts.append(f"the last one is expected to leave in {left}")
+    return "; ".join(parts)
+
+
+def _waiting(facts: Facts, state: str, evicting: Condition | None) -> Iterable[Finding]:
+    host = facts.eviction.spec.hypervisor
+    if facts.hypervisor is None:
+        remedy = Remedy(
+            "spec.hypervisor is immutable: delete the Eviction and create another one",
+            f"kubectl delete eviction {facts.eviction.metadata.name}",
+        )
+        yield Finding(f"There is no Hypervisor {host}", remedies=(remedy,))
+    if evicting is None:
+        yield unseen_by_operator("Eviction")
+        return
+    condition = f"{_Type.EVICTING} {evicting.status}/{evicting.reason}"
+    if state == "Cancelling":
+        text = f"Moves that were begun are stopped first: {evicting.message}"
+        yield Finding(text, condition, evicting.lastTransitionTime, OPERATOR)
+    elif evicting.status == "False":
+        yield from _ended(facts, evicting, condition)
+    else:
+        checks = list(_checks(facts.eviction.status, host))
+        yield from checks
+        if not checks:
+            yield Finding(evicting.message, condition, evicting.lastTransitionTime, OPERATOR)
+
+
+def _ended(facts: Facts, evicting: Condition, condition: str) -> Iterable[Finding]:
+    """What is left to do when it is over."""
+    host, hypervisor = facts.eviction.spec.hypervisor, facts.hypervisor
+    if evicting.reason != EvictionReason.SUCCEEDED:
+        again = Remedy(
+            "mend what the messages below name, then try again",
+            command("cobalt evict {host}", host=host),
+        )
+        text = f"{evicting.message}; until then the host does not count as evicted"
+        yield Finding(text, condition, evicting.lastTransitionTime, OPERATOR, (again,))
+    elif hypervisor is not None and hypervisor.spec.maintenance:
+        reason = hypervisor.spec.maintenanceReason
+        why = f": {reason}" if reason else ""
+        back = Remedy(
+            "put the host back into service after the work",
+            command("cobalt resume {host}", host=host),
+        )
+        text = f"The end of the maintenance `{hypervisor.spec.maintenance}`{why}"
+        yield Finding(text, remedies=(back,))
+
+
+def _checks(status: EvictionStatus, host: str) -> Iterable[Finding]:
+    """The checks that stop the first move."""
+    for check in status.checks:
+        if check.result not in (CheckResult.PENDING, CheckResult.FAILED):
+            continue
+        # What is pending passes by itself.
+        remedies = _advised(check, host) if check.result == CheckResult.FAILED else ()
+        yield Finding(
+            check.message or check.name,
+            _name(check),
+            reporter=OPERATOR,
+            remedies=remedies,
+        )
+    found = get_condition(status.conditions, _Type.PREFLIGHT_CHECKS_SUCCEEDED)
+    if not status.checks and found is not None and found.status == "False":
+        name = f"{found.type} {found.status}/{found.reason}"
+        yield Finding(found.message, name, found.lastTransitionTime, OPERATOR)
+
+
+def _name(check: EvictionCheck) -> str:
+    return f"check {check.name} {check.result}"
+
+
+def _advised(check: EvictionCheck, host: str) -> tuple[Remedy, ...]:
+    remedy = _REMEDIES.get(check.name)
+    return (Remedy(remedy.text, command(remedy.command, host=host)),) if remedy else ()
+
+
+def _warnings(status: EvictionStatus, host: str) -> tuple[Finding, ...]:
+    return tuple(
+        Finding(
+            check.message or check.name,
+            _name(check),
+            reporter=OPERATOR,
+            remedies=_advised(check, host),
+        )
+        for check in status.checks
+        if check.result == CheckResult.WARNING
+    )
+
+
+def _groups(status: EvictionStatus, now: datetime) -> tuple[Group, ...]:
+    found: list[Group] = []
+    for phase, title in _TITLES:
+        entries = [entry for entry in status.instances if entry.phase == phase]
+        lines = [_line(entry, now) for entry in entries[:_LISTED]]
+        if len(entries) > _LISTED:
+            lines.append(f"and {len(entries) - _LISTED} more")
+        if lines:
+            found.append(Group(f"{title} ({len(entries)})", tuple(lines)))
+    return tuple(found)
+
+
+def _line(entry: EvictionInstance, now: datetime) -> str:
+    parts = [called(entry)]
+    if entry.target:
+        parts.append(f"to {entry.target}")
+    if entry.startedAt and entry.phase == InstancePhase.MIGRATING:
+        parts.append(f"for {age(entry.startedAt, now)}")
+    if (entry.attempts or 0) > 1:
+        parts.append(f"attempt {entry.attempts}")
+    text = ", ".join(parts)
+    return f"{text}: {entry.message}" if entry.message else text

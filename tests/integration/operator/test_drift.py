@@ -1,0 +1,233 @@
+"""What others change in OpenStack, on a simulated one: noticed by listings, at a bounded rate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.integration.compute.conftest import Adapter
+from tests.integration.operator.conftest import Operator, add_node, operator, reason, until
+from tests.integration.operator.lifecycle import TEST_AGGREGATE, agent_reports, message
+from tests.integration.runtime.scripted import eventually
+from tests.openstack.environment import set_account
+from tests.simulated_openstack.compute.aggregates import make
+from tests.simulated_openstack.model import Host
+from tests.simulated_openstack.script import Script
+from tests.simulated_openstack.serve import serve
+from tests.simulated_openstack.world import World
+
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.node_facts import (
+    AGGREGATES_ANNOTATION,
+    LIFECYCLE_LABEL,
+    TRAITS_ANNOTATION,
+)
+from hypercobalt.runtime import Kube
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+LISTINGS = Settings(compare=timedelta(milliseconds=300), resync=timedelta(hours=1))
+"""Nothing but the listings gets a host a pass."""
+FLEET = 12
+PROVIDERS = "placement GET /resource_providers"
+TRAITS = "placement GET /resource_providers/{id}/traits"
+
+
+@dataclass(slots=True)
+class Site:
+    """A simulated OpenStack, an operator on it, and a person."""
+
+    world: World
+    script: Script
+    running: Operator
+    kube: Kube
+
+    async def node(self, name: str) -> None:
+        labels = {LIFECYCLE_LABEL: "skip-tests"}
+        wishes = {AGGREGATES_ANNOTATION: "general", TRAITS_ANNOTATION: "CUSTOM_A"}
+        await add_node(self.kube, name, labels=labels, annotations=wishes)
+        await until(self.kube, Hypervisor, name, lambda _: True)
+        await agent_reports(self.kube, name)
+
+    async def ready(self, name: str) -> Hypervisor:
+        return await until(self.kube, Hypervisor, name, in_service)
+
+    async def comparisons(self, number: int) -> None:
+        """Wait until the fleet has been compared so often."""
+        seen = self.script.count(PROVIDERS)
+        await eventually(lambda: self.script.count(PROVIDERS) >= seen + number)
+
+
+def in_service(hypervisor: Hypervisor) -> bool:
+    said = {type_: reason(hypervisor, type_) for type_ in ("Ready", "AggregatesUpdated")}
+    return said == {"Ready": "True/Ready", "AggregatesUpdated": "True/Succeeded"}
+
+
+@asynccontextmanager
+async def around(
+    kube: Kube, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, world: World
+) -> AsyncIterator[Site]:
+    async with serve(world) as simulation:
+        set_account(monkeypatch, simulation.admin)
+        nova = Adapter(simulation).nova()
+        async with operator(kubeconfig, nova, lifecycle=LISTINGS) as running:
+            yield Site(world, simulation.script, running, kube)
+
+
+def cloud(*names: str, general: bool = True) -> World:
+    world = World()
+    for name in names:
+        world.add_host(name, enabled=False)
+    make(world, "zone-a", "zone-a"), make(world, TEST_AGGREGATE)
+    if general:
+        make(world, "general")
+    world.custom_traits.add("CUSTOM_A")
+    return world
+
+
+def disable(world: World, host: Host) -> None:
+    host.enabled, host.disabled_reason = False, "Hypervisor CRD: spec.maintenance=manual"
+
+
+def force_down(world: World, host: Host) -> None:
+    disable(world, host)
+    host.forced_down = True
+
+
+def leave_aggregate(world: World, host: Host) -> None:
+    (general,) = (a for a in world.aggregates.values() if a.name == "general")
+    general.hosts.pop(host.name)
+
+
+def enter_aggregate(world: World, host: Host) -> None:
+    made = make(world, "foreign")
+    made.hosts[host.name] = None
+
+
+def drop_trait(world: World, host: Host) -> None:
+    host.traits.discard("CUSTOM_A")
+    host.generation += 1
+
+
+@pytest.mark.parametrize(
+    "change", [disable, force_down, leave_aggregate, enter_aggregate, drop_trait]
+)
+async def test_drift_in_nova_and_placement_is_put_right_within_two_comparisons(
+    kube: Kube,
+    kubeconfig: Path,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[World, Host], None],
+) -> None:
+    async with around(kube, kubeconfig, monkeypatch, cloud(name)) as site:
+        await site.node(name)
+        await site.ready(name)
+        await site.comparisons(1)
+        host = site.world.hosts[name]
+        change(site.world, host)
+        await site.comparisons(2)
+
+        def right() -> bool:
+            inside = {a.name for a in site.world.aggregates.values() if name in a.hosts}
+            in_order = host.enabled and not host.forced_down and "CUSTOM_A" in host.traits
+            return in_order and inside == {"zone-a", "general"}
+
+        await eventually(right)
+
+
+async def test_service_that_others_disabled_stays_theirs_and_gets_one_pass(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with around(kube, kubeconfig, monkeypatch, cloud(name)) as site:
+        await site.node(name)
+        await site.ready(name)
+        host = site.world.hosts[name]
+        host.enabled, host.disabled_reason = False, "bad disk"
+        told = await until(
+            kube,
+            Hypervisor,
+            name,
+            lambda hv: reason(hv, "HypervisorDisabled") == "True/DisabledByOthers",
+        )
+        assert "bad disk" in message(told, "HypervisorDisabled")
+        await site.comparisons(1)
+        writes = site.running.writes
+        await site.comparisons(3)
+        assert (host.enabled, site.running.writes) == (False, writes)
+        assert site.script.count("compute PUT *") == 1, "only to enable it at first"
+
+
+async def test_fleet_without_drift_is_compared_by_three_listings_and_few_reads_of_traits(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{name}-{number}" for number in range(FLEET)]
+    async with around(kube, kubeconfig, monkeypatch, cloud(*names)) as site:
+        await asyncio.gather(*(site.node(host) for host in names))
+        await asyncio.gather(*(site.ready(host) for host in names))
+        await site.comparisons(2)
+        site.script.forget()
+        await site.comparisons(3)
+        calls, compared = dict(site.script.calls), site.script.count(PROVIDERS)
+    reads = calls.pop(TRAITS, 0)
+    # Small as it is, each of its providers is among those that are read again.
+    assert reads <= FLEET * (compared + 1)
+    assert sum(calls.values()) <= 3 * (compared + 1), calls
+    a_minute_and_host = (reads + sum(calls.values())) / (compared + 1) / FLEET
+    assert a_minute_and_host <= 7
+
+
+async def test_hosts_that_wait_cost_a_listing_for_all_and_no_pass(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{name}-{number}" for number in range(FLEET)]
+    async with around(kube, kubeconfig, monkeypatch, cloud()) as site:
+        await asyncio.gather(*(site.node(host) for host in names))
+        for host in names:
+            await until(
+                kube, Hypervisor, host, lambda hv: reason(hv, "Registered") == "False/NotRegistered"
+            )
+        passes = site.running.metrics.reconcile_total.labels("lifecycle", "success")
+        await site.comparisons(1)
+        before, writes = passes._value.get(), site.running.writes
+        site.script.forget()
+        await site.comparisons(3)
+        compared = site.script.count(PROVIDERS)
+        assert site.script.calls.total() <= 3 * (compared + 1)
+        assert (passes._value.get(), site.running.writes) == (before, writes)
+        for host in names:
+            site.world.add_host(host, enabled=False)
+        await asyncio.gather(*(site.ready(host) for host in names))
+
+
+async def test_aggregate_and_provider_that_come_later_are_noticed(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = cloud(name, general=False)
+    world.hosts[name].provider = False
+    async with around(kube, kubeconfig, monkeypatch, world) as site:
+        await site.node(name)
+        await until(
+            kube, Hypervisor, name, lambda hv: "no resource" in message(hv, "TraitsUpdated")
+        )
+        world.hosts[name].provider = True
+        missing = "no aggregate 'general'"
+        await until(kube, Hypervisor, name, lambda hv: missing in message(hv, "AggregatesUpdated"))
+        make(world, "general")
+        await site.ready(name)
+
+
+async def test_traits_are_read_once_until_a_host_is_in_service(
+    kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.LISTINGS", replace(LISTINGS, compare=timedelta(minutes=1)))
+    names = [f"{name}-{number}" for number in range(FLEET)]
+    async with around(kube, kubeconfig, monkeypatch, cloud(*names)) as site:
+        await asyncio.gather(*(site.node(host) for host in names))
+        await asyncio.gather(*(site.ready(host) for host in names))
+        assert site.script.count(TRAITS) == FLEET

@@ -1,0 +1,145 @@
+"""An Eviction explained, state by state."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.operator.eviction.made import BEGAN, NOW, entry, eviction
+from tests.unit.operator.explain.made import reporters
+
+from hypercobalt.api.conditions import set_condition
+from hypercobalt.api.eviction import Eviction, EvictionCheck, EvictionProgress, EvictionStatus
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.operator.explain.eviction import Facts, explain
+
+
+def of(status: str, reason: str, message: str, **fields: object) -> Eviction:
+    conditions = set_condition((), "Evicting", status, reason, message, now=BEGAN)
+    return eviction(EvictionStatus(conditions=conditions, **fields))  # type: ignore[arg-type]
+
+
+DISABLED = EvictionCheck(name="HostDisabled", result="Failed", message="hypervisor not disabled")
+DOUBT = EvictionCheck(name="Instances", result="Warning", message="vm-a cannot be moved: a GPU")
+
+
+def words(given: Eviction, host: Hypervisor | None = None) -> str:
+    return "\n".join(explain(Facts(given, host, NOW.now, reporters(NOW.now))).lines)
+
+
+HERE = Hypervisor(metadata=ObjectMeta(name="here"))
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "text"),
+    [
+        pytest.param(eviction(), "New", "check that it runs, leads", id="not looked at"),
+        pytest.param(
+            of("True", "Running", "Running", checks=(DISABLED,)),
+            "Running",
+            "check HostDisabled Failed (operator): hypervisor not disabled\n"
+            "    -> take the host out of service:\n"
+            "       cobalt maintain here --reason '...'",
+            id="not disabled",
+        ),
+        pytest.param(
+            of("True", "Running", "Running", checks=(DOUBT,)),
+            "Running",
+            "a GPU\n    -> bring the named instances into a state in which they can be moved",
+            id="in doubt",
+        ),
+        pytest.param(
+            of("True", "Running", "waits; nova cannot be asked"),
+            "Running",
+            "Evicting True/Running for 10m (operator): waits; nova cannot be asked",
+            id="waiting for Nova",
+        ),
+        pytest.param(
+            of(
+                "True",
+                "Running",
+                "Running",
+                instances=(
+                    entry("a", "Migrating", name="web", target="x", attempts=2, startedAt=BEGAN),
+                ),
+            ),
+            "Running",
+            "Migrating (1):\n  - web (a), to x, for 10m, attempt 2",
+            id="on its way",
+        ),
+        pytest.param(
+            of(
+                "True",
+                "Running",
+                "Running",
+                progress=EvictionProgress(
+                    total=3, done=1, estimatedCompletion=NOW.now + timedelta(seconds=90)
+                ),
+            ),
+            "Running",
+            "1 of 3 have left; the last one is expected to leave in 90s",
+            id="how long it takes",
+        ),
+        pytest.param(
+            of(
+                "False",
+                "Failed",
+                "failed",
+                instances=(entry("b", "Failed", message="is suspended: resume it"),),
+            ),
+            "Failed",
+            "Given up (1):\n  - b: is suspended: resume it",
+            id="failed, with each instance",
+        ),
+        pytest.param(of("False", "Failed", "failed"), "Failed", "cobalt evict here", id="again"),
+        pytest.param(
+            of("False", "Cancelled", "deleted"), "Cancelled", "does not count as", id="cancelled"
+        ),
+    ],
+)
+def test_states(given: Eviction, state: str, text: str) -> None:
+    found = words(given, HERE)
+    assert found.startswith(f"eviction/here: {state} for 10m")
+    assert "Moves all instances away from here, requested 10m ago: test" in found
+    assert text in found
+
+
+def test_an_eviction_of_no_host_names_the_way_out() -> None:
+    found = words(eviction())
+    assert "There is no Hypervisor here" in found
+    assert "kubectl delete eviction here" in found
+
+
+def test_a_deleted_eviction_stops_its_moves_first() -> None:
+    running = of("True", "Running", "Running")
+    meta = replace(running.metadata, deletionTimestamp=BEGAN)
+    found = words(replace(running, metadata=meta), HERE)
+    assert found.startswith("eviction/here: Cancelling")
+    assert "Moves that were begun are stopped first" in found
+
+
+def test_nothing_is_advised_that_is_under_way_already() -> None:
+    pending = EvictionCheck(name="HostDisabled", result="Pending", message="it is about to be")
+    found = words(of("True", "Running", "waits", checks=(pending,)), HERE)
+    assert "it is about to be" in found
+    assert "cobalt maintain" not in found
+
+
+@pytest.mark.parametrize(("maintenance", "advised"), [("manual", True), ("", False)])
+def test_the_way_back_is_shown_in_maintenance(maintenance: str, *, advised: bool) -> None:
+    host = Hypervisor(
+        metadata=ObjectMeta(name="here"),
+        spec=HypervisorSpec(maintenance=maintenance, maintenanceReason="new fans"),
+    )
+    found = words(of("False", "Succeeded", "done"), host)
+    assert ("cobalt resume here" in found) is advised
+    assert ("The end of the maintenance `manual`: new fans" in found) is advised
+
+
+def test_a_long_list_is_cut_with_its_length() -> None:
+    many = tuple(entry(f"i{number}", "Pending") for number in range(25))
+    found = words(of("True", "Running", "Running", instances=many), HERE)
+    assert "Pending (25):" in found
+    assert "and 5 more" in found

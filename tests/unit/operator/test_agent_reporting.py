@@ -1,0 +1,115 @@
+"""What an agent's Lease says of the agent, and of what it reported."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.unit.operator.samples import NOW, condition
+
+from hypercobalt.api.conditions import Condition
+from hypercobalt.operator.agent_leases import LeaseState, Sighting
+from hypercobalt.operator.agent_reporting import decide, look_again, unknown
+
+LEASE, AT = "agents/node-agent-kvm-a", "2026-11-22T10:00:00.000000Z"
+REPORTING = condition("AgentReporting", "True", "Reporting")
+SILENT = condition("AgentReporting", "False", "AgentSilent")
+STOPPED = condition("AgentReporting", "False", "AgentStopped")
+NEVER = condition("AgentReporting", "Unknown", "NeverReported")
+
+
+def seen(state: LeaseState, *, released: bool = False, left: int = 0) -> Sighting:
+    return Sighting(state, LEASE, "7", released, AT, left=timedelta(seconds=left))
+
+
+ABSENT = Sighting(LeaseState.ABSENT)
+STILL_ABSENT = Sighting(LeaseState.ABSENT, left=timedelta(seconds=9))
+GONE = seen(LeaseState.EXPIRED, released=True)
+
+
+@pytest.mark.parametrize(
+    ("stored", "lease", "expected"),
+    [
+        pytest.param(None, seen(LeaseState.RENEWED), "True/Reporting", id="renews"),
+        pytest.param(SILENT, seen(LeaseState.RENEWED), "True/Reporting", id="is back"),
+        pytest.param(NEVER, seen(LeaseState.RENEWED), "True/Reporting", id="is new"),
+        pytest.param(REPORTING, seen(LeaseState.EXPIRED), "False/AgentSilent silent", id="died"),
+        pytest.param(None, seen(LeaseState.EXPIRED), "False/AgentSilent silent", id="was dead"),
+        pytest.param(
+            REPORTING, seen(LeaseState.RELEASED, released=True), "False/AgentStopped", id="stopped"
+        ),
+        pytest.param(STOPPED, GONE, "False/AgentStopped silent", id="stopped and stays away"),
+        pytest.param(None, ABSENT, "Unknown/NeverReported", id="no Lease ever"),
+        pytest.param(NEVER, ABSENT, "Unknown/NeverReported", id="still no Lease"),
+        pytest.param(REPORTING, ABSENT, "False/AgentSilent silent", id="its Lease is gone"),
+        pytest.param(REPORTING, STILL_ABSENT, "", id="its Lease may be made again"),
+        pytest.param(SILENT, ABSENT, "", id="silent, and its Lease is gone"),
+        pytest.param(REPORTING, seen(LeaseState.UNRENEWED), "", id="restart: not judged yet"),
+        pytest.param(SILENT, seen(LeaseState.UNRENEWED), "", id="restart: stays silent"),
+        pytest.param(None, seen(LeaseState.UNRENEWED), "", id="never judged"),
+    ],
+)
+def test_condition_follows_the_lease(
+    stored: Condition | None, lease: Sighting, expected: str
+) -> None:
+    found = decide(stored, lease)
+    told = f"{found.status}/{found.reason}{' silent' * found.silent}" if found else ""
+    assert told == expected
+
+
+@pytest.mark.parametrize(
+    ("lease", "words"),
+    [
+        (seen(LeaseState.EXPIRED), ("has not renewed", LEASE, "40 s", AT)),
+        (GONE, ("stopped", "released", LEASE, AT)),
+        (seen(LeaseState.RENEWED), (LEASE,)),
+    ],
+)
+def test_message_names_the_lease_and_its_last_renewal(
+    lease: Sighting, words: tuple[str, ...]
+) -> None:
+    found = decide(REPORTING, lease)
+    assert found is not None
+    assert [word for word in words if word not in found.message] == []
+
+
+@pytest.mark.parametrize(
+    ("stored", "lease", "again"),
+    [
+        (REPORTING, STILL_ABSENT, timedelta(seconds=9)),
+        (REPORTING, ABSENT, None),
+        (NEVER, STILL_ABSENT, None),
+        (REPORTING, seen(LeaseState.UNRENEWED), None),
+    ],
+)
+def test_only_a_lease_that_is_missing_is_looked_for_again(
+    stored: Condition, lease: Sighting, again: timedelta | None
+) -> None:
+    assert look_again(stored, lease) == again
+
+
+@pytest.mark.parametrize(
+    ("found", "lease", "taken"),
+    [
+        (condition("LibVirtConnection", "True", "Connected"), seen(LeaseState.EXPIRED), True),
+        (condition("LibVirtConnection", "False", "ConnectFailed"), seen(LeaseState.EXPIRED), True),
+        (condition("LibVirtConnection", "Unknown", "AgentSilent"), seen(LeaseState.EXPIRED), False),
+        (condition("LibVirtConnection", "True", "Connected"), GONE, True),
+        (
+            condition("LibVirtConnection", "True", "Connected"),
+            seen(LeaseState.RELEASED, released=True),
+            False,
+        ),
+        (None, seen(LeaseState.EXPIRED), False),
+    ],
+)
+def test_what_a_silent_agent_reported_of_libvirt_is_unknown(
+    found: Condition | None, lease: Sighting, taken: bool
+) -> None:
+    verdict = decide(REPORTING, lease)
+    assert verdict is not None
+    made = unknown(found, verdict, NOW + timedelta(hours=1))
+    assert (made is not None) is taken
+    if made is not None:
+        assert (made.status, made.reason) == ("Unknown", "AgentSilent")
+        assert made.lastTransitionTime == NOW + timedelta(hours=1)

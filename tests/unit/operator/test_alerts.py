@@ -1,0 +1,98 @@
+"""The chart's alerts go by metrics and states that exist, can fire, and link to a section."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+from tests.pages import ROOT
+from tests.unit.operator.samples import condition, hypervisor
+
+from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
+from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionSpec, EvictionStatus
+from hypercobalt.operator.overview import Overview
+from hypercobalt.runtime import Metrics
+
+CHART = ROOT / "charts/hypercobalt-operator/templates"
+PAGE = (ROOT / "docs/operations.md").read_text()
+SELECTED = re.compile(r'(\w+)\{state=~?"([^"]+)"\}')
+
+
+def rules() -> list[dict[str, Any]]:
+    """The alerts, without what Helm fills in."""
+    text = (CHART / "alerts.yaml").read_text()
+    text = re.sub(r"\{\{- /\*.*?\*/\}\}\n", "", text, flags=re.DOTALL)
+    text = re.sub(r"^\s*\{\{[^}]*\}\}\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\{\{ (\$book|[^}]*) \}\}", "filled", text)
+    groups = yaml.safe_load(text)["spec"]["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+RULES = rules()
+STATES = sorted(
+    {
+        (metric, state)
+        for rule in RULES
+        for metric, states in SELECTED.findall(rule["expr"])
+        for state in states.split("|")
+    }
+)
+
+
+def registry(state: str = "") -> CollectorRegistry:
+    """That of an operator with one host and one Eviction in a state."""
+    found = Metrics().registry
+    OpenStackMetrics(found)
+    host = hypervisor(condition("Ready", "False", state or "Ready"))
+    eviction = Eviction(
+        spec=EvictionSpec(hypervisor="kvm-a", reason="test"),
+        status=EvictionStatus(
+            conditions=(condition("Evicting", "False", state or "Running"),),
+            instances=(EvictionInstance(id="a", phase=state or "Pending"),),
+        ),
+    )
+    found.register(Overview(lambda: [host], lambda: [eviction]))
+    return found
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_goes_by_metrics_that_the_operator_has(rule: dict[str, Any]) -> None:
+    known = {
+        name
+        for family in registry().collect()
+        for name in (family.name, f"{family.name}_total", *(s.name for s in family.samples))
+    }
+    named = set(re.findall(r"\b(hypercobalt_\w+|controller_runtime_\w+)", rule["expr"]))
+    assert named
+    assert named <= known
+
+
+@pytest.mark.parametrize(("metric", "state"), STATES)
+def test_an_alert_fires_for_its_state(metric: str, state: str) -> None:
+    assert registry(state).get_sample_value(metric, {"state": state}) == 1.0
+    assert registry().get_sample_value(metric, {"state": state}) in {0.0, 1.0}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_says_what_to_do_and_where_to_read(rule: dict[str, Any]) -> None:
+    notes = rule["annotations"]
+    headings = re.findall(r"^#+ (.*)$", PAGE, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+    assert notes["runbook_url"].partition("#")[2] in anchors
+    assert notes["summary"].endswith(".")
+    assert notes["command"].split()[0] in {"kubectl", "openstack"}
+    assert rule["labels"]["severity"] in {"info", "warning", "critical"}
+    assert f"`{rule['alert']}`" in PAGE
+
+
+def test_the_job_of_the_process_metrics_is_the_label_that_the_chart_gives() -> None:
+    (job,) = {found for rule in RULES for found in re.findall(r'job=~"([^"]+)"', rule["expr"])}
+    label = re.search(
+        r"^app.kubernetes.io/component: (.*)$", (CHART / "_helpers.tpl").read_text(), re.MULTILINE
+    )
+    assert label is not None
+    assert re.fullmatch(job, label[1])
+    assert "jobLabel: app.kubernetes.io/component" in (CHART / "metrics.yaml").read_text()
