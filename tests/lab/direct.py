@@ -37,6 +37,7 @@ def _place(host: Host) -> Place:
         control=uri,
         migration=uri,
         stream=f"tcp://{host.identity.address}",
+        uuid=str(host.identity.uuid),
         capacity=Size(64, 64 * 1024),
     )
 

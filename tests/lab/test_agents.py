@@ -6,9 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from hypercobalt.api.coordination import Lease
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.lab.agents import KUBECONFIG, NODE_AGENT
+from hypercobalt.lab import heartbeat, kubelet, tokens
+from hypercobalt.lab.agents import KUBECONFIG, NAMESPACE, NODE_AGENT
+from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host
+from hypercobalt.lab.site import Lab
 from hypercobalt.runtime import Kube
 from tests.following import follow
 from tests.lab.conftest import TakeHosts, until
@@ -55,11 +59,34 @@ async def test_an_agent_that_is_killed_comes_back(nodes: TakeHosts) -> None:
     await until(lambda: host.run("sh", "-c", running))
 
 
-async def test_the_kubeconfig_of_an_agent_is_for_root_only(nodes: TakeHosts) -> None:
+async def test_the_credentials_of_a_host_are_for_root_only(nodes: TakeHosts) -> None:
     (host,) = await nodes(1)
-    assert await host.run("stat", "--format=%a %U", KUBECONFIG) == "600 root\n"
+    files = (KUBECONFIG, tokens.IN_HOST, f"{kubelet.CREDENTIALS}/{heartbeat.KEY}")
+    modes = await host.run("stat", "--format=%a %U", *files)
+    assert modes.splitlines() == ["600 root"] * len(files)
     command_lines = await host.run("ps", "-eo", "args")
     assert "client-key" not in command_lines
+    assert (await host.run("cat", tokens.IN_HOST)) not in command_lines
+
+
+async def test_an_agent_goes_on_with_the_token_that_replaces_its_own(
+    nodes: TakeHosts, lab: Lab, api: Kube
+) -> None:
+    (host,) = await nodes(1)
+    await shown(api, host.name, lambda hv: unit(hv, "LibVirtConnection") == "True")
+    before = await host.run("cat", tokens.IN_HOST)
+    assert await tokens.renew(lab.layout)
+    assert await host.run("cat", tokens.IN_HOST) != before
+    await host.run("systemctl", "restart", NODE_AGENT)  # reads it at once
+    lease = await api.get(Lease, f"node-agent-{host.name}", NAMESPACE)
+    await api.delete(Lease, f"node-agent-{host.name}", NAMESPACE)
+    assert lease is not None
+    await until(lambda: _has_lease(api, host.name))
+
+
+async def _has_lease(api: Kube, name: str) -> None:
+    if await api.get(Lease, f"node-agent-{name}", NAMESPACE) is None:
+        raise LabError("not yet")
 
 
 async def test_a_memory_of_150_mib_is_enough_for_a_host_with_its_agent(

@@ -38,6 +38,7 @@ class TlsDirectory:
                 control=f"qemu+tls://{host.address}/system?pkipath={self.client}",
                 migration=f"qemu+tls://{host.address}/system",
                 stream=f"tcp://{host.address}",
+                uuid=str(host.identity.uuid),
                 capacity=Size(64, 64 * 1024),
             )
             for host in self.hosts

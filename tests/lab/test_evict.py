@@ -183,9 +183,9 @@ async def test_what_cannot_move_is_named_and_the_others_go(site: Site) -> None:
     assert "a " in said
     assert "it is off and has disks on the host itself" in said
     _, said = await site.cobalt("explain", "eviction/kvm-1")
-    assert "Still on the host (1):" in said
+    assert "Given up (1):" in said
     assert re.search(r"- a \(.*it is off and has disks on the host itself: .*start it", said), said
-    assert "`cobalt evict kvm-1` tries again" in said
+    assert "cobalt evict kvm-1" in said
     assert ("a", "kvm-1", "shut off") in await site.where()
     assert [host for name, host, _ in await site.where() if name == "b"] != ["kvm-1"]
 

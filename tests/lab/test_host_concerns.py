@@ -24,7 +24,8 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab.errors import CommandError
 from hypercobalt.lab.host import Host
-from hypercobalt.node_agent.host.certificates import UPDATE_UNIT, Certificates, Settings
+from hypercobalt.node_agent.host.certificate_install import UPDATE_UNIT
+from hypercobalt.node_agent.host.certificates import Certificates, Settings
 from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.status.board import Board
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock

@@ -19,9 +19,9 @@ from hypercobalt.adapters.host.units import SystemdUnits
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionStatus
 from hypercobalt.lab import processes
+from hypercobalt.lab.agents import KUBECONFIG
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
-from hypercobalt.lab.site import Lab
 from hypercobalt.node_agent.host.units import UnitConditions
 from hypercobalt.node_agent.status.board import Board, Verdict
 from hypercobalt.runtime import Kube, SystemClock
@@ -214,7 +214,7 @@ class Guard:
     async def start(self) -> None:
         # A service: what is entered from the machine would keep the host from ending.
         settings = ("--quiet", "--collect", "--unit=guard", f"--property=StandardError=file:{LOG}")
-        command = (sys.executable, "/root/guard.py", "/root/kubeconfig", self.host.name)
+        command = (sys.executable, "/root/guard.py", KUBECONFIG, self.host.name)
         await self.host.run("systemd-run", *settings, *command)
 
     async def until(self, event: str) -> None:
@@ -238,13 +238,11 @@ class Guard:
 
 
 @contextlib.asynccontextmanager
-async def guarded(lab: Lab, host: Host) -> AsyncIterator[Guard]:
+async def guarded(host: Host) -> AsyncIterator[Guard]:
     await host.run("mkdir", "-p", "/etc/systemd/logind.conf.d")
     await host.run("tee", "/etc/systemd/logind.conf.d/limit.conf", stdin=LOGIND)
     await host.run("systemctl", "restart", "systemd-logind.service")
     await host.run("tee", "/root/guard.py", stdin=await script())
-    kubeconfig = await asyncio.to_thread(lab.control.node_kubeconfig, host.name)
-    await host.run("tee", "/root/kubeconfig", stdin=kubeconfig)
     await host.run("rm", "-f", LOG)
     guard = Guard(host)
     await guard.start()
@@ -293,9 +291,9 @@ async def off(host: Host) -> float:
     return time.monotonic()
 
 
-async def test_an_inhibitor_is_there_after_logind_was_restarted(lab: Lab, nodes: TakeHosts) -> None:
+async def test_an_inhibitor_is_there_after_logind_was_restarted(nodes: TakeHosts) -> None:
     (host,) = await nodes(1)
-    async with guarded(lab, host) as guard:
+    async with guarded(host) as guard:
         assert "hypercobalt node-agent" in await guard.inhibitors()
         assert "sleep" not in await guard.inhibitors()
 
@@ -306,10 +304,10 @@ async def test_an_inhibitor_is_there_after_logind_was_restarted(lab: Lab, nodes:
 
 
 async def test_a_shutdown_waits_for_the_eviction_and_then_goes_on_at_once(
-    lab: Lab, api: Kube, nodes: TakeHosts, record_property: Callable[[str, object], None]
+    api: Kube, nodes: TakeHosts, record_property: Callable[[str, object], None]
 ) -> None:
     (host,) = await nodes(1)
-    async with guarded(lab, host) as guard:
+    async with guarded(host) as guard:
         begun = time.monotonic()
         await host.run("systemctl", "--no-wall", "--no-block", "poweroff")
         eviction = await evict(api, host)
@@ -329,11 +327,9 @@ async def test_a_shutdown_waits_for_the_eviction_and_then_goes_on_at_once(
     await api.delete(Eviction, host.name)
 
 
-async def test_a_shutdown_goes_on_when_the_guard_dies(
-    lab: Lab, api: Kube, nodes: TakeHosts
-) -> None:
+async def test_a_shutdown_goes_on_when_the_guard_dies(api: Kube, nodes: TakeHosts) -> None:
     (host,) = await nodes(1)
-    async with guarded(lab, host) as guard:
+    async with guarded(host) as guard:
         await host.run("systemctl", "--no-wall", "--no-block", "poweroff")
         await evict(api, host)
 

@@ -16,7 +16,7 @@ app.command(
     "hypercobalt.cli.crds:crds", name="crds", help="Print the CustomResourceDefinitions as YAML."
 )
 app.command(
-    "hypercobalt.cli.apiserver:apiserver",
+    "hypercobalt.cli.apiserver:app",
     name="apiserver",
     help="Serve the Kubernetes API with hypercobalt's types, for one machine.\n\n"
     "Runs until SIGTERM or SIGINT. Everything is kept in the data directory; a second server on it "
@@ -40,7 +40,7 @@ app.command("hypercobalt.cli.maintain:resume", name="resume", help="Put a host b
 app.command(
     "hypercobalt.cli.explain:explain",
     name="explain",
-    help="Say in words why an Eviction is where it is.",
+    help="Explain the state of a host, an Eviction or a Migration, and what to do.",
 )
 app.command("hypercobalt.cli.lab:lab", name="lab", help="Several real hosts on one machine.")
 

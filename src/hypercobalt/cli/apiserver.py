@@ -1,22 +1,31 @@
-"""`cobalt apiserver`: the embedded Kubernetes API on one SQLite file."""
+"""`cobalt apiserver`: the embedded Kubernetes API on one SQLite file, and copies of it."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import uvloop
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from hypercobalt import logs
 from hypercobalt.api import crd
+from hypercobalt.apiserver.memory import release_large_buffers
+from hypercobalt.apiserver.node_lifecycle import GRACE
 from hypercobalt.apiserver.server import Options, Server, run
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.errors import ConfigurationError, HypercobaltError
+
+app = App(name="apiserver")
+_BACKUP = "hypercobalt.cli.apiserver_backup"
+app.command(f"{_BACKUP}:backup", name="backup", help="Copy a data directory while it is in use.")
+app.command(f"{_BACKUP}:restore", name="restore", help="Make a data directory of a backup.")
 
 
+@app.default
 def apiserver(
     *,
     data: Path,
@@ -24,6 +33,7 @@ def apiserver(
     port: int = 6443,
     token_auth_file: Annotated[Path | None, Parameter(name="--token-auth-file")] = None,
     kubeconfig: Path | None = None,
+    node_monitor_grace_period: timedelta = GRACE,
 ) -> int:
     """Serve the Kubernetes API with hypercobalt's types, for one machine.
 
@@ -39,11 +49,19 @@ def apiserver(
         Static tokens, one `token,user,uid,"group1,group2"` a line.
     kubeconfig
         Where to write an administrator's kubeconfig; in the data directory when not given.
+    node_monitor_grace_period
+        How long a Node may leave its Lease alone until its conditions become Unknown.
     """
     logs.configure()
+    release_large_buffers()
     manifests = tuple(msgspec.json.encode(crd.manifest(kind)) for kind in crd.KINDS)
-    options = Options(data, address, port, token_auth_file, kubeconfig, manifests)
+    options = Options(
+        data, address, port, token_auth_file, kubeconfig, manifests, node_monitor_grace_period
+    )
     try:
+        if node_monitor_grace_period <= timedelta(0):
+            text = "must be a positive duration, such as 50s"
+            raise ConfigurationError(f"--node-monitor-grace-period: {text}")
         uvloop.run(run(options, _announce))
     except HypercobaltError as error:
         print(f"cobalt apiserver: {error}", file=sys.stderr)

@@ -1,7 +1,7 @@
 """What the commands of a person's day have in common: finding the API, and how they end.
 
-Exit codes: 0 done; 1 the API is not there or refuses; 2 what was asked cannot be; 3 the Eviction
-failed; 4 it was cancelled; 130 interrupted.
+Exit codes: 0 done; 1 the API is away or refuses; 2 invalid request; 3 the Eviction failed; 4 it was
+cancelled; 130 interrupted.
 """
 
 from __future__ import annotations

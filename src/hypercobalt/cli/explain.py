@@ -1,45 +1,182 @@
-"""`cobalt explain`: why an object is where it is, in words."""
+"""`cobalt explain`: state of an object, what it waits for, who reported that, what to do."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, TypeVar
 
+import msgspec
 from cyclopts import Parameter
 
+from hypercobalt.api.coordination import Lease
+from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.migration import SERVER, Migration, label_value
 from hypercobalt.cli import asking
 from hypercobalt.cli.asking import AskedWronglyError, Kubeconfig
-from hypercobalt.operator.eviction.explain import explain as in_words
+from hypercobalt.operator.explain import eviction as evictions
+from hypercobalt.operator.explain import hypervisor as hypervisors
+from hypercobalt.operator.explain import migration as migrations
+from hypercobalt.operator.explain.model import Explanation
+from hypercobalt.operator.explain.reporters import KUBELET_NAMESPACE, OPERATOR_LEASE, Reporters
+from hypercobalt.runtime import ForbiddenError, Kube, NotFoundError
 
-_NAMES: Final = {"eviction", "evictions", "evi"}
+_KINDS: Final = {
+    **dict.fromkeys(("hypervisor", "hypervisors", "hv"), "hypervisor"),
+    **dict.fromkeys(("eviction", "evictions", "evi"), "eviction"),
+    **dict.fromkeys(("migration", "migrations", "mig"), "migration"),
+}
+_TYPES: Final[dict[str, type[Hypervisor] | type[Eviction] | type[Migration]]] = {
+    "hypervisor": Hypervisor,
+    "eviction": Eviction,
+    "migration": Migration,
+}
+_SHOWN: Final = 20
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+T = TypeVar("T")
 
 
 def explain(
-    what: Annotated[str, Parameter(help="eviction/NAME; the name is mostly the host's.")],
+    what: Annotated[
+        str,
+        Parameter(
+            help="NAME of a host: its Hypervisor and the Eviction of that name; or hv/NAME, "
+            "eviction/NAME, mig/NAME or mig/UUID of the server."
+        ),
+    ],
     /,
     *,
+    output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Say in words why an Eviction is where it is, what it waits for and what to do.
+    """Explain the state of a Hypervisor, an Eviction or a Migration, and what to do about it.
 
-    Exit codes: 0 said; 1 the API is not there or refuses; 2 there is no such object.
+    Exit codes: 0 explained; 1 there is no such object, or the API is away or refuses; 2 invalid
+    request.
+
+    Parameters
+    ----------
+    output
+        text, or json: a list with one item for each object.
     """
-    return asking.run("explain", _explain(what, kubeconfig))
+    return asking.run("explain", _explain(what, output, kubeconfig))
 
 
-async def _explain(what: str, kubeconfig: Path | None) -> int:
-    kind, _, name = what.partition("/")
-    if kind.lower() not in _NAMES or not name:
-        raise AskedWronglyError(f"{what!r}: say eviction/NAME")
+async def _explain(what: str, output: str, kubeconfig: Path | None) -> int:
+    kind, slash, name = what.partition("/")
+    if not slash:
+        kind, name = "", what
+    if (kind and kind.lower() not in _KINDS) or not name or (slash and not kind):
+        raise AskedWronglyError(
+            f"{what!r}: must be NAME, hypervisor/NAME, eviction/NAME or migration/NAME"
+        )
     async with asking.client(kubeconfig) as kube:
-        eviction = await kube.get(Eviction, name)
-        if eviction is None:
-            known = sorted(one.metadata.name for one in (await kube.list(Eviction)).items)
-            there = f"there are: {', '.join(known[:20])}" if known else "there are none"
-            raise AskedWronglyError(f"there is no Eviction {name}; {there}")
-        host = await kube.get(Hypervisor, eviction.spec.hypervisor)
-    print("\n".join(in_words(eviction, host, datetime.now(UTC))))
+        found = await _found(kube, _KINDS.get(kind.lower(), ""), name)
+        if not found:
+            asking.complain("explain", await _missing(kube, kind, name))
+            return asking.UNAVAILABLE
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    else:
+        print(_text(found))
     return 0
+
+
+async def _found(kube: Kube, kind: str, name: str) -> list[Explanation]:
+    if kind == "migration":
+        return await _migration(kube, name)
+    found: list[Explanation] = []
+    host = await kube.get(Hypervisor, name)
+    eviction = await kube.get(Eviction, name) if kind != "hypervisor" else None
+    reporters = await _reporters(kube, name) if host is not None else Reporters()
+    if kind != "eviction" and host is not None:
+        found.append(hypervisors.explain(hypervisors.Facts(host, _now(), reporters)))
+    if eviction is not None:
+        of, theirs = eviction.spec.hypervisor, host
+        if of != name or host is None:
+            theirs, reporters = await kube.get(Hypervisor, of), await _reporters(kube, of)
+        found.append(evictions.explain(evictions.Facts(eviction, theirs, _now(), reporters)))
+    return found
+
+
+def _text(found: Sequence[Explanation]) -> str:
+    """One after the other; those who report about the same host once, at the end."""
+    shown = [
+        replace(one, seen=()) if after is not None and after.seen == one.seen else one
+        for one, after in zip_longest(found, found[1:])
+    ]
+    return "\n\n".join("\n".join(one.lines) for one in shown)
+
+
+async def _migration(kube: Kube, name: str) -> list[Explanation]:
+    """The one of that name, else the newest of the server of that UUID."""
+    namespace, slash, bare = name.rpartition("/")
+    where = namespace if slash else None
+    named = await kube.list(Migration, where, fields=f"metadata.name={bare}")
+    items = named.items
+    if not items:
+        items = (await kube.list(Migration, where, labels=f"{SERVER}={label_value(bare)}")).items
+    if not items:
+        return []
+    newest = max(items, key=lambda one: one.status.started or _NEVER)
+    origin = newest.status.origin or ""
+    listed = await _readable(kube.list(Eviction))
+    reporters = await _reporters(kube, origin) if origin else Reporters()
+    all_of = tuple(listed.items) if listed else ()
+    return [migrations.explain(migrations.Facts(newest, _now(), all_of, reporters))]
+
+
+async def _reporters(kube: Kube, node: str) -> Reporters:
+    """The Leases and the Node that show who is alive; a person may lack the right to read them."""
+    agent, kubelet, operator, found = await asyncio.gather(
+        _readable(_newest(kube, f"node-agent-{node}")),
+        _readable(kube.get(Lease, node, KUBELET_NAMESPACE)),
+        _readable(_newest(kube, OPERATOR_LEASE)),
+        _readable(kube.get(Node, node)),
+    )
+    denied = (("Lease", agent), ("Node", found))
+    return Reporters(
+        agent=agent or None,
+        kubelet=kubelet or None,
+        operator=operator or None,
+        node=found or None,
+        unreadable=tuple(kind for kind, one in denied if one is False),
+    )
+
+
+async def _newest(kube: Kube, name: str) -> Lease | None:
+    """The Lease of that name, in whatever namespace, that was renewed last."""
+    found = (await kube.list(Lease, fields=f"metadata.name={name}")).items
+    return max(found, key=lambda one: one.spec.renewTime or _NEVER, default=None)
+
+
+async def _readable(reading: Coroutine[object, object, T]) -> T | Literal[False]:
+    """What was read; False without the right to read it."""
+    try:
+        return await reading
+    except ForbiddenError:
+        return False
+
+
+async def _missing(kube: Kube, kind: str, name: str) -> str:
+    """What there is instead."""
+    wanted = _TYPES[_KINDS.get(kind.lower(), "hypervisor")]
+    words = wanted.resource.kind if kind else "Hypervisor and no Eviction"
+    try:
+        known = sorted(one.metadata.name for one in (await kube.list(wanted)).items)
+    except NotFoundError:
+        return f"this API serves no {wanted.resource.plural}; check --kubeconfig"
+    shown = ", ".join(known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
+    there = f"there are: {shown}" if known else "there are none"
+    return f"there is no {words} {name}; {wanted.resource.plural}: {there}"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

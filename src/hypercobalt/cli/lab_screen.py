@@ -51,6 +51,12 @@ _COLOURS = {
     "Ready": "green",
     "frozen": "yellow",
     "off": "red",
+    "cut": "red",
+    "Stale": "yellow",
+    "AgentSilent": "red",
+    "LibvirtUnavailable": "red",
+    "NodeNotReady": "red",
+    "NodeUnreachable": "red",
     "Stopped": "red",
     "Failed": "red",
 }
@@ -230,8 +236,10 @@ class _Wake:
 
 
 def _rows(lab: Lab, hypervisors: Iterable[Hypervisor]) -> tuple[Row, ...]:
-    power = {host.name: host.power for host in lab.hosts}
-    return rows(power, hypervisors, datetime.now(UTC))
+    hosts = lab.hosts
+    power = {host.name: host.power for host in hosts}
+    cut = {host.name for host in hosts if host.wire.is_cut}
+    return rows(power, hypervisors, datetime.now(UTC), cut=cut)
 
 
 def _print_table(console: Console, shown: Iterable[Row]) -> None:

@@ -6,21 +6,28 @@ import os
 import re
 import socket
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Never
+from typing import Annotated, Final, Never
 
 from cyclopts import Parameter
 
+from hypercobalt.cli.common_flags import LogFlags, version_line
 from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.node_agent.settings import (
+    CertificateSource,
     MigrationNames,
     Retention,
     Settings,
     encode_settings,
     settings,
 )
+from hypercobalt.runtime.self_signed import self_signed
 
+COMPONENT: Final = "hypercobalt-node-agent"
+
+_LOG = LogFlags()
 _UNITS = {"h": 3600, "d": 86400}
 _DAYS = re.compile(r"([0-9]{1,6})([hd])", re.ASCII)
 
@@ -33,18 +40,28 @@ def node_agent(
     units: str | None = None,
     namespace: str | None = None,
     pki_path: Path | None = None,
+    certificate_source: CertificateSource | None = None,
+    pki_ca_file: Path | None = None,
     host_root: Path = Path("/"),
     migration_names: MigrationNames = MigrationNames.START,
     migration_retention: str = "30d",
     migration_count: Annotated[int, Parameter(name="--migration-count")] = 50,
     metrics_bind_address: str = ":9177",
+    metrics_secure: bool = True,
     health_probe_bind_address: str = ":8081",
+    log: LogFlags = _LOG,
+    leader_elect: Annotated[bool, Parameter(show=False)] = False,
+    enable_http2: Annotated[bool, Parameter(show=False)] = False,
+    version: bool = False,
 ) -> int:
     """Watch one hypervisor host, and keep its Hypervisor, Migrations and certificates current.
 
     Runs until SIGTERM or SIGINT. The environment variables of the existing agent are read where no
     flag is given: HOSTNAME, NODE_LABEL, NAMESPACE, LIBVIRT_DEFAULT_URI, LIBVIRT_SOCKET, PKI_PATH,
-    ISSUER_NAME, HOST_IP_ADDRESS. With EMULATE, libvirt and the host's services are made up.
+    ISSUER_NAME, HOST_IP_ADDRESS; CERTIFICATE_SOURCE and ISSUER_KIND are new. With EMULATE, libvirt
+    and the host's services are made up.
+    --leader-elect, --enable-http2, --zap-devel, --zap-stacktrace-level and --zap-time-encoding are
+    accepted without effect: one agent of a host works at a time in any case.
 
     Parameters
     ----------
@@ -61,6 +78,12 @@ def node_agent(
         Of Migrations, the TLS Secret and the Certificate; else NAMESPACE, else monsoon3.
     pki_path
         Directory for the TLS files; else PKI_PATH. Without either, none are installed.
+    certificate_source
+        request: the key is made on this host, and a CertificateRequest asks ISSUER_NAME for its
+        certificate; secret: both come from the Secret tls-libvirt-NODE, for which the agent may
+        read every Secret of its namespace. Else CERTIFICATE_SOURCE, else secret.
+    pki_ca_file
+        The CA of the certificates, for an issuer that does not give it.
     host_root
         Where the host's os-release is looked for; in a container, where its / is mounted.
     migration_names
@@ -71,9 +94,16 @@ def node_agent(
         How many finished Migrations of this host are kept.
     metrics_bind_address
         HOST:PORT of /metrics; :PORT for all addresses, 0 for none.
+    metrics_secure
+        Serve /metrics over TLS, to those whom the API server allows it.
     health_probe_bind_address
         HOST:PORT of /healthz and /readyz; :PORT for all addresses, 0 for none.
+    version
+        Print the version and exit.
     """
+    if version:
+        print(version_line(COMPONENT))
+        return 0
     try:
         told = settings(
             os.environ,
@@ -84,10 +114,15 @@ def node_agent(
             units=None if units is None else [unit for unit in units.split(",") if unit],
             kubeconfig=kubeconfig,
             pki_path=pki_path,
+            certificate_source=certificate_source,
+            pki_ca_file=pki_ca_file,
             host_root=host_root,
             names=migration_names,
             retention=Retention(_age(migration_retention), _count(migration_count)),
             metrics=metrics_bind_address,
+            metrics_secure=metrics_secure,
+            log_level=log.level(),
+            log_text=log.as_text(),
             health=health_probe_bind_address,
         )
     except HypercobaltError as error:
@@ -101,9 +136,21 @@ def _become(told: Settings) -> Never:
 
     Few threads share glibc's memory arenas: one for each would keep some MiB that nobody uses.
     """
+    if told.metrics is not None and told.metrics_secure:
+        told = replace(told, metrics_certificate=_certificate())
     env = {"MALLOC_ARENA_MAX": "1", **os.environ}
     program = [sys.executable, "-m", "hypercobalt.node_agent", encode_settings(told)]
     os.execve(sys.executable, program, env)  # noqa: S606 - our own interpreter and module
+
+
+def _certificate() -> int:
+    """Descriptor of a certificate for the metrics page, which the agent inherits.
+
+    What makes it would take 12 MiB of the agent's memory for good.
+    """
+    descriptor = self_signed()
+    os.set_inheritable(descriptor, True)
+    return descriptor
 
 
 def _age(text: str) -> timedelta:

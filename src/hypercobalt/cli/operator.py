@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import platform
 import sys
 from importlib.metadata import version as package_version
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
 from hypercobalt import logs
+from hypercobalt.cli.common_flags import LogFlags, version_line
 from hypercobalt.cli.operator_compute import DirectFlags, Kind, connection
 from hypercobalt.cli.operator_flags import EvictionFlags, LifecycleFlags, TestFlags
 from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.operator.assembly import Connect, Options, add_controllers, lease_name
 from hypercobalt.operator.certificates import Issuing
-from hypercobalt.operator.gardener import IMAGE
+from hypercobalt.operator.gardener import IMAGE, NAMESPACE
 from hypercobalt.runtime import (
     Election,
     Kube,
@@ -32,20 +31,13 @@ from hypercobalt.runtime.guard import guard
 
 COMPONENT: Final = "hypercobalt-operator"
 
-_LEVELS: Final = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warn": logging.WARNING,
-    "error": logging.ERROR,
-    "panic": logging.CRITICAL,
-}
-_TEST, _LIFECYCLE, _EVICTION, _DIRECT = (
+_TEST, _LIFECYCLE, _EVICTION, _DIRECT, _LOG = (
     TestFlags(),
     LifecycleFlags(),
     EvictionFlags(),
     DirectFlags(),
+    LogFlags(),
 )
-_Ignored = Annotated[str | None, Parameter(show=False)]
 
 
 def operator(
@@ -57,6 +49,8 @@ def operator(
     certificate_issuer_name: Annotated[
         str, Parameter(env_var="CERTIFICATE_ISSUER_NAME")
     ] = "nova-hypervisor-agents-ca-issuer",
+    gardener: bool = True,
+    gardener_namespace: str = NAMESPACE,
     signal_image: str = IMAGE,
     compute: Annotated[Kind, Parameter(env_var="COMPUTE")] = "nova",
     test: TestFlags = _TEST,
@@ -67,11 +61,7 @@ def operator(
     metrics_bind_address: str = "0",
     metrics_secure: bool = True,
     health_probe_bind_address: str = ":8081",
-    zap_log_level: str = "info",
-    zap_encoder: Literal["json", "console"] | None = None,
-    zap_devel: Annotated[bool, Parameter(show=False)] = True,
-    zap_stacktrace_level: _Ignored = None,
-    zap_time_encoding: _Ignored = None,
+    log: LogFlags = _LOG,
     enable_http2: Annotated[bool, Parameter(show=False)] = False,
     version: bool = False,
 ) -> int:
@@ -94,6 +84,11 @@ def operator(
         Of the hosts' Certificates and their Issuer.
     certificate_issuer_name
         Name of the cert-manager Issuer there.
+    gardener
+        Hold Nodes with a pod until their hosts may go, as Gardener's machine controller wants it,
+        and taint those that leave. Without it no Node is written.
+    gardener_namespace
+        Of those pods.
     signal_image
         Of the pod that holds a Node for Gardener; with sleep, /bin/true and /bin/false.
     compute
@@ -107,18 +102,14 @@ def operator(
         Serve /metrics over TLS, to those whom the API server allows it.
     health_probe_bind_address
         HOST:PORT of /healthz and /readyz; :PORT for all addresses, 0 for none.
-    zap_log_level
-        debug, info, warn, error, panic, or a number: above 0 is debug.
-    zap_encoder
-        json or console; else console on a terminal and json elsewhere.
     version
         Print the version and leave.
     """
     if version:
-        print(_version())
+        print(version_line(COMPONENT))
         return 0
     try:
-        logs.configure(level=_level(zap_log_level), text=_as_text(zap_encoder))
+        logs.configure(level=log.level(), text=log.as_text())
         options = Options(
             agent_namespaces=_namespaces(agent_namespaces),
             issuing=Issuing(
@@ -126,6 +117,9 @@ def operator(
                 _given("--certificate-issuer-name", certificate_issuer_name),
             ),
             signal_image=_given("--signal-image", signal_image),
+            gardener_namespace=(
+                _given("--gardener-namespace", gardener_namespace) if gardener else ""
+            ),
             label_selector=label_selector.strip(),
             lifecycle=lifecycle.settings(test),
             eviction=eviction.policy(),
@@ -177,11 +171,6 @@ async def _run(
         await manager.run()
 
 
-def _version() -> str:
-    system = f"{platform.system().lower()}/{platform.machine()}"
-    return f"{COMPONENT} {package_version('hypercobalt')} {system}"
-
-
 def _namespaces(text: str) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not found:
@@ -195,15 +184,3 @@ def _given(flag: str, text: str) -> str:
     if not text.strip():
         raise ConfigurationError(f"{flag} must not be empty")
     return text.strip()
-
-
-def _level(text: str) -> int:
-    if text.isascii() and text.isdigit():
-        return logging.DEBUG if int(text) > 0 else logging.INFO
-    if text.lower() not in _LEVELS:
-        raise ConfigurationError(f"--zap-log-level {text!r}: must be {', '.join(_LEVELS)} or 0-9")
-    return _LEVELS[text.lower()]
-
-
-def _as_text(encoder: Literal["json", "console"] | None) -> bool | None:
-    return None if encoder is None else encoder == "console"

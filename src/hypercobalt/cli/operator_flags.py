@@ -93,14 +93,18 @@ class LifecycleFlags:
         Conditions that must be True before the test, with commas: node:TYPE, hypervisor:TYPE.
     onboarding_retry
         How long an onboarding that failed rests before it is tried again.
+    compare
+        How often the fleet is compared with listings of the compute service; longer in proportion
+        beyond 1,000 hosts.
     resync
-        How often every host is compared with the compute service though nothing has changed.
+        How often every host gets a pass though nothing has changed, as a safety net.
     """
 
     minimum_libvirt: str = _SITE.minimum_libvirt
     bridge: str = _SITE.bridge
     storage_probes: str = ""
     onboarding_retry: timedelta = _SITE.retry_pause
+    compare: timedelta = _SITE.compare
     resync: timedelta = _SITE.resync
 
     def settings(self, test: TestFlags) -> Settings:
@@ -120,6 +124,7 @@ class LifecycleFlags:
             build_limit=_lasting("--test-build-limit", test.test_build_limit),
             console_limit=_lasting("--test-console-limit", test.test_console_limit),
             retry_pause=_lasting("--onboarding-retry", self.onboarding_retry),
+            compare=_lasting("--compare", self.compare),
             resync=_lasting("--resync", self.resync),
         )
 
@@ -134,7 +139,8 @@ class EvictionFlags:
     max_parallel_per_source
         Moves away from one host at once; an Eviction's spec.parallelism replaces it.
     max_parallel_per_target
-        Moves to one host at once; 0 leaves it to the compute service.
+        Moves to one host at once, each with its target named; 0 leaves the targets to the compute
+        service, and begins two moves for each host that could take the next instance.
     max_parallel
         Moves at once, over all Evictions.
     eviction_order

@@ -5,18 +5,18 @@ Source: systemd.service(5).
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Final
 
+from hypercobalt.lab import rights, tokens
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.host import Host
 
 KUBECONFIG: Final = "/etc/hypercobalt/kubeconfig"
-"""In a host: the kubeconfig of its agents, readable by root only."""
-NAMESPACE: Final = "default"
+"""In a host: the kubeconfig of its agents, readable by root only; their token is beside it."""
+NAMESPACE: Final = rights.NAMESPACE
 """Where the agents keep Migrations, so that a plain `kubectl get migrations` shows them."""
 NODE_AGENT: Final = "hypercobalt-node-agent.service"
 
@@ -68,10 +68,12 @@ async def install(host: Host, control: ControlPlane) -> None:
 
     Raises:
         LabError: the host is off, the API server has never run, or the unit does not start.
+        HypercobaltError: the API server gives no token; the host has no Node.
     """
-    if not control.leads_here(host.disk.read(KUBECONFIG)):
-        kubeconfig = await asyncio.to_thread(control.node_kubeconfig, host.name)
-        host.disk.write(KUBECONFIG, kubeconfig, mode=0o600)
+    kubeconfig = control.kubeconfig_with(Path(tokens.IN_HOST).name)
+    host.disk.write(KUBECONFIG, kubeconfig, mode=0o600)
+    async with control.client() as kube:
+        await tokens.give_agent(kube, host.name, host.disk)
     unit = f"/etc/systemd/system/{NODE_AGENT}"
     host.disk.write(unit, node_agent_unit(cobalt_command(), host.name))
     await host.run("systemctl", "daemon-reload")

@@ -6,25 +6,25 @@ A Node is what a kubelet would register; the operator makes a Hypervisor of it.
 from __future__ import annotations
 
 import asyncio
-import base64
 import platform
 import ssl
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from hypercobalt.api.core import Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo
+from hypercobalt.api.coordination import Lease, LeaseSpec
+from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.meta import ObjectMeta, OwnerReference
 from hypercobalt.apiserver.access import kubeconfig, pki
-from hypercobalt.lab import processes
-from hypercobalt.lab.disk import Identity
+from hypercobalt.lab import heartbeat, processes, rights
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.state import Layout, State
 from hypercobalt.runtime import Kube, load_connection
 
 ROLE: Final = "apiserver"
+TOKENS: Final = "tokens"
 _START = timedelta(seconds=60)  # under a second on an idle machine
 _RETRY_SECONDS = 0.05
 
@@ -50,31 +50,17 @@ def node_labels(name: str, index: int) -> dict[str, str]:
     }
 
 
-def node(identity: Identity, index: int, now: datetime) -> Node:
-    """The Node of a host, as its kubelet would report it."""
-    ready = NodeCondition(
-        type="Ready",
-        status="True",
-        reason="RegisteredByLab",
-        message="cobalt lab has booted this host; it runs no kubelet",
-        lastHeartbeatTime=now,
-        lastTransitionTime=now,
-    )
-    status = NodeStatus(
-        addresses=(
-            NodeAddress(type="Hostname", address=identity.name),
-            NodeAddress(type="InternalIP", address=identity.address),
-        ),
-        conditions=(ready,),
-        nodeInfo=NodeSystemInfo(
-            machineID=identity.machine_id,
-            systemUUID=str(identity.uuid),
-            kernelVersion=platform.release(),
-            architecture=node_labels(identity.name, index)["kubernetes.io/arch"],
-        ),
-    )
-    meta = ObjectMeta(name=identity.name, labels=node_labels(identity.name, index))
-    return Node(metadata=meta, status=status)
+def lease(node: Node) -> Lease:
+    """The Lease that a Node's heartbeat renews; it goes with the Node."""
+    name = node.metadata.name
+    owner = OwnerReference(apiVersion="v1", kind="Node", name=name, uid=node.metadata.uid)
+    meta = ObjectMeta(name=name, namespace=heartbeat.LEASE_NAMESPACE, ownerReferences=(owner,))
+    return Lease(metadata=meta, spec=LeaseSpec(holderIdentity=name))
+
+
+def is_ready(node: Node) -> bool:
+    """Whether the heartbeat has reported, and has not been silent for long."""
+    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
 
 
 class ControlPlane:
@@ -106,11 +92,24 @@ class ControlPlane:
         return Kube(load_connection(self.kubeconfig), field_manager="cobalt-lab")
 
     async def start(self) -> None:
-        """Start the server where it does not run, and wait until it answers.
+        """Start the server where it does not run, and give the lab's processes their rights.
 
         Raises:
             LabError: it ends, or does not answer in time.
+            HypercobaltError: it refuses.
         """
+        await self._start_server()
+        async with self.client() as kube:
+            await rights.install(kube)
+        if not processes.find(self._state.id, TOKENS):
+            await processes.spawn(
+                (sys.executable, "-m", "hypercobalt.lab.tokens", str(self._layout.data)),
+                lab_id=self._state.id,
+                role=TOKENS,
+                log=self._layout.log / "tokens.log",
+            )
+
+    async def _start_server(self) -> None:
         log = self._layout.log / "apiserver.log"
         if not self.is_running:
             self._layout.api.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -146,50 +145,76 @@ class ControlPlane:
         writer.transport.abort()
         return True
 
-    def leads_here(self, kubeconfig: bytes) -> bool:
-        """Whether a kubeconfig of `node_kubeconfig` is for this server as it is now.
+    @property
+    def authority(self) -> pki.Pair:
+        """What the server's and its clients' certificates are signed with.
 
         Raises:
             LabError: the server has never run.
         """
-        authority = base64.b64encode(self._authority().certificate)
-        return self.url.encode() in kubeconfig and authority in kubeconfig
-
-    def _authority(self) -> pki.Pair:
         try:
             return pki.load(self._layout.api / "pki", "ca")
         except FileNotFoundError as error:
             text = f"the API server of {self._layout.data} has no certificates yet"
             raise LabError(text) from error
 
-    def node_kubeconfig(self, name: str) -> bytes:
-        """A kubeconfig for the processes of one host: user `system:node:NAME`, as a kubelet's.
+    def kubeconfig_with(self, token_file: str) -> bytes:
+        """A kubeconfig for a process with a token.
+
+        Args:
+            token_file: where its token is, from the kubeconfig's own folder.
 
         Raises:
             LabError: the server has never run.
         """
-        authority = self._authority()
+        return kubeconfig.render_token(self.url, self.authority.certificate, token_file)
+
+    def node_certificate(self, name: str) -> pki.Pair:
+        """A client certificate for user `system:node:NAME`, as a kubelet's.
+
+        Raises:
+            LabError: the server has never run.
+        """
         from hypercobalt.apiserver.access.certificates import (  # noqa: PLC0415 - slow, seldom needed
             make_client,
         )
 
-        client = make_client(authority, f"system:node:{name}", ("system:nodes",))
-        return kubeconfig.render(self.url, authority.certificate, client)
+        return make_client(self.authority, rights.node_user(name), ("system:nodes",))
 
-    async def register(self, identity: Identity, index: int) -> None:
-        """Create the Node of a host, or say of it what holds now.
+    async def register(self, name: str, index: int) -> None:
+        """Create the Node of a host, with the Lease that its heartbeat renews.
 
         Raises:
             HypercobaltError: the server refuses.
         """
+        meta = ObjectMeta(name=name, labels=node_labels(name, index))
         async with self.client() as kube:
-            wanted = node(identity, index, datetime.now(UTC))
-            await kube.apply(Node(metadata=wanted.metadata), force=True)
-            await kube.apply(
-                Node(metadata=ObjectMeta(name=identity.name), status=wanted.status),
-                force=True,
-                subresource="status",
-            )
+            node = await kube.apply(Node(metadata=meta), force=True)
+            for obj in (lease(node), *rights.of_heartbeat(node)):
+                await kube.apply(obj, force=True)
+
+    async def wait_for_node(self, name: str) -> None:
+        """Wait until the heartbeat of a registered host has reported its Node ready.
+
+        Raises:
+            LabError: it has not in time.
+            HypercobaltError: the server refuses.
+        """
+        try:
+            async with (
+                asyncio.timeout(_START.total_seconds()),
+                self.client() as kube,
+                kube.watch(Node, fields=f"metadata.name={name}") as events,
+            ):
+                async for event in events:
+                    if event.object is not None and is_ready(event.object):
+                        return
+        except TimeoutError:
+            pass
+        raise LabError(
+            f"the heartbeat of host {name} does not report to {self.url}; "
+            f"see `cobalt lab exec {name} journalctl -u hypercobalt-heartbeat`"
+        )
 
     async def unregister(self, name: str) -> None:
         """Delete the Node of a host; its Hypervisor goes with it.

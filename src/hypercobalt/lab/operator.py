@@ -11,7 +11,8 @@ from typing import Final
 
 from hypercobalt.api.hypervisor import CPU, Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.lab import agents, processes
+from hypercobalt.apiserver.access import pki
+from hypercobalt.lab import agents, processes, tokens
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.ovn import Central
@@ -42,7 +43,14 @@ class Operator:
 
         Raises:
             LabError: it ends at once.
+            HypercobaltError: the API server gives no token.
         """
+        layout = self._layout
+        pki.write_secret(
+            layout.operator_kubeconfig, self._control.kubeconfig_with(layout.operator_token.name)
+        )
+        async with self._control.client() as kube:
+            await tokens.give_operator(kube, layout)
         if not self.is_running:
             await processes.spawn(
                 self._command(),
@@ -55,8 +63,9 @@ class Operator:
         return (
             str(agents.cobalt_command()),
             "operator",
-            f"--kubeconfig={self._control.kubeconfig}",
+            f"--kubeconfig={self._layout.operator_kubeconfig}",
             f"--agent-namespaces={agents.NAMESPACE}",
+            f"--certificate-namespace={agents.NAMESPACE}",  # it has no rights in the default one
             "--compute=direct",
             f"--direct-libvirt-uri={_LIBVIRT}",
             f"--direct-migration-uri={_LIBVIRT}",

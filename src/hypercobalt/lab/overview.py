@@ -1,8 +1,12 @@
-"""The lab at a glance: one row a host, from its Hypervisor and from the machine."""
+"""The lab at a glance: one row a host, from its Hypervisor and from the machine.
+
+A host that is off, frozen or cut off, or whose agent is silent, is not shown as fine: what it
+reported last is stale.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,6 +16,9 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.lab.host import Power
 
 UNKNOWN = "-"
+CUT = "cut"
+STALE = "Stale"
+"""State of a host that the API shows as Ready, while the lab sees that the host cannot report."""
 _UNITS = ("libvirtd.service", "openvswitch-switch.service")
 
 
@@ -32,7 +39,11 @@ class Row:
 
 
 def rows(
-    power: Mapping[str, Power], hypervisors: Iterable[Hypervisor], now: datetime
+    power: Mapping[str, Power],
+    hypervisors: Iterable[Hypervisor],
+    now: datetime,
+    *,
+    cut: Collection[str] = (),
 ) -> tuple[Row, ...]:
     """One row a host, in the lab's order; what nobody has written yet is a dash.
 
@@ -40,23 +51,29 @@ def rows(
         power: what each host of the lab is doing.
         hypervisors: objects of the API; those of other hosts count for nothing.
         now: the time to count ages from.
+        cut: hosts whose cable is pulled.
     """
     known = {hypervisor.metadata.name: hypervisor for hypervisor in hypervisors}
-    return tuple(_row(name, state, known.get(name), now) for name, state in power.items())
+    return tuple(
+        _row(name, CUT if name in cut else state, known.get(name), now)
+        for name, state in power.items()
+    )
 
 
-def _row(name: str, power: Power, hypervisor: Hypervisor | None, now: datetime) -> Row:
+def _row(name: str, power: str, hypervisor: Hypervisor | None, now: datetime) -> Row:
     if hypervisor is None:
         return Row(name, power, *[UNKNOWN] * 8)
     system = hypervisor.status.operatingSystem
-    reasons = {condition.type: condition.reason for condition in hypervisor.conditions}
+    can_report = power == Power.RUNNING
+    current = hypervisor.conditions if can_report and _agent_reports(hypervisor) else ()
+    reasons = {condition.type: condition.reason for condition in current}
     libvirt, ovs = (reasons.get(unit, UNKNOWN) for unit in _UNITS)
     count = hypervisor.status.numInstances
     created = hypervisor.metadata.creationTimestamp
     return Row(
         node=name,
         power=power,
-        state=reasons.get(HypervisorConditionType.READY, "") or UNKNOWN,
+        state=_state(hypervisor, can_report=can_report),
         version=(system.prettyVersion if system else "") or UNKNOWN,
         instances=UNKNOWN if count is None else str(count),
         libvirt=libvirt,
@@ -65,6 +82,18 @@ def _row(name: str, power: Power, hypervisor: Hypervisor | None, now: datetime) 
         kernel=(system.kernelRelease if system else "") or UNKNOWN,
         age=age(now - created) if created else UNKNOWN,
     )
+
+
+def _state(hypervisor: Hypervisor, *, can_report: bool) -> str:
+    ready = get_condition(hypervisor.conditions, HypervisorConditionType.READY)
+    if ready is None:
+        return UNKNOWN
+    return STALE if ready.status == "True" and not can_report else ready.reason
+
+
+def _agent_reports(hypervisor: Hypervisor) -> bool:
+    found = get_condition(hypervisor.conditions, HypervisorConditionType.AGENT_REPORTING)
+    return found is None or found.status != "False"
 
 
 def is_taken_up(hypervisor: Hypervisor) -> bool:

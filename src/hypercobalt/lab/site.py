@@ -17,7 +17,7 @@ import msgspec
 
 from hypercobalt.apiserver.storage.database import discard
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.lab import agents, mounts, ovn, processes, sharing
+from hypercobalt.lab import agents, kubelet, mounts, ovn, processes, sharing
 from hypercobalt.lab import state as records
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.errors import LabError
@@ -232,9 +232,12 @@ class Lab:
 
     async def _agents(self, host: Host) -> None:
         record = self.state.host(host.name)
-        await self.control.register(host.identity, record.index)
+        await self.control.register(host.name, record.index)
+        await kubelet.install(host, self.control)
         if await self._has_node_agent():
             await agents.install(host, self.control)
+        if not host.wire.is_cut:
+            await self.control.wait_for_node(host.name)
 
     async def _has_node_agent(self) -> bool:
         if self._node_agent is None:

@@ -149,6 +149,14 @@ class Layout:
         return self.api / "kubeconfig"
 
     @property
+    def operator_kubeconfig(self) -> Path:
+        return self.api / "operator.kubeconfig"
+
+    @property
+    def operator_token(self) -> Path:
+        return self.api / "operator.token"
+
+    @property
     def log(self) -> Path:
         return self.data / "log"
 

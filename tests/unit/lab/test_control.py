@@ -1,25 +1,37 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import pytest
 
-from hypercobalt.lab.control import LIFECYCLE_LABEL, node, node_labels
-from hypercobalt.lab.disk import Identity
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-HOST = Identity("0123456789abcdef0123456789abcdef", "kvm-2", "10.77.0.2")
+from hypercobalt.api.core import Node, NodeCondition, NodeStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.lab.control import LIFECYCLE_LABEL, is_ready, lease, node_labels
 
 
-def test_a_node_says_where_it_is_and_what_it_is() -> None:
-    made = node(HOST, 2, NOW)
-    addresses = {address.type: address.address for address in made.status.addresses}
-    assert addresses == {"Hostname": "kvm-2", "InternalIP": "10.77.0.2"}
-    assert made.metadata.labels["kubernetes.io/hostname"] == "kvm-2"
-    assert made.metadata.labels["topology.kubernetes.io/zone"] == "lab-b"
-    assert LIFECYCLE_LABEL in made.metadata.labels
-    assert made.status.nodeInfo is not None
-    assert made.status.nodeInfo.systemUUID == str(HOST.uuid)
+def test_a_node_has_the_labels_of_a_hypervisor() -> None:
+    labels = node_labels("kvm-2", 2)
+    assert labels["kubernetes.io/hostname"] == "kvm-2"
+    assert labels["topology.kubernetes.io/zone"] == "lab-b"
+    assert LIFECYCLE_LABEL in labels
 
 
 def test_zones_take_turns() -> None:
     zones = [node_labels(f"kvm-{i}", i)["topology.kubernetes.io/zone"] for i in range(1, 5)]
     assert zones == ["lab-a", "lab-b", "lab-a", "lab-b"]
+
+
+def test_the_lease_of_a_node_goes_with_it() -> None:
+    made = lease(Node(metadata=ObjectMeta(name="kvm-2", uid="u")))
+    assert (made.metadata.namespace, made.metadata.name) == ("kube-node-lease", "kvm-2")
+    (owner,) = made.metadata.ownerReferences
+    assert (owner.kind, owner.name, owner.uid) == ("Node", "kvm-2", "u")
+    assert made.spec.renewTime is None  # the heartbeat's
+
+
+@pytest.mark.parametrize(("status", "ready"), [("True", True), ("Unknown", False)])
+def test_only_a_reporting_node_is_ready(status: str, *, ready: bool) -> None:
+    condition = NodeCondition(type="Ready", status=status)
+    assert is_ready(Node(status=NodeStatus(conditions=(condition,)))) is ready
+
+
+def test_a_node_that_never_reported_is_not_ready() -> None:
+    assert not is_ready(Node())

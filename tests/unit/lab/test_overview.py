@@ -51,6 +51,40 @@ def test_what_nobody_has_written_yet_is_a_dash() -> None:
     assert row == Row("a", "frozen", *["-"] * 8)
 
 
+FINE = (
+    condition("Ready", "True", "Ready"),
+    condition("libvirtd.service", "True", "Running"),
+    condition("openvswitch-switch.service", "True", "Running"),
+)
+SILENT = (
+    condition("Ready", "False", "AgentSilent"),
+    condition("AgentReporting", "False", "AgentSilent"),
+    *FINE[1:],
+)
+
+
+@pytest.mark.parametrize(
+    ("power", "is_cut", "conditions", "shown"),
+    [
+        pytest.param("running", False, FINE, ("running", "Ready", "Running"), id="reporting"),
+        pytest.param("off", False, FINE, ("off", "Stale", "-"), id="off-before-it-is-noticed"),
+        pytest.param("frozen", False, FINE, ("frozen", "Stale", "-"), id="frozen"),
+        pytest.param("running", True, FINE, ("cut", "Stale", "-"), id="cut-off"),
+        pytest.param("off", False, SILENT, ("off", "AgentSilent", "-"), id="off-and-noticed"),
+        pytest.param("running", False, SILENT, ("running", "AgentSilent", "-"), id="dead-agent"),
+    ],
+)
+def test_a_host_that_does_not_report_is_not_shown_as_fine(
+    power: str, *, is_cut: bool, conditions: tuple[Condition, ...], shown: tuple[str, str, str]
+) -> None:
+    found = Hypervisor(
+        metadata=ObjectMeta(name="a"), status=HypervisorStatus(conditions=conditions)
+    )
+    (row,) = rows({"a": Power(power)}, [found], NOW, cut={"a"} if is_cut else ())
+    assert (row.power, row.state, row.libvirt) == shown
+    assert row.ovs == row.libvirt
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [

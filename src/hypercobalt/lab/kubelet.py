@@ -1,0 +1,59 @@
+"""The stand-in for the kubelet, installed in a host: its credentials and its systemd service.
+
+Source: systemd.service(5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Final
+
+from hypercobalt.lab import heartbeat
+from hypercobalt.lab.control import ControlPlane
+from hypercobalt.lab.host import Host
+
+CREDENTIALS: Final = "/etc/hypercobalt/kubelet"
+"""In a host: a client certificate for `system:node:NAME`, readable by root only."""
+SERVICE: Final = "hypercobalt-heartbeat.service"
+
+_UNIT = """\
+[Unit]
+Description=heartbeat of this host's Node, for the kubelet that the lab does not run
+After=network.target
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart={python} -m hypercobalt.lab.heartbeat --server {server} --credentials {credentials} \\
+    --node {host.name} --node-ip {host.address} --system-uuid {host.identity.uuid}
+Restart=always
+RestartSec=1
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def unit(host: Host, server: str) -> str:
+    """The unit file of a host's heartbeat."""
+    return _UNIT.format(python=sys.executable, server=server, credentials=CREDENTIALS, host=host)
+
+
+async def install(host: Host, control: ControlPlane) -> None:
+    """Write the heartbeat's files and start it; one that runs is left alone.
+
+    Raises:
+        LabError: the host is off, the API server has never run, or the unit does not start.
+    """
+    authority = control.authority.certificate
+    if host.disk.read(f"{CREDENTIALS}/{heartbeat.CA}") != authority:
+        client = await asyncio.to_thread(control.node_certificate, host.name)
+        for file, content in (
+            (heartbeat.KEY, client.key),
+            (heartbeat.CERTIFICATE, client.certificate),
+            (heartbeat.CA, authority),  # last: then the others are there
+        ):
+            host.disk.write(f"{CREDENTIALS}/{file}", content, mode=0o600)
+    host.disk.write(f"/etc/systemd/system/{SERVICE}", unit(host, control.url))
+    await host.run("systemctl", "daemon-reload")
+    await host.run("systemctl", "enable", "--quiet", "--now", SERVICE)

@@ -1,0 +1,113 @@
+"""The rights of the lab's own processes: what their charts give, and a role for each heartbeat.
+
+`rights.yaml` is the charts as Helm would install them, without labels: `scripts/extract-rights`
+writes it, and the conformance suite fails when it is out of date.
+"""
+
+from __future__ import annotations
+
+from importlib import resources as package_files
+from typing import Final
+
+import msgspec
+import yaml
+
+from hypercobalt.api.admission import (
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+from hypercobalt.api.core import Node
+from hypercobalt.api.meta import Object, ObjectMeta, OwnerReference
+from hypercobalt.api.rbac import (
+    ClusterRole,
+    ClusterRoleBinding,
+    PolicyRule,
+    Role,
+    RoleBinding,
+    RoleRef,
+    ServiceAccount,
+    Subject,
+)
+from hypercobalt.lab.heartbeat import LEASE_NAMESPACE
+from hypercobalt.runtime import Kube
+
+NAMESPACE: Final = "default"
+"""Of the ServiceAccounts, and of what the agents keep: `kubectl get migrations` shows it."""
+NODE_AGENT: Final = "hypercobalt-node-agent"
+"""ServiceAccount of every host's agent."""
+OPERATOR: Final = "hypercobalt-operator-controller-manager"
+"""ServiceAccount of the operator."""
+DATA: Final = "rights.yaml"
+
+KINDS: Final[tuple[type[Object], ...]] = (
+    ServiceAccount,
+    ClusterRole,
+    ClusterRoleBinding,
+    Role,
+    RoleBinding,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+
+def of_charts() -> tuple[Object, ...]:
+    """What the charts give the operator and the agents, in the order of `KINDS`."""
+    text = (package_files.files("hypercobalt.lab") / DATA).read_text(encoding="utf-8")
+    found = list(yaml.safe_load_all(text))
+    return tuple(
+        msgspec.convert(manifest, type_)
+        for type_ in KINDS
+        for manifest in found
+        if manifest["kind"] == type_.resource.kind
+    )
+
+
+def of_heartbeat(node: Node) -> tuple[Object, ...]:
+    """What the heartbeat of one host may do: renew its own Lease, read and report its own Node."""
+    name = node.metadata.name
+    owner = OwnerReference(apiVersion="v1", kind="Node", name=name, uid=node.metadata.uid)
+    meta = ObjectMeta(name=f"lab:heartbeat:{name}", ownerReferences=(owner,))
+    in_leases = msgspec.structs.replace(meta, namespace=LEASE_NAMESPACE)
+    user = Subject(kind="User", name=node_user(name), apiGroup=_RBAC)
+    return (
+        ClusterRole(
+            metadata=meta,
+            rules=(_rule("", "nodes", "get", name), _rule("", "nodes/status", "patch", name)),
+        ),
+        ClusterRoleBinding(
+            metadata=meta,
+            roleRef=RoleRef(apiGroup=_RBAC, kind="ClusterRole", name=meta.name),
+            subjects=(user,),
+        ),
+        Role(
+            metadata=in_leases,
+            rules=(_rule("coordination.k8s.io", "leases", "patch", name),),
+        ),
+        RoleBinding(
+            metadata=in_leases,
+            roleRef=RoleRef(apiGroup=_RBAC, kind="Role", name=meta.name),
+            subjects=(user,),
+        ),
+    )
+
+
+def node_user(name: str) -> str:
+    """The user name of a Node's kubelet."""
+    return f"system:node:{name}"
+
+
+def _rule(group: str, resource: str, verb: str, name: str) -> PolicyRule:
+    return PolicyRule(
+        apiGroups=(group,), resources=(resource,), resourceNames=(name,), verbs=(verb,)
+    )
+
+
+async def install(kube: Kube) -> None:
+    """Give the operator and the agents what their charts give.
+
+    Raises:
+        HypercobaltError: the server refuses.
+    """
+    for obj in of_charts():
+        await kube.apply(obj, force=True)

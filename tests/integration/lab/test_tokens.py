@@ -1,0 +1,131 @@
+"""What a host's token is good for: its own host, its chart's verbs, and while its Node is there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hypercobalt.api import crd
+from hypercobalt.api.core import Node, Secret
+from hypercobalt.api.eviction import Eviction, EvictionSpec
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.apiserver.access import kubeconfig
+from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.lab import rights, tokens
+from hypercobalt.lab import state as records
+from hypercobalt.lab.disk import Disk
+from hypercobalt.lab.state import Layout
+from hypercobalt.runtime import (
+    ForbiddenError,
+    Kube,
+    UnauthorizedError,
+    load_connection,
+)
+
+OWN, OTHER = "kvm-1", "kvm-2"
+MANIFESTS = tuple(msgspec.json.encode(crd.manifest(kind)) for kind in crd.KINDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A lab's API server with two Nodes, and the lab's files without its hosts."""
+
+    layout: Layout
+    admin: Kube
+
+    def disk(self, host: str) -> Disk:
+        return Disk(self.layout.host(host))
+
+    @contextlib.asynccontextmanager
+    async def agent(self) -> AsyncIterator[Kube]:
+        """A client as the agent of the first host has it."""
+        await tokens.give_agent(self.admin, OWN, self.disk(OWN))
+        server = load_connection(self.layout.kubeconfig)
+        assert server.authority is not None
+        file = Path(tokens.IN_HOST)
+        config = kubeconfig.render_token(server.server, server.authority.read(), file.name)
+        path = str(file.with_name("kubeconfig"))
+        self.disk(OWN).write(path, config)
+        async with Kube(load_connection(self.disk(OWN).root / path.lstrip("/"))) as kube:
+            yield kube
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    layout = Layout.at(tmp_path)
+    records.save(layout, records.new(0).with_host(OWN).with_host(OTHER))
+    async with (
+        serve(Options(layout.api, port=0, manifests=MANIFESTS)) as server,
+        Kube(load_connection(server.kubeconfig)) as admin,
+    ):
+        await rights.install(admin)
+        for name in (OWN, OTHER):
+            await admin.create(Node(metadata=ObjectMeta(name=name)))
+            await admin.create(Hypervisor(metadata=ObjectMeta(name=name)))
+        yield Site(layout, admin)
+
+
+def eviction(host: str) -> Eviction:
+    return Eviction(
+        metadata=ObjectMeta(name=host),
+        spec=EvictionSpec(hypervisor=host, reason="shutdown", trigger="HostShutdown"),
+    )
+
+
+async def test_an_agent_writes_about_its_own_host_only(site: Site) -> None:
+    own, other = [(await site.admin.list(Hypervisor)).items[i] for i in (0, 1)]
+    status = HypervisorStatus(numInstances=1)
+    async with site.agent() as agent:
+        await agent.patch_status(own, status)
+        await agent.create(eviction(OWN))
+        with pytest.raises(ForbiddenError):
+            await agent.patch_status(other, status)
+        with pytest.raises(ForbiddenError):
+            await agent.create(eviction(OTHER))
+
+
+async def test_an_agent_reads_no_secrets_and_makes_no_tokens(site: Site) -> None:
+    async with site.agent() as agent:
+        with pytest.raises(ForbiddenError):
+            await agent.list(Secret)
+        with pytest.raises(ForbiddenError):
+            await tokens.issue(agent, rights.NODE_AGENT, OTHER)
+
+
+async def test_a_token_ends_with_its_node(site: Site) -> None:
+    async with site.agent() as agent:
+        await agent.list(Hypervisor)
+        await site.admin.delete(Node, OWN)
+        with pytest.raises(UnauthorizedError):
+            await agent.list(Hypervisor)
+
+
+async def test_every_token_that_was_given_is_renewed(site: Site) -> None:
+    layout, own = site.layout, site.disk(OWN)
+    await tokens.give_operator(site.admin, layout)
+    await tokens.give_agent(site.admin, OWN, own)
+    before = layout.operator_token.read_bytes(), own.read(tokens.IN_HOST)
+    assert await tokens.renew(layout)
+    after = layout.operator_token.read_bytes(), own.read(tokens.IN_HOST)
+    assert not set(before) & set(after)
+    assert not site.disk(OTHER).read(tokens.IN_HOST)  # its host is off
+    assert layout.operator_token.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_host_whose_node_is_gone_does_not_keep_others_from_being_renewed(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (OWN, OTHER):
+        await tokens.give_agent(site.admin, name, site.disk(name))
+    before = site.disk(OTHER).read(tokens.IN_HOST)
+    await site.admin.delete(Node, OWN)
+    assert not await tokens.renew(site.layout)
+    assert site.disk(OTHER).read(tokens.IN_HOST) != before
+    assert f"token_not_renewed: {OWN}" in capsys.readouterr().err

@@ -1,0 +1,89 @@
+"""What a host's heartbeat reports of its Node, and when it has nothing to report."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from hypercobalt.api.core import Node, NodeCondition, NodeStatus, NodeSystemInfo
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.lab.heartbeat import Machine, decide, observe
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=1)
+MACHINE = Machine("kvm-1", "10.77.0.1", NodeSystemInfo(bootID="b", machineID="m"))
+
+
+def shown(status: NodeStatus) -> Node:
+    return Node(metadata=ObjectMeta(name="kvm-1"), status=status)
+
+
+def reported() -> NodeStatus:
+    status = decide(shown(NodeStatus()), MACHINE, NOW)
+    assert status is not None
+    return status
+
+
+def test_first_report_has_what_a_kubelet_posts() -> None:
+    status = reported()
+    assert {a.type: a.address for a in status.addresses} == {
+        "Hostname": "kvm-1",
+        "InternalIP": "10.77.0.1",
+    }
+    assert {c.type: (c.status, c.reason) for c in status.conditions} == {
+        "Ready": ("True", "KubeletReady"),
+        "MemoryPressure": ("False", "KubeletHasSufficientMemory"),
+        "DiskPressure": ("False", "KubeletHasNoDiskPressure"),
+        "PIDPressure": ("False", "KubeletHasSufficientPID"),
+    }
+    assert status.nodeInfo == MACHINE.info
+
+
+def test_a_node_that_shows_the_report_is_not_written() -> None:
+    assert decide(shown(reported()), MACHINE, LATER) is None
+
+
+def test_conditions_of_others_are_left_alone() -> None:
+    other = NodeCondition(type="NetworkUnavailable", status="False")
+    status = reported()
+    node = shown(replace(status, conditions=(*status.conditions, other)))
+    assert decide(node, MACHINE, LATER) is None
+
+
+@pytest.mark.parametrize("type_", ["Ready", "DiskPressure"])
+def test_a_node_that_was_given_up_is_reported_with_its_transition(type_: str) -> None:
+    status = reported()
+    lost = tuple(
+        replace(c, status="Unknown", reason="NodeStatusUnknown") if c.type == type_ else c
+        for c in status.conditions
+    )
+    again = decide(shown(replace(status, conditions=lost)), MACHINE, LATER)
+    assert again is not None
+    assert {c.type: c.lastTransitionTime for c in again.conditions} == {
+        c.type: LATER if c.type == type_ else NOW for c in again.conditions
+    }
+    assert {c.lastHeartbeatTime for c in again.conditions} == {LATER}
+
+
+def test_a_host_that_has_booted_again_is_reported() -> None:
+    rebooted = Machine("kvm-1", "10.77.0.1", replace(MACHINE.info, bootID="c"))
+    again = decide(shown(reported()), rebooted, LATER)
+    assert again is not None
+    assert again.nodeInfo == rebooted.info
+
+
+def test_a_host_is_read_from_its_own_files(tmp_path: Path) -> None:
+    for path, text in (
+        ("etc/machine-id", "abc\n"),
+        ("etc/os-release", 'NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n'),
+        ("proc/sys/kernel/random/boot_id", "boot\n"),
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    info = observe("kvm-1", "10.77.0.1", "uuid", tmp_path).info
+    assert (info.machineID, info.bootID, info.systemUUID) == ("abc", "boot", "uuid")
+    assert info.osImage == "Debian GNU/Linux 12 (bookworm)"
+    assert info.operatingSystem == "linux"
