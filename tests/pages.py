@@ -55,7 +55,9 @@ def shown(default: object) -> str:
     if default is inspect.Parameter.empty:
         return ""
     if isinstance(default, timedelta):
-        minutes = int(default.total_seconds() // 60)
+        minutes, seconds = divmod(int(default.total_seconds()), 60)
+        if seconds:
+            return f"{minutes * 60 + seconds}s"
         return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}m"
     if isinstance(default, bool):
         return str(default).lower()

@@ -13,6 +13,8 @@ import yaml
 from tests.conformance.real import ROOT
 from tests.conformance.wire import Body, Json
 
+from hypercobalt.lab import rights
+
 RELEASE, NAMESPACE = "op", "hypervisors"
 RENDERER = Path(__file__).with_name("chart") / "render.go"
 """Needs Go's standard library only, which is compiled once."""
@@ -30,12 +32,16 @@ def _go() -> str:
     return found.stdout.strip()
 
 
-def rendered(chart: str, values: Body | None = None) -> list[Body]:
+def rendered(
+    chart: str, values: Body | None = None, *, release: str = RELEASE, namespace: str = NAMESPACE
+) -> list[Body]:
     """Every object of a chart.
 
     Args:
         chart: folder under `charts/`.
         values: over the chart's own.
+        release: its name.
+        namespace: of the release.
 
     Raises:
         RenderError: a template refuses the values.
@@ -48,7 +54,7 @@ def rendered(chart: str, values: Body | None = None) -> list[Body]:
         "Chart": {key[0].upper() + key[1:]: value for key, value in about.items()},
     }
     done = subprocess.run(
-        [_go(), "run", RENDERER, str(folder), RELEASE, NAMESPACE],
+        [_go(), "run", RENDERER, str(folder), release, namespace],
         env={**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": ""},
         input=json.dumps(given),
         capture_output=True,
@@ -69,3 +75,24 @@ def over(own: Json, given: Json) -> Json:
         **mine,
         **{key: over(mine[key], it) if key in mine else it for key, it in theirs.items()},
     }
+
+
+def lab_rights() -> str:
+    """What of the charts is about rights, as the lab installs them: `lab/rights.yaml`."""
+    env = {"agentNamespaces": rights.NAMESPACE, "certificateNamespace": rights.NAMESPACE}
+    charts: dict[str, Body] = {
+        "hypercobalt-node-agent": {"env": {"namespace": rights.NAMESPACE}},
+        "hypercobalt-operator": {
+            "controllerManager": {"manager": {"env": env}},
+            "openstack": {"cloudsSecret": "none"},  # required, and nothing that is kept
+        },
+    }
+    wanted = {kind.resource.kind for kind in rights.KINDS}
+    found: list[Body] = []
+    for chart, values in charts.items():
+        named: Body = {"fullnameOverride": chart, **values}
+        objects = rendered(chart, named, release="lab", namespace=rights.NAMESPACE)
+        found += [body for body in objects if body["kind"] in wanted]
+    for body in found:
+        body["metadata"].pop("labels", None)
+    return yaml.safe_dump_all(found, sort_keys=False, width=100)

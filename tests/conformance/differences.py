@@ -194,6 +194,11 @@ ACCEPTED: list[Accepted] = [
         step="template-bad-meta",
         codes=((400, 422),),
     ),
+    Accepted(
+        "Reviews are not stored, so nobody owns their fields.",
+        scenario="reviews_are_what",
+        path=r"metadata\.managedFields$",
+    ),
     # -- CustomResourceDefinitions --------------------------------------------------------------
     Accepted(
         "Who wrote a scale is kept with the time, as of every write.",

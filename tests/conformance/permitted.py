@@ -131,7 +131,7 @@ def grant(server: Server, objects: Iterable[Body], namespaces: set[str]) -> tupl
     for name in {NAMESPACE, "default", "kube-system", *namespaces} - there:
         call(server, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     for body in objects:
-        call(server, "POST", _path(body), body)
+        call(server, "POST", object_path(body), body)
     token = token_of(server, only(objects, "ServiceAccount")["metadata"]["name"])
     kubeconfig = server.kubeconfig.with_name(ACCOUNT)
     _write(kubeconfig, server, token)
@@ -163,11 +163,17 @@ def only(objects: Iterable[Body], kind: str) -> Body:
 
 
 def granted(objects: Iterable[Body]) -> set[Grant]:
-    """What roles allow."""
+    """What the roles that a chart binds allow."""
+    objects = list(objects)
+    bound = {
+        body["roleRef"]["name"]
+        for body in objects
+        if body["kind"].endswith("Binding") and "roleRef" in body
+    }
     return {
         (verb, group, resource, body["metadata"].get("namespace", ""))
         for body in objects
-        if body["kind"] in {"Role", "ClusterRole"}
+        if body["kind"] in {"Role", "ClusterRole"} and body["metadata"]["name"] in bound
         for rule in body["rules"]
         for verb in rule["verbs"]
         for group in rule.get("apiGroups", ())
@@ -175,7 +181,7 @@ def granted(objects: Iterable[Body]) -> set[Grant]:
     }
 
 
-def _path(body: Body) -> str:
+def object_path(body: Body) -> str:
     version, kind = body["apiVersion"], body["kind"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     namespace = body["metadata"].get("namespace")

@@ -141,10 +141,14 @@ class Api:
         accept: str = JSON,
         content_type: str = JSON,
         token: str = TOKEN,
+        acting: Sequence[tuple[str, str]] = (),
     ) -> Answer:
-        """Send one request and record it; `body` is bytes as they are, or anything JSON."""
+        """Send one request and record it; `body` is bytes as they are, or anything JSON.
+
+        `acting` are headers of impersonation, without their prefix.
+        """
         answer = await self.ask(
-            method, path, body, accept=accept, content_type=content_type, token=token
+            method, path, body, accept=accept, content_type=content_type, token=token, acting=acting
         )
         headers = {
             name: answer.headers[name] for name in COMPARED_HEADERS if name in answer.headers
@@ -152,8 +156,9 @@ class Api:
         shown = "" if body is None else f" {_shown(body)}"
         kind = f" ({content_type})" if content_type != JSON else ""
         want = f" accepting {accept}" if accept != JSON else ""
+        who = f" as {list(acting)}" if acting else ""
         seen = {"status": answer.status, "headers": headers, "body": answer.body}
-        self.record(f"{method} {path}{want}{kind}{shown}", seen)
+        self.record(f"{method} {path}{want}{kind}{who}{shown}", seen)
         return answer
 
     async def ask(
@@ -165,14 +170,16 @@ class Api:
         accept: str = JSON,
         content_type: str = JSON,
         token: str = TOKEN,
+        acting: Sequence[tuple[str, str]] = (),
     ) -> Answer:
         """Send one request without recording it."""
-        headers = {"Accept": accept, "User-Agent": "suite/1"}
+        headers = [("Accept", accept), ("User-Agent", "suite/1")]
         if token:
-            headers["Authorization"] = f"Bearer {token}"
+            headers.append(("Authorization", f"Bearer {token}"))
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         if content is not None:
-            headers["Content-Type"] = content_type
+            headers.append(("Content-Type", content_type))
+        headers += [(f"Impersonate-{name}", value) for name, value in acting]
         response = await self._client.request(method, path, content=content, headers=headers)
         return Answer(response.status_code, _headers(response), _decoded(response))
 

@@ -50,11 +50,15 @@ from hypercobalt.runtime import (
     SystemClock,
     load_connection,
 )
+from hypercobalt.runtime.guard import guard
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
 CHART, SPACE = "hypercobalt-node-agent", "monsoon3"
-VALUES: Body = {"certificates": {"enabled": True}, "env": {"issuerName": "nova-ca"}}
+VALUES: Body = {
+    "certificates": {"enabled": True, "source": "secret"},
+    "env": {"issuerName": "nova-ca"},
+}
 DEADLINE = 20.0
 HIDDEN: set[Grant] = {("delete", "coordination.k8s.io", "leases", SPACE)}
 """What an admission plugin asks; without it the server answers 403."""
@@ -129,6 +133,7 @@ async def test_agent_may_do_just_what_it_does(
                 await certify(person, "kvm-a")
                 await through_a_migration(person, move)
                 await through_a_shutdown(person, "kvm-a", shutdown)
+                await through_a_scrape(cluster)
             await add_unlabelled(person)
             names = MigrationNames.SERVER
             async with agent(cluster, "kvm-a", move.source, tmp_path, names=names):
@@ -150,6 +155,13 @@ async def add_host(person: Kube, name: str) -> Hypervisor:
         createCertManagerCertificate=True, installCertificate=True, evacuateOnReboot=True
     )
     return await person.create(Hypervisor(metadata=ObjectMeta(name=name), spec=spec))
+
+
+async def through_a_scrape(cluster: Cluster) -> None:
+    """A reader without a token, and one without the right."""
+    async with Kube(load_connection(cluster.on("kvm-a"))) as client:
+        assert await guard(client).admits("nobody's", "/metrics") == 401
+        assert await guard(client).admits(cluster.token, "/metrics") == 403
 
 
 async def come_late(person: Kube, name: str) -> None:
@@ -294,7 +306,7 @@ async def test_agent_may_not_write_about_other_hosts(cluster: Cluster) -> None:
         await person.create(make_eviction(other))
         with pytest.raises(ForbiddenError, match="own host only"):
             await there.delete(Eviction, "kvm-e")
-        with pytest.raises(ForbiddenError, match="own host only"):
+        with pytest.raises(ForbiddenError, match="the token names no Node"):
             await nowhere.merge_patch(Hypervisor, "kvm-d", counted, subresource="status")
 
 
@@ -322,6 +334,20 @@ def test_agent_leaves_when_its_host_is_offboarded(objects: list[Body]) -> None:
     assert still_running([pod]) == (f"{SPACE}/agent",)
 
 
+def test_metrics_ask_for_a_token_unless_a_value_opens_them(objects: list[Body]) -> None:
+    monitored = rendered(CHART, {"serviceMonitor": {"enabled": True}})
+    (endpoint,) = only(monitored, "ServiceMonitor")["spec"]["endpoints"]
+    assert (endpoint["scheme"], "bearerTokenFile" in endpoint) == ("https", True)
+    (container,) = pod_of(objects)["containers"]
+    assert "--metrics-secure=true" in container["args"]
+    names = [body["metadata"]["name"] for body in objects if body["kind"] == "ClusterRole"]
+    assert any(name.endswith("-metrics-reader") for name in names)
+    opened = rendered(CHART, {"metrics": {"secure": False}, "serviceMonitor": {"enabled": True}})
+    (endpoint,) = only(opened, "ServiceMonitor")["spec"]["endpoints"]
+    assert "scheme" not in endpoint
+    assert not any(resource == "tokenreviews" for _, _, resource, _ in granted(opened))
+
+
 def test_capabilities_are_for_certificates_only(objects: list[Body]) -> None:
     (container,) = pod_of(objects)["containers"]
     assert container["securityContext"] == {
@@ -334,3 +360,12 @@ def test_capabilities_are_for_certificates_only(objects: list[Body]) -> None:
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert all(mount["readOnly"] for mount in container["volumeMounts"])
     assert not any(resource == "secrets" for _, _, resource, _ in granted(plain))
+
+
+def test_keys_made_on_the_host_need_no_secret() -> None:
+    values: Body = {"certificates": {"enabled": True}, "env": {"issuerName": "nova-ca"}}
+    grants = granted(rendered(CHART, values))
+
+    asked = {verb for verb, _, resource, _ in grants if resource == "certificaterequests"}
+    assert asked == {"get", "watch", "create", "delete"}
+    assert not any(resource in {"secrets", "certificates"} for _, _, resource, _ in grants)

@@ -1,30 +1,36 @@
-"""cert-manager's kind, which others write."""
+"""cert-manager's kinds, which others define."""
 
 from __future__ import annotations
 
 from tests.conformance.wire import Body
 
-CERT_MANAGER: Body = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "certificates.cert-manager.io"},
-    "spec": {
-        "group": "cert-manager.io",
-        "names": {"kind": "Certificate", "plural": "certificates"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": True,
-                    }
-                },
-            }
-        ],
-    },
-}
+
+def definition(kind: str, plural: str) -> Body:
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.cert-manager.io"},
+        "spec": {
+            "group": "cert-manager.io",
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "schema": {
+                        "openAPIV3Schema": {
+                            "type": "object",
+                            "x-kubernetes-preserve-unknown-fields": True,
+                        }
+                    },
+                }
+            ],
+        },
+    }
+
+
+CERT_MANAGER: Body = definition("Certificate", "certificates")
+CERTIFICATE_REQUESTS: Body = definition("CertificateRequest", "certificaterequests")

@@ -1,0 +1,215 @@
+"""A small fleet on a server: each host's objects, and requests with the token of its agent.
+
+The token of a pod on a Node is imitated by impersonation, with the same user, groups and extra
+fields as the API server makes of it.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import httpx2
+from tests.conformance.charts import NAMESPACE
+from tests.conformance.permitted import object_path
+from tests.conformance.prepare import call
+from tests.conformance.real import TOKEN, Server
+from tests.conformance.wire import Body, Json
+
+SPACE = "monsoon3"
+NODE_NAME = "authentication.kubernetes.io/node-name"
+UUIDS = {"kvm-a": "a" * 8, "kvm-b": "b" * 8}
+REST = "-0000-4000-8000-000000000000"
+PATCHES = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of which each host has an object.
+
+    Args:
+        group: with `plural`, as roles name it.
+        names: its object's name for a host.
+        spec: of that object.
+        status: written after it.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    names: str
+    namespaced: bool = True
+    spec: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    status: Mapping[str, Json] = field(default_factory=dict[str, Json])
+
+    def path(self, host: str = "", subresource: str = "") -> str:
+        """Of a host's object; of the collection without a host."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        place = f"{root}/namespaces/{SPACE}" if self.namespaced else root
+        named = f"{place}/{self.plural}/{self.name(host)}" if host else f"{place}/{self.plural}"
+        return f"{named}/{subresource}" if subresource else named
+
+    def name(self, host: str) -> str:
+        return self.names.format(host=host, uuid=UUIDS.get(host, "c" * 8) + REST)
+
+    def body(self, host: str) -> Body:
+        """A host's object, as its agent or the operator would make it."""
+        version = f"{self.group}/{self.version}" if self.group else self.version
+        labels = {"kvm.cloud.sap/origin": host} if self.plural == "migrations" else {}
+        made: Body = {
+            "apiVersion": version,
+            "kind": self.kind,
+            "metadata": {"name": self.name(host), **({"labels": labels} if labels else {})},
+        }
+        if self.plural != "secrets":
+            made["spec"] = _of(self.spec, host)
+        return made
+
+
+def _of(template: Json, host: str) -> Json:
+    if isinstance(template, Mapping):
+        return {name: _of(value, host) for name, value in template.items()}
+    if isinstance(template, list | tuple):
+        return [_of(value, host) for value in template]
+    return template.replace("{host}", host) if isinstance(template, str) else template
+
+
+KINDS = (
+    Kind(
+        *("kvm.cloud.sap", "v1", "hypervisors", "Hypervisor", "{host}"),
+        namespaced=False,
+        spec={"evacuateOnReboot": True},
+        status={"numInstances": 3},
+    ),
+    Kind(
+        *("kvm.cloud.sap", "v1", "evictions", "Eviction", "{host}"),
+        namespaced=False,
+        spec={"hypervisor": "{host}", "reason": "reboot", "trigger": "HostShutdown"},
+    ),
+    Kind(
+        *("kvm.cloud.sap", "v1alpha1", "migrations", "Migration", "{uuid}-20260101-000000"),
+        spec={},
+        status={"origin": "{host}", "started": "2026-01-01T00:00:00Z", "type": "completed"},
+    ),
+    Kind(
+        *("coordination.k8s.io", "v1", "leases", "Lease", "node-agent-{host}"),
+        spec={"holderIdentity": "{host}-1", "leaseDurationSeconds": 40},
+    ),
+    Kind(
+        *("cert-manager.io", "v1", "certificates", "Certificate", "libvirt-{host}"),
+        spec={
+            "secretName": "tls-libvirt-{host}",
+            "issuerRef": {"name": "nova-ca", "kind": "Issuer"},
+            "commonName": "{host}",
+            "dnsNames": ["{host}"],
+        },
+    ),
+    Kind(
+        "cert-manager.io",
+        "v1",
+        "certificaterequests",
+        "CertificateRequest",
+        "libvirt-{host}-0123456789",
+        spec={"request": "cGVt", "issuerRef": {"name": "nova-ca", "kind": "Issuer"}},
+    ),
+    Kind("", "v1", "secrets", "Secret", "tls-libvirt-{host}"),
+    Kind(
+        "ovs.c5c3.io",
+        "v1alpha1",
+        "ovsnodes",
+        "OVSNode",
+        "{host}",
+        spec={"nodeRef": {"name": "{host}"}},
+    ),
+)
+BY_NAME = {(kind.group, kind.plural): kind for kind in KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """A server with the objects of hosts, and the account of their agents."""
+
+    server: Server
+    account: str
+    client: httpx2.Client
+
+    def send(
+        self, node: str, method: str, path: str, body: Json = None, media: str = "application/json"
+    ) -> tuple[int, Json]:
+        """Send a request with the token of the agent on a Node; "" for one of no Node."""
+        headers = {
+            "Authorization": f"Bearer {TOKEN}",
+            "Impersonate-User": f"system:serviceaccount:{NAMESPACE}:{self.account}",
+            "Impersonate-Group": "system:serviceaccounts",
+        }
+        if node:
+            headers[f"Impersonate-Extra-{quote(NODE_NAME, safe='')}"] = node
+        return self._answer(method, path, body, {**headers, "Content-Type": media})
+
+    def items(self, kind: Kind) -> list[Body]:
+        """Every object of a kind, as an administrator sees them."""
+        found = self._answer("GET", kind.path(), None, {"Authorization": f"Bearer {TOKEN}"})[1]
+        listed: list[Body] = found["items"]
+        return listed
+
+    def _answer(
+        self, method: str, path: str, body: Json, headers: Mapping[str, str]
+    ) -> tuple[int, Json]:
+        content = None if body is None else json.dumps(body).encode()
+        answer = self.client.request(method, path, content=content, headers=headers)
+        return answer.status_code, answer.json()
+
+    def state(self, hosts: Iterable[str]) -> dict[str, Json]:
+        """The objects of hosts as they are, by path."""
+        return {
+            kind.path(host): call(self.server, "GET", kind.path(host))
+            for kind in KINDS
+            for host in hosts
+        }
+
+    def add(self, host: str, kinds: Iterable[Kind] = KINDS) -> None:
+        """Make a host's objects, as an administrator; those that are there stay."""
+        for kind in kinds:
+            if _ensure(self.server, kind.path(), kind.body(host)) and kind.status:
+                stored = call(self.server, "GET", kind.path(host))
+                stored["status"] = {**stored.get("status", {}), **_of(kind.status, host)}
+                call(self.server, "PUT", kind.path(host, "status"), stored)
+
+
+def _ensure(server: Server, path: str, body: Body) -> bool:
+    """Make an object; gives whether it was not there."""
+    try:
+        call(server, "POST", path, body)
+    except RuntimeError as error:
+        if ": 409: " not in str(error):
+            raise
+        return False
+    return True
+
+
+def fleet(server: Server, objects: Iterable[Body]) -> Fleet:
+    """Give a chart's agents their rights on a server, and two hosts."""
+    spaces = {
+        item["metadata"]["name"] for item in call(server, "GET", "/api/v1/namespaces")["items"]
+    }
+    for name in {NAMESPACE, SPACE} - spaces:
+        call(server, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    account = ""
+    for body in copy.deepcopy(list(objects)):
+        _ensure(server, object_path(body), body)
+        account = body["metadata"]["name"] if body["kind"] == "ServiceAccount" else account
+    client = httpx2.Client(
+        base_url=server.url, verify=server.ssl_context(), timeout=30, trust_env=False
+    )
+    made = Fleet(server, account, client)
+    for host in ("kvm-a", "kvm-b"):
+        made.add(host)
+    return made

@@ -1,0 +1,15 @@
+"""The lab's processes have just the rights that their charts give."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import pytest
+from tests.conformance.charts import lab_rights
+
+pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
+
+
+def test_the_lab_installs_the_rights_of_the_charts() -> None:
+    held = (resources.files("hypercobalt.lab") / "rights.yaml").read_text(encoding="utf-8")
+    assert held == lab_rights(), "run .venv/bin/python scripts/extract-rights"

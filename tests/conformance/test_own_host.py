@@ -1,0 +1,312 @@
+"""An agent's token against the objects of another host, on both servers.
+
+What is tried is taken from the rules of the rendered chart: a new rule without a sample of its kind
+in `hosts.KINDS` fails here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.conformance.charts import rendered
+from tests.conformance.hosts import BY_NAME, KINDS, PATCHES, Fleet, Kind, fleet
+from tests.conformance.prepare import call, install_definitions
+from tests.conformance.real import Server
+from tests.conformance.wire import Body, Json
+from tests.integration.cert_manager import CERT_MANAGER, CERTIFICATE_REQUESTS
+
+pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
+
+SOURCES = ("secret", "request")
+OWN, OTHER = "kvm-a", "kvm-b"
+WRITES = ("create", "update", "patch", "delete", "deletecollection")
+QUESTIONS = {
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+}
+"""Kinds that are answered, and never stored."""
+
+
+@pytest.fixture(scope="module")
+def objects() -> list[Body]:
+    """The chart, with the rights of both sources of certificates at once."""
+    made, more = (
+        rendered(
+            "hypercobalt-node-agent",
+            {"certificates": {"enabled": True, "source": one}, "env": {"issuerName": "nova-ca"}},
+        )
+        for one in SOURCES
+    )
+    for body, other in zip(made, more, strict=True):
+        if body["kind"] == "Role":
+            body["rules"] += [rule for rule in other["rules"] if rule not in body["rules"]]
+    return made
+
+
+@pytest.fixture(scope="module", params=["real", "embedded"])
+def hosts(
+    request: pytest.FixtureRequest, servers: tuple[Server, Server], objects: list[Body]
+) -> Iterator[Fleet]:
+    server = servers[0 if request.param == "real" else 1]
+    install_definitions(server, [CERT_MANAGER, CERTIFICATE_REQUESTS])
+    made = fleet(server, objects)
+    deadline = time.monotonic() + 30
+    while attempt(made, OWN, "patch", BY_NAME["kvm.cloud.sap", "hypervisors"], "status") != 403:
+        assert time.monotonic() < deadline, "the policy did not come into force"
+    yield made
+    made.client.close()
+    for body in objects:  # the servers are everybody's
+        if body["kind"].startswith(("Validating", "Cluster")):
+            plural = f"{body['kind'].lower().removesuffix('y')}ies"
+            plural = plural if body["kind"].endswith("y") else f"{body['kind'].lower()}s"
+            call(
+                server, "DELETE", f"/apis/{body['apiVersion']}/{plural}/{body['metadata']['name']}"
+            )
+
+
+def rules(objects: list[Body]) -> list[tuple[str, str, str]]:
+    """Verb, group and resource of every rule of the chart's roles."""
+    return sorted(
+        {
+            (verb, group, resource)
+            for body in objects
+            if body["kind"] in {"Role", "ClusterRole"}
+            for rule in body["rules"]
+            for verb in rule["verbs"]
+            for group in rule.get("apiGroups", ())
+            for resource in rule.get("resources", ())
+            if (group, resource) not in QUESTIONS
+        }
+    )
+
+
+def attempt(made: Fleet, node: str, verb: str, kind: Kind, subresource: str = "") -> int:
+    """Write to the other host's object in the way of a verb; gives the answer's code."""
+    path, whole = kind.path(OTHER, subresource), kind.body(OTHER)
+    match verb:
+        case "create":
+            return made.send(node, "POST", f"{kind.path()}?dryRun=All", _renamed(whole))[0]
+        case "update":
+            stored: Body = call(made.server, "GET", kind.path(OTHER))
+            return made.send(node, "PUT", path, stored)[0]
+        case "patch":
+            change: Json = {"status": {"origin": OWN}} if subresource else _labelled()
+            return made.send(node, "PATCH", path, change, PATCHES["merge"])[0]
+        case "delete":
+            return made.send(node, "DELETE", path)[0]
+        case _:
+            return made.send(node, "DELETE", kind.path())[0]
+
+
+def _renamed(body: Body) -> Body:
+    """Another object of the other host's, as the one that is there would only be a conflict."""
+    name = f"{body['metadata']['name']}-2"
+    return {**body, "metadata": {**body["metadata"], "name": name}}
+
+
+def _labelled() -> Body:
+    return {"metadata": {"labels": {"taken": "over"}}}
+
+
+def test_every_rule_has_an_object_to_be_tried_on(objects: list[Body]) -> None:
+    named = {(group, resource.partition("/")[0]) for _, group, resource in rules(objects)}
+    assert named <= BY_NAME.keys()
+
+
+def test_no_verb_of_its_role_writes_to_another_host(hosts: Fleet, objects: list[Body]) -> None:
+    before = hosts.state([OTHER])
+    for verb, group, resource in rules(objects):
+        plural, _, subresource = resource.partition("/")
+        if verb in WRITES:
+            code = attempt(hosts, OWN, verb, BY_NAME[group, plural], subresource)
+            assert code == 403, f"{verb} {resource}"
+    assert hosts.state([OTHER]) == before
+
+
+def test_no_verb_beyond_its_role_writes_either(hosts: Fleet) -> None:
+    before = hosts.state([OTHER])
+    for kind in KINDS:
+        for verb in WRITES:
+            for subresource in ("", "status"):
+                if verb in ("create", "deletecollection") and subresource:
+                    continue
+                if subresource and kind.plural in ("leases", "secrets"):
+                    continue  # they have none
+                code = attempt(hosts, OWN, verb, kind, subresource)
+                assert code == 403, f"{verb} {kind.plural}/{subresource}"
+    assert hosts.state([OTHER]) == before
+
+
+def test_a_token_of_no_node_writes_nothing(hosts: Fleet) -> None:
+    for kind in KINDS:
+        for node in ("", OTHER.upper(), f"{OTHER}x"):
+            for verb in WRITES:
+                assert attempt(hosts, node, verb, kind) == 403, f"{node}: {verb} {kind.plural}"
+
+
+def test_reads_are_those_of_the_role(hosts: Fleet, objects: list[Body]) -> None:
+    allowed = rules(objects)
+    for kind in KINDS:
+        for verb, path in (("get", kind.path(OTHER)), ("list", kind.path())):
+            code, _ = hosts.send(OWN, "GET", path)
+            expected = (verb, kind.group, kind.plural) in allowed
+            assert (code == 200) == expected, f"{verb} {kind.plural}"
+
+
+EVICTION = BY_NAME["kvm.cloud.sap", "evictions"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"hypervisor": OTHER}, id="another host under the own name"),
+        pytest.param({"trigger": "Maintenance"}, id="another trigger"),
+        pytest.param({"trigger": None}, id="no trigger"),
+        pytest.param({"instances": ["6f0f4b8e-0000-4000-8000-000000000000"]}, id="instances"),
+    ],
+)
+def test_an_eviction_empties_the_own_host_for_its_shutdown_only(hosts: Fleet, spec: Body) -> None:
+    body = EVICTION.body(OWN)
+    hosts.send(OWN, "DELETE", EVICTION.path(OWN))
+    given = {**body["spec"], **spec}
+    wrong = {**body, "spec": {name: value for name, value in given.items() if value is not None}}
+    code, answer = hosts.send(OWN, "POST", EVICTION.path(), wrong)
+    assert (code, "evict all of its own host" in answer["message"]) == (403, True)
+    code, _ = hosts.send(OWN, "POST", EVICTION.path(), body)
+    assert code == 201
+
+
+def test_the_own_host_s_objects_are_written(hosts: Fleet) -> None:
+    """What an agent does; or the refusals would show nothing."""
+    hosts.add(OWN)
+    hypervisor, lease, migration, certificate = (
+        BY_NAME[key]
+        for key in (
+            ("kvm.cloud.sap", "hypervisors"),
+            ("coordination.k8s.io", "leases"),
+            ("kvm.cloud.sap", "migrations"),
+            ("cert-manager.io", "certificates"),
+        )
+    )
+    done = [
+        hosts.send(OWN, *request)[0]
+        for request in (
+            ("PATCH", hypervisor.path(OWN, "status"), {"status": {"numInstances": 4}}, MERGE),
+            ("DELETE", EVICTION.path(OWN)),
+            ("PATCH", lease.path(OWN), {"spec": {"holderIdentity": "two"}}, MERGE),
+            ("PATCH", migration.path(OWN, "status"), {"status": STARTED}, MERGE),
+            ("DELETE", migration.path(OWN)),
+            ("POST", migration.path(), migration.body(OWN)),
+            ("PATCH", certificate.path(OWN), {"spec": {"duration": "1h"}}, MERGE),
+        )
+    ]
+    assert done == [200, 200, 200, 200, 200, 201, 200]
+
+
+def test_certificates_are_requested_under_the_own_name_and_of_the_own_issuer(hosts: Fleet) -> None:
+    kind = BY_NAME["cert-manager.io", "certificaterequests"]
+    hosts.send(OWN, "DELETE", kind.path(OWN))
+    right = kind.body(OWN)
+    for wrong in (
+        {**right, "metadata": {"name": "libvirt-kvm-a-1-0123456789"}},
+        {**right, "spec": {**right["spec"], "isCA": True}},
+        {**right, "spec": {**right["spec"], "issuerRef": {"name": "another", "kind": "Issuer"}}},
+    ):
+        assert hosts.send(OWN, "POST", kind.path(), wrong)[0] == 403
+    assert hosts.send(OWN, "POST", kind.path(), right)[0] == 201
+    assert hosts.send(OWN, "DELETE", kind.path(OWN))[0] == 200
+
+
+MERGE = PATCHES["merge"]
+STARTED: Body = {"origin": OWN, "started": "2026-01-01T00:00:00Z", "dataTotal": "1 B"}
+MIGRATION = BY_NAME["kvm.cloud.sap", "migrations"]
+
+
+def open_migration(hosts: Fleet, **status: Json) -> str:
+    """One of the other host's that is under way; gives the path of its status."""
+    body = MIGRATION.body(OTHER)
+    name = f"cccccccc-0000-4000-8000-{time.monotonic_ns() % 10**12:012}-20260101-000000"
+    body["metadata"]["name"] = name
+    call(hosts.server, "POST", MIGRATION.path(), body)
+    path = f"{MIGRATION.path()}/{name}"
+    stored = call(hosts.server, "GET", path)
+    stored["status"] = {"origin": OTHER, "started": "2026-01-01T00:00:00Z", "type": "unbounded"}
+    stored["status"] |= status
+    call(hosts.server, "PUT", f"{path}/status", stored)
+    return f"{path}/status"
+
+
+@pytest.mark.parametrize(
+    ("status", "change", "code"),
+    [
+        pytest.param({}, {"destination": OWN}, 200, id="the destination adds its name"),
+        pytest.param({}, {"destination": OTHER}, 403, id="another's name"),
+        pytest.param({}, {"destination": OWN, "origin": OWN}, 403, id="another origin"),
+        pytest.param(
+            {}, {"destination": OWN, "started": "2025-01-01T00:00:00Z"}, 403, id="another start"
+        ),
+        pytest.param({"destination": "kvm-c"}, {"destination": OWN}, 403, id="claimed by a third"),
+        pytest.param({"destination": "kvm-c"}, {"type": "failed"}, 403, id="between others"),
+        pytest.param(
+            {"destination": OWN},
+            {"type": "failed", "errMsg": "gone"},
+            200,
+            id="ended for its source",
+        ),
+        pytest.param(
+            {"destination": OWN, "type": "completed"}, {"type": "failed"}, 403, id="history"
+        ),
+        pytest.param(
+            {"type": "completed"}, {"destination": OWN}, 200, id="its agent was away at the end"
+        ),
+        pytest.param(
+            {"type": "completed"},
+            {"destination": OWN, "type": "failed"},
+            403,
+            id="history of a Migration without a destination",
+        ),
+        pytest.param(
+            {"type": "completed"},
+            {"destination": OWN, "errMsg": "x"},
+            403,
+            id="an addition to history",
+        ),
+    ],
+)
+def test_a_destination_adds_its_name_and_the_end(
+    hosts: Fleet, status: Body, change: Body, code: int
+) -> None:
+    path = open_migration(hosts, **status)
+    assert hosts.send(OWN, "PATCH", path, {"status": change}, MERGE)[0] == code
+
+
+def test_another_host_s_migration_is_not_taken_over_by_its_label(hosts: Fleet) -> None:
+    label = {"metadata": {"labels": {"kvm.cloud.sap/origin": OWN}}}
+    for path in (MIGRATION.path(OTHER), open_migration(hosts).removesuffix("/status")):
+        assert hosts.send(OWN, "PATCH", path, label, MERGE)[0] == 403
+
+
+@pytest.mark.parametrize("kind", ["leases", "evictions", "migrations"])
+def test_no_object_is_tied_to_another_host(hosts: Fleet, kind: str) -> None:
+    """Garbage collection takes an object with its owner, and may hold the owner up."""
+    found = next(known for known in KINDS if known.plural == kind)
+    for host, code in ((OTHER, 403), (OWN, 201)):
+        owner = call(hosts.server, "GET", f"/apis/kvm.cloud.sap/v1/hypervisors/{host}")
+        body = found.body(OWN)
+        body["metadata"]["ownerReferences"] = [
+            {
+                "apiVersion": "kvm.cloud.sap/v1",
+                "kind": "Hypervisor",
+                "name": host,
+                "uid": owner["metadata"]["uid"],
+            }
+        ]
+        hosts.send(OWN, "DELETE", found.path(OWN))
+        assert hosts.send(OWN, "POST", found.path(), body)[0] == code
+
+
+def test_by_default_no_secret_is_readable() -> None:
+    plain = rendered("hypercobalt-node-agent")
+    assert not any(resource == "secrets" for _, _, resource in rules(plain))
