@@ -42,6 +42,7 @@ from hypercobalt.operator.node_facts import TRAITS_ANNOTATION
 from hypercobalt.runtime import Kube, load_connection
 
 ZONES = ("zone-0", "zone-1", "zone-2")
+AGGREGATES = ("general", "tenant_filter_tests")
 AGENTS = 8  # reports that are written at once
 REACTIONS = 11
 EXISTING = {1: "0.85", 100: "35", 1000: "550"}
@@ -122,7 +123,7 @@ async def react(kube: Kube, cloud: Cloud, name: str) -> float:
 
 
 async def measure(kubeconfig: Path, count: int, idle: float, longest: float) -> Result:
-    flags = ("--hosts", str(count), "--disabled", "--zones", *ZONES, "--aggregates", "general")
+    flags = ("--hosts", str(count), "--disabled", "--zones", *ZONES, "--aggregates", *AGGREGATES)
     async with (
         Kube(load_connection(kubeconfig)) as kube,
         simulated_cloud(*flags) as cloud,
