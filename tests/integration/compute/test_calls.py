@@ -280,6 +280,34 @@ async def test_groups_are_told_with_their_other_members(adapter: Adapter) -> Non
     assert found[one.id].group == ServerGroup("anti-affinity", (other.id,))
 
 
+async def test_server_newer_than_the_cached_groups_is_told_with_its_group(
+    adapter: Adapter,
+) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    project, user = next(iter(world.projects)), next(iter(world.users))
+    world.groups["apart"] = Group("apart", "apart", "anti-affinity", project, user)
+    first = world.add_server("node1", group="apart")
+    await nova.moves.servers("node1")
+    second = world.add_server("node1", group="apart")
+    found = {server.id: server for server in await nova.moves.servers("node1")}
+    assert found[first.id].group == ServerGroup("anti-affinity", (second.id,))
+    assert found[second.id].group == ServerGroup("anti-affinity", (first.id,))
+    one = await nova.moves.server(world.add_server("node1", group="apart").id)
+    assert one is not None
+    assert one.group == ServerGroup("anti-affinity", (first.id, second.id))
+
+
+async def test_groups_are_listed_once_for_servers_that_are_in_none(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    world.add_server("node1"), world.add_server("node2")
+    for host_name in ("node1", "node2"):
+        await nova.moves.servers(host_name)
+    with counted(adapter.simulation.script) as made:
+        for host_name in ("node1", "node2", "node1"):
+            await nova.moves.servers(host_name)
+    assert "compute GET /os-server-groups" not in made
+
+
 async def test_a_long_migration_tells_how_far_it_is(adapter: Adapter) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
     server = world.add_server("node1")

@@ -1,9 +1,10 @@
 """Servers on a host, and their moves.
 
 What a pass costs: the servers of a host are one call (one more page after each thousand), and the
-groups one more that passes of ten seconds share. Its moves are one call, one for each live
-migration that has taken long enough to ask how far it is, and two, once, for each that failed.
-Every action is one call; an abort that comes too late is two, `recover` is two to four.
+groups one more that passes of ten seconds share, unless a server was never looked for in them. Its
+moves are one call, one for each live migration that has taken long enough to ask how far it is, and
+two, once, for each that failed. Every action is one call; an abort that comes too late is two,
+`recover` is two to four.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ _BAD_REQUEST, _NOT_FOUND, _CONFLICT = 400, 404, 409
 _ENDED = (_BAD_REQUEST, _NOT_FOUND, _CONFLICT)
 _FAILED = frozenset({"error", "failed"})
 _PROGRESSING = frozenset({"running", "post-migrating"})
+_KEPT: Final = 50_000
+"""Servers without a group that are remembered."""
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
@@ -57,11 +60,13 @@ class Moves:
         self._calls, self._rooms, self._recovery = calls, rooms, recovery
         self._reasons = Reasons(calls)
         self._groups = Shared("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
+        self._ungrouped: set[str] = set()
+        """Servers that a listing had in no group which was asked for when they were there."""
         self.groups_refused = ""
 
     async def servers(self, host: str) -> tuple[Server, ...]:
         found = await self._list_servers(host)
-        groups = await self._groups.get() if found else {}
+        groups = await self._groups_of({one.id for one in found}) if found else {}
         return tuple(to_server(one, groups) for one in found)
 
     async def server(self, id: str) -> Server | None:
@@ -77,7 +82,7 @@ class Moves:
         )
         if answer.code == _NOT_FOUND:
             return None
-        return to_server(read(answer, OneServer).server, await self._groups.get())
+        return to_server(read(answer, OneServer).server, await self._groups_of({id}))
 
     async def moves(self, host: str) -> tuple[Move, ...]:
         answer = await self._calls(
@@ -160,6 +165,21 @@ class Moves:
                 return found
             query = following
         raise UnreachableError(f"list the servers on host {host}: more than {pages.MOST} pages")
+
+    async def _groups_of(self, servers: set[str]) -> dict[str, ServerGroup]:
+        """The groups, listed afresh unless the listing at hand can tell of each of the servers.
+
+        Nova puts a server into a group before it has a host, and never later: one that was looked
+        for once and is in none needs no other look.
+
+        Source: nova, compute/api.py, _provision_instances.
+        """
+        new = servers - self._ungrouped
+        groups = (await self._groups.seen_with(new.issubset)).answer
+        if len(self._ungrouped) > _KEPT:
+            self._ungrouped.clear()
+        self._ungrouped |= servers - groups.keys()
+        return groups
 
     async def _list_groups(self) -> dict[str, ServerGroup]:
         """None where Nova's policy forbids the listing: servers can be moved all the same."""
