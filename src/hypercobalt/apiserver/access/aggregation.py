@@ -84,8 +84,7 @@ class Aggregation:
                 await self.settle()
             except StoreError as error:
                 log.warning("aggregated_roles_not_written", reason=str(error))
-                self._wake.set()
-                await asyncio.sleep(RETRY_SECONDS)
+                asyncio.get_running_loop().call_later(RETRY_SECONDS, self._wake.set)
 
     async def settle(self) -> None:
         """Write every aggregated role that has not the rules it should have.
