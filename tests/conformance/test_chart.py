@@ -39,6 +39,7 @@ from tests.integration.operator.lifecycle import QUICK, agent_reports, site
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
+from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
@@ -133,6 +134,7 @@ async def test_operator_may_do_just_what_it_does(cluster: Cluster, objects: list
     with left_to_the_collector():
         async with (
             Kube(load_connection(cluster.server.kubeconfig), field_manager="person") as person,
+            without_lease(person),
             operator(cluster, compute) as client,
         ):
             await through_its_life(person, name, compute)
@@ -142,6 +144,13 @@ async def test_operator_may_do_just_what_it_does(cluster: Cluster, objects: list
             assert await guard(client).admits(token, "/metrics") == 403
     assert cluster.forbidden() == []
     assert cluster.used(objects) | HIDDEN == granted(objects)
+
+
+@contextlib.asynccontextmanager
+async def without_lease(person: Kube) -> AsyncIterator[None]:
+    """Another test's operator may have left its own, and one that is there is not created."""
+    await person.delete(Lease, lease_name(""), NAMESPACE)
+    yield
 
 
 async def through_its_life(person: Kube, name: str, compute: FakeCompute) -> None:
