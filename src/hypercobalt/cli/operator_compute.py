@@ -38,7 +38,11 @@ class DirectFlags:
         ),
     ] = _DIRECT.stream
     direct_tls: Annotated[
-        bool, Parameter(env_var="DIRECT_TLS", help="QEMU encrypts memory and disks on their way.")
+        bool,
+        Parameter(
+            env_var="DIRECT_TLS",
+            help="QEMU encrypts memory and disks; without it they cross the network in clear.",
+        ),
     ] = _DIRECT.tls
     ovn_northbound: Annotated[
         str,
@@ -67,7 +71,9 @@ def connection(
     Calling it raises `ConfigurationError` if it cannot be made of the flags and the environment.
     """
     if kind == "direct":
-        return lambda hypervisors, fence: connect_direct(hypervisors, direct.settings(), fence)
+        return lambda hypervisors, fence: connect_direct(
+            hypervisors, registry, direct.settings(), fence
+        )
     if kind == "none":
         return None
     return lambda _, fence: connect_nova(os.environ, registry, smoke, fence)

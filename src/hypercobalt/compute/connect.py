@@ -50,6 +50,7 @@ def connect_nova(
 
 def connect_direct(
     hypervisors: Callable[[], Iterable[Hypervisor]],
+    registry: CollectorRegistry,
     settings: DirectSettings | None = None,
     fence: Fence = unfenced,
 ) -> ComputeService:
@@ -57,6 +58,7 @@ def connect_direct(
 
     Args:
         hypervisors: gives the hosts as they are known now, such as an informer's cache.
+        registry: gets the metrics; once for each.
         settings: how they are reached; None is `DirectSettings()`.
         fence: forbids changes.
 
@@ -70,4 +72,4 @@ def connect_direct(
             f"--compute direct needs the package libvirt-python ({exc.name} is missing): "
             "pip install 'hypercobalt[agent]'"
         ) from exc
-    return connecting.connect(hypervisors, settings or DirectSettings(), fence)
+    return connecting.connect(hypervisors, registry, settings or DirectSettings(), fence)

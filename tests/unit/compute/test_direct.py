@@ -17,6 +17,7 @@ from hypercobalt.adapters.libvirt.model import DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.remote.fake import FakeDaemon, FakeDaemons
 from hypercobalt.adapters.libvirt.remote.model import Disk, Guest, Makeup
+from hypercobalt.adapters.libvirt.remote.port import LibvirtRefusedError
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.compute.direct.service import DirectService
@@ -28,6 +29,10 @@ from hypercobalt.runtime import FakeClock
 pytestmark = pytest.mark.looptime
 
 C = "kvm-3"
+NO_QEMU_CERTIFICATE = (
+    "internal error: unable to execute QEMU command 'object-add': "
+    "Unable to access credentials /etc/pki/qemu/ca-cert.pem: No such file or directory"
+)
 DIRECTORIES = {"shared": "/shared/vms", "local": "/local/vms"}
 Contract = Callable[[World], Awaitable[None]]
 
@@ -238,6 +243,41 @@ async def test_a_target_that_dies_leaves_the_vm_on_its_source(world: Memory) -> 
     assert move.status == "error"
     assert move.message.startswith("it has stayed on kvm-1: ")
     assert [one for one in await world.where() if one[1] != B] == [("a", A, "running")]
+
+
+async def test_memory_and_disks_are_encrypted_unless_a_site_wants_them_clear(
+    world: Memory,
+) -> None:
+    directory = Fixed(*world.places.values())
+    usual = DirectService(directory, world.daemons, NoPorts())
+    clear = DirectService(directory, world.daemons, NoPorts(), tls=False)
+    for service, name in ((usual, "a"), (clear, "b")):
+        await world.add(name)
+        server = await named(service, A, name)
+        await service.moves.live_migrate(server, B)
+        await ended(service, server)
+        await service.close()
+    assert [way.tls for way in world.host(A).ways] == [True, False]
+
+
+async def test_a_move_that_fails_for_tls_names_the_way_out(world: Memory) -> None:
+    await world.add("a")
+    world.host(A).failures["migrate"] = LibvirtRefusedError(NO_QEMU_CERTIFICATE)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+        move = await ended(service, server)
+    assert "Unable to access credentials /etc/pki/qemu/ca-cert.pem" in move.message
+    assert "--no-direct-tls" in move.message
+
+
+async def test_a_host_whose_libvirt_does_not_serve_tls_names_the_way_out(world: Memory) -> None:
+    await world.add("a")
+    refused = "unable to connect to server at '10.0.0.2:16514': Connection refused"
+    world.host(B).failures["host_uuid"] = LibvirtError(refused)
+    async with world.service() as service:
+        with pytest.raises(UnreachableError, match=r"host kvm-2: .*libvirtd-tls\.socket"):
+            await service.moves.live_migrate(await named(service, A, "a"), B)
 
 
 async def test_a_source_that_does_not_answer_is_waited_for(world: Memory) -> None:

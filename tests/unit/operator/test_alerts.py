@@ -13,6 +13,8 @@ from tests.unit.operator.samples import condition, hypervisor
 
 from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionSpec, EvictionStatus
+from hypercobalt.compute.direct.connecting import report_exposures
+from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.operator.overview import Overview
 from hypercobalt.runtime import Metrics
 
@@ -46,6 +48,7 @@ def registry(state: str = "") -> CollectorRegistry:
     """That of an operator with one host and one Eviction in a state."""
     found = Metrics().registry
     OpenStackMetrics(found)
+    report_exposures(DirectSettings(), found)
     host = hypervisor(condition("Ready", "False", state or "Ready"))
     eviction = Eviction(
         spec=EvictionSpec(hypervisor="kvm-a", reason="test"),

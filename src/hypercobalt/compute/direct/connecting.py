@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from prometheus_client import CollectorRegistry, Gauge
+
 from hypercobalt.adapters.libvirt import uri
 from hypercobalt.adapters.libvirt.remote.daemon import RemoteDaemons
 from hypercobalt.adapters.ovn.northbound import Northbound, parse_remotes
@@ -12,23 +14,45 @@ from hypercobalt.compute.direct.directory import HypervisorDirectory, fill
 from hypercobalt.compute.direct.fenced import FencedDaemons, FencedPorts
 from hypercobalt.compute.direct.ports import NoPorts, Ports
 from hypercobalt.compute.direct.service import DirectService
-from hypercobalt.compute.direct.settings import DirectSettings
+from hypercobalt.compute.direct.settings import EXPOSURES, DirectSettings, exposures
 from hypercobalt.compute.fence import Fence
+from hypercobalt.logs import get_logger
+
+log = get_logger(__name__)
 
 
 def connect(
-    hypervisors: Callable[[], Iterable[Hypervisor]], settings: DirectSettings, fence: Fence
+    hypervisors: Callable[[], Iterable[Hypervisor]],
+    registry: CollectorRegistry,
+    settings: DirectSettings,
+    fence: Fence,
 ) -> DirectService:
-    """Put it together; no host is asked yet.
+    """Put it together; no host is connected to yet.
 
     Raises:
         ConfigurationError: an address is none.
     """
     for template in (settings.control, settings.migration):
         uri.parse(fill(template, "host", "192.0.2.1"))
+    report_exposures(settings, registry)
     ports: Ports = NoPorts()
     if settings.northbound:
         ports = Northbound(parse_remotes(settings.northbound))
     directory = HypervisorDirectory(hypervisors, settings)
     daemons = FencedDaemons(RemoteDaemons(), fence)
     return DirectService(directory, daemons, FencedPorts(ports, fence), tls=settings.tls)
+
+
+def report_exposures(settings: DirectSettings, registry: CollectorRegistry) -> None:
+    """Log and count what the settings leave unprotected; once for each registry."""
+    gauge = Gauge(
+        "hypercobalt_direct_exposed",
+        "1 while migrations or libvirt can be read or changed between hosts, by kind.",
+        ("kind",),
+        registry=registry,
+    )
+    found = exposures(settings)
+    for kind in EXPOSURES:
+        gauge.labels(kind).set(kind in found)
+    for kind, what in found.items():
+        log.warning("migration_traffic_exposed", kind=kind, what=what)

@@ -14,6 +14,7 @@ from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.remote.port import Daemons
 from hypercobalt.compute.direct.directory import Directory, Place
 from hypercobalt.compute.direct.identity import REASON, daemon_of
+from hypercobalt.compute.direct.tls_errors import explained
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Fleet
@@ -56,7 +57,7 @@ class DirectHosts:
         try:
             guests = await daemon_of(self._daemons, place).guests()
         except LibvirtError as exc:
-            raise UnreachableError(f"host {place.name}: {exc}") from exc
+            raise UnreachableError(f"host {place.name}: {explained(exc)}") from exc
         return frozenset(guest.uuid for guest in guests if not guest.moving_in)
 
     async def enable(self, host: Host) -> None:
@@ -72,7 +73,7 @@ class DirectHosts:
         try:
             guests = await daemon_of(self._daemons, place).guests()
         except LibvirtError as exc:
-            raise UnreachableError(f"host {host.name}: {exc}") from exc
+            raise UnreachableError(f"host {host.name}: {explained(exc)}") from exc
         if guests:
             names = ", ".join(guest.name for guest in guests[:5])
             text = f"host {host.name} still has {len(guests)} virtual machines: {names}"

@@ -15,6 +15,7 @@ from typing import Final
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.remote.port import Daemon, Daemons
 from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.tls_errors import explained
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime import Clock
@@ -61,7 +62,7 @@ class Identities:
         try:
             found = await daemon_of(self._daemons, place).host_uuid()
         except LibvirtError as exc:
-            raise UnreachableError(f"host {place.name}: {exc}") from exc
+            raise UnreachableError(f"host {place.name}: {explained(exc)}") from exc
         if found == place.uuid:
             self._doubted.pop(_key(place), None)
             return

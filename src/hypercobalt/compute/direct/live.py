@@ -19,6 +19,7 @@ from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import Outcome, Sight, decide
 from hypercobalt.compute.direct.records import Progress
 from hypercobalt.compute.direct.site import Site
+from hypercobalt.compute.direct.tls_errors import explained
 from hypercobalt.compute.model import Move
 from hypercobalt.errors import TransientError
 from hypercobalt.logs import get_logger
@@ -63,7 +64,7 @@ class LiveMove:
             self._say("running")
             await self._site.daemon(self._source).migrate(self._guest.uuid, way)
         except TransientError as exc:
-            self._why = str(exc)
+            self._why = explained(exc)
         await self.follow()
 
     async def follow(self) -> None:

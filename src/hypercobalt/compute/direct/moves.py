@@ -16,6 +16,7 @@ from hypercobalt.compute.direct.live import LiveMove, progress
 from hypercobalt.compute.direct.obstacles import IsShared
 from hypercobalt.compute.direct.outcome import Sight
 from hypercobalt.compute.direct.site import Site, translated
+from hypercobalt.compute.direct.tls_errors import explained
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Move, MoveKind, Room, Server, Size
 from hypercobalt.logs import get_logger
@@ -31,7 +32,7 @@ class DirectMoves:
         tls: QEMU's own streams are encrypted.
     """
 
-    def __init__(self, site: Site, *, tls: bool = False) -> None:
+    def __init__(self, site: Site, *, tls: bool) -> None:
         self._site, self._tls = site, tls
         self._tasks: set[asyncio.Task[None]] = set()
         self._settled = False
@@ -176,7 +177,7 @@ class DirectMoves:
         try:
             await self._site.sharing.learn(guests, place, others)
         except LibvirtError as exc:
-            raise UnreachableError(f"host {place.name}: {exc}") from exc
+            raise UnreachableError(f"host {place.name}: {explained(exc)}") from exc
 
     def _shared_at(self, place: Place) -> IsShared:
         def is_shared(disk: Disk) -> bool:

@@ -31,7 +31,7 @@ class DirectService:
         daemons: Daemons,
         ports: Ports,
         *,
-        tls: bool = False,
+        tls: bool = True,
         clock: Clock | None = None,
     ) -> None:
         clock = clock or SystemClock()

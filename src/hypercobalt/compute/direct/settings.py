@@ -1,8 +1,9 @@
-"""What a site without OpenStack says of its hosts and its network."""
+"""How a site without OpenStack reaches its hosts and its network, and what of that is exposed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,8 @@ class DirectSettings:
             the directory of the client's certificate; else libvirt's own is taken.
         migration: from one host's libvirtd to another's.
         stream: from QEMU to QEMU; "" leaves it to libvirt, which then needs names that resolve.
-        tls: QEMU encrypts its streams, by the certificates in the hosts' `/etc/pki/qemu`.
+        tls: QEMU encrypts its streams by the certificates in the hosts' `/etc/pki/qemu`, and
+            nothing moves without them.
         northbound: OVN's northbound database, `tcp:HOST:PORT` or `unix:PATH`, with commas between
             the servers of a cluster; "" where the network finds out by itself where a guest is.
     """
@@ -22,5 +24,28 @@ class DirectSettings:
     control: str = "qemu+tls://{ip}/system"
     migration: str = "qemu+tls://{ip}/system"
     stream: str = "tcp://{ip}"
-    tls: bool = False
+    tls: bool = True
     northbound: str = ""
+
+
+CLEAR_STREAMS: Final = "clear-streams"
+PLAIN_LIBVIRT: Final = "plain-libvirt"
+EXPOSURES: Final = (CLEAR_STREAMS, PLAIN_LIBVIRT)
+"""What lets a third party between the hosts read guests, or take hosts over."""
+
+
+def exposures(settings: DirectSettings) -> dict[str, str]:
+    """What the settings leave unprotected: its kind, and a sentence with the way out."""
+    found: dict[str, str] = {}
+    if not settings.tls:
+        found[CLEAR_STREAMS] = (
+            "memory and disks of migrations cross the network in clear; put certificates into "
+            "/etc/pki/qemu of the hosts and take --no-direct-tls (DIRECT_TLS=false) away"
+        )
+    plain = [uri for uri in (settings.control, settings.migration) if "+tcp://" in uri]
+    if plain:
+        found[PLAIN_LIBVIRT] = (
+            f"libvirt at {plain[0]} is reached without TLS, and takes whoever reaches it for root; "
+            "use qemu+tls:// in --direct-libvirt-uri and --direct-migration-uri"
+        )
+    return found

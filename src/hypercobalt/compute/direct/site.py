@@ -17,6 +17,7 @@ from hypercobalt.compute.direct.outcome import Sight, sight
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
 from hypercobalt.compute.direct.sharing import Sharing
+from hypercobalt.compute.direct.tls_errors import explained
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Clock
@@ -76,6 +77,6 @@ def translated(what: str) -> Generator[None]:
     try:
         yield
     except LibvirtRefusedError as exc:
-        raise RefusedError(f"{what}: {exc}") from exc
+        raise RefusedError(f"{what}: {explained(exc)}") from exc
     except TransientError as exc:
-        raise UnreachableError(f"{what}: {exc}") from exc
+        raise UnreachableError(f"{what}: {explained(exc)}") from exc

@@ -55,6 +55,7 @@ class FakeDaemon:
         silent: it answers nothing.
         failures: error that a method raises, by the method's name.
         calls: how often each method was called.
+        ways: how migrations away from it were asked for, the first one first.
     """
 
     def __init__(self, all_: FakeDaemons, uri: str) -> None:
@@ -66,6 +67,7 @@ class FakeDaemon:
         self.silent = False
         self.failures: dict[str, LibvirtError] = {}
         self.calls: Counter[str] = Counter()
+        self.ways: list[Way] = []
         self._moving: dict[str, asyncio.Task[None]] = {}
         self._hurried: set[str] = set()
 
@@ -86,6 +88,7 @@ class FakeDaemon:
         return tuple(sorted(self.here.values(), key=lambda guest: (guest.name, guest.uuid)))
 
     async def migrate(self, uuid: str, way: Way) -> None:
+        self.ways.append(way)
         await self._answer("migrate")
         guest, target = self._guest(uuid), self._all.at(way.destination)
         if target.silent:
