@@ -13,12 +13,13 @@ from hypercobalt.adapters.ovn.northbound import Northbound, parse_remotes
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.model import Size
+from hypercobalt.lab import streams
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.site import Lab
 from tests.contracts.direct import A, B, ended, named
 from tests.lab.conftest import TakeFleet
 from tests.lab.direct import LabWorld
-from tests.lab.tls import client_files, encrypt_streams, serve_tls
+from tests.lab.tls import client_files, serve_tls
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -45,7 +46,7 @@ class TlsDirectory:
         )
 
 
-async def test_a_guest_and_its_disk_move_encrypted_or_not_at_all(
+async def test_a_guest_and_its_disk_move_encrypted_or_not_at_all_and_it_is_clear_why(
     fleet: TakeFleet, switched: Lab, tmp_path: Path
 ) -> None:
     world = LabWorld(await fleet(2), switched)
@@ -57,17 +58,18 @@ async def test_a_guest_and_its_disk_move_encrypted_or_not_at_all(
         await serve_tls(host, authority)
     directory = TlsDirectory(hosts, client_files(tmp_path, authority))
     ports = Northbound(parse_remotes(switched.central.northbound))
-    service = DirectService(directory, RemoteDaemons(), ports, tls=True)
+    service = DirectService(directory, RemoteDaemons(), ports)
+    await hosts[1].run("rm", "-r", streams.DIRECTORY)
     try:
         server = await named(service, A, "a")
         await service.moves.live_migrate(server, B)
         refused = await ended(service, server)
         assert not refused.succeeded
         assert "/etc/pki/qemu/ca-cert.pem" in refused.message
+        assert "--no-direct-tls" in refused.message
         assert await world.where() == [("a", A, "running")]
 
-        for host in hosts:
-            await encrypt_streams(host, authority)
+        streams.install(hosts[1], switched.layout)
         await service.moves.live_migrate(await named(service, A, "a"), B)
         assert (await ended(service, server)).succeeded
     finally:

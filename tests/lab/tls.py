@@ -1,4 +1,4 @@
-"""Certificates of a private authority on the hosts of a lab, for libvirt and for QEMU."""
+"""Certificates of a private authority on the hosts of a lab, for libvirt."""
 
 from __future__ import annotations
 
@@ -26,22 +26,6 @@ async def serve_tls(host: Host, authority: trustme.CA) -> None:
     sockets = [f"libvirtd{kind}.socket" for kind in ("", "-ro", "-admin", "-tcp")]
     await host.run("systemctl", "stop", *sockets, "libvirtd.service")
     await host.run("systemctl", "start", "libvirtd-tls.socket", "libvirtd.service")
-
-
-async def encrypt_streams(host: Host, authority: trustme.CA) -> None:
-    """Give QEMU what it needs to send and to take memory and disks over TLS."""
-    leaf = authority.issue_cert(host.address)
-    certificate, key = leaf.cert_chain_pems[0].bytes(), leaf.private_key_pem.bytes()
-    await _install(
-        host,
-        {
-            "qemu/ca-cert.pem": authority.cert_pem.bytes(),
-            "qemu/server-cert.pem": certificate,
-            "qemu/server-key.pem": key,
-            "qemu/client-cert.pem": certificate,
-            "qemu/client-key.pem": key,
-        },
-    )
 
 
 async def _install(host: Host, files: dict[str, bytes]) -> None:

@@ -35,6 +35,7 @@ HIDDEN: Final = (
     "etc/netplan",
     "etc/openvswitch",
     "etc/ovn",
+    "etc/pki/qemu",
     "etc/rc2.d",
     "etc/rc3.d",
     "etc/rc4.d",

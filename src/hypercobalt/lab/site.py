@@ -17,7 +17,7 @@ import msgspec
 
 from hypercobalt.apiserver.storage.database import discard
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.lab import agents, kubelet, mounts, ovn, processes, sharing
+from hypercobalt.lab import agents, kubelet, mounts, ovn, processes, sharing, streams
 from hypercobalt.lab import state as records
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.errors import LabError
@@ -215,6 +215,7 @@ class Lab:
         if host.power is Power.FROZEN:
             return  # somebody wants it so
         await self.step(f"host {host.name}", host.start(self.addresses))
+        streams.install(host, self.layout)
         await sharing.renew(host, self.layout)
         if wish.ovn:
             await ready.ovn.wait()

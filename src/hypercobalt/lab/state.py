@@ -157,6 +157,11 @@ class Layout:
         return self.api / "operator.token"
 
     @property
+    def pki(self) -> Path:
+        """The authority of the certificates by which QEMUs encrypt migrations."""
+        return self.data / "pki"
+
+    @property
     def log(self) -> Path:
         return self.data / "log"
 
@@ -187,7 +192,7 @@ class Layout:
         return self.host(name) / "root"
 
 
-OWNED: Final = ("api", "guest", "hosts", "log", "ovn", "shared", "shared-files", "vms")
+OWNED: Final = ("api", "guest", "hosts", "log", "ovn", "pki", "shared", "shared-files", "vms")
 """What `down` removes of a data directory, beside the state: a person may have put more there."""
 
 

@@ -31,7 +31,7 @@ def make(directory: Path, hosts: Sequence[str]) -> None:
     try:
         ca = load(directory, "ca")
     except FileNotFoundError:
-        ca = store(directory, "ca", _make_ca())
+        ca = store(directory, "ca", make_ca("cobalt-apiserver-ca"))
     store(directory, "server", _make_server(ca, hosts))
     store(directory, "admin", make_client(ca, "kubernetes-admin", ("system:masters",)))
     expires = datetime.now(UTC) + LIFETIME
@@ -39,9 +39,10 @@ def make(directory: Path, hosts: Sequence[str]) -> None:
     (directory / "record.json").write_bytes(msgspec.json.encode(record))
 
 
-def _make_ca() -> Pair:
+def make_ca(common_name: str) -> Pair:
+    """A certificate authority that signs leaf certificates only."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name("cobalt-apiserver-ca")
+    name = _name(common_name)
     usage = x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=True,
@@ -60,20 +61,25 @@ def _make_ca() -> Pair:
 
 
 def _make_server(ca: Pair, hosts: Sequence[str]) -> Pair:
-    names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
-    return _make_leaf(ca, _name("cobalt-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, names)
+    return _make_leaf(ca, _name("cobalt-apiserver"), (ExtendedKeyUsageOID.SERVER_AUTH,), hosts)
+
+
+def make_peer(ca: Pair, name: str, hosts: Sequence[str]) -> Pair:
+    """A certificate for one that both serves at `hosts` and connects to its like."""
+    purposes = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+    return _make_leaf(ca, _name(name), purposes, hosts)
 
 
 def make_client(ca: Pair, user: str, groups: Sequence[str]) -> Pair:
     """A client certificate that makes its bearer `user` in `groups`."""
-    return _make_leaf(ca, _name(user, *groups), ExtendedKeyUsageOID.CLIENT_AUTH, None)
+    return _make_leaf(ca, _name(user, *groups), (ExtendedKeyUsageOID.CLIENT_AUTH,), ())
 
 
 def _make_leaf(
     ca: Pair,
     subject: x509.Name,
-    purpose: x509.ObjectIdentifier,
-    names: x509.SubjectAlternativeName | None,
+    purposes: Sequence[x509.ObjectIdentifier],
+    hosts: Sequence[str],
 ) -> Pair:
     issuer = x509.load_pem_x509_certificate(ca.certificate)
     issuer_key = serialization.load_pem_private_key(ca.key, None)
@@ -84,10 +90,11 @@ def _make_leaf(
     builder = builder.add_extension(
         x509.BasicConstraints(ca=False, path_length=None), critical=True
     )
-    builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+    builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
     authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     builder = builder.add_extension(authority, critical=False)
-    if names is not None:
+    if hosts:
+        names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
         builder = builder.add_extension(names, critical=False)
     return Pair(_pem(builder.sign(issuer_key, hashes.SHA256())), _key_pem(key))
 
