@@ -47,14 +47,15 @@ from hypercobalt.api.workloads import Deployment
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Server as Instance
 from hypercobalt.compute.model import Size
-from hypercobalt.operator.assembly import add_controllers, lease_name
+from hypercobalt.operator.assembly import add_controllers
+from hypercobalt.operator.election import election, lease_name
 from hypercobalt.operator.node_facts import (
     AGGREGATES_ANNOTATION,
     LIFECYCLE_LABEL,
     TRAITS_ANNOTATION,
     ZONE_LABEL,
 )
-from hypercobalt.runtime import Election, Kube, Manager, Metrics, load_connection, process_identity
+from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
 from hypercobalt.runtime.guard import guard
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
@@ -113,8 +114,7 @@ async def operator(cluster: Cluster, compute: FakeCompute) -> AsyncIterator[Kube
     """All of the operator, as the ServiceAccount; gives its client."""
     metrics = Metrics()
     async with Kube(load_connection(cluster.kubeconfig), metrics=metrics) as client:
-        election = Election(lease_name(""), client.namespace, process_identity())
-        manager = Manager(client, metrics=metrics, election=election)
+        manager = Manager(client, metrics=metrics, election=election("", client.namespace))
         options = dataclasses.replace(DEFAULTS, lifecycle=QUICK)
         add_controllers(manager, options, metrics, lambda *_: compute)
         running = asyncio.create_task(manager.run())

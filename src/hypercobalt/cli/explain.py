@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import zip_longest
@@ -20,12 +20,14 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.migration import SERVER, Migration, label_value
 from hypercobalt.cli import asking
 from hypercobalt.cli.asking import AskedWronglyError, Kubeconfig
+from hypercobalt.operator.election import COMPONENT, COMPONENT_LABEL, LEASE, selector_of
 from hypercobalt.operator.explain import eviction as evictions
 from hypercobalt.operator.explain import hypervisor as hypervisors
 from hypercobalt.operator.explain import migration as migrations
 from hypercobalt.operator.explain.model import Explanation
-from hypercobalt.operator.explain.reporters import KUBELET_NAMESPACE, OPERATOR_LEASE, Reporters
+from hypercobalt.operator.explain.reporters import KUBELET_NAMESPACE, Reporters
 from hypercobalt.runtime import ForbiddenError, Kube, NotFoundError
+from hypercobalt.runtime.client.errors import TerminalApiError
 
 _KINDS: Final = {
     **dict.fromkeys(("hypervisor", "hypervisors", "hv"), "hypervisor"),
@@ -138,7 +140,7 @@ async def _reporters(kube: Kube, node: str) -> Reporters:
     agent, kubelet, operator, found = await asyncio.gather(
         _readable(_newest(kube, f"node-agent-{node}")),
         _readable(kube.get(Lease, node, KUBELET_NAMESPACE)),
-        _readable(_newest(kube, OPERATOR_LEASE)),
+        _readable(_election(kube, node)),
         _readable(kube.get(Node, node)),
     )
     denied = (("Lease", agent), ("Node", found))
@@ -153,8 +155,29 @@ async def _reporters(kube: Kube, node: str) -> Reporters:
 
 async def _newest(kube: Kube, name: str) -> Lease | None:
     """The Lease of that name, in whatever namespace, that was renewed last."""
-    found = (await kube.list(Lease, fields=f"metadata.name={name}")).items
-    return max(found, key=lambda one: one.spec.renewTime or _NEVER, default=None)
+    return _last((await kube.list(Lease, fields=f"metadata.name={name}")).items)
+
+
+async def _election(kube: Kube, node: str) -> Lease | None:
+    """The Lease of the operator whose shard has a host; of several the one renewed last."""
+    labelled = (await kube.list(Lease, labels=f"{COMPONENT_LABEL}={COMPONENT}")).items
+    chosen = [await _has_host(kube, selector_of(one), node) for one in labelled]
+    found = [one for one, is_chosen in zip(labelled, chosen, strict=True) if is_chosen]
+    return _last(found) or await _newest(kube, LEASE)  # an earlier version puts no label on it
+
+
+async def _has_host(kube: Kube, selector: str | None, node: str) -> bool:
+    if not selector:
+        return selector is not None
+    try:
+        listed = await kube.list(Hypervisor, labels=selector, fields=f"metadata.name={node}")
+    except TerminalApiError:  # what stands on the Lease is no selector
+        return False
+    return bool(listed.items)
+
+
+def _last(leases: Iterable[Lease]) -> Lease | None:
+    return max(leases, key=lambda one: one.spec.renewTime or _NEVER, default=None)
 
 
 async def _readable(reading: Coroutine[object, object, T]) -> T | Literal[False]:

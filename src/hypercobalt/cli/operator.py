@@ -15,17 +15,16 @@ from hypercobalt.cli.common_flags import LogFlags, version_line
 from hypercobalt.cli.operator_compute import DirectFlags, Kind, connection
 from hypercobalt.cli.operator_flags import EvictionFlags, LifecycleFlags, TestFlags
 from hypercobalt.errors import ConfigurationError, HypercobaltError
-from hypercobalt.operator.assembly import Connect, Options, add_controllers, lease_name
+from hypercobalt.operator.assembly import Connect, Options, add_controllers
 from hypercobalt.operator.certificates import Issuing
+from hypercobalt.operator.election import election
 from hypercobalt.operator.gardener import IMAGE, NAMESPACE
 from hypercobalt.runtime import (
-    Election,
     Kube,
     Manager,
     Metrics,
     load_connection,
     parse_address,
-    process_identity,
 )
 from hypercobalt.runtime.guard import guard
 
@@ -156,13 +155,12 @@ async def _run(
 ) -> None:
     agent = f"{COMPONENT}/{package_version('hypercobalt')}"
     async with Kube(load_connection(kubeconfig), field_manager=agent, metrics=metrics) as kube:
-        lease = lease_name(options.label_selector)
-        election = Election(lease, kube.namespace, process_identity()) if leader_elect else None
+        candidate = election(options.label_selector, kube.namespace) if leader_elect else None
         address = parse_address("--metrics-bind-address", metrics_bind_address)
         manager = Manager(
             kube,
             metrics=metrics,
-            election=election,
+            election=candidate,
             address=parse_address("--health-probe-bind-address", health_probe_bind_address),
             metrics_address=address,
             metrics_guard=guard(kube) if address and metrics_secure else None,

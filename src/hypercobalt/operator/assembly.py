@@ -9,7 +9,6 @@ Source: openstack-hypervisor-operator, cmd/main.go.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -73,9 +72,6 @@ WORKERS: Final = 8
 REPORTER: Final = "kvm.cloud.sap/hypervisor-operator"
 """Who the Events are from."""
 
-_LEASE: Final = "4c28796a"
-_LEASE_DOMAIN: Final = ".cloud.sap"
-
 _REQUIREMENT: Final = re.compile(
     r"\s*!?\s*([A-Za-z0-9][A-Za-z0-9_./-]*)\s*"
     r"((==|=|!=)\s*[A-Za-z0-9_.-]*\s*|\s(in|notin)\s*\([A-Za-z0-9_.,\s-]*\)\s*)?",
@@ -105,14 +101,6 @@ class Options:
     label_selector: str = ""
     lifecycle: Settings = field(default_factory=Settings)
     eviction: Policy = field(default_factory=Policy)
-
-
-def lease_name(label_selector: str) -> str:
-    """The lease of the shard: shards elect their leaders independently."""
-    if not label_selector:
-        return f"{_LEASE}{_LEASE_DOMAIN}"
-    whole = f"{_LEASE}{_LEASE_DOMAIN}{label_selector}"
-    return f"{hashlib.sha256(whole.encode()).hexdigest()}{_LEASE_DOMAIN}"
 
 
 def copied_labels(label_selector: str) -> tuple[str, ...]:

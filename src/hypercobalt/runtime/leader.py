@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import uuid4
 
@@ -78,12 +78,16 @@ class Election:
         name: of the Lease.
         namespace: of the Lease.
         identity: of this process; unique among the candidates.
+        labels: that whoever holds the Lease puts on it, beside those that are there.
+        annotations: the same.
     """
 
     name: str
     namespace: str
     identity: str
     timing: Timing = Timing()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 def process_identity() -> str:
@@ -228,17 +232,25 @@ class LeaderElector:
         lease = await self._kube.get(Lease, who.name, where)
         before = self._clock.monotonic()
         if lease is None:
-            meta = ObjectMeta(name=who.name, namespace=where)
+            meta = self._marked(ObjectMeta(name=who.name, namespace=where))
             written = await self._kube.create(Lease(metadata=meta, spec=self._spec(LeaseSpec())))
         else:
             self._observe(lease, before)
             if not self._may_take(lease.spec, before):
                 return False
-            written = await self._kube.patch(lease, replace(lease, spec=self._spec(lease.spec)))
+            mine = replace(
+                lease, metadata=self._marked(lease.metadata), spec=self._spec(lease.spec)
+            )
+            written = await self._kube.patch(lease, mine)
         self._seen, self._seen_at = written, before
         self._until = before + self._timing.renew_deadline.total_seconds()
         self._gauge.set(1)
         return True
+
+    def _marked(self, meta: ObjectMeta) -> ObjectMeta:
+        labels = {**meta.labels, **self._election.labels}
+        annotations = {**meta.annotations, **self._election.annotations}
+        return replace(meta, labels=labels, annotations=annotations)
 
     def _observe(self, lease: Lease, now: float) -> None:
         if self._seen is None or self._seen.spec != lease.spec:

@@ -32,6 +32,7 @@ from hypercobalt.cli.evict import evict
 from hypercobalt.cli.explain import explain
 from hypercobalt.cli.maintain import maintain, resume
 from hypercobalt.compute.fake.moves import Script
+from hypercobalt.operator.election import election, lease_name
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -279,6 +280,32 @@ async def test_explain_of_a_name_shows_the_host_and_its_eviction_and_who_reports
     (one,) = json.loads(capsys.readouterr().out)
     assert (code, one["kind"], one["name"]) == (0, "Hypervisor", name)
     assert next((s["who"], s["stale"]) for s in one["seen"]) == ("node agent", False)
+
+
+async def test_explain_finds_the_operator_of_the_hosts_shard(
+    kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await add_hypervisor(kube, name)
+    label = f"shard-{name}"
+    await kube.merge_patch(Hypervisor, name, {"metadata": {"labels": {label: "a"}}})
+    for value in ("a", "b"):
+        shard = election(f"{label}={value}", "default")
+        meta = ObjectMeta(
+            name=shard.name,
+            namespace="default",
+            labels=dict(shard.labels),
+            annotations=dict(shard.annotations),
+        )
+        spec = LeaseSpec(
+            holderIdentity=f"operator-{value}",
+            leaseDurationSeconds=15,
+            renewTime=micro_time(datetime.now(UTC)),
+        )
+        await kube.create(Lease(metadata=meta, spec=spec))
+    assert await asyncio.to_thread(explain, name, kubeconfig=kubeconfig) == 0
+    out = capsys.readouterr().out
+    assert f"Lease default/{lease_name(f'{label}=a')}, held by operator-a" in out
+    assert "operator-b" not in out
 
 
 async def test_explain_of_a_server_finds_its_newest_migration(

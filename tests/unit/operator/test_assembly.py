@@ -1,25 +1,14 @@
-"""Shards and their leases."""
+"""Shards: which labels choose them."""
 
 from __future__ import annotations
-
-import hashlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.operator.assembly import copied_labels, lease_name
+from hypercobalt.operator.assembly import copied_labels
 from hypercobalt.operator.node_facts import COPIED_LABELS
-
-
-def test_lease_of_everything_has_the_known_name() -> None:
-    assert lease_name("") == "4c28796a.cloud.sap"
-
-
-def test_lease_of_a_shard_is_its_own() -> None:
-    whole = b"4c28796a.cloud.sapzone=a"
-    assert lease_name("zone=a") == f"{hashlib.sha256(whole).hexdigest()}.cloud.sap"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from hypercobalt.api.hypervisor import Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType as Type
 from hypercobalt.cli.operator import operator
 from hypercobalt.compute.model import Host, ServerStatus
-from hypercobalt.operator.assembly import lease_name
+from hypercobalt.operator.election import lease_name
 from hypercobalt.operator.eviction.finalizer import FINALIZER
 from hypercobalt.operator.eviction.policy import Doubt
 from hypercobalt.operator.eviction.preflight import of_host, of_instances

@@ -10,6 +10,8 @@ import pytest
 from tests.integration.runtime.scripted import Hang, Reply, Request, ScriptedServer
 from tests.unit.runtime.memory import memory_kube
 
+from hypercobalt.api.coordination import Lease
+from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.runtime import (
     Election,
@@ -191,6 +193,24 @@ async def test_failing_work_releases_the_lease(
     with pytest.raises(ValueError, match="a bug"):
         await elector.run(fail, asyncio.Event())
     assert server.objects["leases"]["ns/lock"]["spec"]["holderIdentity"] == ""  # type: ignore[index]
+
+
+async def test_the_holder_marks_the_lease_and_keeps_what_others_put_on_it(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> None:
+    kube = memory_kube(server, clock)
+    meta = ObjectMeta(name="lock", namespace="ns", labels={"theirs": "1", "ours": "old"})
+    await kube.create(Lease(metadata=meta))
+    mine = Election("lock", "ns", "a", labels={"ours": "1"}, annotations={"shard": "zone=a"})
+
+    async def lead() -> None:
+        pass
+
+    await LeaderElector(kube, mine, clock=clock, metrics=metrics).run(lead, asyncio.Event())
+    marked = server.objects["leases"]["ns/lock"]["metadata"]
+    assert isinstance(marked, dict)
+    assert marked["labels"] == {"theirs": "1", "ours": "1"}
+    assert marked["annotations"] == {"shard": "zone=a"}
 
 
 def test_timings_must_leave_room() -> None:

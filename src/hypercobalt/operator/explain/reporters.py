@@ -12,6 +12,7 @@ from typing import Final
 
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Node
+from hypercobalt.operator.election import LEASE
 from hypercobalt.operator.explain.model import Finding, Remedy, Sighting, age
 
 AGENT: Final = "node agent"
@@ -20,9 +21,6 @@ OPERATOR: Final = "operator"
 
 KUBELET_NAMESPACE: Final = "kube-node-lease"
 """Where kubelets renew their Leases."""
-
-OPERATOR_LEASE: Final = "4c28796a.cloud.sap"
-"""Of the election without a label selector; a shard's is a digest (`assembly.lease_name`)."""
 
 _PODS: Final = (
     "kubectl get pods --all-namespaces -l app.kubernetes.io/component=hypervisor-operator -o wide"
@@ -39,7 +37,7 @@ class Reporters:
     Args:
         agent: Lease of the host's node agent; None, here and below: there is none.
         kubelet: Lease of the Node.
-        operator: Lease of the operator's election.
+        operator: Lease of the election of the operator whose shard has the host.
         node: the Node.
         unreadable: kinds that the person may not read; what they would show is unknown.
     """
@@ -76,10 +74,10 @@ class Reporters:
         return Sighting(KUBELET, seen, seen is None or now - seen > _HEARTBEAT, detail)
 
     def _operator(self, now: datetime) -> Sighting:
-        missing = f"no Lease {OPERATOR_LEASE}: no leader election, or a shard with its own Lease"
         if self.operator is None:
+            missing = f"no Lease {LEASE}, and none of a shard with this host: no leader election?"
             return Sighting(OPERATOR, None, False, missing)
-        return _sighting(OPERATOR, self.operator, now, missing)
+        return _sighting(OPERATOR, self.operator, now, "")
 
 
 def unseen_by_operator(kind: str) -> Finding:

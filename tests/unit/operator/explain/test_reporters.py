@@ -10,10 +10,9 @@ from tests.unit.operator.explain.made import lease, reporters
 from tests.unit.operator.samples import node
 
 from hypercobalt.api.core import NodeCondition
-from hypercobalt.operator.assembly import lease_name
+from hypercobalt.operator.election import LEASE
 from hypercobalt.operator.explain.model import Explanation, Finding, Remedy
 from hypercobalt.operator.explain.reporters import (
-    OPERATOR_LEASE,
     Reporters,
     is_late,
     operator_findings,
@@ -31,10 +30,6 @@ def test_a_lease_counts_for_its_own_duration(seconds: int, holder: str, *, late:
     assert is_late(lease("x", NOW - timedelta(seconds=seconds), holder=holder), NOW) is late
 
 
-def test_the_lease_of_the_operator_is_that_of_its_election() -> None:
-    assert lease_name("") == OPERATOR_LEASE
-
-
 def test_what_may_not_be_read_counts_as_unknown_and_not_as_silent() -> None:
     found = Reporters(unreadable=("Lease", "Node")).sightings("kvm-a", NOW)
     assert not any(one.stale for one in found)
@@ -49,7 +44,7 @@ def test_a_kubelet_without_a_lease_counts_by_its_heartbeat() -> None:
 
 
 def test_an_operator_that_released_its_lease_does_not_lead() -> None:
-    released = Reporters(operator=lease(OPERATOR_LEASE, NOW, holder=""))
+    released = Reporters(operator=lease(LEASE, NOW, holder=""))
     (found,) = operator_findings(released, NOW)
     assert found.message.startswith("No operator leads")
     assert operator_findings(reporters(NOW), NOW) == ()

@@ -1,0 +1,46 @@
+"""The Lease by which the operators of one shard elect their leader, and how it is found again.
+
+The name of a shard's Lease is a digest of its label selector, as the existing operator has it, so
+the Lease carries the selector as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from hypercobalt.api.coordination import Lease
+from hypercobalt.runtime import Election, process_identity
+
+LEASE: Final = "4c28796a.cloud.sap"
+"""Of the election without a label selector."""
+COMPONENT_LABEL: Final = "app.kubernetes.io/component"
+COMPONENT: Final = "hypervisor-operator"
+SELECTOR_ANNOTATION: Final = "kvm.cloud.sap/label-selector"
+
+
+def lease_name(label_selector: str) -> str:
+    """The Lease of a shard: shards elect their leaders independently."""
+    if not label_selector:
+        return LEASE
+    return f"{hashlib.sha256(f'{LEASE}{label_selector}'.encode()).hexdigest()}.cloud.sap"
+
+
+def election(label_selector: str, namespace: str) -> Election:
+    """This process as a candidate for a shard."""
+    return Election(
+        lease_name(label_selector),
+        namespace,
+        process_identity(),
+        labels={COMPONENT_LABEL: COMPONENT},
+        annotations={SELECTOR_ANNOTATION: label_selector},
+    )
+
+
+def selector_of(lease: Lease) -> str | None:
+    """The label selector of the shard whose election a Lease is; None if it is no election's.
+
+    The name has to fit: others who may write a Lease may put any label on it.
+    """
+    selector = lease.metadata.annotations.get(SELECTOR_ANNOTATION, "")
+    return selector if lease.metadata.name == lease_name(selector) else None
