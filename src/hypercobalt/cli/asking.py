@@ -19,6 +19,7 @@ from cyclopts import Parameter
 from hypercobalt import logs
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.errors import HypercobaltError
+from hypercobalt.operator.explain.model import printable
 from hypercobalt.runtime import Connection, Kube, NotFoundError, load_connection
 
 UNAVAILABLE: Final = 1
@@ -87,8 +88,8 @@ def run(command: str, work: Coroutine[object, object, int], *, interrupted: str 
 
 
 def complain(command: str, text: str) -> None:
-    """Print an error."""
-    print(f"cobalt {command}: {text}", file=sys.stderr, flush=True)
+    """Print an error; names and messages of objects in it are others' text."""
+    print(printable(f"cobalt {command}: {text}"), file=sys.stderr, flush=True)
 
 
 async def hypervisor(kube: Kube, name: str) -> Hypervisor:

@@ -16,6 +16,7 @@ from rich.text import Text
 from hypercobalt.api.duration import human_duration
 from hypercobalt.api.eviction import Eviction, EvictionInstance, InstancePhase
 from hypercobalt.cli.evict_progress import Follower, summary
+from hypercobalt.operator.explain.model import printable
 
 _REFRESH_SECONDS = 0.5  # ages; what the API says is shown when it comes
 _BAR = 24  # characters: what is said behind it still fits on a terminal of 80
@@ -48,7 +49,7 @@ def picture(eviction: Eviction, now: datetime) -> Group:
     total, done = (progress.total or 0, progress.done or 0) if progress else (0, 0)
     head = Table.grid(padding=(0, 1))
     head.add_row(
-        Text(eviction.spec.hypervisor, style="bold"),
+        Text(printable(eviction.spec.hypervisor), style="bold"),
         ProgressBar(total=max(total, 1), completed=done if total else 0, width=_BAR),
         Text(summary(eviction, now)),
     )
@@ -71,8 +72,8 @@ def _row(entry: EvictionInstance, now: datetime) -> tuple[str, ...]:
     where = f"→ {entry.target}" if entry.target and phase is not InstancePhase.PENDING else ""
     return (
         f"  [{_COLOURS[phase]}]{phase.lower()}[/]",
-        escape(entry.name or entry.id),
-        escape(where),
+        escape(printable(entry.name or entry.id)),
+        escape(printable(where)),
         age,
-        escape(entry.message or ""),
+        escape(printable(entry.message or "")),
     )

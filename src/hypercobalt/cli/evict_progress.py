@@ -15,6 +15,7 @@ from hypercobalt.api.eviction import (
 )
 from hypercobalt.cli import asking
 from hypercobalt.operator.eviction.status import has_ended
+from hypercobalt.operator.explain.model import printable
 
 _MOMENT = timedelta(seconds=1)
 
@@ -35,7 +36,7 @@ def outcome(eviction: Eviction) -> str:
     """How it ended, in a line; "" when it has not."""
     found = get_condition(eviction.status.conditions, EvictionConditionType.EVICTING)
     return (
-        f"eviction/{eviction.metadata.name}: {found.message}"
+        printable(f"eviction/{eviction.metadata.name}: {found.message}")
         if found and has_ended(eviction.status)
         else ""
     )
@@ -49,10 +50,10 @@ def summary(eviction: Eviction, now: datetime) -> str:
         return "waiting for the operator"
     checks = get_condition(status.conditions, EvictionConditionType.PREFLIGHT_CHECKS_SUCCEEDED)
     if checks is not None and checks.status == "False":
-        return f"waiting: {checks.message}"
+        return printable(f"waiting: {checks.message}")
     progress = status.progress
     if progress is None:
-        return found.message
+        return printable(found.message)
     moving = sum(entry.phase == InstancePhase.MIGRATING for entry in status.instances)
     text = f"{progress.done or 0} of {progress.total or 0} have left"
     if moving:

@@ -9,6 +9,7 @@ from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, SyncReason
 from hypercobalt.cli import asking
 from hypercobalt.cli.asking import AskedWronglyError, Kubeconfig, Node
+from hypercobalt.operator.explain.model import printable
 from hypercobalt.runtime import Change, Kube
 
 
@@ -93,7 +94,7 @@ async def _until_empty(kube: Kube, host: Hypervisor) -> int:
                 if not found.spec.maintenance:
                     raise AskedWronglyError(f"{name} was put back into service by somebody")
                 evicting = get_condition(found.conditions, HypervisorConditionType.EVICTING)
-                text = evicting.message if evicting else "waiting for the operator"
+                text = printable(evicting.message) if evicting else "waiting for the operator"
                 if text != said:
                     print(text, flush=True)
                     said = text

@@ -112,7 +112,7 @@ class Explanation:
         for group in self.groups:
             found += _section(group.title, [f"  - {line}" for line in group.lines])
         found += _section("Not as it should be", self._findings(self.also, advised))
-        return [_printable(line) for line in found + _section("Last seen", self._sightings())]
+        return [printable(line) for line in found + _section("Last seen", self._sightings())]
 
     def _began(self) -> str:
         if self.since is None:
@@ -160,8 +160,8 @@ def age(then: datetime, now: datetime) -> str:
     return human_duration(max(now - then, timedelta(0)))
 
 
-def _printable(line: str) -> str:
-    """One line without control characters; a very long one is cut."""
+def printable(line: str) -> str:
+    """Text of others as one line without control characters; a very long one is cut."""
     plain = "".join(one if one.isprintable() else " " for one in line[:_LONGEST])
     return plain if len(line) <= _LONGEST else f"{plain} … (cut)"
 
