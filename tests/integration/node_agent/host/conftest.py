@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 from tests.integration.apiserver.conftest import certificates, fresh
 from tests.integration.cert_manager import CERT_MANAGER, CERTIFICATE_REQUESTS
+from tests.sockets import left_to_the_collector
 
 from hypercobalt.adapters.libvirt.model import (
     Domain,
@@ -55,14 +56,15 @@ async def server(
 @pytest_asyncio.fixture(loop_scope="module")
 async def kube(server: Server) -> AsyncIterator[Kube]:
     """A client; leaves nothing behind."""
-    async with Kube(load_connection(server.kubeconfig)) as made:
-        if await made.get(Namespace, NAMESPACE) is None:
-            await made.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
-        yield made
-        for kind in (Hypervisor, Eviction, Secret, Certificate, CertificateRequest):
-            for old in (await made.list(kind)).items:
-                meta = old.metadata
-                await made.delete(kind, meta.name, meta.namespace or None)
+    with left_to_the_collector():
+        async with Kube(load_connection(server.kubeconfig)) as made:
+            if await made.get(Namespace, NAMESPACE) is None:
+                await made.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
+            yield made
+            for kind in (Hypervisor, Eviction, Secret, Certificate, CertificateRequest):
+                for old in (await made.list(kind)).items:
+                    meta = old.metadata
+                    await made.delete(kind, meta.name, meta.namespace or None)
 
 
 class Site:
