@@ -15,8 +15,10 @@ from time import monotonic
 
 import pytest
 
+from hypercobalt.lab import processes
 from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import execute
+from hypercobalt.lab.control import TOKENS
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.machine import preflight
 from hypercobalt.lab.site import Lab, Wish, down
@@ -251,6 +253,14 @@ async def test_an_up_that_is_interrupted_takes_its_lab_down(data: Path) -> None:
     assert process.returncode == 130, said
     assert traces(state, data) == []
     assert not data.exists()
+
+
+async def test_status_shows_that_the_renewal_of_tokens_has_died(data: Path) -> None:
+    made = await Lab.make(data, api_port=0)
+    await made.control.start()
+    assert "renewal of tokens" not in await cobalt("status", data=data)
+    await processes.kill(made.state.id, lambda process: process.role == TOKENS)
+    assert "The renewal of tokens does not run" in await cobalt("status", data=data)
 
 
 async def test_on_a_terminal_it_ends_on_the_live_table_and_ctrl_c_leaves_the_lab(

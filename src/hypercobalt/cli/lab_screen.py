@@ -15,17 +15,19 @@ from dataclasses import astuple
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
 from rich.progress import Progress as Bars
 from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.lab import processes
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.machine.preflight import Verdict
-from hypercobalt.lab.overview import Row, is_taken_up, rows
+from hypercobalt.lab.overview import Row, is_taken_up, rows, stopped
 from hypercobalt.lab.site import Lab, Progress, Report
 from hypercobalt.lab.vms.fleet import Inventory
 from hypercobalt.lab.vms.request import Seen
@@ -173,8 +175,7 @@ async def show_table(lab: Lab, *, once: bool = False, console: Console | None = 
     """
     console = console or Console()
     if not lab.control.is_running:
-        _print_table(console, _rows(lab, ()))
-        say("The API server does not run; `cobalt lab up` starts it.")
+        _show_once(console, lab, ())
         return
     async with lab.control.client() as kube, asyncio.TaskGroup() as group:
         informer = Informer(kube, Selection(Hypervisor), metrics=Metrics())
@@ -186,14 +187,16 @@ async def show_table(lab: Lab, *, once: bool = False, console: Console | None = 
             if once or not console.is_terminal:
                 if not once:
                     await _until_taken_up(lab, informer)
-                _print_table(console, _rows(lab, informer.cache))
-                if not lab.operator.is_running:
-                    say("The operator does not run; `cobalt lab up` starts it.")
+                _show_once(console, lab, informer.cache)
             else:
                 with contextlib.suppress(asyncio.CancelledError):  # Ctrl-C
                     await _live(console, lab, informer)
         finally:
             following.cancel()
+
+
+def _stopped(lab: Lab) -> tuple[str, ...]:
+    return stopped({process.role for process in processes.find(lab.state.id)})
 
 
 async def _until_taken_up(lab: Lab, informer: Informer[Hypervisor]) -> None:
@@ -212,7 +215,8 @@ async def _live(console: Console, lab: Lab, informer: Informer[Hypervisor]) -> N
     informer.add_handler(_Wake(changed))
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            live.update(_table(_rows(lab, informer.cache), console.width), refresh=True)
+            table = _table(_rows(lab, informer.cache), console.width)
+            live.update(Group(table, *map(Text, _stopped(lab))), refresh=True)
             changed.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_REFRESH_SECONDS):
@@ -242,11 +246,14 @@ def _rows(lab: Lab, hypervisors: Iterable[Hypervisor]) -> tuple[Row, ...]:
     return rows(power, hypervisors, datetime.now(UTC), cut=cut)
 
 
-def _print_table(console: Console, shown: Iterable[Row]) -> None:
+def _show_once(console: Console, lab: Lab, hypervisors: Iterable[Hypervisor]) -> None:
+    shown = _rows(lab, hypervisors)
     if console.is_terminal:
         console.print(_table(shown, console.width))
     else:  # nobody says how wide it is, and a program may read it
         say(columns([_COLUMNS, *(astuple(row) for row in shown)]))
+    for text in _stopped(lab):
+        say(text)
 
 
 def _table(shown: Iterable[Row], width: int) -> Table:

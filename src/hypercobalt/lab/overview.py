@@ -9,17 +9,30 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.lab.control import ROLE as API_SERVER
+from hypercobalt.lab.control import TOKENS
 from hypercobalt.lab.host import Power
+from hypercobalt.lab.operator import ROLE as OPERATOR
+from hypercobalt.lab.ovn import NORTHD
 
 UNKNOWN = "-"
 CUT = "cut"
 STALE = "Stale"
 """State of a host that the API shows as Ready, while the lab sees that the host cannot report."""
 _UNITS = ("libvirtd.service", "openvswitch-switch.service")
+
+_CONTROL_PLANE: Final = {
+    API_SERVER: "The API server does not run: nothing is reported or reconciled",
+    OPERATOR: "The operator does not run: hosts are neither onboarded nor emptied",
+    TOKENS: "The renewal of tokens does not run: within an hour the API server refuses the "
+    "operator and the agents",
+    NORTHD: "northd of OVN does not run: ports of VMs that start or move stay cut off",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,19 @@ def rows(
     return tuple(
         _row(name, CUT if name in cut else state, known.get(name), now)
         for name, state in power.items()
+    )
+
+
+def stopped(roles: Collection[str]) -> tuple[str, ...]:
+    """What of the control plane does not run on the machine, a sentence each.
+
+    Args:
+        roles: of the lab's processes that run.
+    """
+    return tuple(
+        f"{text}; `cobalt lab up` starts it"
+        for role, text in _CONTROL_PLANE.items()
+        if role not in roles
     )
 
 

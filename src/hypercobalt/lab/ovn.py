@@ -18,6 +18,8 @@ from hypercobalt.lab.state import Layout, State
 INTEGRATION_BRIDGE: Final = "br-int"
 TUNNEL_BRIDGE, TUNNEL_PORT = "br-phy", "phy0"  # its address comes from networkd
 CONTROLLER: Final = "ovn-controller.service"
+NORTHD: Final = "ovn/northd"
+"""Role of its process."""
 NORTHBOUND_PORT, SOUTHBOUND_PORT = 6641, 6642
 _SCHEMAS = Path("/usr/share/ovn")
 _PORTS = {"nb": NORTHBOUND_PORT, "sb": SOUTHBOUND_PORT}

@@ -147,7 +147,7 @@ class Lab:
     @property
     def running(self) -> Wish:
         """What a host can join now."""
-        has_ovn = bool(processes.find(self.state.id, "ovn/northd"))
+        has_ovn = bool(processes.find(self.state.id, ovn.NORTHD))
         control = self.control.is_running
         return Wish(len(self.state.hosts), control, has_ovn, self.operator.is_running)
 

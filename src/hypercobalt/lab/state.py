@@ -23,6 +23,7 @@ from hypercobalt.lab.errors import LabError
 
 REMEDY: Final = "run this command as root, for example with sudo"
 NAME_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # a DNS label: it is a host name
+MAX_HOST_NAME = 52  # X.509 allows 64 in the common name of its kubelet, `system:node:NAME`
 MAX_HOSTS = 200  # addresses above are for the machine and for what tests put on the network
 
 
@@ -89,9 +90,10 @@ class State(msgspec.Struct, frozen=True):
         Raises:
             LabError: the name is taken or is no host name, or there are too many.
         """
-        if not NAME_PATTERN.fullmatch(name):
+        if not NAME_PATTERN.fullmatch(name) or len(name) > MAX_HOST_NAME:
             raise LabError(
-                f"host name {name!r} must be lower-case letters, digits and hyphens, at most 63"
+                f"host name {name!r} must be lower-case letters, digits and hyphens, at most "
+                f"{MAX_HOST_NAME} characters"
             )
         if any(host.name == name for host in self.hosts):
             raise LabError(f"host {name!r} is in the lab already")

@@ -9,7 +9,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus, OperatingSystemStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab.host import Power
-from hypercobalt.lab.overview import Row, age, rows
+from hypercobalt.lab.overview import Row, age, rows, stopped
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -99,3 +99,22 @@ def test_a_host_that_does_not_report_is_not_shown_as_fine(
 )
 def test_ages_have_one_unit(seconds: int, text: str) -> None:
     assert age(timedelta(seconds=seconds)) == text
+
+
+@pytest.mark.parametrize(
+    ("missing", "text"),
+    [
+        ("apiserver", "The API server does not run"),
+        ("operator", "The operator does not run"),
+        ("tokens", "The renewal of tokens does not run"),
+        ("ovn/northd", "northd of OVN does not run"),
+    ],
+)
+def test_what_does_not_run_on_the_machine_is_named_with_what_starts_it(
+    missing: str, text: str
+) -> None:
+    roles = {"apiserver", "operator", "tokens", "ovn/northd", "host/kvm-1"}
+    assert stopped(roles) == ()
+    (found,) = stopped(roles - {missing})
+    assert found.startswith(text)
+    assert "`cobalt lab up`" in found
