@@ -87,11 +87,14 @@ def digest(files: tuple[File, ...]) -> str:
 
 def is_loaded(root: Path, files: tuple[File, ...]) -> bool:
     """Whether everything is in its place, and the services were told so."""
-    return (
-        all(_is_right(root / file.path, file) for file in files)
-        and all(_leads_to(root / path, target) for path, target in LINKS.items())
-        and _read(root / MARK) == digest(files).encode()
-    )
+    return not strays(root, files) and _read(root / MARK) == digest(files).encode()
+
+
+def strays(root: Path, files: tuple[File, ...]) -> tuple[str, ...]:
+    """The files whose content or mode is another, and the links that lead elsewhere."""
+    wrong = [file.path for file in files if not _is_right(root / file.path, file)]
+    astray = [path for path, target in LINKS.items() if not _leads_to(root / path, target)]
+    return (*wrong, *astray)
 
 
 def install(root: Path, files: tuple[File, ...], names: Sequence[str]) -> None:
@@ -139,13 +142,11 @@ def check_installed(root: Path, names: Sequence[str]) -> Validity:
     return check(ca, certificate, key, names)
 
 
-def loaded_key(root: Path) -> bytes | None:
-    """The key in place, if the services have loaded it with all that is in place beside it."""
+def in_place(root: Path) -> tuple[File, ...]:
+    """The files as what libvirt's server has in place makes them; empty without all of it."""
     found = {key: _read(root / paths[0]) for key, paths in FILES.items()}
     data = {key: content for key, content in found.items() if content}
-    if len(data) < len(FILES) or not is_loaded(root, plan(data)):
-        return None
-    return data[KEY]
+    return plan(data) if len(data) == len(FILES) else ()
 
 
 def mark_loaded(root: Path, files: tuple[File, ...]) -> None:

@@ -132,6 +132,7 @@ class Step(Enum):
     """What is next."""
 
     REST = auto()  # the installed certificate is good
+    MEND = auto()  # put its files, links and modes right
     MAKE = auto()  # a key and its request
     ASK = auto()  # create the object
     WAIT = auto()  # for whoever approves and issues, or until it is asked again
@@ -146,6 +147,7 @@ class Facts:
     Args:
         wanted: digest of what the certificate is to be.
         installed: for how long the installed one is good; None if it is not, for this host.
+        intact: every file, link and mode of it is as it was installed, and loaded.
         in_use: the pending key is the installed one.
         pending: a key that waits; None without one.
         request: its object; None while there is none.
@@ -154,6 +156,7 @@ class Facts:
 
     wanted: str
     installed: Validity | None
+    intact: bool
     in_use: bool
     pending: Pending | None
     request: CertificateRequest | None
@@ -191,6 +194,8 @@ def is_old(facts: Facts) -> bool:
 def decide(facts: Facts) -> Plan:
     """Choose the next step."""
     pending, installed = facts.pending, facts.installed
+    if installed is not None and not facts.intact:
+        return Plan(Step.MEND)
     if pending is None:
         if installed is not None and facts.now < renewal(installed):
             text = f"installed, good until {installed.not_after:%Y-%m-%dT%H:%M:%SZ}"

@@ -17,6 +17,7 @@ import msgspec
 FILE: Final = "libvirt/private/.pending-request.json"
 """Below the directory for certificates, among the keys."""
 
+_MODE: Final = 0o600
 _DIGITS: Final = 10
 _LONGEST_NODE: Final = 230  # with prefix and digest still a name
 
@@ -44,9 +45,14 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 def load(root: Path) -> Pending | None:
-    """The pending key; None without one, or when its file cannot be read as one."""
+    """The pending key; None without one, or when its file cannot be read as one.
+
+    The file is made private again, whoever has opened it to others.
+    """
+    path = root / FILE
     try:
-        return msgspec.json.decode((root / FILE).read_bytes(), type=Pending)
+        path.chmod(_MODE)
+        return msgspec.json.decode(path.read_bytes(), type=Pending)
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -62,7 +68,7 @@ def store(root: Path, pending: Pending) -> None:
     path.parent.chmod(0o700)
     staged = path.with_suffix(".new")
     staged.unlink(missing_ok=True)
-    descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(msgspec.json.encode(pending))
         stream.flush()

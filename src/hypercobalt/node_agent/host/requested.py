@@ -24,7 +24,16 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.host import key_maker, pending
 from hypercobalt.node_agent.host.certificate_check import CertificateFilesError
-from hypercobalt.node_agent.host.certificate_files import CA, CERTIFICATE, KEY, loaded_key, plan
+from hypercobalt.node_agent.host.certificate_files import (
+    CA,
+    CERTIFICATE,
+    FILES,
+    KEY,
+    in_place,
+    is_loaded,
+    plan,
+    strays,
+)
 from hypercobalt.node_agent.host.certificate_install import Installed, Installer
 from hypercobalt.node_agent.host.certificate_request import (
     Facts,
@@ -145,11 +154,14 @@ class RequestedCertificate:
         if waiting is not None:
             name = waiting.name(told.host)
             request = await self._kube.get(CertificateRequest, name, told.namespace)
+        files = await asyncio.to_thread(in_place, told.root)
+        intact = bool(files) and await asyncio.to_thread(is_loaded, told.root, files)
+        keys = (file.content for file in files if file.path in FILES[KEY])
         return Facts(
             wanted=wanted.digest,
             installed=await self._installer.validity(wanted.names),
-            in_use=waiting is not None
-            and await asyncio.to_thread(loaded_key, told.root) == waiting.key,
+            intact=intact,
+            in_use=intact and waiting is not None and waiting.key in keys,
             pending=waiting,
             request=request,
             now=self._clock.now(),
@@ -170,6 +182,9 @@ class RequestedCertificate:
                     await self._kube.create(asked)
             case Step.CLEAN_UP if facts.pending is not None:
                 await self._clean_up(facts.pending)
+            case Step.MEND:
+                await self._mend(wanted)
+                return self._resync.total_seconds()
             case Step.INSTALL if facts.pending is not None and facts.request is not None:
                 match await self._install(facts.request, facts.pending, wanted):
                     case Installed.NOT_LOADED:
@@ -185,6 +200,13 @@ class RequestedCertificate:
                 wait = self._resync.total_seconds()
                 return wait if until is None else max(1.0, min(wait, until))
         return 0.0
+
+    async def _mend(self, wanted: Wanted) -> None:
+        """Put the files beside libvirt's own right: their content, their modes, their links."""
+        files = await asyncio.to_thread(in_place, self._settings.root)
+        wrong = await asyncio.to_thread(strays, self._settings.root, files)
+        log.warning("certificate_files_changed", files=wrong)
+        await self._installer.put(files, wanted.names, "the certificate of this host")
 
     async def _clean_up(self, waiting: Pending) -> None:
         """Delete the request, then the key: in this order both are found again after a crash."""

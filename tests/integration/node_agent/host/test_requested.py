@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Callable
+import stat
+from collections.abc import AsyncIterator, Callable, Generator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tests.integration.node_agent.host.conftest import (
 )
 from tests.integration.node_agent.host.test_certificates import host_units
 from tests.integration.runtime.scripted import eventually
+from tests.sockets import left_to_the_collector
 from tests.unit.node_agent.host.test_certificate_check import BOTH, Authority, pem
 
 from hypercobalt.adapters.host.fake import FakeUnits
@@ -42,6 +44,13 @@ TYPE = "TLSCertificateInstalled"
 ISSUER = IssuerReference("nova-ca", "Issuer", "cert-manager.io")
 CA = Authority("nova")
 Answer = Callable[[CertificateRequest], CertificateRequestStatus]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def abandoned_sockets() -> Generator[None]:
+    """An issuer is stopped in the middle of what it asks, in every test."""
+    with left_to_the_collector():
+        yield
 
 
 def sign(
@@ -248,3 +257,36 @@ async def test_changed_address_gets_a_certificate_of_its_own(
         "192.0.2.1",
         "2001:db8::1",
     ]
+
+
+async def test_files_that_somebody_changed_are_put_right(
+    kube: Kube, site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    key, copy = tmp_path / "libvirt/private/serverkey.pem", tmp_path / "qemu/server-key.pem"
+    link, units = tmp_path / "qemu/client-cert.pem", host_units()
+    await create_hypervisor(kube)
+    async with issuing(kube) as issuer:
+        begin(site, tmp_path, units)
+        await site.until(TYPE, "Ready")
+        await until_gone(kube)
+        key.chmod(0o644)
+        copy.write_bytes(b"not a key")
+        link.unlink()
+        await eventually(lambda: len(units.jobs) == 2, seconds=DEADLINE)
+
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert copy.read_bytes() == key.read_bytes()
+    assert str(link.readlink()) == "server-cert.pem"
+    assert "libvirt/private/serverkey.pem" in caplog.text
+    assert len(issuer.seen) == 1
+
+
+async def test_waiting_key_that_others_may_read_is_made_private_again(
+    kube: Kube, site: Site, tmp_path: Path
+) -> None:
+    await create_hypervisor(kube)
+    begin(site, tmp_path)
+    await site.until(TYPE, "RequestPending")
+    waiting = tmp_path / pending.FILE
+    waiting.chmod(0o644)
+    await eventually(lambda: stat.S_IMODE(waiting.stat().st_mode) == 0o600, seconds=DEADLINE)

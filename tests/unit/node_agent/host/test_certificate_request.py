@@ -40,7 +40,7 @@ DAY = timedelta(days=1)
 WANTED = Wanted(OwnNames("kvm-a", ("192.0.2.1",)), IssuerReference("nova-ca", "Issuer"))
 PENDING = Pending(WANTED.digest, b"a request", b"a key")
 FRESH, OLD = Validity(NOW - DAY, NOW + 5 * DAY), Validity(NOW - 5 * DAY, NOW + DAY)
-NOTHING = Facts(WANTED.digest, None, in_use=False, pending=None, request=None, now=NOW)
+NOTHING = Facts(WANTED.digest, None, intact=True, in_use=False, pending=None, request=None, now=NOW)
 
 
 def asked(
@@ -66,6 +66,9 @@ WAITING = replace(NOTHING, pending=PENDING)
         pytest.param(NOTHING, Step.MAKE, None, "", id="nothing is there"),
         pytest.param(
             replace(NOTHING, installed=FRESH), Step.REST, "Ready", "good until", id="a good one"
+        ),
+        pytest.param(
+            replace(NOTHING, installed=FRESH, intact=False), Step.MEND, None, "", id="files changed"
         ),
         pytest.param(
             replace(NOTHING, installed=OLD), Step.MAKE, None, "", id="two thirds of its life"
