@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := bash
 BIN := .venv/bin
-PYTEST := $(BIN)/python -m pytest
+RING := scripts/ring
 
 .PHONY: help setup lab test check lint types contract unit integration test-lab test-openstack conformance conformance-operator bench generate lock clean
 
@@ -33,16 +33,16 @@ contract: setup ## which room may import which
 	$(BIN)/lint-imports
 
 unit: setup
-	$(PYTEST) tests/unit -n 2
+	$(RING) unit tests/unit -n 2
 
 integration: setup
-	$(PYTEST) tests/integration tests/openstack -n 2
+	$(RING) integration tests/integration tests/openstack -n 2
 
 test-lab: setup ## run the tests on real hosts: systemd, libvirtd, QEMU, Open vSwitch
-	$(PYTEST) tests/lab
+	$(RING) lab tests/lab
 
 test-openstack: setup ## run the tests on a real OpenStack: Keystone, Placement, Glance, Nova, Neutron
-	$(PYTEST) tests/openstack --real
+	$(RING) openstack tests/openstack --real
 
 conformance: setup ## compare the embedded API server with a real kube-apiserver
 	scripts/conformance

@@ -12,9 +12,19 @@ from collections.abc import Iterator
 import pytest
 
 from hypercobalt import logs
+from tests import rings
 
 # A shell makes its background jobs ignore Ctrl-C, and what the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    rings.add_options(parser)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    rings.configure(config)
 
 
 @pytest.fixture(scope="session")
