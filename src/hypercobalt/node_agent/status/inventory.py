@@ -111,9 +111,8 @@ def _by_cell(
         return [(host.cells[0], allocation)]
     memory = {cell.id: 0 for cell in host.cells}
     cpus = dict(memory)
-    cell_of = {cpu: cell.id for cell in host.cells for cpu in cell.cpus}
     for domain in domains:
-        homes = _homes(domain, cell_of)
+        homes = _homes(domain, host.cells)
         for home in homes:
             if home is not None:
                 cpus[home] += 1
@@ -123,13 +122,13 @@ def _by_cell(
     return [(cell, _amounts(memory[cell.id], cpus[cell.id])) for cell in cells]
 
 
-def _homes(domain: Domain, cell_of: Mapping[int, int]) -> list[int | None]:
+def _homes(domain: Domain, cells: Iterable[HostCell]) -> list[int | None]:
     """The host cell of each pinned vCPU; None for one that may run in several, or in none."""
     pinned = [cpus for vcpu, cpus in domain.pins.items() if 0 <= vcpu < domain.vcpus]
-    home_of: dict[frozenset[int], int | None] = {}  # of each set once: many vCPUs may share it
-    for cpus in set(pinned):
-        cells = {cell_of.get(cpu) for cpu in cpus}
-        home_of[cpus] = cells.pop() if len(cells) == 1 else None
+    home_of = {  # of each set once: many vCPUs may share it
+        cpus: next((cell.id for cell in cells if cpus and cpus <= cell.cpus), None)
+        for cpus in set(pinned)
+    }
     return [home_of[cpus] for cpus in pinned]
 
 
@@ -139,7 +138,7 @@ def _memory_shares(
     """Pairs of host cell and bytes."""
     if domain.memory_nodes:
         for node in domain.memory_nodes:
-            cells = sorted(cell for cell in node.host_cells if cell in known)
+            cells = sorted(node.host_cells.intersection(known))
             for position, cell in enumerate(cells):
                 each, rest = divmod(node.memory_bytes, len(cells))
                 yield cell, each + (position < rest)

@@ -14,7 +14,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from hypercobalt.adapters.libvirt.documents.scaled import members, memory_bytes, number
+from hypercobalt.adapters.libvirt.documents.scaled import (
+    MOST_NAMED,
+    members,
+    memory_bytes,
+    number,
+)
 from hypercobalt.adapters.libvirt.documents.tree import DocumentError, Element, read
 from hypercobalt.adapters.libvirt.model import MemoryNode
 
@@ -118,7 +123,7 @@ class _Reader:
         guest = self._guest_cells(root)
         if not guest:
             return (MemoryNode(memory, everywhere.union(*bound.values())),)
-        return tuple(MemoryNode(size, bound.get(cell, everywhere)) for cell, size in guest)
+        return tuple(MemoryNode(size, bound.get(cell, everywhere)) for cell, size in guest.items())
 
     def _bound(self, root: Element) -> dict[int, frozenset[int]]:
         """Guest cell to host cells, of those that have their own line."""
@@ -129,12 +134,13 @@ class _Reader:
                     bound[number(node.get("cellid"), _MAX_CELL)] = hosts
         return bound
 
-    def _guest_cells(self, root: Element) -> list[tuple[int, int]]:
-        cells: list[tuple[int, int]] = []
+    def _guest_cells(self, root: Element) -> dict[int, int]:
+        """Bytes of each guest cell."""
+        cells: dict[int, int] = {}
         for index, cell in enumerate(root.all("cpu/numa/cell")):
             with self._noting("<cell>"):
                 size = memory_bytes(cell.get("memory"), cell.get("unit"))
-                cells.append((number(cell.get("id", str(index)), _MAX_CELL), size))
+                cells[number(cell.get("id", str(index)), _MAX_CELL)] = size
         return cells
 
     def _nodeset(self, element: Element | None) -> frozenset[int]:
@@ -154,9 +160,9 @@ class _Reader:
         if text not in self._sets:
             if self._named > _MAX_NAMED:
                 raise ValueError(f"the sets of the document name more than {_MAX_NAMED} members")
-            found = members(text)
-            self._named += len(found) + len(text)
-            self._sets[text] = found
+            self._named += len(text) + MOST_NAMED  # as much as a set that is refused can cost
+            found = self._sets[text] = members(text)
+            self._named -= MOST_NAMED - len(found)
         return self._sets[text]
 
     @contextmanager

@@ -11,8 +11,10 @@ import re
 _NUMBER = re.compile(r"\d{1,20}", re.ASCII)
 _MAX_BYTES = 2**63 - 1
 _POWERS = {letter: power for power, letter in enumerate("kmgtpe", start=1)}
-_MAX_NAMED = 64 * 1024  # members named by one set, those that are named twice included
 _MAX_MEMBER = 16 * 1024  # VIR_DOMAIN_CPUMASK_LEN is the largest set that libvirt reads
+
+MOST_NAMED = 64 * 1024
+"""Members that one set may name, those that it names twice included."""
 
 
 def number(text: str, maximum: int = _MAX_BYTES) -> int:
@@ -79,8 +81,8 @@ def members(text: str) -> frozenset[int]:
         if high < low:
             raise ValueError(f"the range {item[:40]!r} runs backwards")
         named += high + 1 - low
-        if named > _MAX_NAMED:
-            raise ValueError(f"it names more than {_MAX_NAMED} members, most of them twice")
+        if named > MOST_NAMED:
+            raise ValueError(f"it names more than {MOST_NAMED} members, most of them twice")
         found.update(range(low, high + 1))
     return frozenset(found)
 

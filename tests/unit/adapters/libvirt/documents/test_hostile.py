@@ -1,0 +1,129 @@
+"""No domain document holds the node agent's loop, stays in memory or raises.
+
+Short as it stands; `LIBVIRT_DOCUMENTS=10000` and -s give the figures of docs/security.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from tests.unit.adapters.libvirt.documents.hostile import LARGEST, document
+
+from hypercobalt.adapters.libvirt.calls import Calls
+from hypercobalt.adapters.libvirt.documents import domain
+from hypercobalt.adapters.libvirt.model import (
+    Domain,
+    DomainCapabilities,
+    DomainState,
+    HostCapabilities,
+    HostCell,
+    Versions,
+)
+from hypercobalt.adapters.libvirt.remote import makeup
+from hypercobalt.node_agent.status.board import Inventory
+from hypercobalt.node_agent.status.inventory import status_of
+
+Result = TypeVar("Result")
+
+DOCUMENTS = int(os.environ.get("LIBVIRT_DOCUMENTS", "60"))
+FAILED = (84, 242)
+"""Seeds whose documents were once too much: sets that were refused late, each of them."""
+
+HELD_MS = 250
+LEAK_MIB = 10
+TICK = 0.001  # seconds
+HOST = HostCapabilities(
+    "x86_64",
+    tuple(HostCell(n, 2**36, frozenset(range(n * 64, n * 64 + 64)), 64) for n in range(4)),
+)
+
+
+class Aside:
+    """Does work as the adapter does, on its thread, and measures what that does to the loop."""
+
+    def __init__(self) -> None:
+        self._calls = Calls()
+
+    async def run(self, work: Callable[[], Result]) -> tuple[Result, float]:
+        """Gives the result, and for how long the loop was kept from its turns.
+
+        That is the most CPU, in milliseconds, which this process used between two turns: other
+        programs do not count.
+        """
+        done = asyncio.create_task(self._calls.run("a document", work, deadline=60))
+        longest, last = 0.0, time.process_time()
+        while not done.done():
+            await asyncio.sleep(TICK)
+            now = time.process_time()
+            longest, last = max(longest, now - last), now
+        return await done, longest * 1000
+
+
+def on_loop(work: Callable[[], object]) -> float:
+    """Milliseconds of CPU."""
+    began = time.process_time()
+    work()
+    return (time.process_time() - began) * 1000
+
+
+def inventory(definition: domain.Definition) -> Inventory:
+    guest = Domain(
+        "8c7d4ba7-3b07-43c6-9a25-a2b6ba2e3b1e",
+        "hostile",
+        active=True,
+        state=DomainState.RUNNING,
+        memory_bytes=definition.memory_bytes,
+        vcpus=definition.vcpus,
+        pins=definition.pins,
+        memory_nodes=definition.memory_nodes,
+        problem=definition.problem,
+    )
+    return Inventory(
+        Versions("9.0.0", "8.2.0"), HOST, DomainCapabilities("x86_64", "kvm"), (guest,)
+    )
+
+
+def resident_mib() -> float:
+    """What is held; memory that is free already but not given back yet is no leak."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+@pytest.mark.timeout(120 + DOCUMENTS)
+async def test_hostile_documents_neither_hold_the_loop_nor_stay_in_memory() -> None:
+    aside, resident = Aside(), list[float]()
+    longest, worst, largest, unread = 0.0, 0, 0, 0
+    for number, seed in enumerate((*FAILED, *range(DOCUMENTS))):
+        text = document(seed)
+        definition, held = await aside.run(partial(domain.parse, text))
+        made, moved = await aside.run(partial(makeup.parse, text.decode(errors="replace")))
+        shown = on_loop(partial(status_of, inventory(definition), {}))
+        for ms in (held, moved, shown):
+            assert ms < HELD_MS, f"seed {seed}: the loop waits {ms:.0f} ms"
+            longest, worst = max((longest, worst), (ms, seed))
+        assert len(definition.problem or "") + len(made.problem or "") < 1000, f"seed {seed}"
+        largest, unread = max(largest, len(text)), unread + bool(definition.problem)
+        if number % max(1, DOCUMENTS // 10) == 0:
+            resident.append(resident_mib())
+    grown = resident[-1] - resident[len(resident) // 2]
+    sys.stdout.write(
+        f"{DOCUMENTS} documents of up to {largest / 2**20:.1f} MiB, {unread} not read whole: "
+        f"the loop waited {longest:.0f} ms at most (seed {worst}), "
+        f"grown by {grown:.1f} MiB\n"
+    )
+    assert grown < LEAK_MIB, resident
+    assert largest > LARGEST / 2
+    assert 0 < unread < DOCUMENTS
