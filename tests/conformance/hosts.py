@@ -1,7 +1,6 @@
 """A small fleet on a server: each host's objects, and requests with the token of its agent.
 
-The token of a pod on a Node is imitated by impersonation, with the same user, groups and extra
-fields as the API server makes of it.
+The tokens are those that a kubelet asks for: of the agents' account, bound to a pod on the Node.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import copy
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import quote
 
 import httpx2
 from tests.conformance.charts import NAMESPACE
@@ -20,7 +18,6 @@ from tests.conformance.real import TOKEN, Server
 from tests.conformance.wire import Body, Json
 
 SPACE = "monsoon3"
-NODE_NAME = "authentication.kubernetes.io/node-name"
 UUIDS = {"kvm-a": "a" * 8, "kvm-b": "b" * 8}
 REST = "-0000-4000-8000-000000000000"
 PATCHES = {
@@ -135,24 +132,44 @@ BY_NAME = {(kind.group, kind.plural): kind for kind in KINDS}
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """A server with the objects of hosts, and the account of their agents."""
+    """A server with the objects of hosts, the account of their agents and its tokens by Node."""
 
     server: Server
     account: str
     client: httpx2.Client
+    tokens: dict[str, str] = field(default_factory=dict[str, str])
 
     def send(
         self, node: str, method: str, path: str, body: Json = None, media: str = "application/json"
     ) -> tuple[int, Json]:
         """Send a request with the token of the agent on a Node; "" for one of no Node."""
-        headers = {
-            "Authorization": f"Bearer {TOKEN}",
-            "Impersonate-User": f"system:serviceaccount:{NAMESPACE}:{self.account}",
-            "Impersonate-Group": "system:serviceaccounts",
+        headers = {"Authorization": f"Bearer {self._token(node)}", "Content-Type": media}
+        return self._answer(method, path, body, headers)
+
+    def _token(self, node: str) -> str:
+        """The token of the agent's pod on a Node, the same each time; "": of no pod."""
+        if node not in self.tokens:
+            spec: dict[str, Json] = {"expirationSeconds": 24 * 3600}
+            if node:
+                pod = self._pod(node)["metadata"]
+                spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod"} | {
+                    key: pod[key] for key in ("name", "uid")
+                }
+            path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{self.account}/token"
+            self.tokens[node] = call(self.server, "POST", path, {"spec": spec})["status"]["token"]
+        return self.tokens[node]
+
+    def _pod(self, node: str) -> Body:
+        pods, name = f"/api/v1/namespaces/{NAMESPACE}/pods", f"node-agent-{node}"
+        spec = {
+            "serviceAccountName": self.account,
+            "nodeName": node,
+            "containers": [{"name": "agent", "image": "agent:1"}],
         }
-        if node:
-            headers[f"Impersonate-Extra-{quote(NODE_NAME, safe='')}"] = node
-        return self._answer(method, path, body, {**headers, "Content-Type": media})
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        _ensure(self.server, pods, body)
+        found: Body = call(self.server, "GET", f"{pods}/{name}")
+        return found
 
     def items(self, kind: Kind) -> list[Body]:
         """Every object of a kind, as an administrator sees them."""

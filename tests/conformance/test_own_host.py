@@ -141,7 +141,7 @@ def test_no_verb_beyond_its_role_writes_either(hosts: Fleet) -> None:
 
 def test_a_token_of_no_node_writes_nothing(hosts: Fleet) -> None:
     for kind in KINDS:
-        for node in ("", OTHER.upper(), f"{OTHER}x"):
+        for node in ("", f"x{OTHER}", f"{OTHER}x"):
             for verb in WRITES:
                 assert attempt(hosts, node, verb, kind) == 403, f"{node}: {verb} {kind.plural}"
 
