@@ -173,7 +173,7 @@ def test_an_eviction_empties_the_own_host_for_its_shutdown_only(hosts: Fleet, sp
     given = {**body["spec"], **spec}
     wrong = {**body, "spec": {name: value for name, value in given.items() if value is not None}}
     code, answer = hosts.send(OWN, "POST", EVICTION.path(), wrong)
-    assert (code, "evict all of its own host" in answer["message"]) == (403, True)
+    assert (code, "evict its own host only" in answer["message"]) == (403, True)
     code, _ = hosts.send(OWN, "POST", EVICTION.path(), body)
     assert code == 201
 
