@@ -301,7 +301,9 @@ async def test_agent_may_not_write_about_other_hosts(cluster: Cluster) -> None:
         await there.merge_patch(Hypervisor, "kvm-d", counted, subresource="status")
         await there.create(make_eviction(own))
         await there.delete(Eviction, "kvm-d")
-        with pytest.raises(ForbiddenError, match="node agent of kvm-d may write objects of its own host only"):
+        with pytest.raises(
+            ForbiddenError, match="node agent of kvm-d may write objects of its own host only"
+        ):
             await there.create(make_eviction(other))
         await person.create(make_eviction(other))
         with pytest.raises(ForbiddenError, match="own host only"):

@@ -11,15 +11,13 @@ from __future__ import annotations
 from typing import Final
 
 STREAMS: Final = (
-    "TLS between the QEMUs: both hosts need ca-cert.pem, server-cert.pem, server-key.pem, "
-    "client-cert.pem and client-key.pem in /etc/pki/qemu, of one CA, for their own addresses and "
-    "readable by QEMU (docs/host.md, Certificates); the operator's flag --no-direct-tls moves "
-    "memory and disks in clear"
+    "QEMU's certificates in /etc/pki/qemu of both hosts must fit (docs/host.md, Certificates); "
+    "without TLS: --no-direct-tls of the operator"
 )
 CONTROL: Final = (
-    "TLS to libvirtd: if libvirtd runs on that host, it must listen on 16514 (libvirtd-tls.socket) "
-    "and both sides need certificates of one CA (docs/host.md, Without OpenStack); without TLS: "
-    "qemu+tcp:// in the operator's --direct-libvirt-uri and --direct-migration-uri"
+    "libvirtd must serve TLS on 16514 (libvirtd-tls.socket), with certificates of one CA on both "
+    "sides (docs/host.md, Without OpenStack); without TLS: qemu+tcp:// in the operator's "
+    "--direct-libvirt-uri and --direct-migration-uri"
 )
 _SIGNS: Final = (
     *((sign, STREAMS) for sign in ("/etc/pki/qemu", "migration TLS directory")),
