@@ -18,9 +18,11 @@ from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Secret
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.rbac import PolicyRule, Role, RoleBinding, RoleRef, Subject
 from hypercobalt.lab.agents import NAMESPACE, NODE_AGENT
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.host import Host
+from hypercobalt.lab.rights import NODE_AGENT as ACCOUNT
 from hypercobalt.runtime import Kube
 from tests.lab.conftest import TakeHosts
 from tests.lab.test_host_concerns import condition, until
@@ -60,6 +62,22 @@ GUEST = """<domain type='qemu'><name>{name}</name><memory unit='MiB'>16</memory>
 <target dev='hda' bus='ide'/></disk>
 <serial type='file'><source path='/var/log/libvirt/{name}.log'/></serial><panic model='isa'/>
 </devices></domain>"""
+
+
+@asynccontextmanager
+async def secrets_readable(api: Kube) -> AsyncIterator[None]:
+    """The agents may read Secrets, as with the chart's value `certificates.source: secret`."""
+    meta = ObjectMeta(name="node-agents-read-secrets", namespace=NAMESPACE)
+    rule = PolicyRule(apiGroups=("",), resources=("secrets",), verbs=("list", "watch"))
+    role = RoleRef(apiGroup="rbac.authorization.k8s.io", kind="Role", name=meta.name)
+    who = Subject("ServiceAccount", ACCOUNT, namespace=NAMESPACE)
+    await api.create(Role(metadata=meta, rules=(rule,)))
+    await api.create(RoleBinding(metadata=meta, roleRef=role, subjects=(who,)))
+    try:
+        yield
+    finally:
+        await api.delete(RoleBinding, meta.name, NAMESPACE)
+        await api.delete(Role, meta.name, NAMESPACE)
 
 
 @asynccontextmanager
@@ -161,7 +179,7 @@ async def test_a_secret_that_cannot_be_installed_is_said_and_a_good_one_is_insta
     (host,) = await nodes(1)
     await ready(api, host)
     authority = trustme.CA()
-    leaf = authority.issue_cert(host.name)
+    leaf = authority.issue_cert(host.name, host.address)
     good = {
         "ca.crt": authority.cert_pem.bytes(),
         "tls.crt": leaf.cert_chain_pems[0].bytes(),
@@ -173,7 +191,7 @@ async def test_a_secret_that_cannot_be_installed_is_said_and_a_good_one_is_insta
     await api.merge_patch(Hypervisor, host.name, {"spec": {"installCertificate": True}})
     try:
         await host.run("mkdir", "-p", "/root/pki")
-        async with environment(host, "PKI_PATH=/root/pki"):
+        async with secrets_readable(api), environment(host, "PKI_PATH=/root/pki"):
             pid = await shown(host, "MainPID")
             for content, text in (
                 ({"ca.crt": good["ca.crt"]}, "lacks tls.crt, tls.key"),

@@ -247,7 +247,7 @@ class Tls:
 
     async def renew(self) -> bytes:
         """Put a fresh certificate in the Secret and wait until it is ready; gives it, DER."""
-        leaf = self._authority.issue_cert(self.host.name)
+        leaf = self._authority.issue_cert(self.host.name, self.host.address)
         content = {
             "ca.crt": self._authority.cert_pem.bytes(),
             "tls.crt": leaf.cert_chain_pems[0].bytes(),
