@@ -195,12 +195,12 @@ async def test_a_secret_that_cannot_be_installed_is_said_and_a_good_one_is_insta
             pid = await shown(host, "MainPID")
             for content, text in (
                 ({"ca.crt": good["ca.crt"]}, "lacks tls.crt, tls.key"),
-                ({**good, "ca.crt": b"\xff" * 900_000}, "ca.crt is no certificate"),
+                ({**good, "ca.crt": b"\xff" * 900_000}, "the CA is no certificate"),
                 (
                     {**good, "tls.crt": b"-----BEGIN CERTIFICATE-----\n"},
-                    "no certificate and its",
+                    "certificate and key are not in PEM form",
                 ),
-                ({**good, "tls.key": other}, "no certificate and its"),
+                ({**good, "tls.key": other}, "certificate and key are not in PEM form"),
             ):
                 secret = await api.patch(secret, replace(secret, data=content))
                 said = await until(api, host, tls_says("FailedToUpdate", text))
