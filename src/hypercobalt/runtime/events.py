@@ -1,8 +1,9 @@
 """Records Events: what users see of an object's history, without ever holding up a reconciler.
 
-`record` only takes a note; `run` writes. The same thing said again within a few minutes becomes a
-count on the first Event, written at most every ten seconds. Each object has a budget, and what goes
-beyond any bound is dropped and counted.
+`record` only takes a note; `run` writes, several Events at once. The same thing said again within a
+few minutes becomes a count on the first Event, written at most every ten seconds. Each object has a
+budget, and what goes beyond any bound is dropped and counted. An Event that is written makes way
+for others, so the bound is for those that wait.
 
 Source: events.k8s.io/v1; client-go tools/events (series) and tools/record (spam filter).
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
@@ -34,7 +34,7 @@ from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.client.watch import key_of
 from hypercobalt.runtime.clock import Clock
 from hypercobalt.runtime.metrics import Metrics
-from hypercobalt.runtime.tasks import first
+from hypercobalt.runtime.queue import QueueClosedError, WorkQueue
 
 log = get_logger(__name__)
 
@@ -45,23 +45,27 @@ COUNT_EVERY = timedelta(seconds=10)
 BURST = 25  # Events of one object at once
 REFILL = timedelta(minutes=5)  # for one more Event of that object
 MAX_SERIES = 2000
+WRITERS = 4  # a fleet's Events keep up with its status writes, which have the other connections
 FLUSH_DEADLINE = timedelta(seconds=3)
 _RETRY = timedelta(seconds=2)
 _MAX_TRIES = 12
 _MAX_NOTE_BYTES, _MAX_NAME = 1024, 200
 
-_Key = tuple[str, ...]
-
 
 @dataclass(slots=True)
 class _Series:
     event: Event
+    about: str
     last: float  # monotonic
     seen: datetime
     count: int = 1
     written: int = 0  # the count that the server has
     due: float = float("-inf")  # not written again before this
     tries: int = 0
+
+    @property
+    def is_written(self) -> bool:
+        return self.count == self.written
 
 
 @dataclass(slots=True)
@@ -91,9 +95,9 @@ class Recorder:
     ) -> None:
         self._kube, self._clock = kube, clock
         self._controller, self._instance = controller, instance[:128]
-        self._series: OrderedDict[_Key, _Series] = OrderedDict()
+        self._series: OrderedDict[str, _Series] = OrderedDict()
         self._budgets: OrderedDict[str, _Budget] = OrderedDict()
-        self._wake = asyncio.Event()
+        self._queue = WorkQueue("events", metrics=metrics, clock=clock)
         self._dropped = metrics.events_dropped
 
     def record(
@@ -110,33 +114,36 @@ class Recorder:
         """
         now = self._clock.monotonic()
         meta = about.metadata
-        key = (about.resource.kind, key_of(about), meta.uid, type_, reason, action, note)
+        object_ = f"{about.resource.kind}/{key_of(about)}/{meta.uid}"
+        key = f"{object_}/{type_}/{reason}/{action}/{note}"
         series = self._series.get(key)
         if series is not None and now - series.last < SERIES_ENDS.total_seconds():
             series.count += 1
             series.last, series.seen = now, self._clock.now()
-        elif self._may_start("/".join(key[:3]), now):
+        elif self._may_start(object_, now):
             event = self._event(about, type_, reason, note, action)
-            self._series[key] = _Series(event, now, self._clock.now())
+            series = self._series[key] = _Series(event, object_, now, self._clock.now())
             self._series.move_to_end(key)
-        self._wake.set()
+        else:
+            return
+        self._queue.add_after(key, timedelta(seconds=max(series.due - now, 0.0)))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Write until `stop`, then write what is left within a few seconds."""
-        while not stop.is_set():
-            self._wake.clear()
-            delay = await self._write_due(final=False)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(delay):
-                    await first(self._wake.wait(), stop.wait())
-        try:
-            async with asyncio.timeout(FLUSH_DEADLINE.total_seconds()):
-                await self._write_due(final=True)
-        except TimeoutError:
-            log.warning("events_not_flushed", left=sum(s.count > s.written for s in self._all()))
+        async with asyncio.TaskGroup() as tasks:
+            writers = [tasks.create_task(self._work(), name=f"events-{n}") for n in range(WRITERS)]
+            await stop.wait()
+            for key in self._unwritten():
+                self._queue.add(key)
+            self._queue.close(drain=True)
+            _, late = await asyncio.wait(writers, timeout=FLUSH_DEADLINE.total_seconds())
+            for writer in late:
+                writer.cancel()
+        if late:
+            log.warning("events_not_flushed", left=len(self._unwritten()))
 
-    def _all(self) -> list[_Series]:
-        return list(self._series.values())
+    def _unwritten(self) -> list[str]:
+        return [key for key, series in self._series.items() if not series.is_written]
 
     def _may_start(self, about: str, now: float) -> bool:
         budget = self._budgets.setdefault(about, _Budget(at=now))
@@ -146,44 +153,38 @@ class Recorder:
         if not budget.take(now):
             self._dropped.labels("rate").inc()
             return False
-        self._forget_ended(now)
-        if len(self._series) >= MAX_SERIES:
+        if len(self._series) >= MAX_SERIES and not self._make_way():
             self._dropped.labels("full").inc()
             return False
         return True
 
-    def _forget_ended(self, now: float) -> None:
-        ended = [
-            key
-            for key, series in self._series.items()
-            if series.count == series.written and now - series.last >= SERIES_ENDS.total_seconds()
-        ]
-        for key in ended:
-            del self._series[key]
+    def _make_way(self) -> bool:
+        """Forget the oldest series that is written, if there is any."""
+        written = next((key for key, series in self._series.items() if series.is_written), None)
+        return written is not None and self._series.pop(written) is not None
 
-    async def _write_due(self, *, final: bool) -> float | None:
-        """Write what is due; gives the seconds until more is due, None if nothing waits."""
-        delay: float | None = None
-        for key, series in list(self._series.items()):
-            if series.count == series.written:
-                continue
-            if final or series.due <= self._clock.monotonic():
-                await self._write(key, series)
-            if series.count != series.written:
-                wait = max(series.due - self._clock.monotonic(), 0.0)
-                delay = wait if delay is None else min(delay, wait)
-        return delay
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self._queue.get()
+            except QueueClosedError:
+                return
+            try:
+                series = self._series.get(key)
+                if series is not None and not series.is_written:
+                    await self._write(key, series)
+            finally:
+                self._queue.done(key)
 
-    async def _write(self, key: _Key, series: _Series) -> None:
+    async def _write(self, key: str, series: _Series) -> None:
         count = series.count
-        series.due = self._clock.monotonic() + _RETRY.total_seconds()
+        series.due = self._clock.monotonic() + COUNT_EVERY.total_seconds()
         try:
             series.event = await self._send(series, count)
         except HypercobaltError as error:
             self._refused(key, series, error)
         else:
             series.written, series.tries = count, 0
-            series.due = self._clock.monotonic() + COUNT_EVERY.total_seconds()
 
     async def _send(self, series: _Series, count: int) -> Event:
         if not series.written:
@@ -192,7 +193,7 @@ class Recorder:
         meta, changes = series.event.metadata, _counted(Event(), series.seen, count)
         return await self._kube.merge_patch(Event, meta.name, to_builtins(changes), meta.namespace)
 
-    def _refused(self, key: _Key, series: _Series, error: HypercobaltError) -> None:
+    def _refused(self, key: str, series: _Series, error: HypercobaltError) -> None:
         series.tries += 1
         hopeless = not isinstance(error, TransientError) or isinstance(error, ForbiddenError)
         if isinstance(error, NotFoundError) and not series.written:
@@ -203,11 +204,12 @@ class Recorder:
             meta = _meta(series.event.metadata, series.event.regarding)
             series.event = replace(series.event, metadata=meta)
         if not hopeless and series.tries < _MAX_TRIES:
+            self._queue.add_after(key, _RETRY)
             return
-        series.written = series.count
         del self._series[key]
         self._dropped.labels("refused").inc()
-        log.warning("event_dropped", about="/".join(key[:2]), event_reason=key[4], error=str(error))
+        reason = series.event.reason
+        log.warning("event_dropped", about=series.about, event_reason=reason, error=str(error))
 
     def _event(self, about: Object, type_: EventType, reason: str, note: str, action: str) -> Event:
         info, meta = about.resource, about.metadata

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import cast
 
 import pytest
-from tests.integration.runtime.scripted import Json, Reply, Request, ScriptedServer, refusal
+from tests.integration.runtime.scripted import Hang, Json, Reply, Request, ScriptedServer, refusal
 from tests.unit.runtime.memory import memory_kube
 
 from hypercobalt.api.core import ConfigMap, Node
@@ -110,6 +110,38 @@ async def test_memory_is_bounded_while_the_server_is_away(
         recorder.record(about, "Normal", "Away", "x", action="Testing")
     dropped = metrics.registry.get_sample_value
     assert dropped("hypercobalt_events_dropped_total", {"reason": "full"}) == 50
+
+
+async def test_written_events_make_way_for_those_of_further_objects(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hypercobalt.runtime.events.MAX_SERIES", 20)
+    async with recording(server, clock, metrics) as recorder:
+        for number in range(50):
+            about = Node(metadata=ObjectMeta(name=f"n{number}"))
+            recorder.record(about, "Normal", "Onboarded", "x", action="Testing")
+            await asyncio.sleep(0.1)
+    assert len(events(server)) == 50
+    dropped = metrics.registry.get_sample_value
+    assert not dropped("hypercobalt_events_dropped_total", {"reason": "full"})
+
+
+async def test_event_without_an_answer_holds_up_no_others(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> None:
+    def hang(request: Request) -> Reply | None:
+        if request.body["reason"] == "Lost":
+            raise Hang
+        return None
+
+    server.faults.append(hang)
+    async with recording(server, clock, metrics) as recorder:
+        for reason in ("Lost", "Seen"):
+            recorder.record(NODE, "Normal", reason, "x", action="Testing")
+        await asyncio.sleep(1)
+        recorder.record(NODE, "Normal", "SeenLater", "x", action="Testing")
+        await asyncio.sleep(1)
+        assert {event["reason"] for event in events(server)} == {"Seen", "SeenLater"}
 
 
 async def test_an_outage_delays_and_does_not_lose(
