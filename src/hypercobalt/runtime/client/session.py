@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import httpx2
 
+from hypercobalt.runtime.client.http1 import Http1
 from hypercobalt.runtime.client.kubeconfig import Connection
 from hypercobalt.runtime.client.tls import make_context
 
@@ -109,6 +110,8 @@ class Session:
 
 def _pool_factory(connection: Connection) -> TransportFactory:
     def make(context: ssl.SSLContext | None, connections: int | None) -> httpx2.AsyncBaseTransport:
+        if connections is not None and connection.proxy is None:
+            return Http1(context, connections, _KEEPALIVE)
         return httpx2.AsyncHTTPTransport(
             # Without TLS the context is not used, and loading the system's takes 20 ms.
             verify=context or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),

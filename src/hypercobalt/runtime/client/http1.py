@@ -1,0 +1,252 @@
+"""HTTP/1.1 for calls, on asyncio's own streams.
+
+A controller's calls are many and small, and most of the CPU that one costs is spent between the
+call and the socket: here a third of what httpx2's pool takes. That one still has what is rare or
+long: watches, proxies.
+
+Errors are httpx2's, so that callers need not know which of the two they have.
+
+Source: RFC 9112; docs/decisions/0023-calls-on-streams.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import httpx2
+
+KEPT_SECONDS: Final = 60.0
+"""How long a connection is kept that nobody uses."""
+
+SocketOption = tuple[int, int, int]
+
+_PIECE: Final = 65536  # bytes
+_OTHER_ADDRESS: Final = 0.25  # seconds until the next address of a name is tried as well
+_PORTS: Final = {"http": 80, "https": 443}
+_INTERIM, _FIRST_FINAL, _NO_CONTENT, _NOT_MODIFIED = 100, 200, 204, 304
+
+
+class Http1(httpx2.AsyncBaseTransport):
+    """The connections to one server.
+
+    Args:
+        context: of TLS; None where the server has none.
+        connections: at once; further requests wait.
+        options: of each socket.
+    """
+
+    def __init__(
+        self, context: ssl.SSLContext | None, connections: int, options: Sequence[SocketOption]
+    ) -> None:
+        self._context, self._options = context, options
+        self._places = asyncio.Semaphore(connections)
+        self._idle: list[_Connection] = []
+        self._closed = False
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request; the body of the response is read from its stream."""
+        await self._places.acquire()
+        connection: _Connection | None = None
+        try:
+            connection = self._kept() or await self._connect(request)
+            head = await connection.send(request)
+        except BaseException:
+            self.release(connection, reusable=False)
+            raise
+        return httpx2.Response(
+            head.code, headers=head.headers, stream=_Body(self, connection, head)
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections that nobody uses; each other one ends with its response."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().abort()
+
+    def _kept(self) -> _Connection | None:
+        """The connection used last, if it is still good; it is the least likely to have ended."""
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_good and now - connection.idle_since < KEPT_SECONDS:
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, request: httpx2.Request) -> _Connection:
+        url, extensions = request.url, request.extensions
+        name = extensions.get("sni_hostname") or url.host
+        with _errors(httpx2.ConnectTimeout, httpx2.ConnectError):
+            async with asyncio.timeout(extensions["timeout"]["connect"]):
+                reader, writer = await asyncio.open_connection(
+                    url.host,
+                    url.port or _PORTS[url.scheme],
+                    limit=_PIECE,
+                    ssl=self._context,
+                    server_hostname=name if self._context else None,
+                    happy_eyeballs_delay=_OTHER_ADDRESS,
+                )
+        for option in self._options:
+            writer.get_extra_info("socket").setsockopt(*option)
+        return _Connection(reader, writer)
+
+    def release(self, connection: _Connection | None, *, reusable: bool) -> None:
+        """Take note that a request has ended; a connection that is not reusable is closed."""
+        self._places.release()
+        if connection is None:
+            return
+        if reusable and not self._closed:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
+        else:
+            connection.abort()
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """Of a response.
+
+    Args:
+        code: of the status.
+        headers: as they came.
+        length: of the body, in bytes; None where only its end tells.
+        chunked: the body comes in chunks that tell their lengths.
+        keeps: the server keeps the connection.
+    """
+
+    code: int
+    headers: list[tuple[bytes, bytes]]
+    length: int | None
+    chunked: bool
+    keeps: bool
+
+
+class _Connection:
+    """A socket, with one request on it at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self.idle_since = 0.0
+        self.read_seconds = 0.0
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the server has not closed it, as far as can be seen."""
+        return not (self._reader.at_eof() or self._writer.is_closing())
+
+    def abort(self) -> None:
+        """Close it at once."""
+        self._writer.transport.abort()
+
+    async def send(self, request: httpx2.Request) -> _Head:
+        """Send a request and read the head of its response."""
+        timeout = request.extensions["timeout"]
+        self.read_seconds = timeout["read"]
+        with _errors(httpx2.WriteTimeout, httpx2.WriteError):
+            self._writer.write(_request(request) + await request.aread())
+            async with asyncio.timeout(timeout["write"]):
+                await self._writer.drain()
+        with _errors(httpx2.ReadTimeout, httpx2.ReadError):
+            while True:
+                async with asyncio.timeout(self.read_seconds):
+                    head = _response(await self._reader.readuntil(b"\r\n\r\n"))
+                if not _INTERIM <= head.code < _FIRST_FINAL:
+                    return head
+
+    async def body(self, head: _Head) -> AsyncIterator[bytes]:
+        """The pieces of a body."""
+        if head.chunked:
+            while size := int((await self._line()).partition(b";")[0], 16):
+                async for piece in self._pieces(size):
+                    yield piece
+                await self._line()
+            while await self._line():
+                pass  # trailers
+            return
+        async for piece in self._pieces(head.length):
+            yield piece
+
+    async def _pieces(self, length: int | None) -> AsyncIterator[bytes]:
+        left = length
+        while left is None or left > 0:
+            async with asyncio.timeout(self.read_seconds):
+                piece = await self._reader.read(_PIECE if left is None else min(left, _PIECE))
+            if piece:
+                left = None if left is None else left - len(piece)
+                yield piece
+            elif left is None:
+                return
+            else:
+                raise asyncio.IncompleteReadError(b"", left)
+
+    async def _line(self) -> bytes:
+        async with asyncio.timeout(self.read_seconds):
+            return (await self._reader.readuntil(b"\r\n"))[:-2]
+
+
+class _Body(httpx2.AsyncByteStream):
+    """Of a response; gives the connection back."""
+
+    def __init__(self, pool: Http1, connection: _Connection, head: _Head) -> None:
+        self._pool, self._connection, self._head = pool, connection, head
+        self._ended = self._closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _errors(httpx2.ReadTimeout, httpx2.ReadError):
+            async for piece in self._connection.body(self._head):
+                yield piece
+        self._ended = True
+
+    async def aclose(self) -> None:
+        """Give the connection back, or drop it if the body was not read to its end."""
+        if not self._closed:
+            self._closed = True
+            self._pool.release(self._connection, reusable=self._ended and self._head.keeps)
+
+
+def _request(request: httpx2.Request) -> bytes:
+    lines = [b"%b %b HTTP/1.1" % (request.method.encode(), request.url.raw_path)]
+    lines += [b"%b: %b" % header for header in request.headers.raw]
+    if any(b"\r" in line or b"\n" in line for line in lines):
+        raise httpx2.LocalProtocolError("a header has a line break")
+    return b"\r\n".join((*lines, b"", b""))
+
+
+def _response(raw: bytes) -> _Head:
+    """The head of a response.
+
+    Raises:
+        ValueError: it is none.
+    """
+    status, *lines = raw[:-4].split(b"\r\n")
+    version, code = status.split(b" ", 2)[:2]
+    headers = [(name, value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
+    known = {name.lower(): value.lower() for name, value in headers}
+    number, length = int(code), known.get(b"content-length")
+    chunked = known.get(b"transfer-encoding") == b"chunked"
+    empty = number in (_NO_CONTENT, _NOT_MODIFIED)
+    size = 0 if empty else int(length) if length is not None and not chunked else None
+    keeps = version == b"HTTP/1.1" and known.get(b"connection") != b"close"
+    return _Head(number, headers, size, chunked, keeps and (chunked or size is not None))
+
+
+@contextmanager
+def _errors(
+    late: type[httpx2.TimeoutException], broken: type[httpx2.NetworkError]
+) -> Iterator[None]:
+    """Raise httpx2's errors for those of the streams."""
+    try:
+        yield
+    except TimeoutError as exc:
+        raise late("timed out") from exc
+    except OSError as exc:
+        raise broken(str(exc) or type(exc).__name__) from exc
+    except asyncio.IncompleteReadError as exc:
+        raise httpx2.RemoteProtocolError("the server closed the connection") from exc
+    except (asyncio.LimitOverrunError, ValueError) as exc:
+        raise httpx2.RemoteProtocolError(f"not an HTTP response: {exc}") from exc
