@@ -17,7 +17,7 @@ from tests.simulated_openstack.world import World
 
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.model import Host, Server, ServerGroup
-from hypercobalt.compute.nova.hosts import FEW
+from hypercobalt.compute.nova.hosts import FEW, HOSTS_A_SECOND
 from hypercobalt.compute.nova.service import Nova
 from hypercobalt.compute.nova.settings import NO_NETWORK, SmokeSettings
 
@@ -268,6 +268,20 @@ async def test_onboarding_takes_seven_calls_a_host_at_most(adapter: Adapter) -> 
     assert sum(made.values()) <= 7 * count, made
     assert len(world.aggregates[1].hosts) == count
     assert not world.aggregates[2].hosts
+
+
+async def test_trait_that_another_pass_makes_meanwhile_is_set_all_the_same(
+    adapter: Adapter,
+) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    found = await host(nova)
+    traits = await nova.traits.get(found.hypervisor_id)
+    assert traits is not None
+    adapter.simulation.script.before(
+        "placement GET /traits", lambda _: world.custom_traits.add("CUSTOM_X")
+    )
+    after = await nova.traits.put(found.hypervisor_id, replace(traits, names=("CUSTOM_X",)))
+    assert after.names == ("CUSTOM_X",)
 
 
 async def test_groups_are_told_with_their_other_members(adapter: Adapter) -> None:

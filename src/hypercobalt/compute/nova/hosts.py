@@ -1,10 +1,10 @@
 """Hosts: Nova's compute services with their hypervisors.
 
 What a pass costs: while few ask, one call for its own host (two when that is down). When more ask
-within two seconds, one listing of the fleet serves all of them. That a host is absent is never
-taken from a listing that is older than the question: Nova may have registered it since. `enable`,
-`disable` and `remove` are one call each; `has_provider` is one, and all where Nova has taken the
-provider along; `remove_provider` is two, and one or two per consumer.
+within two seconds, one listing of the fleet serves all of them, for longer the larger the fleet is.
+That a host is absent is never taken from a listing that is older than the question: Nova may have
+registered it since. `enable`, `disable` and `remove` are one call each; `has_provider` is one, and
+all where Nova has taken the provider along; `remove_provider` is two, and one or two per consumer.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from hypercobalt.compute.port import Fleet
 
 SHARED_SECONDS: Final = 2.0
 """How old the listing of the fleet may be that a pass takes, if it does not ask for a fresh one."""
+HOSTS_A_SECOND: Final = 500
+"""Hosts listed in a second, at most: the listing of a large fleet is shared for longer."""
 FEW: Final = 4
 """Passes of two seconds that ask for their own host; further ones share a listing of all."""
 _LISTING = (2, 87)
@@ -169,6 +171,7 @@ class Hosts:
             found += page.hypervisors
             following = pages.next_query(page.hypervisors_links)
             if following is None:
+                self._fleet.seconds = max(SHARED_SECONDS, len(found) / HOSTS_A_SECOND)
                 return await self._told(found)
             query = following
         raise UnreachableError(f"list the hypervisors: more than {pages.MOST} pages")

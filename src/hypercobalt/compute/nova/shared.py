@@ -27,6 +27,9 @@ class Shared(Generic[Answer]):
         read: asks for it.
         seconds: how old an answer may be that is given again, counted from when it was asked for.
         clock: seconds that never step back.
+
+    Attributes:
+        seconds: as above; may be changed at any time.
     """
 
     def __init__(
@@ -37,7 +40,8 @@ class Shared(Generic[Answer]):
         seconds: float,
         clock: Callable[[], float],
     ) -> None:
-        self._what, self._read, self._seconds, self._clock = what, read, seconds, clock
+        self.seconds = seconds
+        self._what, self._read, self._clock = what, read, clock
         self._task: asyncio.Task[Seen[Answer]] | None = None
         self._next: asyncio.Task[Seen[Answer]] | None = None
         self._asked = 0.0
@@ -48,7 +52,7 @@ class Shared(Generic[Answer]):
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception())):
             return False
-        return not task.done() or self._clock() - self._asked < self._seconds
+        return not task.done() or self._clock() - self._asked < self.seconds
 
     async def get(self, *, fresh: bool = False) -> Answer:
         """The answer.
