@@ -104,6 +104,21 @@ async def test_host_that_no_listing_has_is_asked_for_once_by_all_who_wait(
     assert made[LISTING] <= 2
 
 
+async def test_listing_of_a_large_fleet_is_shared_for_longer(adapter: Adapter) -> None:
+    nova = adapter.nova()
+    for number in range(3 * HOSTS_A_SECOND):
+        adapter.simulation.world.add_host(f"host{number}")
+    await crowd(nova)
+    with counted(adapter.simulation.script) as made:
+        adapter.clock.ahead = 2.5
+        await crowd(nova)
+    assert not made
+    with counted(adapter.simulation.script) as made:
+        adapter.clock.ahead = 60
+        await crowd(nova)
+    assert made[LISTING]
+
+
 async def test_room_on_a_host_that_registers_after_a_shared_listing_is_found(
     adapter: Adapter,
 ) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from hypercobalt.adapters.openstack.request import Answer
 from hypercobalt.compute.errors import RefusedError
 from hypercobalt.compute.model import ProviderTraits
-from hypercobalt.compute.nova.calls import LONG, PLACEMENT, Calls, read, refused
+from hypercobalt.compute.nova.calls import LONG, PLACEMENT, Calls, read
 
 CUSTOM: Final = "CUSTOM_"
 _VERSION = (1, 39)
@@ -78,12 +78,11 @@ class Traits:
             )
         answer = await self._put(provider, traits, _BAD_REQUEST)
         if answer.code == _BAD_REQUEST:
-            missing = [name for name in await self._unmade(traits) if name.startswith(CUSTOM)]
-            if not missing:
-                raise refused(answer, PLACEMENT)
-            for name in missing:
-                about = f"make trait {name}"
-                await self._calls(about, PLACEMENT, "PUT", f"/traits/{name}", version=_VERSION)
+            for name in await self._unmade(traits):
+                if name.startswith(CUSTOM):
+                    about = f"make trait {name}"
+                    await self._calls(about, PLACEMENT, "PUT", f"/traits/{name}", version=_VERSION)
+            # If none is missing, another pass has made it meanwhile; or this is refused as well.
             answer = await self._put(provider, traits)
         return self._keep(provider, _traits(answer))
 
