@@ -205,12 +205,13 @@ async def until(
     *,
     namespace: str | None = None,
     doing: Callable[[], Awaitable[object]] | None = None,
+    within: float = DEADLINE,
 ) -> T:
     """Follow an object until it is as wanted."""
     last: T | None = None
     try:
         async with (
-            asyncio.timeout(DEADLINE),
+            asyncio.timeout(within),
             kube.watch(type_, namespace, fields=f"metadata.name={name}") as events,
         ):
             if doing is not None:
@@ -220,7 +221,7 @@ async def until(
                 if event.object is not None and good(event.object):
                     return event.object
     except TimeoutError:
-        raise AssertionError(f"not in {DEADLINE} s; last: {last}") from None
+        raise AssertionError(f"not in {within} s; last: {last}") from None
     raise AssertionError(f"the watch ended; last: {last}")
 
 
