@@ -177,17 +177,19 @@ def _shared(manager: Manager, options: Options) -> Shared:
         Hypervisor,
         labels=options.label_selector,
         indexes={BY_SERVICE: service_of, BY_HOST: hosts_of},
+        managers=True,
     )
     hypervisors = Newest(informer)
 
-    def is_ready(found: Hypervisor) -> Condition:
-        return ready.condition(found, manager.clock.now())
+    def computed(found: Hypervisor) -> tuple[Condition, ...]:
+        now = manager.clock.now()
+        return ready.condition(found, now), taint.condition(found, now)
 
     return Shared(
         nodes=manager.informer(Node, labels=chosen, indexes={certificates.BY_CLAIM: claims}),
         informer=informer,
         hypervisors=hypervisors,
-        statuses=StatusWriter(manager.kube, hypervisors, is_ready),
+        statuses=StatusWriter(manager.kube, hypervisors, computed),
         events=manager.recorder(REPORTER),
     )
 
@@ -225,7 +227,7 @@ def _add_hypervisors(manager: Manager, options: Options, shared: Shared, metrics
     manager.add(
         Controller(
             taint.NAME,
-            taint.TaintReconciler(kube, shared.hypervisors, shared.statuses, clock=clock),
+            taint.TaintReconciler(shared.hypervisors, shared.statuses),
             watches=(primary(shared.informer, when=generation_changed),),
             concurrency=WORKERS,
         )

@@ -1,9 +1,10 @@
 """How the operator's controllers write the status of a Hypervisor: together, in one writer.
 
 Each controller hands in its part: the condition types and the fields that are its own. Parts that
-come in while a write of the same Hypervisor is under way are put together and go out in the next
-one, a single server-side apply of all that the operator owns. `Ready` is computed from the result,
-so it costs no write of its own. Fields of the node agent and of others are never in it.
+come in while a write of the same Hypervisor is under way, or waits for its turn, are put together
+and go out in one: a single server-side apply of all that the operator owns. `Ready` and `Tainted`
+are computed from the result, so they cost no write of their own. Fields of the node agent and of
+others are never in it.
 
 Source: Kubernetes API concepts, "Server-Side Apply"; docs/decisions/0010-one-status-writer.md.
 """
@@ -28,6 +29,9 @@ from hypercobalt.runtime import InvalidError, Kube, NotFoundError, Operation
 
 MANAGER: Final = "hypervisor-operator"
 """Field manager of the operator's part of a Hypervisor's status."""
+
+AT_ONCE: Final = 4
+"""Writes under way: when a whole fleet has something to write, parts meet while they wait."""
 
 _Type = HypervisorConditionType
 
@@ -80,7 +84,7 @@ class Part:
     fields: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
-Compute = Callable[[Hypervisor], Condition]
+Compute = Callable[[Hypervisor], tuple[Condition, ...]]
 
 
 class StatusWriter:
@@ -89,13 +93,15 @@ class StatusWriter:
     Args:
         kube: its field manager does not matter.
         hypervisors: hears of what is written.
-        ready: computes `Ready` from the rest.
+        compute: gives the conditions that follow from the rest.
     """
 
-    def __init__(self, kube: Kube, hypervisors: Newest[Hypervisor], ready: Compute) -> None:
-        self._kube, self._hypervisors, self._ready = kube.as_manager(MANAGER), hypervisors, ready
+    def __init__(self, kube: Kube, hypervisors: Newest[Hypervisor], compute: Compute) -> None:
+        self._kube, self._hypervisors = kube.as_manager(MANAGER), hypervisors
+        self._compute = compute
         self._waiting: dict[str, _Batch] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._turn = asyncio.Semaphore(AT_ONCE)
 
     async def put(self, stored: Hypervisor, part: Part) -> Hypervisor:
         """Have `part` written, unless the status is so already; gives the object as it is then.
@@ -110,8 +116,9 @@ class StatusWriter:
         lock = self._locks.setdefault(name, asyncio.Lock())
         async with lock:
             if not batch.done:
-                self._waiting.pop(name, None)
-                await self._write(batch)
+                async with self._turn:
+                    self._waiting.pop(name, None)
+                    await self._write(batch)
         if batch.error is not None:
             raise batch.error
         return batch.stored
@@ -119,7 +126,7 @@ class StatusWriter:
     async def _write(self, batch: _Batch) -> None:
         stored = self._hypervisors.get(batch.stored.metadata.name) or batch.stored
         try:
-            batch.stored = await self._apply(stored, compose(stored, batch.parts, self._ready))
+            batch.stored = await self._apply(stored, compose(stored, batch.parts, self._compute))
         except NotFoundError as error:
             self._hypervisors.missing(stored)
             batch.error = error
@@ -182,7 +189,7 @@ def owned(hypervisor: Hypervisor) -> HypervisorStatus:
     return HypervisorStatus(conditions=conditions, **fields)
 
 
-def compose(stored: Hypervisor, parts: list[Part], ready: Compute) -> HypervisorStatus:
+def compose(stored: Hypervisor, parts: list[Part], compute: Compute) -> HypervisorStatus:
     """All of the operator's status, with the parts in it, the later ones over the earlier."""
     mine = owned(stored)
     fields: dict[str, Any] = {}
@@ -192,8 +199,8 @@ def compose(stored: Hypervisor, parts: list[Part], ready: Compute) -> Hypervisor
         conditions = _merged(conditions, part)
     others = tuple(c for c in stored.conditions if c.type not in TYPES)
     status = replace(stored.status, conditions=(*others, *conditions), **fields)
-    found = ready(replace(stored, status=status))
-    conditions = _merged(conditions, Part(frozenset({found.type}), (found,)))
+    found = compute(replace(stored, status=status))
+    conditions = _merged(conditions, Part(frozenset(one.type for one in found), found))
     return replace(mine, conditions=conditions, **fields)
 
 

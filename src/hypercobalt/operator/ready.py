@@ -153,9 +153,14 @@ def condition(hypervisor: Hypervisor, now: datetime) -> Condition:
 
 
 def worth_a_pass(old: Hypervisor | None, new: Hypervisor | None) -> bool:
-    """A predicate: what the rules above look at may have changed."""
-    if old is None or new is None:
-        return new is not None
+    """A predicate: what the rules above look at may have changed.
+
+    Of a new Hypervisor nothing is written before its Node's controller does.
+    """
+    if new is None:
+        return False
+    if old is None:
+        return get_condition(new.conditions, _Type.READY) is not None
     if old.status.conditions != new.status.conditions:
         return True
     return _inputs(old) != _inputs(new)

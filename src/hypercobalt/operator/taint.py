@@ -1,7 +1,8 @@
 """`Tainted`: whether somebody edits a Hypervisor by hand, with kubectl.
 
-Who wrote what is in `metadata.managedFields`, which no cache keeps: it is read once for each
-generation of the spec, as the condition says which one it was computed from.
+Every write of the status computes it again (`hypervisors`), from `metadata.managedFields`; the
+controller here is for a spec that others have changed. The condition says which generation of the
+spec it was computed from.
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_taint_controller.go.
 """
@@ -11,12 +12,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from hypercobalt.api.conditions import get_condition, set_condition
+from hypercobalt.api.conditions import Condition, get_condition, set_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, TaintedReason
 from hypercobalt.operator.hypervisors import Part, StatusWriter
 from hypercobalt.operator.newest import Newest
-from hypercobalt.runtime import Clock, Kube, Result
+from hypercobalt.runtime import Result
 
 NAME: Final = "HypervisorTaint"
 
@@ -25,11 +26,11 @@ _WARNING, _FINE = "⚠️", "🟢"  # what the column Taint shows
 _TYPE = HypervisorConditionType.TAINTED
 
 
-def decide(hypervisor: Hypervisor, now: datetime) -> Part:
-    """This controller's part of the status.
+def condition(hypervisor: Hypervisor, now: datetime) -> Condition:
+    """`Tainted` as it should be.
 
     Args:
-        hypervisor: as read from the server, with its managed fields.
+        hypervisor: as read, with its managed fields.
         now: the only clock that this function sees.
     """
     by_hand = any(entry.manager.startswith(_BY_HAND) for entry in hypervisor.metadata.managedFields)
@@ -39,7 +40,7 @@ def decide(hypervisor: Hypervisor, now: datetime) -> Part:
         else ("False", TaintedReason.NO_KUBECTL, _FINE)
     )
     old = get_condition(hypervisor.conditions, _TYPE)
-    conditions = set_condition(
+    return set_condition(
         (old,) if old else (),
         _TYPE,
         status,
@@ -47,8 +48,7 @@ def decide(hypervisor: Hypervisor, now: datetime) -> Part:
         message,
         now=now,
         observed_generation=hypervisor.metadata.generation,
-    )
-    return Part(frozenset({_TYPE}), conditions)
+    )[0]
 
 
 def is_judged(hypervisor: Hypervisor) -> bool:
@@ -58,20 +58,18 @@ def is_judged(hypervisor: Hypervisor) -> bool:
 
 
 class TaintReconciler:
-    """The shell around `decide`."""
+    """Has the status written for a generation that is not judged yet.
 
-    def __init__(
-        self, kube: Kube, hypervisors: Newest[Hypervisor], statuses: StatusWriter, *, clock: Clock
-    ) -> None:
-        self._kube, self._clock = kube, clock
+    Of a new Hypervisor nothing is written before its Node's controller does.
+    """
+
+    def __init__(self, hypervisors: Newest[Hypervisor], statuses: StatusWriter) -> None:
         self._hypervisors, self._statuses = hypervisors, statuses
 
     async def reconcile(self, name: str, /) -> Result:
         known = self._hypervisors.get(name)
-        if known is None or is_judged(known):
+        if known is None or known.metadata.deletionTimestamp is not None:
             return Result()
-        hypervisor = await self._kube.get(Hypervisor, name)
-        if hypervisor is None or hypervisor.metadata.deletionTimestamp is not None:
-            return Result()
-        await self._statuses.put(hypervisor, decide(hypervisor, self._clock.now()))
+        if get_condition(known.conditions, _TYPE) and not is_judged(known):
+            await self._statuses.put(known, Part())
         return Result()

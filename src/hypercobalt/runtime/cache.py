@@ -1,7 +1,7 @@
 """The objects that an informer holds, by key and by index.
 
-Objects are frozen, so they are handed out as they are. `metadata.managedFields`, which no
-controller asks for, is let go on the way in, and texts that many objects have are kept once.
+Objects are frozen, so they are handed out as they are. `metadata.managedFields`, which few
+controllers ask for, is let go on the way in, and texts that many objects have are kept once.
 """
 
 from __future__ import annotations
@@ -25,13 +25,19 @@ class Cache(Generic[T]):
     Args:
         indexes: name to function; the function gives the values under which an object is found.
         share: keep equal texts once; half the cost of an update, in vain where texts are unique.
+        managers: keep `metadata.managedFields`.
     """
 
     def __init__(
-        self, indexes: Mapping[str, IndexFunction[T]] | None = None, *, share: bool = True
+        self,
+        indexes: Mapping[str, IndexFunction[T]] | None = None,
+        *,
+        share: bool = True,
+        managers: bool = False,
     ) -> None:
         self._objects: dict[str, T] = {}
         self._sharer = Sharer() if share else None
+        self._managers = managers
         self._functions = dict(indexes or {})
         self._indexes: dict[str, dict[str, dict[str, None]]] = {n: {} for n in self._functions}
 
@@ -96,7 +102,7 @@ class Cache(Generic[T]):
 
         Against the rule that objects are frozen: a copy would cost more than decoding did.
         """
-        if obj.metadata.managedFields:
+        if obj.metadata.managedFields and not self._managers:
             force_setattr(obj.metadata, "managedFields", ())
         if self._sharer is not None:
             self._sharer.share(obj)

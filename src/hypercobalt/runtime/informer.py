@@ -53,6 +53,7 @@ class Informer(Generic[T]):
         selection: kind, namespace and selectors; the server filters.
         indexes: name to index function, see `Cache`.
         share: see `Cache`.
+        managers: see `Cache`.
         length: the server ends a watch in good order after this.
         idle: longest silence before a watch counts as dead.
         retry: the waits between attempts while the server cannot be reached.
@@ -69,13 +70,14 @@ class Informer(Generic[T]):
         metrics: Metrics,
         indexes: Mapping[str, IndexFunction[T]] | None = None,
         share: bool = True,
+        managers: bool = False,
         length: timedelta = WATCH_LENGTH,
         idle: timedelta = IDLE,
         page: int = PAGE,
         retry: Backoff = RETRY,
     ) -> None:
         self.selection = selection
-        self.cache: Cache[T] = Cache(indexes, share=share)
+        self.cache: Cache[T] = Cache(indexes, share=share, managers=managers)
         self.breaks = 0
         self._kube, self._length, self._idle, self._page = kube, length, idle, page
         self._retry, self._failures, self._trouble = retry, 0, ""

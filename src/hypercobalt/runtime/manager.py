@@ -110,8 +110,17 @@ class Manager:
         labels: str = "",
         fields: str = "",
         indexes: Mapping[str, IndexFunction[T]] | None = None,
+        managers: bool = False,
     ) -> Informer[T]:
         """The informer of a selection; asked for again without indexes, it is the same one.
+
+        Args:
+            type_: of the objects.
+            namespace: of the objects; None takes all.
+            labels: selector.
+            fields: selector.
+            indexes: see `Cache`.
+            managers: see `Cache`.
 
         Raises:
             ConfigurationError: indexes for a selection that has an informer already.
@@ -122,7 +131,9 @@ class Manager:
             if indexes:
                 raise ConfigurationError(f"informer {selection.about}: name its indexes first")
             return cast("Informer[T]", known)
-        made = Informer(self._client, selection, metrics=self._metrics, indexes=indexes)
+        made = Informer(
+            self._client, selection, metrics=self._metrics, indexes=indexes, managers=managers
+        )
         self._informers[cast("Selection[Object]", selection)] = cast("Informer[Object]", made)
         return made
 

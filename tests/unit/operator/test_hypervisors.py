@@ -16,8 +16,8 @@ MINE = condition("Onboarding", "True", "Initial")
 THEIRS = condition("LibVirtConnection", "True", "Connected")
 
 
-def is_ready(found: Hypervisor) -> Condition:
-    return ready.condition(found, NOW)
+def is_ready(found: Hypervisor) -> tuple[Condition, ...]:
+    return (ready.condition(found, NOW),)
 
 
 def of(*conditions: Condition, spec: HypervisorSpec | None = None) -> Hypervisor:

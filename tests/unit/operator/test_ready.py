@@ -136,7 +136,8 @@ IDLE = of(ON, DONE)
 @pytest.mark.parametrize(
     ("old", "new", "worth"),
     [
-        pytest.param(None, IDLE, True, id="created"),
+        pytest.param(None, IDLE, False, id="created"),
+        pytest.param(None, of(ON, DONE, condition("Ready", "True")), True, id="operator started"),
         pytest.param(IDLE, None, False, id="deleted"),
         pytest.param(IDLE, IDLE, False, id="no change"),
         pytest.param(IDLE, of(replace(ON, version="2"), DONE), False, id="unrelated"),

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 from tests.unit.operator.samples import NOW, hypervisor
 
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ManagedFieldsEntry
-from hypercobalt.operator.taint import decide, is_judged
+from hypercobalt.operator.taint import condition, is_judged
 
 
 def written_by(*managers: str) -> Hypervisor:
@@ -28,7 +29,7 @@ def written_by(*managers: str) -> Hypervisor:
     ],
 )
 def test_tainted(managers: tuple[str, ...], shown: tuple[str, str, str]) -> None:
-    (found,) = decide(written_by(*managers), NOW).conditions
+    found = condition(written_by(*managers), NOW)
     assert (found.status, found.reason, found.message) == shown
     assert found.observedGeneration == 3
 
@@ -36,7 +37,7 @@ def test_tainted(managers: tuple[str, ...], shown: tuple[str, str, str]) -> None
 def test_each_generation_is_judged_once() -> None:
     given = written_by("kubectl-edit")
     assert not is_judged(given)
-    judged = replace(given, status=decide(given, NOW))
+    judged = replace(given, status=HypervisorStatus(conditions=(condition(given, NOW),)))
     assert is_judged(judged)
     edited = replace(judged, metadata=replace(judged.metadata, generation=4))
     assert not is_judged(edited)

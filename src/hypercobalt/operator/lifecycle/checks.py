@@ -37,10 +37,14 @@ def unmet(facts: Facts, node: Node | None, switches: Iterable[OVSNode], settings
         settings: what to check for.
     """
     hypervisor = facts.hypervisor
-    agent, libvirt = _agent(facts), _libvirt(facts, settings.minimum_libvirt)
     bridges = (_bridge(switch, settings.bridge) for switch in switches)
     probes = (_probe(probe, node, hypervisor) for probe in settings.storage_probes)
-    return next((text for text in (agent, libvirt, *bridges, *probes) if text), "")
+    return unreported(facts, settings) or next((text for text in (*bridges, *probes) if text), "")
+
+
+def unreported(facts: Facts, settings: Settings) -> str:
+    """What the node agent has to report first, in words; "" when it has."""
+    return _agent(facts) or _libvirt(facts, settings.minimum_libvirt)
 
 
 def parse_version(text: str) -> tuple[int, int, int] | None:

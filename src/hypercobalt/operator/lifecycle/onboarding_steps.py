@@ -16,7 +16,7 @@ from hypercobalt.compute.model import Host, TestServer
 from hypercobalt.compute.port import ComputeService, SmokeTests
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle import onboarding, service, smoke_test
-from hypercobalt.operator.lifecycle.checks import read_switches, unmet
+from hypercobalt.operator.lifecycle.checks import read_switches, unmet, unreported
 from hypercobalt.operator.lifecycle.onboarding import Act, Plan, Skip
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.smoke_test import Next
@@ -80,6 +80,8 @@ class Onboarding:
         initial = facts.holds(Type.ONBOARDING, "True", _Why.INITIAL)
         if zoned and initial and not stays and not facts.hypervisor.metadata.labels.get(ZONE_LABEL):
             return f"the Node has no label {ZONE_LABEL}, which names the zone to test in"
+        if waits := unreported(facts, self._settings):
+            return waits
         switches = () if (_CHECKS,) in facts.compared else await read_switches(self._kube, name)
         return unmet(facts, self._nodes.get(name), switches, self._settings)
 
