@@ -172,10 +172,10 @@ class Api:
         token: str = TOKEN,
         acting: Sequence[tuple[str, str]] = (),
     ) -> Answer:
-        """Send one request without recording it."""
+        """Send one request without recording it; a token with a space is the whole header."""
         headers = [("Accept", accept), ("User-Agent", "suite/1")]
         if token:
-            headers.append(("Authorization", f"Bearer {token}"))
+            headers.append(("Authorization", token if " " in token else f"Bearer {token}"))
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         if content is not None:
             headers.append(("Content-Type", content_type))

@@ -25,6 +25,13 @@ async def test_strangers_are_turned_away(api: Api) -> None:
 
 
 @scenario
+async def test_credentials_that_are_no_bearer_token_do_not_count(api: Api) -> None:
+    for given in ("Basic YWRtaW46eA==", "Negotiate abc", f"Token {TOKEN}", f"bearer {TOKEN} x"):
+        await api.get(api.at("configmaps"), token=given)
+        await api.get("/livez", token=given)
+
+
+@scenario
 async def test_who_am_i(api: Api) -> None:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     for token in (TOKEN, BOB):

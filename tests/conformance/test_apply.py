@@ -194,6 +194,18 @@ async def test_refused_applies(api: Api) -> None:
 
 
 @scenario
+async def test_undeclared_fields_are_all_named(api: Api) -> None:
+    ports = [{"containerPort": 1, "nope": 1}, {"containerPort": 1}]
+    for spec in (
+        {"nope": 1},
+        {"containers": [{"name": "a", "ports": ports}, {"name": "b", "nope": {}}, {"name": "a"}]},
+    ):
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "spec": spec}
+        for validation in ("Ignore", "Strict"):
+            await api.apply(api.at("pods", "one"), body, query=f"&fieldValidation={validation}")
+
+
+@scenario
 async def test_apply_speaks_yaml(api: Api) -> None:
     text = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: one\ndata: {a: 'yes', b: '1'}\n"
     await api.apply(api.at("configmaps", "one"), text)

@@ -28,7 +28,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from hypercobalt.apiserver import status
-from hypercobalt.apiserver.access.authentication import Authenticator
+from hypercobalt.apiserver.access.authentication import Authenticator, bearer_token
 from hypercobalt.apiserver.inflight import Inflight, Share, is_read, weight
 from hypercobalt.apiserver.pipeline import Api
 from hypercobalt.apiserver.rendering import error_response
@@ -246,10 +246,9 @@ class _App:
         raise status.timed_out() if body.whole else _no_body()
 
     def _user(self, scope: Scope, headers: dict[str, str]) -> User:
-        authorization = headers.get("authorization", "")
         user = self._authenticator.by_certificate(scope["extensions"].get("peer"))
-        if user is None and authorization:
-            user = self._authenticator.by_token(authorization)
+        if user is None and (token := bearer_token(headers)):
+            user = self._authenticator.by_token(token)
         return user or ANONYMOUS
 
 

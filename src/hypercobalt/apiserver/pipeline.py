@@ -18,7 +18,7 @@ from hypercobalt.apiserver import status
 from hypercobalt.apiserver.access import reviews
 from hypercobalt.apiserver.access.aggregation import Aggregation
 from hypercobalt.apiserver.access.attributes import attributes_of
-from hypercobalt.apiserver.access.authentication import Authenticator
+from hypercobalt.apiserver.access.authentication import Authenticator, bearer_token
 from hypercobalt.apiserver.access.escalation import guarded
 from hypercobalt.apiserver.access.impersonation import acting_as
 from hypercobalt.apiserver.access.rbac import CLUSTER_ROLES, Rbac
@@ -84,7 +84,7 @@ class Api:
         Raises:
             StatusError: 401; 403; 400 for headers that contradict each other.
         """
-        if request.user == ANONYMOUS and "authorization" in request.headers:
+        if request.user == ANONYMOUS and bearer_token(request.headers):
             raise status.unauthorized()
         request.user = acting_as(request, headers, self.rbac)
         self.rbac.check(request.user, attributes_of(request))

@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hypercobalt.apiserver.access import certificates, kubeconfig, pki
-from hypercobalt.apiserver.access.authentication import Authenticator, read_tokens
+from hypercobalt.apiserver.access.authentication import Authenticator, bearer_token, read_tokens
 from hypercobalt.apiserver.access.jwt import Key
 from hypercobalt.apiserver.access.pki import Record
 from hypercobalt.apiserver.access.tokens import Accounts
@@ -59,23 +59,28 @@ def test_a_missing_token_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "known"),
+    ("header", "token"),
     [
-        ("Bearer t", True),
-        ("bearer t", True),
-        ("Bearer  t ", True),
-        ("Bearer x", False),
-        ("Bearer", False),
-        ("Basic t", False),
-        ("t", False),
-        ("", False),
+        ("Bearer t", "t"),
+        ("bearer t", "t"),
+        ("Bearer t x", "t"),
+        ("Bearer  t", ""),
+        ("Bearer", ""),
+        ("Basic t", ""),
+        ("t", ""),
+        ("", ""),
     ],
 )
-async def test_tokens(tmp_path: Path, header: str, *, known: bool) -> None:
+def test_bearer_tokens(header: str, token: str) -> None:
+    assert bearer_token({"authorization": header}) == token
+
+
+@pytest.mark.parametrize(("token", "known"), [("t", True), ("x", False), ("", False)])
+async def test_tokens(tmp_path: Path, token: str, *, known: bool) -> None:
     user = User("u")
     store = await Store.open(tmp_path)
     tester = Authenticator({"t": user}, Accounts(store, Key(tmp_path / "sa.key")))
-    assert tester.by_token(header) == (user if known else None)
+    assert tester.by_token(token) == (user if known else None)
     await store.close()
 
 

@@ -31,13 +31,10 @@ class Authenticator:
         self._users = {_digest(token): user for token, user in tokens.items()}
         self.accounts = accounts
 
-    def by_token(self, authorization: str) -> User | None:
-        """The user of an Authorization header; None for an unknown one."""
-        scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer":
-            return None
+    def by_token(self, token: str) -> User | None:
+        """The user of a bearer token; None for an unknown one."""
         try:
-            return self.identify(token.strip(), AUDIENCES)[0]
+            return self.identify(token, AUDIENCES)[0]
         except TokenError as error:
             log.debug("token_refused", reason=str(error))
             return None
@@ -64,6 +61,15 @@ class Authenticator:
         name = next((value for kind, value in subject if kind == "commonName"), "")
         groups = tuple(value for kind, value in subject if kind == "organizationName")
         return User(str(name), groups=(*groups, AUTHENTICATED)) if name else None
+
+
+def bearer_token(headers: Mapping[str, str]) -> str:
+    """The token of an Authorization header; "" without one, which makes the request anonymous.
+
+    Source: k8s.io/apiserver, pkg/authentication/request/bearertoken: other schemes do not count.
+    """
+    scheme, token = (*headers.get("authorization", "").split(" "), "")[:2]
+    return token if scheme.lower() == "bearer" else ""
 
 
 def _digest(token: str) -> bytes:

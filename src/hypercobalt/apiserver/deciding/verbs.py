@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 
@@ -28,6 +29,8 @@ from hypercobalt.apiserver.storage.objects import EventType, Stored
 from hypercobalt.apiserver.values import metadata, object_at
 
 Change = Callable[[JSONObject], JSONObject]
+
+_SHOWN = 100  # faults of an applied configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,10 +254,11 @@ def _applied_config(call: Call) -> JSONObject:
     where = object_at(config, "metadata")
     if where.get("managedFields"):
         raise status.bad_request("metadata.managedFields must be nil")
-    if error := fieldset.typed_error(resource.schema.node, config):
+    if errors := [*islice(fieldset.typed_errors(resource.schema.node, config), _SHOWN)]:
         place = f"{where.get('namespace', '')}/{where.get('name', '')}"
         shown = f"{resource.group}/{resource.version}, Kind={kind}"
-        text = f"failed to create typed patch object ({place}; {shown}): {error}"
+        listed = errors[0] if len(errors) == 1 else "\n  ".join(("errors:", *errors))
+        text = f"failed to create typed patch object ({place}; {shown}): {listed}"
         raise StatusError(500, "", text)
     metadata(config).setdefault("name", call.name)
     admission.check_update_place(call, config)

@@ -131,35 +131,39 @@ def _printed(element: str) -> str:
     return f"[{'=' if kind == 'v:' else ''}{rest}]"
 
 
-def typed_error(node: Node, value: JSON, path: str = "") -> str | None:
-    """Why a configuration cannot be applied: a field or a type that the schema does not have.
+def typed_errors(node: Node, value: JSON, path: str = "") -> Iterator[str]:
+    """Why a configuration cannot be applied: fields and types that the schema does not have.
 
     Source: structured-merge-diff typed/validate.go and typed/helpers.go, with its words.
     """
     if value is None or node.int_or_string:
-        return None
+        return
     wanted = _WANTED.get(node.type)
     if wanted is not None and not isinstance(value, wanted[0]):
-        return f"{path}: expected {wanted[1]}, got {_shown_as_go(value)}"
-    if node.list_type != "atomic" and isinstance(value, list):
-        seen: set[str] = set()
-        for name in (element_of(node, item) for item in value):
-            if name in seen:
-                return f"{path}: duplicate entries for key {_printed(name)}"
-            seen.add(name)
-    if isinstance(value, dict):
+        yield f"{path}: expected {wanted[1]}, got {_shown_as_go(value)}"
+    elif isinstance(value, dict):
         for name, item in value.items():
             below = node.child(name)
             if below is None:
-                return f"{path}.{name}: field not declared in schema"
-            if error := typed_error(below, item, f"{path}.{name}"):
-                return error
-    elif isinstance(value, list) and node.items is not None:
-        for index, item in enumerate(value):
-            place = f"[{index}]" if node.list_type == "atomic" else _printed(element_of(node, item))
-            if error := typed_error(node.items, item, f"{path}{place}"):
-                return error
-    return None
+                yield f"{path}.{name}: field not declared in schema"
+            else:
+                yield from typed_errors(below, item, f"{path}.{name}")
+    elif isinstance(value, list):
+        yield from _typed_errors_of_items(node, value, path)
+
+
+def _typed_errors_of_items(node: Node, items: list[JSON], path: str) -> Iterator[str]:
+    seen: set[str] = set()
+    for index, item in enumerate(items):
+        place = f"[{index}]"
+        if node.list_type != "atomic":
+            name = element_of(node, item)
+            place = _printed(name)
+            if name in seen:
+                yield f"{path}: duplicate entries for key {place}"
+            seen.add(name)
+        if node.items is not None:
+            yield from typed_errors(node.items, item, f"{path}{place}")
 
 
 _WANTED: dict[str, tuple[type | tuple[type, ...], str]] = {

@@ -45,7 +45,7 @@ var kinds = map[string][]string{
 	"events.k8s.io/v1":                {"Event"},
 	"rbac.authorization.k8s.io/v1":    {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"},
 	"apiextensions.k8s.io/v1":         {"CustomResourceDefinition"},
-	"authentication.k8s.io/v1":        {"TokenReview", "SelfSubjectReview"},
+	"authentication.k8s.io/v1":        {"TokenReview", "TokenRequest", "SelfSubjectReview"},
 	"authorization.k8s.io/v1":         {"SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview", "LocalSubjectAccessReview"},
 }
 
