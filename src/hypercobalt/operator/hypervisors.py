@@ -12,7 +12,7 @@ Source: Kubernetes API concepts, "Server-Side Apply"; docs/decisions/0010-one-st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -140,6 +140,7 @@ class StatusWriter:
         mine = Hypervisor(metadata=ObjectMeta(name=stored.metadata.name), status=status)
         kept = {condition.type for condition in status.conditions}
         gone = {c.type for c in owned(stored).conditions} - kept
+        cleared = [n for n in FIELDS if getattr(stored.status, n) and not getattr(status, n)]
         try:
             answer = await self._kube.apply(mine, force=True, subresource="status")
         except InvalidError:
@@ -148,15 +149,20 @@ class StatusWriter:
             # Others own a piece of a condition that we let go; what is left of it is none.
             await self._remove(stored, gone)
             answer = await self._kube.apply(mine, force=True, subresource="status")
-        if any(condition.type in gone for condition in answer.conditions):
-            answer = await self._remove(answer, gone)
+        # An apply takes away only what nobody else owns, as the existing operator may.
+        left = [n for n in cleared if getattr(answer.status, n)]
+        if left or any(condition.type in gone for condition in answer.conditions):
+            answer = await self._remove(answer, gone, left)
         return self._hypervisors.wrote(answer)
 
-    async def _remove(self, stored: Hypervisor, types: set[str]) -> Hypervisor:
-        """Take conditions away, whoever owns them."""
+    async def _remove(
+        self, stored: Hypervisor, types: set[str], fields: Iterable[str] = ()
+    ) -> Hypervisor:
+        """Take conditions and fields away, whoever owns them."""
         places = [n for n, c in enumerate(stored.conditions) if c.type in types]
+        paths = [f"conditions/{place}" for place in reversed(places)]
         removals: list[Operation] = [
-            {"op": "remove", "path": f"/status/conditions/{place}"} for place in reversed(places)
+            {"op": "remove", "path": f"/status/{path}"} for path in (*paths, *fields)
         ]
         return await self._kube.json_patch(
             Hypervisor,
