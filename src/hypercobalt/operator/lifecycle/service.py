@@ -70,9 +70,10 @@ def wish(facts: Facts, eviction: Eviction | None) -> Wish | None:
         text = f"Eviction {eviction.metadata.name}: {eviction.spec.reason}"
         return Wish(False, text[:_LONGEST], yields=True)
     in_service = facts.holds(Type.ONBOARDING, "False", OnboardingReason.SUCCEEDED)
+    others = facts.condition(Type.ONBOARDING) is None  # who onboards it is none of ours
     said = facts.condition(Type.HYPERVISOR_DISABLED)
     disabled = said is not None and said.status == "True"
-    if not (in_service or disabled):
+    if not (in_service or others or disabled):
         return None
     # What was disabled until now by us, or by the HA service, is over; so is what nobody has noted.
     ends = said is None or (disabled and said.reason != _Why.BY_OTHERS)

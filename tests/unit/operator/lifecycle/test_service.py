@@ -33,6 +33,18 @@ def test_an_onboarding_that_is_under_way_has_the_host_to_itself(reason: str) -> 
     assert wish(facts(under_way, spec=replace(ON, maintenance="manual")), None) is None
 
 
+def test_host_that_nobody_onboards_is_enabled_unless_others_disabled_it() -> None:
+    new = wish(facts(), None)
+    known = wish(facts(WAS_ENABLED), None)
+    assert new is not None
+    assert known is not None
+    assert (new.enabled, new.yields, known.enabled, known.yields) == (True, False, True, True)
+
+
+def test_host_whose_onboarding_failed_is_not_enabled() -> None:
+    assert wish(facts(condition("Onboarding", "False", "Aborted")), None) is None
+
+
 IN_SERVICE = condition("Onboarding", "False", "Succeeded")
 OURS, EVICTED = "Hypervisor CRD: spec.maintenance=manual", "Eviction kvm-a-boot: reboot"
 EVICTION = Eviction(
