@@ -97,8 +97,9 @@ def wish(facts: Facts, test_aggregate: str) -> Wish | None:
         if onboarding.reason != OnboardingReason.HANDOVER:
             return _in_test(facts, test_aggregate)
         if not facts.holds(Type.TRAITS_UPDATED, "True"):
+            test = None if facts.host.servers else _in_test(facts, test_aggregate)
             text = "Aggregates stay until the traits are set"
-            return Wish(None, "False", _Why.WAITING_FOR_TRAITS, text)
+            return Wish(test.names if test else None, "False", _Why.WAITING_FOR_TRAITS, text)
     elif onboarding.reason == OnboardingReason.ABORTED:
         return None
     wanted = tuple(dict.fromkeys(spec.aggregates))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given as given_
 from hypothesis import strategies as st
@@ -35,7 +37,13 @@ TRAITS = condition("TraitsUpdated", "True", "Succeeded")
             "TestAggregates",
             id="before its test",
         ),
-        pytest.param(facts(HANDOVER), None, "WaitingForTraits", id="traits first"),
+        pytest.param(facts(HANDOVER), ("zone-a", "tests"), "WaitingForTraits", id="traits first"),
+        pytest.param(
+            facts(HANDOVER, host=dataclasses.replace(HOST, servers=("i1",))),
+            None,
+            "WaitingForTraits",
+            id="traits first, with servers, which stay where they are",
+        ),
         pytest.param(
             facts(HANDOVER, TRAITS, spec=GENERAL),
             ("general", "zone-a"),
