@@ -117,7 +117,7 @@ def decide(
     if now.reason == _Why.INITIAL:
         return _initial(facts, skip, unmet, grouped=grouped)
     if now.reason == _Why.TESTING:
-        return _handover(facts, skip) if skip else Plan(Act.TEST)
+        return _handover(facts, skip) if skip else _testing(facts, grouped=grouped)
     return _end(facts, unmet)
 
 
@@ -172,6 +172,14 @@ def _initial(facts: Facts, skip: Skip | None, unmet: str, *, grouped: bool) -> P
     if skip is not None:
         return _handover(facts, skip)
     return Plan(Act.ENABLE, ("True", _Why.TESTING, "Smoke test begins"))
+
+
+def _testing(facts: Facts, *, grouped: bool) -> Plan:
+    """No server is booted before the host is in its zone, which Nova would not find."""
+    waits = _lacks_aggregates(facts) if grouped else ""
+    if waits:
+        return Plan(say=("True", _Why.TESTING, facts.waiting(Type.ONBOARDING, waits)))
+    return Plan(Act.TEST)
 
 
 def _lacks_aggregates(facts: Facts) -> str:

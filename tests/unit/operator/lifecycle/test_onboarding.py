@@ -50,7 +50,10 @@ HANDOVER = onboarding("Handover")
         pytest.param(
             facts(onboarding("Initial"), IN_TEST), Act.ENABLE, "True/Testing", id="may be tested"
         ),
-        pytest.param(facts(onboarding("Testing")), Act.TEST, "", id="is tested"),
+        pytest.param(
+            facts(onboarding("Testing")), Act.NONE, "True/Testing", id="no test outside its zone"
+        ),
+        pytest.param(facts(onboarding("Testing"), IN_TEST), Act.TEST, "", id="is tested"),
         pytest.param(facts(HANDOVER), Act.NONE, "True/Handover", id="two missing"),
         pytest.param(
             facts(HANDOVER, AGGREGATES), Act.NONE, "True/Handover", id="traits still missing"
