@@ -131,7 +131,7 @@ def _in_maintenance(hypervisor: Hypervisor) -> tuple[ReadyReason, str]:
         return _Why.MAINTENANCE, "Hypervisor is in maintenance mode"
     if evicting.status == "True":
         return _Why.EVICTING, "Hypervisor is disabled and evicting"
-    if evicting.reason != SyncReason.SUCCEEDED:
+    if evicting.reason == SyncReason.FAILED:
         return _Why.MAINTENANCE, f"Hypervisor is not empty: eviction failed: {evicting.message}"
     return _Why.EVICTED, "Hypervisor is disabled and evicted"
 

@@ -87,6 +87,11 @@ def of(spec: HypervisorSpec, *conditions: Condition, ids: bool = True) -> Hyperv
         pytest.param(of(MANUAL, RUNNING), "Onboarding", id="onboarding beats maintenance"),
         pytest.param(of(MANUAL, DONE, EVICTING), "Evicting", id="evicting"),
         pytest.param(of(MANUAL, DONE, EVICTED), "Evicted", id="evicted"),
+        pytest.param(
+            of(MANUAL, DONE, condition("Evicting", "False", "Odd")),
+            "Evicted",
+            id="evicted by others, in their words",
+        ),
         pytest.param(of(MANUAL, DONE), "Maintenance", id="maintenance, eviction not begun"),
         pytest.param(
             of(MANUAL, DONE, condition("Evicting", "False", "Failed", "i1 is stuck")),
