@@ -197,7 +197,11 @@ def _text(facts: Facts) -> str:
     """Why instances leave: the message has it until they have."""
     if back := _back(facts):
         named = ", ".join(back[:_NAMED]) + (" …" if len(back) > _NAMED else "")
-        return f"{_AGAIN} {count(len(back), 'server')} came when the host was empty: {named}"
+        number = len(back)  # in the existing operator's words, which people match
+        return (
+            f"{_AGAIN} Hypervisor still has {number} running VMs, "
+            f"which came when the host was empty: {named}"
+        )
     old = facts.condition(Type.EVICTING)
     again = old is not None and old.status == "True" and old.message.startswith(_AGAIN)
     return old.message if old is not None and again else _TEXT

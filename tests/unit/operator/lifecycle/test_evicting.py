@@ -119,7 +119,9 @@ def test_what_comes_to_an_evicted_host_leaves_too(left: Eviction | None) -> None
     evicted = condition("Evicting", "False", "Succeeded")
     given = facts(evicted, spec=MANUAL, host=replace(HOST, servers=("i1",)), evicted=True)
     plan = decide(given, left, LABELS)
-    text = "Evicting again: 1 server came when the host was empty: i1"
+    text = (
+        "Evicting again: Hypervisor still has 1 running VMs, which came when the host was empty: i1"
+    )
     assert plan.say == ("True", "Running", text)
     assert plan.evicted is False
     assert plan.delete is left
