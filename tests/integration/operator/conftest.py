@@ -25,6 +25,7 @@ from tests.conformance.prepare import install_definitions, own_definitions
 from tests.conformance.real import real_server
 from tests.integration.apiserver.conftest import certificates, fresh
 from tests.integration.cert_manager import CERT_MANAGER
+from tests.integration.operator.documented import cloud
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
@@ -40,7 +41,7 @@ from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.node_facts import HOSTNAME_LABEL, HYPERVISOR_LABEL, ZONE_LABEL
 from hypercobalt.runtime import Address, Kube, Manager, Metrics, load_connection
 
-__all__ = ["certificates"]
+__all__ = ["certificates", "cloud"]
 
 T = TypeVar("T", bound=Object)
 
