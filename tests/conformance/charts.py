@@ -13,6 +13,7 @@ import yaml
 from tests.conformance.real import ROOT
 from tests.conformance.wire import Body, Json
 
+from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.lab import rights
 
 RELEASE, NAMESPACE = "op", "hypervisors"
@@ -64,6 +65,18 @@ def rendered(
     if done.returncode:
         raise RenderError(done.stderr)
     return [body for body in yaml.safe_load_all(done.stdout) if body]
+
+
+def with_every_source(chart: str, values: Body) -> list[Body]:
+    """A chart with the rights of both sources of certificates at once."""
+    made, more = (
+        rendered(chart, cast("Body", over(values, {"certificates": {"source": source}})))
+        for source in CertificateSource
+    )
+    for body, other in zip(made, more, strict=True):
+        if body["kind"] in {"Role", "ClusterRole"}:
+            body["rules"] += [rule for rule in other["rules"] if rule not in body["rules"]]
+    return made
 
 
 def over(own: Json, given: Json) -> Json:

@@ -16,7 +16,7 @@ from tests.conformance.charts import NAMESPACE
 from tests.conformance.prepare import call, install_definitions, own_definitions
 from tests.conformance.real import Server, real_server, write_kubeconfig
 from tests.conformance.wire import Body
-from tests.integration.cert_manager import CERT_MANAGER
+from tests.integration.cert_manager import CERT_MANAGER, CERTIFICATE_REQUESTS
 
 Grant = tuple[str, str, str, str]
 """Verb, group, resource, namespace; "" is the whole cluster."""
@@ -117,7 +117,7 @@ def permitted(folder: Path, objects: Iterable[Body], namespaces: set[str]) -> It
         "enable-admission-plugins": "OwnerReferencesPermissionEnforcement",
     }
     with real_server(folder, more=flags) as server:
-        install_definitions(server, [*own_definitions(), CERT_MANAGER])
+        install_definitions(server, [*own_definitions(), CERT_MANAGER, CERTIFICATE_REQUESTS])
         kubeconfig, token = grant(server, objects, namespaces)
         account = only(objects, "ServiceAccount")["metadata"]["name"]
         user = f"system:serviceaccount:{NAMESPACE}:{account}"

@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 from msgspec import convert
-from tests.conformance.charts import rendered
+from tests.conformance.charts import over, rendered
 from tests.conformance.permitted import Cluster, Grant, granted, only, permitted
 from tests.conformance.targets import COBALT
 from tests.conformance.wire import Body
 from tests.integration.node_agent.conftest import UNITS, boot
 from tests.integration.node_agent.host.test_certificates import DATA, host_units
+from tests.integration.node_agent.host.test_requested import issuing
 from tests.integration.node_agent.test_migrations import UUID, Move
 from tests.integration.operator.conftest import until
 from tests.integration.runtime.scripted import eventually
@@ -29,11 +30,12 @@ from tests.sockets import left_to_the_collector
 from hypercobalt.adapters.host.fake import FakeShutdown, FakeSystem
 from hypercobalt.adapters.host.model import OperatingSystem
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.api.certificate import Certificate
+from hypercobalt.api.certificate import Certificate, CertificateRequest
 from hypercobalt.api.conditions import get_condition, set_condition
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Secret
 from hypercobalt.api.eviction import Eviction, EvictionStatus
+from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import Migration, MigrationSpec, MigrationStatus
@@ -150,6 +152,38 @@ async def test_agent_may_do_just_what_it_does(
     assert cluster.used(objects) | HIDDEN == granted(objects)
 
 
+async def test_agent_whose_key_is_made_on_its_host_may_do_just_that(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """It asks for its certificate, waits, installs it; nothing of Secrets and Certificates."""
+    objects = rendered(CHART, over(VALUES, {"certificates": {"source": "request"}}))
+    with (
+        permitted(tmp_path_factory.mktemp("real"), objects, {SPACE}) as cluster,
+        left_to_the_collector(),
+    ):
+        cluster.forget()
+        async with Kube(
+            load_connection(cluster.server.kubeconfig), field_manager="person"
+        ) as person:
+            await add_host(person, "kvm-a")
+            source = CertificateSource.REQUEST
+            async with agent(cluster, "kvm-a", FakeLibvirt(), tmp_path, source=source):
+                await until(person, Hypervisor, "kvm-a", is_waiting)
+                async with issuing(person, namespace=SPACE):
+                    await until(person, Hypervisor, "kvm-a", is_certified)
+                    await eventually(lambda: has_no_request(person), seconds=DEADLINE)
+        assert cluster.forbidden() == []
+        assert of_certificates(cluster.used(objects)) == of_certificates(granted(objects))
+
+
+def of_certificates(grants: set[Grant]) -> set[Grant]:
+    return {grant for grant in grants if grant[1] == "cert-manager.io" or grant[2] == "secrets"}
+
+
+async def has_no_request(person: Kube) -> bool:
+    return not (await person.list(CertificateRequest, SPACE)).items
+
+
 async def add_host(person: Kube, name: str) -> Hypervisor:
     spec = HypervisorSpec(
         createCertManagerCertificate=True, installCertificate=True, evacuateOnReboot=True
@@ -190,9 +224,13 @@ async def certify(person: Kube, name: str) -> None:
     await until(person, Hypervisor, name, is_certified)
 
 
-def is_certified(hypervisor: Hypervisor) -> bool:
+def is_certified(hypervisor: Hypervisor, reason: str = "Ready") -> bool:
     found = get_condition(hypervisor.conditions, "TLSCertificateInstalled")
-    return found is not None and found.reason == "Ready"
+    return found is not None and found.reason == reason
+
+
+def is_waiting(hypervisor: Hypervisor) -> bool:
+    return is_certified(hypervisor, "RequestPending")
 
 
 async def through_a_migration(person: Kube, move: Move) -> None:

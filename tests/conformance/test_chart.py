@@ -26,6 +26,7 @@ from tests.conformance.prepare import call
 from tests.conformance.targets import COBALT
 from tests.conformance.wire import Body
 from tests.integration.apiserver.conftest import no_check
+from tests.integration.cert_manager import request_of_agent
 from tests.integration.operator.conftest import (
     AGENTS,
     DEFAULTS,
@@ -39,15 +40,18 @@ from tests.integration.operator.lifecycle import QUICK, agent_reports, site
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
+from hypercobalt.api.certificate import CertificateRequest
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.workloads import Deployment
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Server as Instance
 from hypercobalt.compute.model import Size
 from hypercobalt.operator.assembly import add_controllers
+from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.election import election, lease_name
 from hypercobalt.operator.node_facts import (
     AGGREGATES_ANNOTATION,
@@ -61,7 +65,7 @@ from hypercobalt.runtime.guard import guard
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
 CHART = "hypercobalt-operator"
-PASSWORD = "correct-horse"
+PASSWORD, PLACE, ISSUER = "correct-horse", "monsoon3", "some-issuer"
 OPENSTACK: Body = {
     "controllerManager": {
         "manager": {
@@ -75,7 +79,7 @@ OPENSTACK: Body = {
             ],
             "env": {
                 "agentNamespaces": ", ".join((*AGENTS, AGENTS[0], "")),
-                "certificateIssuerName": "some-issuer",
+                "certificateIssuerName": ISSUER,
                 "osAuthUrl": "http://127.0.0.1:9/v3",
                 "osProjectDomainName": "default",
                 "osProjectName": "service",
@@ -89,7 +93,7 @@ OPENSTACK: Body = {
 }
 HIDDEN: set[Grant] = {
     ("create", "apps", "deployments", "kube-system"),
-    ("create", "cert-manager.io", "certificates", "monsoon3"),
+    ("approve", "cert-manager.io", "signers", ""),  # cert-manager's webhook asks; not here
     ("create", "policy", "poddisruptionbudgets", "kube-system"),
     ("update", "", "nodes/finalizers", ""),
     ("update", "kvm.cloud.sap", "hypervisors/finalizers", ""),
@@ -115,7 +119,8 @@ async def operator(cluster: Cluster, compute: FakeCompute) -> AsyncIterator[Kube
     metrics = Metrics()
     async with Kube(load_connection(cluster.kubeconfig), metrics=metrics) as client:
         manager = Manager(client, metrics=metrics, election=election("", client.namespace))
-        options = dataclasses.replace(DEFAULTS, lifecycle=QUICK)
+        issuing = Issuing(PLACE, ISSUER, source=CertificateSource.REQUEST)
+        options = dataclasses.replace(DEFAULTS, lifecycle=QUICK, issuing=issuing)
         add_controllers(manager, options, metrics, lambda *_: compute)
         running = asyncio.create_task(manager.run())
         try:
@@ -161,6 +166,7 @@ async def through_its_life(person: Kube, name: str, compute: FakeCompute) -> Non
     await until(person, Hypervisor, name, lambda hv: bool(hv.status.serviceId))
     await agent_reports(person, name)
     await until(person, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
+    await certify(person, name)
     await come_and_go(person, name)
     compute.moves.add(Instance("i1", "web", name, "ACTIVE", running=True, size=Size(1, 1024, 0)))
     await maintain(person, name, Maintenance.AUTO)
@@ -177,6 +183,20 @@ async def through_its_life(person: Kube, name: str, compute: FakeCompute) -> Non
         lambda it: it.spec.replicas == 0,
         namespace="kube-system",
     )
+
+
+async def certify(person: Kube, name: str) -> None:
+    """A request of the host's agent, and one for an address of no host."""
+    for made, expected in (
+        (request_of_agent(name, issuer=ISSUER), "Approved"),
+        (request_of_agent(name, "192.0.2.99", name="libvirt-x", issuer=ISSUER), "Denied"),
+    ):
+        await person.create(made)
+
+        def is_decided(found: CertificateRequest, expected: str = expected) -> bool:
+            return [c.type for c in found.status.conditions] == [expected]
+
+        await until(person, CertificateRequest, made.metadata.name, is_decided, namespace=PLACE)
 
 
 async def vanish(person: Kube, name: str, compute: FakeCompute) -> None:
@@ -220,6 +240,49 @@ async def maintain(person: Kube, name: str, mode: Maintenance) -> None:
         return replace(found, spec=replace(found.spec, maintenance=mode))
 
     assert await person.modify(Hypervisor, name, changed) is not None
+
+
+@pytest.mark.parametrize(
+    ("issuer", "allowed"),
+    [
+        (f"issuers.cert-manager.io/{PLACE}.{ISSUER}", True),
+        (f"issuers.cert-manager.io/{PLACE}.another", False),
+        (f"issuers.cert-manager.io/agents.{ISSUER}", False),
+        (f"clusterissuers.cert-manager.io/{ISSUER}", False),
+        ("issuers.cert-manager.io/*", False),
+    ],
+)
+def test_operator_approves_for_the_hosts_issuer_only(
+    cluster: Cluster, issuer: str, allowed: bool
+) -> None:
+    """What cert-manager's webhook asks of whoever writes a condition `Approved`."""
+    about = {"group": "cert-manager.io", "resource": "signers", "verb": "approve", "name": issuer}
+    review = {"spec": {"user": cluster.user, "resourceAttributes": about}}
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    assert call(cluster.server, "POST", path, review)["status"]["allowed"] is allowed
+
+
+def test_rights_are_those_of_the_source_of_certificates(objects: list[Body]) -> None:
+    secret = granted(rendered(CHART, over(OPENSTACK, {"certificates": {"source": "secret"}})))
+    request = granted(objects)
+    assert {(*what, where) for *what, where in secret - request} == {
+        (verb, "cert-manager.io", "certificates", PLACE)
+        for verb in ("list", "watch", "create", "patch")
+    }
+    assert {resource for _, _, resource, _ in request - secret} == {
+        "certificaterequests",
+        "certificaterequests/status",
+        "signers",
+    }
+    env = {"manager": {"env": {"certificateIssuerKind": "ClusterIssuer"}}}
+    whole = rendered(CHART, over(OPENSTACK, {"controllerManager": env}))
+    names = [
+        rule["resourceNames"]
+        for body in whole
+        for rule in body.get("rules", ())
+        if rule.get("resources") == ["signers"]
+    ]
+    assert names == [[f"clusterissuers.cert-manager.io/{ISSUER}"]]
 
 
 async def test_operator_starts_with_the_chart_s_arguments_and_environment(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.conformance.charts import rendered
+from tests.conformance.charts import rendered, with_every_source
 from tests.conformance.hosts import BY_NAME, KINDS, PATCHES, Fleet, Kind, fleet
 from tests.conformance.prepare import call, install_definitions
 from tests.conformance.real import Server
@@ -19,7 +19,6 @@ from tests.integration.cert_manager import CERT_MANAGER, CERTIFICATE_REQUESTS
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
-SOURCES = ("secret", "request")
 OWN, OTHER = "kvm-a", "kvm-b"
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 QUESTIONS = {
@@ -32,17 +31,10 @@ QUESTIONS = {
 @pytest.fixture(scope="module")
 def objects() -> list[Body]:
     """The chart, with the rights of both sources of certificates at once."""
-    made, more = (
-        rendered(
-            "hypercobalt-node-agent",
-            {"certificates": {"enabled": True, "source": one}, "env": {"issuerName": "nova-ca"}},
-        )
-        for one in SOURCES
+    return with_every_source(
+        "hypercobalt-node-agent",
+        {"certificates": {"enabled": True}, "env": {"issuerName": "nova-ca"}},
     )
-    for body, other in zip(made, more, strict=True):
-        if body["kind"] == "Role":
-            body["rules"] += [rule for rule in other["rules"] if rule not in body["rules"]]
-    return made
 
 
 @pytest.fixture(scope="module", params=["real", "embedded"])
@@ -212,6 +204,7 @@ def test_certificates_are_requested_under_the_own_name_and_of_the_own_issuer(hos
     for wrong in (
         {**right, "metadata": {"name": "libvirt-kvm-a-1-0123456789"}},
         {**right, "spec": {**right["spec"], "isCA": True}},
+        {**right, "spec": {**right["spec"], "request": "cGVt" * 3001}},
         {**right, "spec": {**right["spec"], "issuerRef": {"name": "another", "kind": "Issuer"}}},
     ):
         assert hosts.send(OWN, "POST", kind.path(), wrong)[0] == 403

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from hypercobalt.api.certificate import (
+    CertificateRequest,
+    CertificateRequestSpec,
+    IssuerReference,
+)
+from hypercobalt.api.duration import format_duration
+from hypercobalt.api.host_certificate import AGENT, LIFETIME, MANAGED_BY, USAGES, HostNames
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.signing_request import write
 from tests.conformance.wire import Body
 
 
@@ -34,3 +45,38 @@ def definition(kind: str, plural: str) -> Body:
 
 CERT_MANAGER: Body = definition("Certificate", "certificates")
 CERTIFICATE_REQUESTS: Body = definition("CertificateRequest", "certificaterequests")
+
+
+def request_of_agent(
+    node: str,
+    *addresses: str,
+    name: str | None = None,
+    names: str | None = None,
+    issuer: str = "nova-hypervisor-agents-ca-issuer",
+) -> CertificateRequest:
+    """What an agent asks for, as cert-manager's webhook leaves it: with who has asked.
+
+    Args:
+        node: of the agent's pod.
+        addresses: that it asks for.
+        name: of the object.
+        names: the DNS name that it asks for; else its Node's.
+        issuer: that it asks.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    return CertificateRequest(
+        metadata=ObjectMeta(
+            name=name or f"libvirt-{node}-0123456789",
+            namespace="monsoon3",
+            labels={MANAGED_BY: AGENT},
+        ),
+        spec=CertificateRequestSpec(
+            request=write(HostNames(names or node, addresses), key),
+            issuerRef=IssuerReference(issuer, "Issuer", "cert-manager.io"),
+            duration=format_duration(LIFETIME),
+            isCA=False,
+            usages=USAGES,
+            username="system:serviceaccount:agents:node-agent",
+            extra={"authentication.kubernetes.io/node-name": (node,)},
+        ),
+    )

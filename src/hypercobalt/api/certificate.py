@@ -6,9 +6,11 @@ Source: cert-manager, pkg/apis/certmanager/v1/types_certificate.go.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from hypercobalt.api.meta import Object, ResourceInfo, Struct
+
+IssuerKind = Literal["Issuer", "ClusterIssuer"]
 
 
 class IssuerReference(Struct, frozen=True):

@@ -13,10 +13,10 @@ from typing import Annotated, Final, Never
 
 from cyclopts import Parameter
 
+from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.cli.common_flags import LogFlags, version_line
 from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.node_agent.settings import (
-    CertificateSource,
     MigrationNames,
     Retention,
     Settings,

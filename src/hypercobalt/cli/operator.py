@@ -13,10 +13,15 @@ from cyclopts import Parameter
 from hypercobalt import logs
 from hypercobalt.cli.common_flags import LogFlags, version_line
 from hypercobalt.cli.operator_compute import DirectFlags, Kind, connection
-from hypercobalt.cli.operator_flags import EvictionFlags, LifecycleFlags, TestFlags
+from hypercobalt.cli.operator_flags import (
+    CertificateFlags,
+    EvictionFlags,
+    LifecycleFlags,
+    TestFlags,
+    given,
+)
 from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.operator.assembly import Connect, Options, add_controllers
-from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.election import election
 from hypercobalt.operator.gardener import IMAGE, NAMESPACE
 from hypercobalt.runtime import (
@@ -30,7 +35,8 @@ from hypercobalt.runtime.guard import guard
 
 COMPONENT: Final = "hypercobalt-operator"
 
-_TEST, _LIFECYCLE, _EVICTION, _DIRECT, _LOG = (
+_CERTIFICATE, _TEST, _LIFECYCLE, _EVICTION, _DIRECT, _LOG = (
+    CertificateFlags(),
     TestFlags(),
     LifecycleFlags(),
     EvictionFlags(),
@@ -44,10 +50,7 @@ def operator(
     kubeconfig: Path | None = None,
     agent_namespaces: Annotated[str, Parameter(env_var="AGENT_NAMESPACES")] = "",
     label_selector: Annotated[str, Parameter(env_var="LABEL_SELECTOR")] = "",
-    certificate_namespace: Annotated[str, Parameter(env_var="CERTIFICATE_NAMESPACE")] = "monsoon3",
-    certificate_issuer_name: Annotated[
-        str, Parameter(env_var="CERTIFICATE_ISSUER_NAME")
-    ] = "nova-hypervisor-agents-ca-issuer",
+    certificate: CertificateFlags = _CERTIFICATE,
     gardener: bool = True,
     gardener_namespace: str = NAMESPACE,
     signal_image: str = IMAGE,
@@ -79,10 +82,6 @@ def operator(
         Where the pods of the agents live, with commas; required.
     label_selector
         Only Nodes and Hypervisors with these labels: one shard of a large cluster.
-    certificate_namespace
-        Of the hosts' Certificates and their Issuer.
-    certificate_issuer_name
-        Name of the cert-manager Issuer there.
     gardener
         Hold Nodes with a pod until their hosts may go, as Gardener's machine controller wants it,
         and taint those that leave. Without it no Node is written.
@@ -111,13 +110,10 @@ def operator(
         logs.configure(level=log.level(), text=log.as_text())
         options = Options(
             agent_namespaces=_namespaces(agent_namespaces),
-            issuing=Issuing(
-                _given("--certificate-namespace", certificate_namespace),
-                _given("--certificate-issuer-name", certificate_issuer_name),
-            ),
-            signal_image=_given("--signal-image", signal_image),
+            issuing=certificate.issuing(),
+            signal_image=given("--signal-image", signal_image),
             gardener_namespace=(
-                _given("--gardener-namespace", gardener_namespace) if gardener else ""
+                given("--gardener-namespace", gardener_namespace) if gardener else ""
             ),
             label_selector=label_selector.strip(),
             lifecycle=lifecycle.settings(test),
@@ -176,9 +172,3 @@ def _namespaces(text: str) -> tuple[str, ...]:
             "--agent-namespaces is empty: name the namespaces of the agents, with commas"
         )
     return found
-
-
-def _given(flag: str, text: str) -> str:
-    if not text.strip():
-        raise ConfigurationError(f"{flag} must not be empty")
-    return text.strip()

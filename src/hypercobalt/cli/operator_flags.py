@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from hypercobalt.api.certificate import IssuerKind
+from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.errors import ConfigurationError
+from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.eviction.policy import Doubt, Order, Policy, StuckHelp
 from hypercobalt.operator.lifecycle.checks import check_probe, parse_version
 from hypercobalt.operator.lifecycle.settings import Settings
@@ -17,6 +20,46 @@ from hypercobalt.operator.lifecycle.settings import Settings
 _SITE: Final = Settings()
 _TEST: Final = SmokeSettings()
 _EVICT: Final = Policy()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class CertificateFlags:
+    """The hosts' certificates for libvirt and QEMU.
+
+    Parameters
+    ----------
+    certificate_source
+        As the node agents have it: request, keys are made on the hosts and the agents'
+        CertificateRequests are approved for the own host only; secret, each host has a Certificate
+        whose key is in a Secret.
+    certificate_namespace
+        Of the hosts' Certificates or CertificateRequests, and their Issuer.
+    certificate_issuer_name
+        Name of the cert-manager issuer.
+    certificate_issuer_kind
+        Issuer, in that namespace, or ClusterIssuer.
+    """
+
+    certificate_source: Annotated[CertificateSource, Parameter(env_var="CERTIFICATE_SOURCE")] = (
+        CertificateSource.SECRET
+    )
+    certificate_namespace: Annotated[str, Parameter(env_var="CERTIFICATE_NAMESPACE")] = "monsoon3"
+    certificate_issuer_name: Annotated[str, Parameter(env_var="CERTIFICATE_ISSUER_NAME")] = (
+        "nova-hypervisor-agents-ca-issuer"
+    )
+    certificate_issuer_kind: Annotated[IssuerKind, Parameter(env_var="CERTIFICATE_ISSUER_KIND")] = (
+        "Issuer"
+    )
+
+    def issuing(self) -> Issuing:
+        """Where the certificates come from."""
+        return Issuing(
+            given("--certificate-namespace", self.certificate_namespace),
+            given("--certificate-issuer-name", self.certificate_issuer_name),
+            self.certificate_issuer_kind,
+            self.certificate_source,
+        )
 
 
 @Parameter(name="*")
@@ -176,6 +219,17 @@ class EvictionFlags:
             stuck_help=self.eviction_stuck,
             longest=_lasting("--eviction-longest", self.eviction_longest),
         )
+
+
+def given(flag: str, text: str) -> str:
+    """The value of a flag that must have one.
+
+    Raises:
+        ConfigurationError: it is empty.
+    """
+    if not text.strip():
+        raise ConfigurationError(f"{flag} must not be empty")
+    return text.strip()
 
 
 def _positive(flag: str, number: int, *, zero: bool = False) -> None:

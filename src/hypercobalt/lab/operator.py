@@ -65,6 +65,7 @@ class Operator:
             "operator",
             f"--kubeconfig={self._layout.operator_kubeconfig}",
             f"--agent-namespaces={agents.NAMESPACE}",
+            "--certificate-source=request",  # as the chart whose rights it has
             f"--certificate-namespace={agents.NAMESPACE}",  # it has no rights in the default one
             "--compute=direct",
             f"--direct-libvirt-uri={_LIBVIRT}",

@@ -19,6 +19,7 @@ from hypercobalt.adapters.host.port import Shutdown, System, Units
 from hypercobalt.adapters.libvirt.port import Libvirt
 from hypercobalt.api.certificate import IssuerReference
 from hypercobalt.api.core import Secret
+from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.host import certificates, operating_system
@@ -32,7 +33,7 @@ from hypercobalt.node_agent.libvirt.exporter import Exporter
 from hypercobalt.node_agent.libvirt.state import LibvirtState
 from hypercobalt.node_agent.migrations.follow import Migrations
 from hypercobalt.node_agent.presence import Presence
-from hypercobalt.node_agent.settings import CertificateSource, Settings
+from hypercobalt.node_agent.settings import Settings
 from hypercobalt.node_agent.status.applier import FIELD_MANAGER, Applier
 from hypercobalt.node_agent.status.board import Board
 from hypercobalt.node_agent.status.compose import OWN_CONDITIONS

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.runtime import Address, parse_address
 
@@ -29,13 +30,6 @@ class MigrationNames(StrEnum):
 
     START = "start"  # server UUID and start: one object for each migration
     SERVER = "server"  # server UUID, as the existing agent: each migration overwrites the last
-
-
-class CertificateSource(StrEnum):
-    """Where the host's certificate comes from."""
-
-    REQUEST = "request"  # the key is made on the host, a CertificateRequest has its public half
-    SECRET = "secret"  # noqa: S105 - a Secret has both; its reader reads every Secret there
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,22 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
-from hypercobalt.api.certificate import Certificate
+from hypercobalt.api.certificate import Certificate, CertificateRequest
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.host_certificate import AGENT, MANAGED_BY, CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import Object
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
 from hypercobalt.compute.fence import Fence
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator import (
     agent_reporting,
+    certificate_approval,
     certificates,
     gardener,
     hypervisor,
@@ -34,6 +37,7 @@ from hypercobalt.operator import (
 from hypercobalt.operator.agent_leases import AgentLeases
 from hypercobalt.operator.agent_pods import AgentPods
 from hypercobalt.operator.agent_reporting import AgentReportingReconciler
+from hypercobalt.operator.certificate_approval import requester_node
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.eviction.controller import add_eviction
 from hypercobalt.operator.eviction.policy import Policy
@@ -57,12 +61,15 @@ from hypercobalt.runtime import (
     Manager,
     Metrics,
     generation_changed,
+    key_of,
+    mapped,
     owned,
     primary,
     tasks,
 )
 from hypercobalt.runtime.client.requests import Selection
 
+T = TypeVar("T", bound=Object)
 Connect = Callable[[Callable[[], Iterable[Hypervisor]], Fence], ComputeService]
 """Makes a compute service, out of what gives the Hypervisors and what forbids changes."""
 
@@ -144,7 +151,10 @@ def add_controllers(
     _add_agents(manager, options, shared, metrics)
     if options.gardener_namespace:
         _add_gardener(manager, options, shared)
-    _add_certificates(manager, options.issuing, shared.nodes, metrics)
+    if options.issuing.source is CertificateSource.REQUEST:
+        _add_approval(manager, options, shared.nodes, metrics)
+    else:
+        _add_certificates(manager, options.issuing, shared.nodes, metrics)
 
 
 def _add_compute(
@@ -296,11 +306,7 @@ def _add_certificates(
     """Add the controller of certificates; a cluster without cert-manager holds up this one only."""
     selection = Selection(Certificate, issuing.namespace)
     informer = Informer(manager.kube, selection, metrics=metrics)
-
-    async def follow(stop: asyncio.Event) -> None:
-        await tasks.first(informer.run(), stop.wait())
-
-    manager.add_service("certificates", follow)
+    _follow(manager, "certificates", informer)
     newest = Newest(informer)
     manager.add(
         Controller(
@@ -310,3 +316,49 @@ def _add_certificates(
             concurrency=WORKERS,
         )
     )
+
+
+def _add_approval(
+    manager: Manager, options: Options, nodes: Informer[Node], metrics: Metrics
+) -> None:
+    """Add the approver of the agents' requests, held up without cert-manager as those above."""
+    issuing, agents = options.issuing, f"{MANAGED_BY}={AGENT}"
+    informer = Informer(
+        manager.kube,
+        Selection(CertificateRequest, issuing.namespace, agents),
+        metrics=metrics,
+        indexes={certificate_approval.BY_REQUESTER: lambda it: (requester_node(it),)},
+    )
+    _follow(manager, "certificate-requests", informer)
+
+    def requests_of(node: Node) -> Iterable[str]:
+        found = informer.cache.find(certificate_approval.BY_REQUESTER, node.metadata.name)
+        return map(key_of, found)
+
+    manager.add(
+        Controller(
+            certificate_approval.NAME,
+            certificate_approval.ApprovalReconciler(
+                manager.kube,
+                nodes.cache,
+                Newest(informer),
+                issuing,
+                options.agent_namespaces,
+                clock=manager.clock,
+            ),
+            watches=(
+                primary(informer),
+                mapped(nodes, requests_of, when=lambda old, _: old is None),
+            ),
+            concurrency=WORKERS,
+        )
+    )
+
+
+def _follow(manager: Manager, name: str, informer: Informer[T]) -> None:
+    """Run an informer of a kind that the cluster need not have."""
+
+    async def follow(stop: asyncio.Event) -> None:
+        await tasks.first(informer.run(), stop.wait())
+
+    manager.add_service(name, follow)

@@ -1,7 +1,8 @@
 """A certificate for libvirt on every hypervisor: a cert-manager Certificate for each Node.
 
 It is applied only when it is not as it should be, so an idle operator writes nothing. One that a
-node agent made for itself is left to that agent: two writers would fight.
+node agent made for itself is left to that agent: two writers would fight. Where keys are made on
+the hosts there are none (`certificate_approval`); those of before stay, for a person to delete.
 
 Source: openstack-hypervisor-operator, internal/controller/node_certificate_controller.go.
 """
@@ -16,11 +17,13 @@ from hypercobalt.api.certificate import (
     Certificate,
     CertificatePrivateKey,
     CertificateSpec,
+    IssuerKind,
     IssuerReference,
     X509Subject,
 )
 from hypercobalt.api.core import Node
 from hypercobalt.api.duration import format_duration
+from hypercobalt.api.host_certificate import AGENT, MANAGED_BY, CertificateSource
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.newest import Newest
@@ -41,21 +44,26 @@ RENEW_BEFORE: Final = timedelta(days=37)
 USAGES: Final = ("server auth", "client auth", "digital signature", "key encipherment")
 """What a leaf certificate may be used for; signing others is not among it."""
 
-_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
-_AGENT: Final = "hypercobalt-node-agent"
-
 
 @dataclass(frozen=True, slots=True)
 class Issuing:
     """Where certificates come from.
 
     Args:
-        namespace: of the Certificates, their Secrets and the Issuer.
-        issuer: name of the cert-manager Issuer.
+        namespace: of the Certificates and their Secrets, or of the agents' CertificateRequests.
+        issuer: name of the cert-manager issuer.
+        kind: of that issuer; an Issuer is in the namespace.
+        source: with `REQUEST` the agents' requests are approved and no Certificate is made.
     """
 
     namespace: str
     issuer: str
+    kind: IssuerKind = "Issuer"
+    source: CertificateSource = CertificateSource.SECRET
+
+    @property
+    def reference(self) -> IssuerReference:
+        return IssuerReference(name=self.issuer, kind=self.kind, group="cert-manager.io")
 
 
 def decide(node: Node, names: NodeNames, issuing: Issuing) -> Certificate:
@@ -75,7 +83,7 @@ def decide(node: Node, names: NodeNames, issuing: Issuing) -> Certificate:
         ),
         spec=CertificateSpec(
             secretName=f"tls-libvirt-{name}",
-            issuerRef=IssuerReference(name=issuing.issuer, kind="Issuer", group="cert-manager.io"),
+            issuerRef=issuing.reference,
             commonName=name,
             subject=X509Subject(organizations=("nova",)),
             dnsNames=names.dns,
@@ -90,7 +98,7 @@ def decide(node: Node, names: NodeNames, issuing: Issuing) -> Certificate:
 
 def is_the_agents(certificate: Certificate) -> bool:
     """Whether the node agent made it, and keeps it."""
-    return certificate.metadata.labels.get(_MANAGED_BY) == _AGENT
+    return certificate.metadata.labels.get(MANAGED_BY) == AGENT
 
 
 class CertificateReconciler:

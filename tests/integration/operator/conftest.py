@@ -19,12 +19,13 @@ from typing import TypeVar
 import msgspec
 import pytest
 import pytest_asyncio
-from tests.conformance.charts import rendered
+from tests.conformance.charts import with_every_source
 from tests.conformance.permitted import ACCOUNT, grant
 from tests.conformance.prepare import install_definitions, own_definitions
 from tests.conformance.real import real_server
+from tests.conformance.wire import Body
 from tests.integration.apiserver.conftest import certificates, fresh
-from tests.integration.cert_manager import CERT_MANAGER
+from tests.integration.cert_manager import CERT_MANAGER, CERTIFICATE_REQUESTS
 from tests.integration.operator.documented import cloud
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
@@ -59,15 +60,17 @@ async def kubeconfig(
     directory = tmp_path_factory.mktemp("api")
     if REAL:
         with real_server(directory) as real:
-            await asyncio.to_thread(install_definitions, real, [*own_definitions(), CERT_MANAGER])
+            kinds = [*own_definitions(), CERT_MANAGER, CERTIFICATE_REQUESTS]
+            await asyncio.to_thread(install_definitions, real, kinds)
             none = {"compute": "none", "agentNamespaces": ",".join(AGENTS)}
-            values = {"controllerManager": {"manager": {"env": none}}}
-            objects = rendered("hypercobalt-operator", values)
+            values: Body = {"controllerManager": {"manager": {"env": none}}}
+            objects = with_every_source("hypercobalt-operator", values)
             await asyncio.to_thread(grant, real, objects, {*AGENTS, "monsoon3"})
             yield real.kubeconfig
         return
     options = fresh(directory, certificates)
-    manifests = (*options.manifests, msgspec.json.encode(CERT_MANAGER))
+    added = (msgspec.json.encode(one) for one in (CERT_MANAGER, CERTIFICATE_REQUESTS))
+    manifests = (*options.manifests, *added)
     async with serve(replace(options, manifests=manifests)) as server:
         yield server.kubeconfig
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from hypercobalt.adapters.host.port import HostError, Units
 from hypercobalt.api.conditions import ConditionStatus
+from hypercobalt.api.host_certificate import HostNames
 from hypercobalt.api.hypervisor_conditions import CertificateReason, HypervisorConditionType
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.host.certificate_check import CertificateFilesError, Validity
@@ -25,7 +26,6 @@ from hypercobalt.node_agent.host.certificate_files import (
     is_loaded,
     mark_loaded,
 )
-from hypercobalt.node_agent.host.own_names import OwnNames
 from hypercobalt.node_agent.status.board import Board
 
 log = get_logger(__name__)
@@ -55,7 +55,7 @@ class Installer:
     def __init__(self, root: Path, units: Units, board: Board) -> None:
         self._root, self._units, self._board = root, units, board
 
-    async def put(self, files: tuple[File, ...], names: OwnNames, source: str) -> Installed:
+    async def put(self, files: tuple[File, ...], names: HostNames, source: str) -> Installed:
         """Install files and have them loaded.
 
         Args:
@@ -78,7 +78,7 @@ class Installer:
         self.report(CertificateReason.READY, f"{source} is installed")
         return Installed.IN_USE
 
-    async def validity(self, names: OwnNames) -> Validity | None:
+    async def validity(self, names: HostNames) -> Validity | None:
         """For how long the installed certificate is good for the names; None if it is not."""
         try:
             return await asyncio.to_thread(check_installed, self._root, names.all)

@@ -22,19 +22,14 @@ from hypercobalt.api.certificate import (
     IssuerReference,
 )
 from hypercobalt.api.duration import format_duration
+from hypercobalt.api.host_certificate import AGENT, LIFETIME, MANAGED_BY, USAGES, HostNames
 from hypercobalt.api.hypervisor_conditions import CertificateReason
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.node_agent.host.certificate_check import Validity
-from hypercobalt.node_agent.host.own_names import OwnNames
 from hypercobalt.node_agent.host.pending import Pending
 
-LIFETIME: Final = timedelta(days=47)
-USAGES: Final = ("digital signature", "server auth", "client auth")
 AGAIN: Final = timedelta(hours=1)
 """After a denial or a failure: whoever said no, or the issuer, is asked again this much later."""
-
-MANAGED_BY: Final = "app.kubernetes.io/managed-by"
-MANAGER: Final = "hypercobalt-node-agent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +42,7 @@ class Wanted:
         lifetime: that is asked for; the issuer may give less.
     """
 
-    names: OwnNames
+    names: HostNames
     issuer: IssuerReference
     lifetime: timedelta = LIFETIME
 
@@ -65,7 +60,7 @@ def request_of(wanted: Wanted, pending: Pending, namespace: str) -> CertificateR
         metadata=ObjectMeta(
             name=pending.name(wanted.names.name),
             namespace=namespace,
-            labels={MANAGED_BY: MANAGER},
+            labels={MANAGED_BY: AGENT},
         ),
         spec=CertificateRequestSpec(
             request=pending.request,

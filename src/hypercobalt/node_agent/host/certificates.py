@@ -32,6 +32,7 @@ from hypercobalt.api.certificate import (
 )
 from hypercobalt.api.core import Secret
 from hypercobalt.api.duration import format_duration
+from hypercobalt.api.host_certificate import AGENT, MANAGED_BY
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import CertificateReason
 from hypercobalt.api.meta import ObjectMeta
@@ -51,8 +52,6 @@ log = get_logger(__name__)
 RESYNC: Final = timedelta(minutes=5)
 """Files that somebody else changed are put right, and what failed is tried again, this often."""
 
-MANAGED_BY: Final = "app.kubernetes.io/managed-by"
-MANAGER: Final = "hypercobalt-node-agent"
 DURATION: Final = timedelta(days=47)
 RENEW_BEFORE: Final = timedelta(days=37)
 USAGES: Final = ("server auth", "client auth", "digital signature", "key encipherment")
@@ -88,7 +87,7 @@ def wanted_certificate(settings: Settings, internal_ip: str | None) -> Certifica
         metadata=ObjectMeta(
             name=f"libvirt-{settings.host}",
             namespace=settings.namespace,
-            labels={MANAGED_BY: MANAGER},
+            labels={MANAGED_BY: AGENT},
         ),
         spec=CertificateSpec(
             secretName=settings.secret_name,
@@ -110,7 +109,7 @@ def decide(present: Certificate | None, wanted: Certificate) -> Certificate | No
     """The Certificate to write, None if what is there shall stay as it is."""
     if present is None:
         return wanted
-    if present.metadata.labels.get(MANAGED_BY) != MANAGER or present.spec == wanted.spec:
+    if present.metadata.labels.get(MANAGED_BY) != AGENT or present.spec == wanted.spec:
         return None
     return replace(present, spec=wanted.spec)
 

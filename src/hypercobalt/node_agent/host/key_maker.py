@@ -3,33 +3,22 @@
 Names come on standard input, the key goes out on a pipe: neither is in the arguments, which others
 on the host can read. What makes keys costs 20 MiB, so it ends with its work instead of staying in
 the agent.
-
-Source: RFC 2986; cert-manager, pkg/util/pki (usages are those of the request's spec alone).
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import sys
 from datetime import timedelta
 from typing import Final
 
 import msgspec
 
+from hypercobalt.api.host_certificate import HostNames
 from hypercobalt.errors import TransientError
 
 _DEADLINE: Final = timedelta(seconds=30)
 _MODULE: Final = "hypercobalt.node_agent.host.key_maker"
-_LONGEST_COMMON_NAME: Final = 64  # X.520, ub-common-name
-ORGANIZATION: Final = "nova"
-
-
-class Names(msgspec.Struct, frozen=True):
-    """What the certificate is to be for."""
-
-    name: str
-    addresses: tuple[str, ...] = ()
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -42,7 +31,7 @@ class Made(msgspec.Struct, frozen=True):
         return f"Made(key={len(self.key)} bytes, request={len(self.request)} bytes)"
 
 
-async def make(names: Names) -> Made:
+async def make(names: HostNames) -> Made:
     """Have another process make a new key on curve P-256, and its request.
 
     Raises:
@@ -71,31 +60,20 @@ async def make(names: Names) -> Made:
     return msgspec.json.decode(out, type=Made)
 
 
-def make_here(names: Names) -> Made:
+def make_here(names: HostNames) -> Made:
     """Make a new key, and its request."""
     # Here alone: whoever imports this module for `make` does not carry the library.
-    from cryptography import x509  # noqa: PLC0415
-    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
-    from cryptography.x509.oid import NameOID  # noqa: PLC0415
+
+    from hypercobalt.api import signing_request  # noqa: PLC0415
 
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANIZATION)]
-    if len(names.name) <= _LONGEST_COMMON_NAME:
-        subject.append(x509.NameAttribute(NameOID.COMMON_NAME, names.name))
-    shown: list[x509.GeneralName] = [x509.DNSName(names.name)]
-    shown += [x509.IPAddress(ipaddress.ip_address(address)) for address in names.addresses]
-    request = (
-        x509.CertificateSigningRequestBuilder()
-        .subject_name(x509.Name(subject))
-        .add_extension(x509.SubjectAlternativeName(shown), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    encoding = serialization.Encoding.PEM
-    form, secret = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    return Made(key.private_bytes(encoding, form, secret), request.public_bytes(encoding))
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    private = key.private_bytes(encoding, form, serialization.NoEncryption())
+    return Made(private, signing_request.write(names, key))
 
 
 if __name__ == "__main__":
-    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=Names)
+    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=HostNames)
     sys.stdout.buffer.write(msgspec.json.encode(make_here(wanted)))

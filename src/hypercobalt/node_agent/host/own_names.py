@@ -1,33 +1,15 @@
-"""The names and addresses that a host's certificate is for: its own. Pure."""
+"""The names and addresses that this host's certificate is for: its own. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from hypercobalt.api.addresses import parse_host_address
+from hypercobalt.api.host_certificate import HostNames
 
 
-@dataclass(frozen=True, slots=True)
-class OwnNames:
-    """What a certificate of the host names.
-
-    Args:
-        name: of the Node.
-        addresses: each once and in its one form, sorted.
-    """
-
-    name: str
-    addresses: tuple[str, ...] = ()
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        """Every name and address."""
-        return self.name, *self.addresses
-
-
-def own_names(host: str, addresses: Iterable[str]) -> OwnNames:
+def own_names(host: str, addresses: Iterable[str]) -> HostNames:
     """Those of a host; text that is no address of one is left out.
 
     Args:
@@ -38,4 +20,4 @@ def own_names(host: str, addresses: Iterable[str]) -> OwnNames:
     for text in addresses:
         with suppress(ValueError):
             found.add(str(parse_host_address(text)))
-    return OwnNames(host, tuple(sorted(found)))
+    return HostNames(host, tuple(sorted(found)))

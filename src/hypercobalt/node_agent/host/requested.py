@@ -171,8 +171,7 @@ class RequestedCertificate:
         told = self._settings
         match step.step:
             case Step.MAKE:
-                names = key_maker.Names(wanted.names.name, wanted.names.addresses)
-                made = await key_maker.make(names)
+                made = await key_maker.make(wanted.names)
                 new = Pending(wanted.digest, made.request, made.key)
                 await asyncio.to_thread(pending.store, told.root, new)
             case Step.ASK if facts.pending is not None:

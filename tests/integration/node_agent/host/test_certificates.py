@@ -24,12 +24,12 @@ from hypercobalt.adapters.host.model import UnitState
 from hypercobalt.adapters.host.port import HostError
 from hypercobalt.api.certificate import Certificate, CertificateSpec
 from hypercobalt.api.core import Namespace, Secret
+from hypercobalt.api.host_certificate import MANAGED_BY
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.node_agent.host.certificate_files import is_loaded, plan
 from hypercobalt.node_agent.host.certificate_install import LIBVIRT_UNIT, UPDATE_UNIT
 from hypercobalt.node_agent.host.certificates import (
-    MANAGED_BY,
     Certificates,
     Settings,
     decide,

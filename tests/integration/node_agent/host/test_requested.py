@@ -85,12 +85,12 @@ def deny(request: CertificateRequest) -> CertificateRequestStatus:
 class Issuer:
     """Answers every request, and keeps those that it has seen."""
 
-    def __init__(self, kube: Kube, answer: Answer = sign) -> None:
-        self.kube, self.answer = kube, answer
+    def __init__(self, kube: Kube, answer: Answer, namespace: str) -> None:
+        self.kube, self.answer, self.namespace = kube, answer, namespace
         self.seen: list[CertificateRequest] = []
 
     async def run(self) -> None:
-        async with self.kube.watch(CertificateRequest, NAMESPACE) as events:
+        async with self.kube.watch(CertificateRequest, self.namespace) as events:
             async for event in events:
                 if event.object is None or event.change is not Change.ADDED:
                     continue
@@ -99,8 +99,10 @@ class Issuer:
 
 
 @contextlib.asynccontextmanager
-async def issuing(kube: Kube, answer: Answer = sign) -> AsyncIterator[Issuer]:
-    issuer = Issuer(kube, answer)
+async def issuing(
+    kube: Kube, answer: Answer = sign, *, namespace: str = NAMESPACE
+) -> AsyncIterator[Issuer]:
+    issuer = Issuer(kube, answer, namespace)
     task = asyncio.create_task(issuer.run())
     try:
         yield issuer

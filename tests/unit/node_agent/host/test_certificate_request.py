@@ -21,6 +21,7 @@ from hypercobalt.api.certificate import (
     CertificateRequestStatus,
     IssuerReference,
 )
+from hypercobalt.api.host_certificate import HostNames
 from hypercobalt.node_agent.host import pending
 from hypercobalt.node_agent.host.certificate_check import Validity
 from hypercobalt.node_agent.host.certificate_request import (
@@ -31,13 +32,13 @@ from hypercobalt.node_agent.host.certificate_request import (
     decide,
     request_of,
 )
-from hypercobalt.node_agent.host.key_maker import Made, Names, make, make_here
-from hypercobalt.node_agent.host.own_names import OwnNames, own_names
+from hypercobalt.node_agent.host.key_maker import Made, make, make_here
+from hypercobalt.node_agent.host.own_names import own_names
 from hypercobalt.node_agent.host.pending import Pending
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
-WANTED = Wanted(OwnNames("kvm-a", ("192.0.2.1",)), IssuerReference("nova-ca", "Issuer"))
+WANTED = Wanted(HostNames("kvm-a", ("192.0.2.1",)), IssuerReference("nova-ca", "Issuer"))
 PENDING = Pending(WANTED.digest, b"a request", b"a key")
 FRESH, OLD = Validity(NOW - DAY, NOW + 5 * DAY), Validity(NOW - 5 * DAY, NOW + DAY)
 NOTHING = Facts(WANTED.digest, None, intact=True, in_use=False, pending=None, request=None, now=NOW)
@@ -187,7 +188,7 @@ def test_own_addresses_are_parsed_and_sorted() -> None:
 
 @pytest.mark.parametrize("name", ["kvm-a", "kvm-a." + "x" * 60 + ".example.org"])
 async def test_made_key_is_of_the_request_and_the_names_are_its_own(name: str) -> None:
-    made = await make(Names(name, ("192.0.2.1", "2001:db8::1")))
+    made = await make(HostNames(name, ("192.0.2.1", "2001:db8::1")))
 
     key, request = load_pem_private_key(made.key, None), x509.load_pem_x509_csr(made.request)
     shown = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -213,7 +214,7 @@ def test_agent_that_makes_keys_does_not_carry_what_makes_them() -> None:
 
 
 def test_pending_key_is_for_its_owner_alone_and_survives(tmp_path: Path) -> None:
-    made = make_here(Names("kvm-a"))
+    made = make_here(HostNames("kvm-a"))
     kept = Pending(WANTED.digest, made.request, made.key)
 
     assert pending.load(tmp_path) is None

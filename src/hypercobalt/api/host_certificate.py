@@ -1,0 +1,45 @@
+"""The certificate of a host: where its key is made, whom it names, and what it is for.
+
+What the node agent asks for and what the operator holds it to are the same words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+LIFETIME: Final = timedelta(days=47)
+"""Of a certificate whose key was made on the host; the issuer may give less."""
+
+USAGES: Final = ("digital signature", "server auth", "client auth")
+
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+AGENT: Final = "hypercobalt-node-agent"
+"""Value of that label on what a node agent has made."""
+
+
+class CertificateSource(StrEnum):
+    """Where the hosts' certificates come from; the same for the agents and their operator."""
+
+    REQUEST = "request"  # the key is made on the host, a CertificateRequest has its public half
+    SECRET = "secret"  # noqa: S105 - a Secret has both; its reader reads every Secret there
+
+
+@dataclass(frozen=True, slots=True)
+class HostNames:
+    """What a certificate of a host names.
+
+    Args:
+        name: of the Node.
+        addresses: each once and in its one form, sorted.
+    """
+
+    name: str
+    addresses: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every name and address."""
+        return self.name, *self.addresses

@@ -1,0 +1,165 @@
+"""Requests of agents and of attackers, and what the operator makes of them on an API server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from msgspec.structs import replace
+from tests.integration.cert_manager import request_of_agent
+from tests.integration.operator.conftest import add_node, operator, passes, until
+
+from hypercobalt.api.certificate import (
+    Certificate,
+    CertificateCondition,
+    CertificateRequest,
+    CertificateRequestSpec,
+    CertificateRequestStatus,
+)
+from hypercobalt.api.host_certificate import CertificateSource
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.operator.certificates import Issuing
+from hypercobalt.runtime import Kube
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PLACE = "monsoon3"
+ISSUING = Issuing(PLACE, "nova-hypervisor-agents-ca-issuer", source=CertificateSource.REQUEST)
+NODE_NAME = "authentication.kubernetes.io/node-name"
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="session")
+async def no_requests(kube: Kube) -> AsyncIterator[None]:
+    yield
+    for type_ in (CertificateRequest, Certificate):
+        for old in (await kube.list(type_, PLACE)).items:
+            await kube.delete(type_, old.metadata.name, PLACE)
+
+
+def verdict(request: CertificateRequest) -> str:
+    """`type: message` of what was decided, empty before."""
+    return ", ".join(
+        f"{c.type}: {c.message}"
+        for c in request.status.conditions
+        if c.type in ("Approved", "Denied") and c.status == "True"
+    )
+
+
+async def decided(kube: Kube, name: str) -> str:
+    return verdict(
+        await until(kube, CertificateRequest, name, lambda it: bool(verdict(it)), namespace=PLACE)
+    )
+
+
+async def test_agent_gets_a_certificate_of_its_own_host(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with operator(kubeconfig, issuing=ISSUING):
+        await add_node(kube, name, addresses=("192.0.2.1", "2001:db8::1"))
+        made = await kube.create(request_of_agent(name, "192.0.2.1", "2001:db8::1"))
+        text = await decided(kube, made.metadata.name)
+    assert text == "Approved: Certificate request has been approved by kvm.cloud.sap"
+
+
+async def test_request_that_is_older_than_its_node_waits_for_it(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    made = await kube.create(request_of_agent(name))
+    async with operator(kubeconfig, issuing=ISSUING) as running:
+        await passes(running, "certificate-approval")
+        assert verdict(await stored(kube, made)) == ""
+        await add_node(kube, name)
+        text = await decided(kube, made.metadata.name)
+    assert text.startswith("Approved")
+
+
+async def stored(kube: Kube, request: CertificateRequest) -> CertificateRequest:
+    found = await kube.get(CertificateRequest, request.metadata.name, PLACE)
+    assert found is not None
+    return found
+
+
+def but(given: CertificateRequest, /, **changes: object) -> CertificateRequest:
+    """A request with another spec."""
+    changed: CertificateRequestSpec = replace(given.spec, **changes)
+    return replace(given, spec=changed)
+
+
+async def test_no_hostile_request_is_approved(kube: Kube, kubeconfig: Path, name: str) -> None:
+    """The attacker has the agent's token of one host, and another account."""
+    other = f"{name}-b"
+    mine = request_of_agent(name, "192.0.2.1")
+    theirs = request_of_agent(other, "192.0.2.2")
+    usages = mine.spec.usages
+    denied = {
+        "name": request_of_agent(name, "192.0.2.1", names=other),
+        "address": request_of_agent(name, "192.0.2.1", "192.0.2.2"),
+        "claimed-by-both": request_of_agent(name, "192.0.2.3"),
+        "nobodys-address": request_of_agent(name, "198.51.100.1"),
+        "wildcard": request_of_agent(name, names="*"),
+        "subdomain": request_of_agent(name, names=f"x.{name}"),
+        "replayed": but(mine, request=theirs.spec.request),
+        "twice": but(mine, request=mine.spec.request + theirs.spec.request),
+        "garbage": but(mine, request=b"\x00\xff" * 400),
+        "huge": but(mine, request=mine.spec.request * 400),
+        "ca": but(mine, isCA=True),
+        "cert-sign": but(mine, usages=(*usages, "cert sign")),
+        "for-ever": but(mine, duration="876000h"),
+        "person": but(mine, username="someone"),
+        "other-account": but(mine, username="system:serviceaccount:default:default"),
+        "no-node": but(mine, extra={}),
+        "two-nodes": but(mine, extra={NODE_NAME: (name, other)}),
+    }
+    unlabelled = replace(mine.metadata, labels={})
+    left = {
+        "issuer": request_of_agent(name, issuer="cluster-ca"),
+        "label": replace(mine, metadata=unlabelled),
+        "unknown-node": but(mine, extra={NODE_NAME: ("kvm-elsewhere",)}),
+    }
+    async with operator(kubeconfig, issuing=ISSUING):
+        await add_node(kube, name, addresses=("192.0.2.1", "192.0.2.3"))
+        await add_node(kube, other, addresses=("192.0.2.2", "192.0.2.3"))
+        for what, request in (left | denied).items():
+            meta = replace(request.metadata, name=f"libvirt-{name}-{what}")
+            await kube.create(replace(request, metadata=meta))
+        for what in denied:
+            assert (await decided(kube, f"libvirt-{name}-{what}")).startswith("Denied"), what
+        await kube.create(mine)
+        assert (await decided(kube, mine.metadata.name)).startswith("Approved")
+    found = (await kube.list(CertificateRequest, PLACE)).items
+    approved = [it.metadata.name for it in found if "Approved" in verdict(it)]
+    undecided = {it.metadata.name for it in found if not verdict(it)}
+    assert approved == [mine.metadata.name]
+    assert undecided == {f"libvirt-{name}-{what}" for what in left}
+
+
+@pytest.mark.parametrize("type_", ["Approved", "Denied"])
+async def test_what_another_approver_decided_stays_and_is_logged(
+    kube: Kube, kubeconfig: Path, name: str, type_: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = await kube.create(request_of_agent(name, "198.51.100.1"))
+    condition = CertificateCondition(type_, "True", "cert-manager.io", "approved")
+    status = CertificateRequestStatus(conditions=(condition,))
+    before = await kube.patch_status(made, status)
+    await add_node(kube, name)
+    async with operator(kubeconfig, issuing=ISSUING) as running:
+        await passes(running, "certificate-approval")
+    after = await stored(kube, made)
+    assert after.metadata.resourceVersion == before.metadata.resourceVersion
+    logged = "certificate_request_approved_elsewhere" in caplog.text
+    assert logged == (type_ == "Approved")
+
+
+async def test_no_certificate_is_made_and_one_of_before_stays(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """The request of the same Node shows that the operator has seen it."""
+    meta = ObjectMeta(name=f"libvirt-{name}", namespace=PLACE)
+    before = await kube.create(Certificate(metadata=meta))
+    async with operator(kubeconfig, issuing=ISSUING):
+        await add_node(kube, name)
+        made = await kube.create(request_of_agent(name))
+        await decided(kube, made.metadata.name)
+    assert (await kube.list(Certificate, PLACE)).items == [before]
