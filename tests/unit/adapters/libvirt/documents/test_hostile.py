@@ -6,18 +6,15 @@ Short as it stands; `LIBVIRT_DOCUMENTS=10000` and -s give the figures of docs/se
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import gc
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from tests.cost import on_loop, resident_mib
 from tests.unit.adapters.libvirt.documents.hostile import LARGEST, document
 
 from hypercobalt.adapters.libvirt.calls import Calls
@@ -70,13 +67,6 @@ class Aside:
         return await done, longest * 1000
 
 
-def on_loop(work: Callable[[], object]) -> float:
-    """Milliseconds of CPU."""
-    began = time.process_time()
-    work()
-    return (time.process_time() - began) * 1000
-
-
 def inventory(definition: domain.Definition) -> Inventory:
     guest = Domain(
         "8c7d4ba7-3b07-43c6-9a25-a2b6ba2e3b1e",
@@ -92,14 +82,6 @@ def inventory(definition: domain.Definition) -> Inventory:
     return Inventory(
         Versions("9.0.0", "8.2.0"), HOST, DomainCapabilities("x86_64", "kvm"), (guest,)
     )
-
-
-def resident_mib() -> float:
-    """What is held; memory that is free already but not given back yet is no leak."""
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 2**20
 
 
 @pytest.mark.timeout(120 + DOCUMENTS)

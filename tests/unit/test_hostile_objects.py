@@ -1,0 +1,159 @@
+"""No Node and no Secret holds the loop of the operator or of the node agent, raises, or stays.
+
+A kubelet that was taken over writes its Node as it likes, and so does whoever may write Secrets.
+Short as it stands; `HOSTILE_OBJECTS=1000` and -s give the figures of docs/security.md.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+from tests.cost import on_loop, resident_mib
+
+from hypercobalt.api.core import Node, Secret
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.node_agent.host.certificate_check import CertificateFilesError
+from hypercobalt.node_agent.host.certificate_files import FILES, plan
+from hypercobalt.operator.from_node import first
+from hypercobalt.operator.gardener import decide as signal
+from hypercobalt.operator.hypervisor import decide
+from hypercobalt.operator.node_facts import (
+    AGGREGATES_ANNOTATION,
+    COPIED_LABELS,
+    HYPERVISOR_LABEL,
+    TRAITS_ANNOTATION,
+)
+from hypercobalt.operator.node_names import claims, names_of
+from hypercobalt.runtime.client.collection import read_page
+
+OBJECTS = int(os.environ.get("HOSTILE_OBJECTS", "60"))
+HELD_MS = 250
+LEAK_MIB = 10
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+Json = Any
+Chance = random.Random
+ODD: tuple[Json, ...] = (None, True, -1, 2**64, 1e300, "", "x" * 300, "\0", "\ud7ff", [], {}, [[]])
+
+
+def many(chance: Chance, size: int, make: Callable[[int], Json]) -> list[Json]:
+    """As many as fill the size, or a few."""
+    count = size // len(msgspec.json.encode(make(0)))
+    return [make(number) for number in range(min(count, chance.choice([1, 5, 10**6])))]
+
+
+def node(chance: Chance, size: int) -> Json:
+    share = size // 5
+    address = chance.choice(
+        ["192.0.2.{}", "kvm-a.{}.example.org", "fd00::{:x}", "10.0.0.1/system?{}"]
+    )
+    kind = chance.choice(["InternalIP", "Hostname", "x"])
+    type_ = chance.choice(["Ready", "Terminating", "DiskPressure", "{}"])
+    listed = many(chance, share, lambda n: {"type": kind, "address": address.format(n % 250)})
+    conditions = many(
+        chance,
+        share,
+        lambda n: {"type": type_.format(n), "status": "True", "reason": "A", "message": "b" * 90},
+    )
+    taints = many(chance, share, lambda n: {"key": f"a{n}", "effect": "NoExecute"})
+    text = (
+        "," * share if chance.random() < 0.3 else ",".join(many(chance, share, "CUSTOM_{}".format))
+    )
+    labels = dict.fromkeys(many(chance, share, "example.org/{}".format), "x" * 63)
+    return {
+        "metadata": {
+            "name": "kvm-a",
+            "labels": {HYPERVISOR_LABEL: "", **labels},
+            "annotations": {TRAITS_ANNOTATION: text, AGGREGATES_ANNOTATION: text},
+            "finalizers": many(chance, share, "example.org/{}".format),
+        },
+        "spec": {"taints": taints},
+        "status": {"addresses": listed, "conditions": conditions},
+    }
+
+
+def secret(chance: Chance, size: int) -> Json:
+    pem = chance.choice(["", "-----BEGIN CERTIFICATE-----\n", "-----BEGIN RSA PRIVATE KEY-----\n"])
+    body = pem.encode() * max(1, size // 4 // (len(pem) or 1)) if pem else bytes(size // 4)
+    keys = [
+        *chance.sample(sorted(FILES), chance.randrange(4)),
+        *many(chance, size // 4, "key-{}".format),
+    ]
+    data = dict.fromkeys(keys, b"") | dict.fromkeys(keys[:3], body)
+    return {"metadata": {"name": "tls-libvirt-kvm-a", "namespace": "monsoon3"}, "data": data}
+
+
+def damaged(chance: Chance, value: Json) -> Json:
+    """A copy with one place in it changed."""
+    if not isinstance(value, dict | list) or not value or chance.random() < 0.2:
+        return chance.choice(ODD)
+    key = chance.choice(sorted(value) if isinstance(value, dict) else range(len(value)))
+    changed = value.copy()
+    changed[key] = damaged(chance, value[key])
+    return changed
+
+
+def page(seed: int, make: Callable[[Chance, int], Json]) -> bytes:
+    """A list of a hostile object, up to thrice as large as etcd takes, and one that is in order."""
+    chance = random.Random(seed)  # noqa: S311 - to be repeated, not to be secret
+    made = make(chance, int(2 ** chance.uniform(10, 21.5)))
+    for part in chance.choice([(), (), ("spec",), ("status", "spec"), ("data",)]):
+        if part in made:
+            made[part] = damaged(chance, made[part])
+    return msgspec.json.encode({"items": [made, {"metadata": {"name": "kvm-b"}}]})
+
+
+def operate(data: bytes) -> None:
+    """What the operator makes of a list of Nodes."""
+    listed = read_page(data, Node)
+    assert listed.items[-1].metadata.name == "kvm-b"
+    assert len(listed.items) + len(listed.unreadable) == 2
+    for found in listed.items:
+        made = first(found, COPIED_LABELS)
+        names_of(found, lambda _: listed.items)
+        list(claims(found))
+        decide(found, made, None, COPIED_LABELS, NOW)
+        signal(found, Hypervisor(metadata=made.metadata, spec=HypervisorSpec()), "image")
+
+
+def install(data: bytes) -> None:
+    """What the agent makes of a list of Secrets on its loop; OpenSSL reads them on a thread."""
+    listed = read_page(data, Secret)
+    assert listed.items[-1].metadata == ObjectMeta(name="kvm-b")
+    for found in listed.items:
+        with suppress(CertificateFilesError):
+            plan(found.data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "use"), [("Nodes", node, operate), ("Secrets", secret, install)]
+)
+@pytest.mark.timeout(120 + OBJECTS)
+def test_hostile_objects_neither_hold_the_loop_nor_stay_in_memory(
+    kind: str, make: Callable[[Chance, int], Json], use: Callable[[bytes], None]
+) -> None:
+    longest, worst, largest, resident = 0.0, 0, 0, list[float]()
+    for seed in range(OBJECTS):
+        data = page(seed, make)
+        held = on_loop(partial(use, data))
+        longest, worst = max((longest, worst), (held, seed))
+        assert held < HELD_MS, f"seed {seed}: {held:.0f} ms"
+        largest = max(largest, len(data))
+        if seed % max(1, OBJECTS // 10) == 0:
+            resident.append(resident_mib())
+    grown = resident[-1] - resident[len(resident) // 2]
+    sys.stdout.write(
+        f"{OBJECTS} {kind} of up to {largest / 2**20:.1f} MiB: "
+        f"{longest:.0f} ms at most (seed {worst}), grown by {grown:.1f} MiB\n"
+    )
+    assert grown < LEAK_MIB, resident
+    assert largest > 2**20
