@@ -210,6 +210,7 @@ def test_a_binding_that_warns_lets_the_write_pass() -> None:
     ("spec", "named"),
     [
         ({"paramKind": {"kind": "ConfigMap"}}, "paramKind"),
+        ({"auditAnnotations": [{"key": "a", "valueExpression": "'b'"}]}, "auditAnnotations"),
         ({"validations": [{"expression": "params.a == 1"}]}, "params"),
         (
             {"validations": [{"expression": "authorizer.path('/x').check('get').allowed()"}]},
