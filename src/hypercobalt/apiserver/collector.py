@@ -1,7 +1,6 @@
 """What happens after a delete: dependents, namespaces' and definitions' contents, old Events.
 
-Level-triggered: every event only names objects to look at; what to do is read from the store, so a
-crash at any point loses nothing. At start everything is looked at once.
+Every event only names objects to look at. At start everything is looked at once.
 
 Source: kubernetes pkg/controller/garbagecollector and pkg/controller/namespace;
 apiextensions-apiserver pkg/controller/finalizer.
@@ -23,9 +22,10 @@ from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry, Resource
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
 from hypercobalt.apiserver.status import JSONObject, NotFoundError, StatusError
-from hypercobalt.apiserver.storage.objects import Event, Key, StoreError
+from hypercobalt.apiserver.storage.objects import Event, Key
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import list_at, metadata, object_at, text_at
+from hypercobalt.apiserver.worklist import Worklist
 from hypercobalt.apiserver.writing import Writer
 from hypercobalt.logs import get_logger
 
@@ -34,7 +34,6 @@ log = get_logger(__name__)
 MANAGER = "apiserver-collector"
 EVENT_HOURS = 1.0  # how long Events are kept, as kube-apiserver's --event-ttl
 SWEEP = timedelta(minutes=1)  # Events have no event of their own when they grow old
-RETRY = timedelta(seconds=1)  # after a full disk: the only thing that can refuse us
 
 
 class _Owner(msgspec.Struct, frozen=True):
@@ -81,29 +80,26 @@ class Collector:
         self._writer, self._definitions = writer, definitions
         self._owners: dict[Key, tuple[_Owner, ...]] = {}
         self._dependents: dict[str, set[Key]] = {}  # by owner's uid
-        self._waiting: dict[Key, None] = {}  # ordered, without repeats
-        self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._work = Worklist("collector", self._handle, self._sweep)
+        self._next_sweep = 0.0
         self._unlisten: Callable[[], None] = store.listen(self._on_event)
 
     def start(self) -> None:
         for resource in self._store.resources():
             for key, stored in self._store.scan(resource):
                 self._note(key, stored.data)
-        self._look_at(Key(CRD_RESOURCE, "", ""))
-        self._task = asyncio.create_task(self._run(), name="collector")
+        self._work.add(Key(CRD_RESOURCE, "", ""))
+        self._work.start()
 
     async def stop(self) -> None:
         self._unlisten()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        await self._work.stop()
 
     # -- what to look at -----------------------------------------------------------------------
 
     def _on_event(self, event: Event) -> None:
         if event.key.resource == CRD_RESOURCE:
-            self._look_at(event.key)
+            self._work.add(event.key)
         if event.type != "DELETED":
             self._note(event.key, event.data)
             return
@@ -111,13 +107,13 @@ class Collector:
         for owner in owners:
             self._dependents.get(owner.uid, set()).discard(event.key)
             if owner_key := self._owner_key(owner, event.key.namespace):
-                self._look_at(owner_key)
+                self._work.add(owner_key)
         uid = _decoder.decode(event.data).metadata.uid
         for dependent in self._dependents.pop(uid, set()):
-            self._look_at(dependent)
+            self._work.add(dependent)
         if event.key.namespace:
-            self._look_at(Key("namespaces", "", event.key.namespace))
-        self._look_at(Key(CRD_RESOURCE, "", event.key.resource))
+            self._work.add(Key("namespaces", "", event.key.namespace))
+        self._work.add(Key(CRD_RESOURCE, "", event.key.resource))
 
     def _note(self, key: Key, data: bytes) -> None:
         if b'"ownerReferences"' in data or key in self._owners:
@@ -128,43 +124,19 @@ class Collector:
                 self._owners[key] = owners
                 for owner in owners:
                     self._dependents.setdefault(owner.uid, set()).add(key)
-                self._look_at(key)
+                self._work.add(key)
         if b'"deletionTimestamp"' in data:
-            self._look_at(key)
+            self._work.add(key)
 
-    def _look_at(self, key: Key) -> None:
-        self._waiting[key] = None
-        self._wake.set()
+    def _sweep(self, now: float) -> float:
+        """Look at the Events that have grown old; gives when to do so again."""
+        if now >= self._next_sweep:
+            self._next_sweep = now + SWEEP.total_seconds()
+            for key in self._old_events():
+                self._work.add(key)
+        return self._next_sweep
 
     # -- what to do ----------------------------------------------------------------------------
-
-    async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        sweep = loop.time()
-        while True:
-            if loop.time() >= sweep:
-                sweep = loop.time() + SWEEP.total_seconds()
-                self._waiting |= dict.fromkeys(self._old_events())
-            if self._waiting:
-                key = next(iter(self._waiting))
-                del self._waiting[key]
-                await self._try(key)
-                continue
-            self._wake.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(sweep):
-                    await self._wake.wait()
-
-    async def _try(self, key: Key) -> None:
-        try:
-            await self._handle(key)
-        except StatusError as error:
-            log.warning("collecting_failed", object="/".join(key), reason=error.message)
-        except StoreError as error:
-            log.warning("collecting_failed", object="/".join(key), reason=str(error))
-            asyncio.get_running_loop().call_later(RETRY.total_seconds(), self._look_at, key)
-        except Exception:  # a bug must not keep what else there is to collect
-            log.exception("collecting_failed", object="/".join(key))
 
     async def _handle(self, key: Key) -> None:
         if key.resource == CRD_RESOURCE:
@@ -264,7 +236,7 @@ class Collector:
         if left and any(self._contents(key.name)):
             return  # what has finalizers comes back here when it goes
         if any(writing.namespace == key.name for writing in self._store.in_flight):
-            asyncio.get_running_loop().call_soon(self._look_at, key)
+            asyncio.get_running_loop().call_soon(self._work.add, key)
             return
 
         def finalize(obj: JSONObject) -> JSONObject:
@@ -294,7 +266,7 @@ class Collector:
             if self._store.count(key.name):
                 return
         if any(writing.resource == key.name for writing in self._store.in_flight):
-            asyncio.get_running_loop().call_soon(self._look_at, key)
+            asyncio.get_running_loop().call_soon(self._work.add, key)
             return
         if below is not None:
             await self._judge_all_of(below)

@@ -5,8 +5,6 @@ of a Node without one is left to its writer. Invariant: silence is measured on t
 monotonic clock, from when it last saw the Lease or the Ready heartbeat change. So neither a restart
 nor the wrong clock of a host makes a Node Unknown early.
 
-Level-triggered: an event only names a Node to look at; what to write is decided from the store.
-
 Source: kubernetes pkg/controller/nodelifecycle/node_lifecycle_controller.go.
 """
 
@@ -24,10 +22,11 @@ import msgspec
 from hypercobalt.apiserver.deciding.verbs import Change
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.requests.request import Call
-from hypercobalt.apiserver.status import JSON, JSONObject, NotFoundError, StatusError
-from hypercobalt.apiserver.storage.objects import Event, Key, StoreError
+from hypercobalt.apiserver.status import JSON, JSONObject, NotFoundError
+from hypercobalt.apiserver.storage.objects import Event, Key
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import at, object_at, objects_at, text_at
+from hypercobalt.apiserver.worklist import Worklist
 from hypercobalt.apiserver.writing import Writer
 from hypercobalt.logs import get_logger
 
@@ -35,7 +34,6 @@ log = get_logger(__name__)
 
 MANAGER: Final = "apiserver-node-lifecycle"
 GRACE: Final = timedelta(seconds=50)  # kube-controller-manager's --node-monitor-grace-period
-RETRY: Final = timedelta(seconds=1)  # after a write that a full disk refused
 NODES: Final = "nodes"
 LEASES: Final = "leases.coordination.k8s.io"
 LEASE_NAMESPACE: Final = "kube-node-lease"
@@ -171,64 +169,36 @@ class NodeLifecycle:
     ) -> None:
         self._store, self._registry, self._writer = store, registry, writer
         self._reports = Reports(grace.total_seconds())
-        self._waiting: dict[str, None] = {}  # ordered, without repeats
-        self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._work = Worklist("node-lifecycle", self._handle, self._run_out)
         self._unlisten: Callable[[], None] = store.listen(self._on_event)
 
     def start(self) -> None:
         for key, _ in self._store.scan(LEASES, LEASE_NAMESPACE):
-            self._look_at(key.name)
-        self._task = asyncio.create_task(self._run(), name="node-lifecycle")
+            self._work.add(key.name)
+        self._work.start()
 
     async def stop(self) -> None:
         self._unlisten()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        await self._work.stop()
 
     def _on_event(self, event: Event) -> None:
         key = event.key
         is_lease = key.resource == LEASES and key.namespace == LEASE_NAMESPACE
         if is_lease or (key.resource == NODES and self._is_followed(key.name)):
-            self._look_at(key.name)
+            self._work.add(key.name)
 
     def _is_followed(self, name: str) -> bool:
         return name in self._reports or self._store.get(_lease_key(name)) is not None
 
-    def _look_at(self, name: str) -> None:
-        self._waiting[name] = None
-        self._wake.set()
+    def _run_out(self, now: float) -> float | None:
+        """Look at the Node whose time has run out; gives when the next one's will."""
+        name, at_time = self._reports.next_silent() or ("", None)
+        if at_time is not None and at_time <= now:
+            self._work.add(name)
+        return at_time
 
-    async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            if self._waiting:
-                name = next(iter(self._waiting))
-                del self._waiting[name]
-                await self._try(name, loop.time())
-                continue
-            self._wake.clear()
-            first = self._reports.next_silent()
-            try:
-                async with asyncio.timeout_at(first[1] if first else None):
-                    await self._wake.wait()
-            except TimeoutError:
-                if first:
-                    self._look_at(first[0])
-
-    async def _try(self, name: str, now: float) -> None:
-        try:
-            await self._handle(name, now)
-        except StatusError as error:
-            log.warning("node_update_refused", node=name, reason=error.message)
-        except StoreError as error:
-            log.warning("node_update_failed", node=name, reason=str(error))
-            asyncio.get_running_loop().call_later(RETRY.total_seconds(), self._look_at, name)
-        except Exception:  # a bug must not keep the other Nodes from being followed
-            log.exception("node_update_failed", node=name)
-
-    async def _handle(self, name: str, now: float) -> None:
+    async def _handle(self, name: str) -> None:
+        now = asyncio.get_running_loop().time()
         stored = self._store.get(Key(NODES, "", name))
         if stored is None:
             self._reports.forget(name)

@@ -19,15 +19,12 @@ from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.requests.request import Call
 from hypercobalt.apiserver.requests.selectors import selector_of
 from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
-from hypercobalt.apiserver.storage.objects import Event, Key, StoreError
+from hypercobalt.apiserver.storage.objects import Event, Key
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import list_at, object_at, objects_at, text_at
+from hypercobalt.apiserver.worklist import Worklist
 from hypercobalt.apiserver.writing import Writer
-from hypercobalt.logs import get_logger
 
-log = get_logger(__name__)
-
-RETRY_SECONDS = 1.0  # after a full disk
 MANAGER = "clusterrole-aggregation-controller"
 
 
@@ -58,33 +55,20 @@ class Aggregation:
         self._store, self._registry, self._writer = store, registry, writer
         self._stale = True  # at the start: a crash may have come between two writes
         self._settling = asyncio.Lock()
-        self._wake = asyncio.Event()
-        self._wake.set()
-        self._task: asyncio.Task[None] | None = None
+        self._work = Worklist[str]("aggregation", lambda _: self.settle(), lambda _: None)
         store.listen(self._on_event)
 
     def _on_event(self, event: Event) -> None:
         if event.key.resource == CLUSTER_ROLES:
             self._stale = True
-            self._wake.set()
+            self._work.add(CLUSTER_ROLES)
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="aggregation")
+        self._work.add(CLUSTER_ROLES)
+        self._work.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-
-    async def _run(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            try:
-                await self.settle()
-            except StoreError as error:
-                log.warning("aggregated_roles_not_written", reason=str(error))
-                asyncio.get_running_loop().call_later(RETRY_SECONDS, self._wake.set)
+        await self._work.stop()
 
     async def settle(self) -> None:
         """Write every aggregated role that has not the rules it should have.
