@@ -57,6 +57,9 @@ class HyperVisorUpdateStatus(Struct, frozen=True):
     installed: Annotated[
         str | None, Field("The version that was installed last.", default="unknown")
     ] = None
+    version: Annotated[
+        str | None, Field("The version that the attempts are about; absent before the first.")
+    ] = None
     retry: Annotated[
         int | None, Field("How many more attempts the update has.", default=3, required=True)
     ] = None
@@ -150,6 +153,14 @@ class SmokeTest(Struct, frozen=True):
     deletingSince: Annotated[
         datetime | None, Field("Since when servers of earlier tries are being deleted.")
     ] = None
+
+
+class Wait(Struct, frozen=True):
+    """What a condition waits for."""
+
+    condition: Annotated[str, Field("Type of the condition.")]
+    waitsFor: Annotated[str, Field("What it waits for: a word or two, for programs.")]
+    since: Annotated[datetime, Field("Since when it waits for just that.")]
 
 
 class HypervisorStatus(Struct, frozen=True):
@@ -270,6 +281,13 @@ class HypervisorStatus(Struct, frozen=True):
         Field(
             "State of each aspect of the host; each writer owns the condition types it sets.",
             keys=("type",),
+        ),
+    ] = ()
+    waits: Annotated[
+        tuple[Wait, ...],
+        Field(
+            "What conditions of the operator wait for. Written by the operator.",
+            keys=("condition",),
         ),
     ] = ()
     specHash: Annotated[str | None, Field("Kept for compatibility; nobody writes or reads it.")] = (

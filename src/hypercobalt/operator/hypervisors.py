@@ -44,6 +44,7 @@ FIELDS: Final = (
     "aggregates",
     "smokeTest",
     "evicted",
+    "waits",
 )
 """Fields of the status that the operator writes."""
 

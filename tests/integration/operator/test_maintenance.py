@@ -112,7 +112,7 @@ async def test_a_server_that_comes_to_an_emptied_host_shows_and_leaves(
             kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") == "True/Running"
         )
         assert back.status.evicted is False
-        assert message(back, "Evicting").endswith("came when the host was empty: i1")
+        assert "came when the host was empty: i1, since " in message(back, "Evicting")
         assert reason(back, "Ready") == "False/Evicting"
         compute.moves.change("i1", status="ACTIVE", running=True)
         await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))

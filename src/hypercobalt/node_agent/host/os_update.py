@@ -2,8 +2,7 @@
 
 `is_due` says whether an update is due; one attempt runs a unit of the host and judges how it ended.
 A version has three attempts. Who wants more of them sets another version, or none for a while; the
-agent never writes the spec. After an agent's restart the status tells how far it was: the version
-that its counters are about stands at the start of the condition's message.
+agent never writes the spec. After an agent's restart the status tells how far it was.
 
 A reboot is asked for only right after an installation. If the host comes up with the old version
 again, it is not rebooted once more.
@@ -22,7 +21,7 @@ from typing import Final
 
 from hypercobalt.adapters.host.model import UnitState, check_unit_name
 from hypercobalt.adapters.host.port import HostError, Units
-from hypercobalt.api.conditions import ConditionStatus, get_condition
+from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, UpdateReason
 from hypercobalt.api.hypervisor_status import HyperVisorUpdateStatus
@@ -98,13 +97,17 @@ def recall(hypervisor: Hypervisor) -> Progress:
     """How far the update is, by the status that was written last."""
     status = hypervisor.status.updateStatus or HyperVisorUpdateStatus()
     condition = get_condition(hypervisor.status.conditions, _CONDITION)
-    version = condition.message.partition(": ")[0] if condition else ""
     return Progress(
-        version=version,
+        version=status.version or _in_message(condition),
         retry=ATTEMPTS if status.retry is None else max(0, min(status.retry, ATTEMPTS)),
         in_progress=bool(status.inProgress),
         installed=status.installed or UNKNOWN,
     )
+
+
+def _in_message(condition: Condition | None) -> str:
+    """Where agents up to 0.1 have left the version."""
+    return condition.message.partition(": ")[0] if condition else ""
 
 
 def is_due(wanted: str, running: str | None, progress: Progress) -> bool:
@@ -247,6 +250,7 @@ class OsUpdate:
                 inProgress=progress.in_progress,
                 installed=progress.installed,
                 retry=progress.retry,
+                version=progress.version or None,
             )
         )
 

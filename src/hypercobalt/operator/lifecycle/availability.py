@@ -1,8 +1,8 @@
 """`HaEnabled`: whether somebody would recover the host's instances.
 
 For now that is so when the node agent reports libvirt; the HA service comes later. The condition
-is written under a field manager of its own and never by force: one that an outside HA service has
-written stays that service's.
+is written under a field manager of its own and never by force: the API server refuses to change one
+that an outside HA service has written, which stays that service's.
 
 Source: openstack-hypervisor-operator, the controller removed in commit a9e7332.
 """
@@ -32,21 +32,12 @@ _AGENT_SILENT: Final = "The node agent does not report: see AgentReporting"
 _OFF: Final = "High availability is off in the spec"
 _EMPTY: Final = "The host is empty"
 _NOT_YET: Final = "The host is not in service yet"
-_OURS: Final = frozenset({ENABLED, SILENT, _OFF, _EMPTY, _NOT_YET})
-
-
-def foreign(hypervisor: Hypervisor) -> Condition | None:
-    """`HaEnabled` if an outside HA service has written it."""
-    found = get_condition(hypervisor.conditions, Type.HA_ENABLED)
-    if found is not None and found.reason == HaEnabledReason.AGENT_SILENT:
-        return None  # no other service has that reason
-    return found if found is not None and found.message not in _OURS else None
 
 
 def decide(facts: Facts) -> tuple[str, HaEnabledReason, str] | None:
     """Say whether high availability is on; None leaves what is there, or leaves it absent."""
     onboarding, found = facts.condition(Type.ONBOARDING), facts.condition(Type.HA_ENABLED)
-    if onboarding is None or foreign(facts.hypervisor) is not None:
+    if onboarding is None:
         return None
     verdict = _verdict(facts, onboarding)
     if found is None and verdict[0] != "True":
@@ -76,14 +67,17 @@ class Availability:
 
     def __init__(self, kube: Kube, hypervisors: Newest[Hypervisor]) -> None:
         self._kube, self._hypervisors = kube.as_manager(NAME), hypervisors
+        self._theirs: dict[str, Condition] = {}
+        """What an outside HA service has written, by Hypervisor: not ours to change."""
 
     async def run(self, facts: Facts) -> Outcome:
+        name, found = facts.hypervisor.metadata.name, facts.condition(Type.HA_ENABLED)
         verdict = decide(facts)
-        if verdict is None:
+        if verdict is None or (found is not None and found == self._theirs.get(name)):
             return Outcome(facts)
         after = facts.say(Type.HA_ENABLED, *verdict)
-        name, condition = facts.hypervisor.metadata.name, after.condition(Type.HA_ENABLED)
-        if condition is None or condition == facts.condition(Type.HA_ENABLED):
+        condition = after.condition(Type.HA_ENABLED)
+        if condition is None or condition == found:
             return Outcome(facts)
         mine = Hypervisor(
             metadata=ObjectMeta(name=name), status=HypervisorStatus(conditions=(condition,))
@@ -92,8 +86,10 @@ class Availability:
         try:
             written = await self._kube.apply(mine, subresource="status")
         except ConflictError:
-            # An outside HA service has written it; its word comes with the next change.
+            if found is not None:  # or its word comes with the next change
+                self._theirs[name] = found
             return Outcome(facts)
+        self._theirs.pop(name, None)
         self._hypervisors.wrote(written)
         theirs = get_condition(written.conditions, Type.HA_ENABLED)
         return Outcome(after if theirs == condition else facts)

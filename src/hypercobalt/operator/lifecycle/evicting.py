@@ -56,7 +56,7 @@ _LASTING: Final = frozenset({Trigger.NODE_FAILURE, Trigger.TERMINATION})
 """A host that failed is put right first, one that is to go does not come back."""
 
 _TEXT: Final = "Evicting"
-_AGAIN: Final = "Evicting again:"
+_CAME_BACK: Final = "ServersCameBack"
 _NAMED: Final = 5  # servers in a message
 
 
@@ -68,6 +68,7 @@ class Plan:
         create: to create, if there is none of its name.
         delete: to delete: that one, and none that has been made since.
         say: status, reason and message of `Evicting`.
+        waits_for: what the condition then waits for.
         evicted: for the status; None leaves it.
         unsay: take the condition away.
     """
@@ -75,6 +76,7 @@ class Plan:
     create: Eviction | None = None
     delete: Eviction | None = None
     say: tuple[str, SyncReason, str] | None = None
+    waits_for: str = ""
     evicted: bool | None = None
     unsay: bool = False
 
@@ -108,8 +110,7 @@ def decide(
     if eviction is None:
         if is_evicted(facts) and not _back(facts):
             return Plan()  # finished, and somebody has tidied up
-        made = _eviction(hypervisor, labels)
-        return Plan(create=made, say=_running(_text(facts)), evicted=False)
+        return _running(facts, create=_eviction(hypervisor, labels))
     return _mirror(facts, eviction)
 
 
@@ -125,10 +126,7 @@ def _mirror(facts: Facts, eviction: Eviction) -> Plan:
     if eviction.metadata.deletionTimestamp is not None:
         if is_evicted(facts):
             return Plan()
-        text = _text(facts)
-        if text == _TEXT:
-            text = f"{text}, once Eviction {name} is gone, which is being deleted"
-        return Plan(say=_running(text), evicted=False)
+        return _running(facts, f"{_TEXT}, once Eviction {name} is gone, which is being deleted")
     if not empties(eviction, facts.hypervisor.metadata.name):
         if over:
             return _anew(facts, eviction)
@@ -137,9 +135,9 @@ def _mirror(facts: Facts, eviction: Eviction) -> Plan:
             f"{_TEXT}, once Eviction {name} has ended, which moves {what} of "
             f"{eviction.spec.hypervisor} only"
         )
-        return Plan(say=_running(text), evicted=False)
+        return Plan(say=("True", SyncReason.RUNNING, text), evicted=False)
     if not over or found is None:
-        return Plan(say=_running(_text(facts)), evicted=False)
+        return _running(facts)
     if facts.condition(Type.EVICTING) is None:
         return _anew(facts, eviction)  # it ended before this maintenance began
     if found.reason == EvictionReason.SUCCEEDED and _back(facts):
@@ -185,7 +183,7 @@ def _without_service(facts: Facts) -> Plan:
 
 def _anew(facts: Facts, eviction: Eviction) -> Plan:
     """Take one away that says nothing of what is there: a new one is made once it is gone."""
-    return Plan(delete=eviction, say=_running(_text(facts)), evicted=False)
+    return _running(facts, delete=eviction)
 
 
 def _back(facts: Facts) -> tuple[str, ...]:
@@ -193,22 +191,27 @@ def _back(facts: Facts) -> tuple[str, ...]:
     return facts.host.servers if facts.host is not None and is_evicted(facts) else ()
 
 
-def _text(facts: Facts) -> str:
-    """Why instances leave: the message has it until they have."""
+def _running(
+    facts: Facts,
+    text: str = _TEXT,
+    *,
+    create: Eviction | None = None,
+    delete: Eviction | None = None,
+) -> Plan:
+    """Instances leave; what is said of those that came back stays until they have left."""
+    say: tuple[str, SyncReason, str] | None = ("True", SyncReason.RUNNING, text)
+    waits_for = ""
     if back := _back(facts):
         named = ", ".join(back[:_NAMED]) + (" …" if len(back) > _NAMED else "")
-        number = len(back)  # in the existing operator's words, which people match
-        return (
-            f"{_AGAIN} Hypervisor still has {number} running VMs, "
+        # In the existing operator's words, which people match.
+        text = (
+            f"Evicting again: Hypervisor still has {len(back)} running VMs, "
             f"which came when the host was empty: {named}"
         )
-    old = facts.condition(Type.EVICTING)
-    again = old is not None and old.status == "True" and old.message.startswith(_AGAIN)
-    return old.message if old is not None and again else _TEXT
-
-
-def _running(text: str) -> tuple[str, SyncReason, str]:
-    return "True", SyncReason.RUNNING, text
+        say, waits_for = ("True", SyncReason.RUNNING, text), _CAME_BACK
+    elif facts.waits(Type.EVICTING, _CAME_BACK):
+        say = None
+    return Plan(create, delete, say=say, waits_for=waits_for, evicted=False)
 
 
 def _evicting(eviction: Eviction) -> Condition | None:
@@ -307,7 +310,7 @@ class EvictingSync:
             except AlreadyExistsError:
                 log.info("eviction_is_there", eviction=name)  # the watch tells of it
         if plan.say is not None:
-            facts = facts.say(Type.EVICTING, *plan.say)
+            facts = facts.say(Type.EVICTING, *plan.say, waits_for=plan.waits_for)
         if plan.unsay:
             facts = facts.unsaid(Type.EVICTING)
         if plan.evicted is not None:

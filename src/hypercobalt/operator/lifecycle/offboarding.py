@@ -9,7 +9,7 @@ Source: openstack-hypervisor-operator, internal/controller/offboarding_controlle
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
 
@@ -43,39 +43,57 @@ class Next(Enum):
     """Ask OpenStack whether the host is empty, and remove it."""
 
 
-def decide(facts: Facts) -> tuple[Next, str]:
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do now.
+
+    Args:
+        next: see `Next`.
+        text: what is waited for, for a person.
+        waits_for: the same for programs.
+    """
+
+    next: Next
+    text: str = ""
+    waits_for: str = ""
+
+
+def decide(facts: Facts) -> Plan:
     """Decide whether the host may leave, and say what it waits for.
 
     Whether the host is empty is for the shell to ask, at the last moment.
     """
     spec, status = facts.hypervisor.spec, facts.hypervisor.status
     if not spec.lifecycleEnabled or spec.maintenance != Maintenance.TERMINATION:
-        return Next.NOTHING, ""
+        return Plan(Next.NOTHING)
     if facts.holds(Type.OFFBOARDED, "True"):
-        return Next.NOTHING, ""
+        return Plan(Next.NOTHING)
     onboarding = facts.condition(Type.ONBOARDING)
     if onboarding is not None and onboarding.status == "True":
-        return Next.WAIT, f"Waiting for the onboarding to be aborted: {onboarding.message}"
+        text = f"Waiting for the onboarding to be aborted: {onboarding.message}"
+        return Plan(Next.WAIT, text, Type.ONBOARDING)
     # Unknown to OpenStack: what is left there is at most a resource provider.
     unknown = facts.holds(Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED)
     forgotten = unknown and facts.hypervisor.metadata.deletionTimestamp is not None
     if status.serviceId and not forgotten and not is_evicted(facts):
         found = facts.condition(Type.EVICTING)
-        why = f": {found.message}" if found is not None and found.message != "Evicting" else ""
-        return Next.WAIT, f"Waiting for the host to be evicted{why}"
+        why = f": {found.message}" if found is not None else ""
+        return Plan(Next.WAIT, f"Waiting for the host to be evicted{why}", Type.EVICTING)
     pods = facts.condition(Type.AGENT_PODS_EVICTED)
     if pods is None or pods.status != "True":
         why = f": {pods.message}" if pods is not None else ""
-        return Next.WAIT, f"Waiting for agent pods to be evicted{why}"
+        text = f"Waiting for agent pods to be evicted{why}"
+        return Plan(Next.WAIT, text, Type.AGENT_PODS_EVICTED)
     registered = facts.condition(Type.REGISTERED)
     if registered is not None and registered.status == "Unknown":
-        return Next.WAIT, registered.message
+        return Plan(Next.WAIT, registered.message, Type.REGISTERED)
     if registered is not None and registered.reason == RegisteredReason.CLAIMED:
-        return Next.REMOVE, ""  # nothing in OpenStack is its own
+        return Plan(Next.REMOVE)  # nothing in OpenStack is its own
     if status.aggregates and not unknown:
         left = ", ".join(one.name for one in status.aggregates)
-        return Next.WAIT, f"Waiting for aggregates to be removed, current: {left}"
-    return Next.REMOVE, ""
+        text = f"Waiting for aggregates to be removed, current: {left}"
+        return Plan(Next.WAIT, text, Type.AGGREGATES_UPDATED)
+    return Plan(Next.REMOVE)
 
 
 class Offboarding:
@@ -87,15 +105,16 @@ class Offboarding:
         self._hosts = hosts
 
     async def run(self, facts: Facts) -> Outcome:
-        step, text = decide(facts)
-        if step is Next.NOTHING:
+        plan = decide(facts)
+        if plan.next is Next.NOTHING:
             return Outcome(facts)
-        if step is Next.WAIT:
-            return Outcome(_waits(facts, text))  # each of these is a change of the status
+        if plan.next is Next.WAIT:  # for what is a change of the status
+            return Outcome(_waits(facts, plan.text, plan.waits_for))
         try:
             host = await self._find(facts)
         except _ERRORS as error:
-            return Outcome(_waits(facts, f"cannot find the host: {error}"), PATIENCE, error)
+            told = _waits(facts, f"cannot find the host: {error}", "Host")
+            return Outcome(told, PATIENCE, error)
         return await self._remove(facts, host)
 
     async def _remove(self, facts: Facts, host: Host | None) -> Outcome:
@@ -105,7 +124,7 @@ class Offboarding:
                 f"Hypervisor still has {count} running VMs: "
                 f"openstack server list --all-projects --host {host.name}"
             )
-            return Outcome(_waits(facts, text), POLL)
+            return Outcome(_waits(facts, text, "Servers"), POLL)
         if host is not None and (outcome := await self._forget(facts, host)) is not None:
             return outcome
         done = replace(facts, host=None).having(aggregates=())
@@ -123,7 +142,7 @@ class Offboarding:
                 failing = CLEAN_UP
                 await self._hosts.remove_provider(host)
         except _ERRORS as error:
-            return Outcome(_waits(facts, f"{failing}: {error}"), PATIENCE, error)
+            return Outcome(_waits(facts, f"{failing}: {error}", failing), PATIENCE, error)
         return None
 
     async def _find(self, facts: Facts) -> Host | None:
@@ -139,6 +158,6 @@ class Offboarding:
         return Host(last, status.hypervisorId, status.serviceId, enabled=False, up=False)
 
 
-def _waits(facts: Facts, text: str) -> Facts:
-    message = facts.waiting(Type.OFFBOARDED, text)
-    return facts.say(Type.OFFBOARDED, "False", OffboardedReason.OFFBOARDING, message)
+def _waits(facts: Facts, text: str, what: str) -> Facts:
+    reason = OffboardedReason.OFFBOARDING
+    return facts.say(Type.OFFBOARDED, "False", reason, text, waits_for=what)

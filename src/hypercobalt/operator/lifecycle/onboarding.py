@@ -38,7 +38,6 @@ DELETED: Final = "Aborted because the Hypervisor is being deleted"
 TERMINATION: Final = "Aborted due to MaintenanceTermination"
 MAINTENANCE: Final = "Aborted due to maintenance; begins anew when that ends"
 _FAILED: Final = AggregatesReason.FAILED
-_IN_ORDER: Final = "Waiting for the host to be in order"
 
 
 class Act(Enum):
@@ -73,11 +72,13 @@ class Plan:
     Args:
         act: see `Act`.
         say: status, reason and message of `Onboarding` once that is done; None leaves it.
+        waits_for: what the condition then waits for.
         look_again: after this long; None waits for a change.
     """
 
     act: Act = Act.NONE
     say: tuple[str, OnboardingReason, str] | None = None
+    waits_for: str = ""
     look_again: timedelta | None = None
 
 
@@ -140,7 +141,7 @@ def _why_not(hypervisor: Hypervisor) -> str:
 def _abort(facts: Facts, now: Condition | None, why: str) -> Plan:
     """An onboarding that has begun, or ended well, is taken back: the host is not ours now."""
     tested = is_tested(facts.hypervisor)
-    if not tested and (now is None or (now.status == "False" and now.message == why)):
+    if not tested and now is None:
         return Plan()
     # Where nothing was booted, nobody asks for the test project, which may not exist.
     return Plan(Act.CLEAN_UP if tested else Act.NONE, ("False", _Why.ABORTED, why))
@@ -157,18 +158,18 @@ def _begin(facts: Facts, now: Condition | None, skip: Skip | None, settings: Set
 
 
 def _rests(facts: Facts, now: Condition) -> bool:
-    """Whether it failed with the spec as it still is."""
-    same_spec = now.observedGeneration == facts.hypervisor.metadata.generation
-    return same_spec and now.message not in (LIFECYCLE_OFF, TERMINATION, MAINTENANCE)
+    """Whether it failed with the spec as it still is: the change that aborts one is another."""
+    return now.observedGeneration == facts.hypervisor.metadata.generation
 
 
 def _initial(facts: Facts, skip: Skip | None, unmet: str, *, grouped: bool) -> Plan:
     if skip is not None and skip.stays:
         return _handover(facts, skip)
-    waits = f"{_IN_ORDER}: {unmet}" if unmet else _lacks_aggregates(facts) if grouped else ""
+    if unmet:
+        return _unmet(facts, _Why.INITIAL, unmet)
+    waits = _lacks_aggregates(facts) if grouped else ""
     if waits:
-        message = facts.waiting(Type.ONBOARDING, waits)
-        return Plan(say=("True", _Why.INITIAL, message), look_again=_poll(facts, unmet))
+        return Plan(say=("True", _Why.INITIAL, waits), waits_for=Type.AGGREGATES_UPDATED)
     if skip is not None:
         return _handover(facts, skip)
     return Plan(Act.ENABLE, ("True", _Why.TESTING, "Smoke test begins"))
@@ -178,7 +179,7 @@ def _testing(facts: Facts, *, grouped: bool) -> Plan:
     """No server is booted before the host is in its zone, which Nova would not find."""
     waits = _lacks_aggregates(facts) if grouped else ""
     if waits:
-        return Plan(say=("True", _Why.TESTING, facts.waiting(Type.ONBOARDING, waits)))
+        return Plan(say=("True", _Why.TESTING, waits), waits_for=Type.AGGREGATES_UPDATED)
     return Plan(Act.TEST)
 
 
@@ -206,17 +207,19 @@ def _missing(facts: Facts) -> list[str]:
 
 
 def _end(facts: Facts, unmet: str) -> Plan:
-    missing = _missing(facts)
-    if not missing and not unmet:
-        return Plan(Act.ENABLE, ("False", _Why.SUCCEEDED, "Onboarding completed"))
-    text = f"Waiting for {'; '.join(_lacks(facts, type_) for type_ in missing)}"
-    message = facts.waiting(Type.ONBOARDING, text if missing else f"{_IN_ORDER}: {unmet}")
-    return Plan(say=("True", _Why.HANDOVER, message), look_again=_poll(facts, unmet))
+    if missing := _missing(facts):
+        text = f"Waiting for {'; '.join(_lacks(facts, type_) for type_ in missing)}"
+        return Plan(say=("True", _Why.HANDOVER, text), waits_for=" ".join(missing))
+    if unmet:
+        return _unmet(facts, _Why.HANDOVER, unmet)
+    return Plan(Act.ENABLE, ("False", _Why.SUCCEEDED, "Onboarding completed"))
 
 
-def _poll(facts: Facts, unmet: str) -> timedelta | None:
-    """When to look again: switches and probes are not watched, the status is."""
-    return POLL if unmet and facts.holds(Type.LIBVIRT_CONNECTION, "True") else None
+def _unmet(facts: Facts, stage: OnboardingReason, unmet: str) -> Plan:
+    """Wait for the host to be in order: switches and probes are not watched, the status is."""
+    poll = POLL if facts.holds(Type.LIBVIRT_CONNECTION, "True") else None
+    text = f"Waiting for the host to be in order: {unmet}"
+    return Plan(say=("True", stage, text), waits_for="Checks", look_again=poll)
 
 
 def _lacks(facts: Facts, type_: str) -> str:

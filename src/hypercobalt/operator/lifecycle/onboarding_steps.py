@@ -99,7 +99,7 @@ class Onboarding:
                 enabled = replace(host, enabled=True, disabled_reason="", forced_down=False)
                 facts = replace(facts, host=enabled)
             facts = facts.having(smokeTest=None)
-        return Outcome(_say(facts, plan.say), plan.look_again)
+        return Outcome(_say(facts, plan.say, plan.waits_for), plan.look_again)
 
     async def _clean_up(self, facts: Facts) -> None:
         tests = self._service.smoke_tests
@@ -158,25 +158,27 @@ class Onboarding:
     ) -> Outcome:
         found = facts.condition(Type.ONBOARDING)
         if plan.act is Act.CLEAN_UP and plan.say and plan.say[0] == "False":
-            message = facts.waiting(
-                Type.ONBOARDING, f"{plan.say[2]}; cannot delete the test servers yet: {error}"
+            text = f"{plan.say[2]}; cannot delete the test servers yet: {error}"
+            said = facts.say(
+                Type.ONBOARDING, "True", _Why.ABORTED, text, waits_for=type(error).__name__
             )
-            said = facts.say(Type.ONBOARDING, "True", _Why.ABORTED, message)
             return Outcome(said, PATIENCE, error)
         if found is None:
             said = facts.say(Type.ONBOARDING, "True", _Why.INITIAL, f"Cannot begin yet: {error}")
             return Outcome(said, PATIENCE, error)
-        message = facts.waiting(Type.ONBOARDING, f"Cannot go on yet: {error}")
-        return Outcome(
-            facts.say(Type.ONBOARDING, found.status, found.reason, message), PATIENCE, error
+        text = f"Cannot go on yet: {error}"
+        said = facts.say(
+            Type.ONBOARDING, found.status, found.reason, text, waits_for=type(error).__name__
         )
+        return Outcome(said, PATIENCE, error)
 
 
-def _say(facts: Facts, words: tuple[str, OnboardingReason, str] | None) -> Facts:
+def _say(
+    facts: Facts, words: tuple[str, OnboardingReason, str] | None, waits_for: str = ""
+) -> Facts:
     if words is None:
         return facts
-    status, reason, message = words
-    return facts.say(Type.ONBOARDING, status, reason, message, of_spec=status == "False")
+    return facts.say(Type.ONBOARDING, *words, of_spec=words[0] == "False", waits_for=waits_for)
 
 
 def _name(facts: Facts, host: Host) -> str:

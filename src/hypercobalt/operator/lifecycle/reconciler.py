@@ -21,7 +21,6 @@ from hypercobalt.api.hypervisor_conditions import OnboardingReason
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.hypervisors import Part, StatusWriter
-from hypercobalt.operator.lifecycle.availability import foreign
 from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.holding import (
     has_node,
@@ -254,10 +253,10 @@ def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
         Type.AGENT_REPORTING,
         Type.NODE_HEALTHY,
         Type.AGENT_PODS_EVICTED,
+        Type.HA_ENABLED,
         *sorted(TYPES),
     )
     found = [get_condition(hypervisor.conditions, type_) for type_ in named]
-    found.append(foreign(hypervisor))
     said = tuple((c.type, c.status, c.reason) for c in found if c is not None)
     return (
         hypervisor.spec,

@@ -50,8 +50,8 @@ def decide(
             if known
             else f"Waiting for nova-compute: {service} knows no host {name!r}"
         )
-        message = facts.waiting(Type.REGISTERED, text)
-        lost = facts.say(Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED, message)
+        reason = RegisteredReason.NOT_REGISTERED
+        lost = facts.say(Type.REGISTERED, "False", reason, text, waits_for=reason)
         return replace(lost, host=None)
     has = owner(found, own, claimants).metadata.name
     if has != name:
@@ -59,8 +59,8 @@ def decide(
             f"Host {found.name} of {service} belongs to hypervisor {has}: change the name or the "
             "hostname label of one of the two Nodes"
         )
-        message = facts.waiting(Type.REGISTERED, text)
-        taken = facts.say(Type.REGISTERED, "False", RegisteredReason.CLAIMED, message)
+        reason = RegisteredReason.CLAIMED
+        taken = facts.say(Type.REGISTERED, "False", reason, text, waits_for=f"{reason} {has}")
         return replace(taken.having(hypervisorId=None, serviceId=None), host=None)
     noted = facts.having(hypervisorId=found.hypervisor_id, serviceId=found.service_id)
     text = f"{service} knows it as {found.name}"
@@ -116,6 +116,6 @@ def _is_turned_away(facts: Facts) -> bool:
 
 
 def _failed(facts: Facts, reason: RegisteredReason, error: HypercobaltError) -> Outcome:
-    message = facts.waiting(Type.REGISTERED, f"Cannot ask the compute service: {error}")
-    said = facts.say(Type.REGISTERED, "Unknown", reason, message)
+    text = f"Cannot ask the compute service: {error}"
+    said = facts.say(Type.REGISTERED, "Unknown", reason, text, waits_for=reason)
     return Outcome(replace(said, host=None), PATIENCE, error)

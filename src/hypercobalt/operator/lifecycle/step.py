@@ -22,6 +22,7 @@ from hypercobalt.api.hypervisor_conditions import (
     LibvirtConnectionReason,
     OnboardingReason,
 )
+from hypercobalt.api.hypervisor_status import Wait
 from hypercobalt.compute.model import Host
 from hypercobalt.errors import HypercobaltError
 
@@ -30,8 +31,6 @@ POLL: Final = timedelta(seconds=10)
 
 PATIENCE: Final = timedelta(minutes=1)
 """Between two looks at what somebody else has to do first."""
-
-_SINCE: Final = ", since "
 
 Type = HypervisorConditionType
 
@@ -67,7 +66,14 @@ class Facts:
         )
 
     def say(
-        self, type_: str, status: str, reason: str, message: str, *, of_spec: bool = False
+        self,
+        type_: str,
+        status: str,
+        reason: str,
+        message: str,
+        *,
+        of_spec: bool = False,
+        waits_for: str = "",
     ) -> Facts:
         """The same with a condition set.
 
@@ -75,9 +81,16 @@ class Facts:
             type_: of the condition.
             status: True, False or Unknown.
             reason: from a closed set.
-            message: for a person.
+            message: for a person; the time since when is added to what waits.
             of_spec: note the generation of the spec that it was computed from.
+            waits_for: what the condition waits for; "" for nothing.
         """
+        waits = self._other_waits(type_)
+        if waits_for:
+            now = self.now.replace(microsecond=0)
+            wait = self._wait(type_, waits_for) or Wait(type_, waits_for, now)
+            waits = tuple(sorted((*waits, wait), key=lambda one: one.condition))
+            message = f"{message}, since {wait.since:%Y-%m-%dT%H:%M:%SZ}"
         conditions = set_condition(
             self.hypervisor.conditions,
             type_,
@@ -87,7 +100,19 @@ class Facts:
             now=self.now,
             observed_generation=self.hypervisor.metadata.generation if of_spec else None,
         )
-        return self.having(conditions=conditions)
+        return self.having(conditions=conditions, waits=waits)
+
+    def waits(self, type_: str, what: str) -> bool:
+        """Whether the condition of that type waits for that."""
+        return self._wait(type_, what) is not None
+
+    def _wait(self, type_: str, what: str) -> Wait | None:
+        key = (type_, what)
+        waits = self.hypervisor.status.waits
+        return next((one for one in waits if (one.condition, one.waitsFor) == key), None)
+
+    def _other_waits(self, type_: str) -> tuple[Wait, ...]:
+        return tuple(one for one in self.hypervisor.status.waits if one.condition != type_)
 
     def having_compared(self, *what: str) -> Facts:
         """The same, once that is known to be in the compute service as it should be."""
@@ -95,19 +120,13 @@ class Facts:
 
     def unsaid(self, type_: str) -> Facts:
         """The same without a condition."""
-        return self.having(conditions=remove_condition(self.hypervisor.conditions, type_))
+        left = remove_condition(self.hypervisor.conditions, type_)
+        return self.having(conditions=left, waits=self._other_waits(type_))
 
     def having(self, **fields: Any) -> Facts:  # noqa: ANN401 - fields of the status, by name
         """The same with fields of the status set."""
         status = msgspec.structs.replace(self.hypervisor.status, **fields)
         return replace(self, hypervisor=msgspec.structs.replace(self.hypervisor, status=status))
-
-    def waiting(self, type_: str, what: str) -> str:
-        """`what` and since when that is waited for: the time that the message already has."""
-        old = self.condition(type_)
-        if old is not None and old.message.startswith(f"{what}{_SINCE}"):
-            return old.message
-        return f"{what}{_SINCE}{self.now:%Y-%m-%dT%H:%M:%SZ}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,7 @@ def hypervisor(version: str | None = NEW, *, reboot: bool = False) -> Hypervisor
         ),
         (HyperVisorUpdateStatus(retry=-7), "odd", Progress("odd", 0)),
         (HyperVisorUpdateStatus(retry=99), None, Progress("", 3)),
+        (HyperVisorUpdateStatus(retry=1, version=NEW), "any words", Progress(NEW, 1)),
     ],
 )
 def test_a_restarted_agent_recalls_how_far_it_was(
@@ -230,7 +231,7 @@ async def test_a_wanted_version_is_installed(updating: Updating) -> None:
 
     done = await updating.until("Completed")
     assert (done.status, done.message) == ("True", "1877.3: installed; a reboot activates it")
-    assert updating.update == HyperVisorUpdateStatus(inProgress=False, installed=NEW, retry=3)
+    assert updating.update == HyperVisorUpdateStatus(False, NEW, NEW, 3)
     assert updating.units.jobs == [f"start {UNIT}"]
 
 
@@ -240,7 +241,7 @@ async def test_activating_is_not_finished(updating: Updating) -> None:
     running = await updating.until("Running")
     assert (running.status, updating.update) == (
         "True",
-        HyperVisorUpdateStatus(inProgress=True, installed="unknown", retry=3),
+        HyperVisorUpdateStatus(True, "unknown", NEW, 3),
     )
 
     updating.units.leave()  # systemd away meanwhile
@@ -266,7 +267,7 @@ async def test_a_failing_update_is_tried_three_times_and_no_more(updating: Updat
 
     stopped = await updating.until("Stopped", "given up")
     assert stopped.message.startswith(f"1877.3: {UNIT} failed; given up")
-    assert updating.update == HyperVisorUpdateStatus(inProgress=False, installed="unknown", retry=0)
+    assert updating.update == HyperVisorUpdateStatus(False, "unknown", NEW, 0)
     assert updating.units.jobs == [f"start {UNIT}"] * 3
 
 
@@ -281,7 +282,7 @@ async def test_another_version_has_attempts_again(updating: Updating) -> None:
     updating.own.on_update(hypervisor(), hypervisor("latest"))
 
     await updating.until("Completed", "latest: installed")
-    assert updating.update == HyperVisorUpdateStatus(inProgress=False, installed="latest", retry=3)
+    assert updating.update == HyperVisorUpdateStatus(False, "latest", "latest", 3)
 
 
 async def test_an_update_at_work_already_is_waited_for(updating: Updating) -> None:
@@ -390,7 +391,7 @@ async def test_an_agent_killed_at_any_point_ends_with_the_version_installed(turn
     second.start(own)
     if not finished:
         await second.until("Completed")
-        assert second.update == HyperVisorUpdateStatus(inProgress=False, installed=NEW, retry=3)
+        assert second.update == HyperVisorUpdateStatus(False, NEW, NEW, 3)
     else:
         assert second.update is None  # nothing to do
     assert second.task

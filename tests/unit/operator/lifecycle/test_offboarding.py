@@ -37,9 +37,10 @@ NO_AGENTS = condition("AgentPodsEvicted", "True", "NoAgentPods")
     ],
 )
 def test_what_it_waits_for(known: tuple[Condition, ...], step: Next, words: str) -> None:
-    found, text = decide(facts(*known, spec=LEAVING))
-    assert found is step
-    assert text.endswith(words) if step is not Next.WAIT else words in text
+    plan = decide(facts(*known, spec=LEAVING))
+    assert plan.next is step
+    assert words in plan.text
+    assert bool(plan.waits_for) is (step is Next.WAIT)
 
 
 async def test_openstack_is_asked_at_the_last_moment_whether_it_is_empty() -> None:

@@ -1,0 +1,177 @@
+"""Nothing is decided by the words of a message: they are for people, and change with each version.
+
+A message may be passed on, shown, and compared with another one to tell a person of a change.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace as with_fields
+from tests.pages import ROOT
+from tests.unit.operator.lifecycle.facts import HOST, ON, facts
+from tests.unit.operator.samples import condition
+
+from hypercobalt.api import hypervisor_conditions as said
+from hypercobalt.api.conditions import Condition
+from hypercobalt.api.hypervisor import HypervisorSpec
+from hypercobalt.compute.model import Host
+from hypercobalt.operator import ready
+from hypercobalt.operator.lifecycle import availability, evicting, offboarding, onboarding
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.step import Facts
+
+ROOMS = ("operator", "node_agent", "compute/direct")
+ALLOWED = {
+    ("node_agent/host/os_update.py", "_in_message"),  # of agents that had no field for it
+}
+READS = {"startswith", "endswith", "partition", "rpartition", "split", "find", "removeprefix"}
+
+
+def is_message(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "message"
+
+
+def reads(function: ast.AST) -> Iterator[int]:
+    """Lines on which a message is looked into."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            if any(is_message(side) for side in sides) and not all(map(is_message, sides)):
+                yield node.lineno
+        elif isinstance(node, ast.Attribute) and node.attr in READS and is_message(node.value):
+            yield node.lineno
+
+
+def found(path: Path, name: str) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return sorted(
+        {
+            f"{name}:{line}"
+            for function in ast.walk(tree)
+            if isinstance(function, kinds) and (name, function.name) not in ALLOWED
+            for line in reads(function)
+        }
+    )
+
+
+def test_no_rule_reads_a_message() -> None:
+    source = ROOT / "src" / "hypercobalt"
+    files = [path for room in ROOMS for path in (source / room).rglob("*.py")]
+    assert files
+    assert [line for path in files for line in found(path, str(path.relative_to(source)))] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "lines"),
+    [
+        ('return c.message == "Evicting"', 1),
+        ('return c.message in ("a", "b")', 1),
+        ('return c.message.startswith("Evicting")', 1),
+        ('return f"because {c.message}"', 0),
+        ("return old.message != new.message", 0),
+    ],
+)
+def test_what_counts_as_reading_one(tmp_path: Path, rule: str, lines: int) -> None:
+    path = tmp_path / "rule.py"
+    path.write_text(f"def decide(c, old=None, new=None):\n    {rule}\n")
+    assert len(found(path, "rule.py")) == lines
+
+
+REASONS = {
+    "Onboarding": said.OnboardingReason,
+    "Evicting": said.SyncReason,
+    "HaEnabled": said.HaEnabledReason,
+    "Registered": said.RegisteredReason,
+    "AggregatesUpdated": said.AggregatesReason,
+    "TraitsUpdated": said.SyncReason,
+    "LibVirtConnection": said.LibvirtConnectionReason,
+    "AgentReporting": said.AgentReportingReason,
+    "AgentPodsEvicted": said.AgentPodsReason,
+    "HypervisorDisabled": said.DisabledReason,
+    "Offboarded": said.OffboardedReason,
+}
+WORDS = st.sampled_from(
+    [
+        onboarding.LIFECYCLE_OFF,
+        onboarding.TERMINATION,
+        onboarding.MAINTENANCE,
+        availability.ENABLED,
+        availability.SILENT,
+        "Evicting",
+        "Evicting again: 1 server came when the host was empty: i1",
+        "Waiting for the host to be in order: no bridge, since 2026-11-21T00:00:00Z",
+        "by the service",
+    ]
+)
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> tuple[Condition, ...]:
+    """Any conditions of a host, with words that operators have used."""
+    made = []
+    for type_, reasons in REASONS.items():
+        status = draw(st.sampled_from(["", "True", "False", "Unknown"]))
+        if status:
+            reason, words = draw(st.sampled_from(list(reasons))), draw(WORDS)
+            generation = draw(st.sampled_from([None, 2, 3]))
+            one = condition(type_, status, reason, words)
+            made.append(with_fields(one, observedGeneration=generation))
+    return tuple(made)
+
+
+@st.composite
+def hosts(draw: st.DrawFn) -> tuple[HypervisorSpec, Host]:
+    """Any spec that matters here, of a host with and without servers."""
+    spec = with_fields(
+        ON,
+        maintenance=draw(st.sampled_from([None, "manual", "auto", "ha", "termination"])),
+        lifecycleEnabled=draw(st.booleans()),
+        highAvailability=draw(st.booleans()),
+    )
+    return spec, replace(HOST, servers=draw(st.sampled_from([(), ("i1",)])))
+
+
+def of_onboarding(given: Facts) -> object:
+    plan = onboarding.decide(given, None, "", Settings())
+    return replace(plan, say=None), plan.say and plan.say[:2]
+
+
+def of_evicting(given: Facts) -> object:
+    plan = evicting.decide(given, None, (), timedelta(minutes=5))
+    return replace(plan, say=None), plan.say and plan.say[:2]
+
+
+def of_offboarding(given: Facts) -> object:
+    return replace(offboarding.decide(given), text="")
+
+
+def of_availability(given: Facts) -> object:
+    verdict = availability.decide(given)
+    return verdict and verdict[:2]
+
+
+def of_ready(given: Facts) -> object:
+    return ready.decide(given.hypervisor)[0]
+
+
+@pytest.mark.parametrize(
+    "rule", [of_onboarding, of_evicting, of_offboarding, of_availability, of_ready]
+)
+@given(found=conditions(), host=hosts())
+def test_a_rule_decides_the_same_whatever_the_messages_are(
+    rule: Callable[[Facts], object],
+    found: tuple[Condition, ...],
+    host: tuple[HypervisorSpec, Host],
+) -> None:
+    spec, known = host
+    plain = tuple(with_fields(one, message="x") for one in found)
+    assert rule(facts(*found, spec=spec, host=known)) == rule(facts(*plain, spec=spec, host=known))
