@@ -71,7 +71,7 @@ class Memory:
                 InstancePhase.CONFIRMING,
             }:
                 size = self.sizes.get(standing.id, 0)
-                self.ended.append(Sample(size, moment.at - begun))
+                self.ended.append(Sample(size, _lasted(standing, moment.at - begun)))
 
     def running(self, moment: Moment) -> list[Sample]:
         """The moves under way."""
@@ -135,6 +135,16 @@ class Memories:
             else:
                 found.append(Load(eviction.spec.hypervisor, _moving(eviction.status)))
         return tuple(load for load in found if load.servers)
+
+
+def _lasted(standing: Standing, seen: float) -> float:
+    """Seconds that a move took, by its record: that it has ended is seen late.
+
+    When to look for the next end depends on it, so a lag that counted would lead to a longer one.
+    """
+    move = standing.seen.move
+    recorded = (move.updated - move.created).total_seconds() if move is not None else 0.0
+    return min(recorded, seen) if recorded > 0 else seen
 
 
 def _moving(status: EvictionStatus) -> Mapping[str, Going]:
