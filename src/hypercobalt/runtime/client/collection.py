@@ -7,7 +7,7 @@ find and leave out the ones that do not fit.
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
@@ -16,6 +16,7 @@ import msgspec
 
 from hypercobalt.api.codec import DecodeError, decoder
 from hypercobalt.api.meta import Object
+from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.client.watch import read_one
 
 T = TypeVar("T", bound=Object)
@@ -58,6 +59,31 @@ class _Items(msgspec.Struct, Generic[_Item], frozen=True):
 
 
 _raw_items = msgspec.json.Decoder(_Items[msgspec.Raw])
+
+
+async def read_pages(
+    send: Callable[[Mapping[str, str]], Awaitable[bytes]], of: Selection[T], limit: int
+) -> ListResult[T]:
+    """Read a collection page by page.
+
+    Args:
+        send: asks for a page with these parameters.
+        of: what is read.
+        limit: objects on a page; 0 asks for all at once.
+
+    Raises:
+        GoneError: the version of the first page is no longer kept.
+    """
+    items: list[T] = []
+    unreadable: dict[str, str] = {}
+    params = dict(of.params) | ({"limit": str(limit)} if limit else {})
+    while True:
+        page = read_page(await send(params), of.type)
+        items += page.items
+        unreadable |= page.unreadable
+        if not page.next:
+            return ListResult(items, page.resource_version, unreadable)
+        params["continue"] = page.next
 
 
 def read_page(data: bytes, type_: type[T]) -> Page[T]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from types import TracebackType
@@ -23,7 +23,7 @@ import msgspec
 from hypercobalt.api.codec import decode, to_builtins
 from hypercobalt.api.meta import Object, Struct
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.runtime.client.collection import ListResult, read_page
+from hypercobalt.runtime.client.collection import ListResult, read_pages
 from hypercobalt.runtime.client.deletion import (
     Deletion,
     Propagation,
@@ -136,12 +136,17 @@ class Kube:
 
         No namespace means all of them; a page has `limit` objects, or everything if it is 0.
         """
-        selection = Selection(type_, namespace, labels, fields)
+        of = Selection(type_, namespace, labels, fields)
+
+        async def send(params: Mapping[str, str]) -> bytes:
+            call = make_call("list", "GET", type_, (namespace, None), params=params)
+            return await self._transport.send(call)
+
         try:
-            return await self._list(selection, limit)
+            return await read_pages(send, of, limit)
         except GoneError:
             # The version of the first page was compacted before the last one was read.
-            return await self._list(selection, 0)
+            return await read_pages(send, of, 0)
 
     @asynccontextmanager
     async def watch(
@@ -370,21 +375,6 @@ class Kube:
             return read_deletion(await self._write(call))
         except NotFoundError:
             return Deletion.ABSENT
-
-    async def _list(self, of: Selection[T], limit: int) -> ListResult[T]:
-        items: list[T] = []
-        unreadable: dict[str, str] = {}
-        params = dict(of.params)
-        if limit:
-            params["limit"] = str(limit)
-        while True:
-            call = make_call("list", "GET", of.type, (of.namespace, None), params=params)
-            page = read_page(await self._transport.send(call), of.type)
-            items += page.items
-            unreadable |= page.unreadable
-            if not page.next:
-                return ListResult(items, page.resource_version, unreadable)
-            params["continue"] = page.next
 
     async def _patch(
         self,
