@@ -7,7 +7,7 @@ find and leave out the ones that do not fit.
 from __future__ import annotations
 
 import gc
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
@@ -62,7 +62,7 @@ _raw_items = msgspec.json.Decoder(_Items[msgspec.Raw])
 
 
 async def read_pages(
-    send: Callable[[Mapping[str, str]], Awaitable[bytes]], of: Selection[T], limit: int
+    send: Callable[[dict[str, str]], Awaitable[bytes]], of: Selection[T], limit: int
 ) -> ListResult[T]:
     """Read a collection page by page.
 

@@ -1,8 +1,8 @@
-"""HTTP/1.1 for calls, on asyncio's own streams.
+"""HTTP/1.1 on asyncio's own streams.
 
-A controller's calls are many and small, and most of the CPU that one costs is spent between the
-call and the socket: here a third of what httpx2's pool takes. That one still has what is rare or
-long: watches, proxies.
+A controller's calls are many and small, and so are the chunks of a watch. Most of the CPU that one
+costs is spent between it and the socket: here a third of what httpx2's pool takes. That one still
+has what is rare: proxies.
 
 Errors are httpx2's, so that callers need not know which of the two they have.
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,17 +37,20 @@ class Http1(httpx2.AsyncBaseTransport):
 
     Args:
         context: of TLS; None where the server has none.
-        connections: at once; further requests wait.
+        connections: at once; further requests wait. None sets no limit.
         options: of each socket.
     """
 
     def __init__(
-        self, context: ssl.SSLContext | None, connections: int, options: Sequence[SocketOption]
+        self,
+        context: ssl.SSLContext | None,
+        connections: int | None,
+        options: Sequence[SocketOption],
     ) -> None:
         self._context, self._options = context, options
-        self._places = asyncio.Semaphore(connections)
+        self._places = asyncio.Semaphore(sys.maxsize if connections is None else connections)
         self._idle: list[_Connection] = []
-        self._closed = False
+        self._used: set[_Connection] = set()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; the body of the response is read from its stream."""
@@ -54,6 +58,7 @@ class Http1(httpx2.AsyncBaseTransport):
         connection: _Connection | None = None
         try:
             connection = self._kept() or await self._connect(request)
+            self._used.add(connection)
             head = await connection.send(request)
         except BaseException:
             self.release(connection, reusable=False)
@@ -63,10 +68,10 @@ class Http1(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Close the connections that nobody uses; each other one ends with its response."""
-        self._closed = True
-        while self._idle:
-            self._idle.pop().abort()
+        """Close every connection; responses that are not read to their end break."""
+        for connection in (*self._idle, *self._used):
+            connection.abort()
+        self._idle.clear()
 
     def _kept(self) -> _Connection | None:
         """The connection used last, if it is still good; it is the least likely to have ended."""
@@ -100,7 +105,8 @@ class Http1(httpx2.AsyncBaseTransport):
         self._places.release()
         if connection is None:
             return
-        if reusable and not self._closed:
+        self._used.discard(connection)
+        if reusable:
             connection.idle_since = asyncio.get_running_loop().time()
             self._idle.append(connection)
         else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from types import TracebackType
@@ -138,7 +138,7 @@ class Kube:
         """
         of = Selection(type_, namespace, labels, fields)
 
-        async def send(params: Mapping[str, str]) -> bytes:
+        async def send(params: dict[str, str]) -> bytes:
             call = make_call("list", "GET", type_, (namespace, None), params=params)
             return await self._transport.send(call)
 

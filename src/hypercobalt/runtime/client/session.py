@@ -110,7 +110,7 @@ class Session:
 
 def _pool_factory(connection: Connection) -> TransportFactory:
     def make(context: ssl.SSLContext | None, connections: int | None) -> httpx2.AsyncBaseTransport:
-        if connections is not None and connection.proxy is None:
+        if connection.proxy is None:
             return Http1(context, connections, _KEEPALIVE)
         return httpx2.AsyncHTTPTransport(
             # Without TLS the context is not used, and loading the system's takes 20 ms.
