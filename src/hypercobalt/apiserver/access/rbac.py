@@ -30,11 +30,7 @@ GROUP = "rbac.authorization.k8s.io"
 ROLES, CLUSTER_ROLES = f"roles.{GROUP}", f"clusterroles.{GROUP}"
 ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS = f"rolebindings.{GROUP}", f"clusterrolebindings.{GROUP}"
 MASTERS = "system:masters"  # its members may do everything, whatever is stored
-ALWAYS_ALLOWED = (
-    "/healthz",
-    "/livez",
-    "/readyz",
-)  # kube-apiserver's --authorization-always-allow-paths
+ALWAYS_ALLOWED = ("/healthz", "/livez", "/readyz")  # --authorization-always-allow-paths
 
 Scope = tuple[str, str]  # namespace ("" for the whole cluster), subject
 

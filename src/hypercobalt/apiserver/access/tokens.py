@@ -22,7 +22,7 @@ from hypercobalt.apiserver.access import jwt
 from hypercobalt.apiserver.access.impersonation import NODE_NAME, account_groups
 from hypercobalt.apiserver.access.jwt import TokenError
 from hypercobalt.apiserver.requests.request import AUTHENTICATED, Call, Response, User
-from hypercobalt.apiserver.status import JSON, JSONObject
+from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.storage.objects import Key
 from hypercobalt.apiserver.storage.store import Store
 
@@ -154,31 +154,26 @@ class Accounts:
             why = f"the UID in the token request ({uid}) does not match the UID of the service"
             raise _conflict("TokenRequest", call.name, f"{why} account ({account.metadata.uid})")
         spec = request.spec
-        seconds = DEFAULT_SECONDS if spec.expirationSeconds is None else spec.expirationSeconds
-        _check_seconds(seconds)
+        if spec.expirationSeconds is None:
+            spec.expirationSeconds = DEFAULT_SECONDS
+        _check_seconds(spec.expirationSeconds)
+        spec.audiences = spec.audiences or list(AUDIENCES)
         named = _Ref(call.name, account.metadata.uid)
         private = self._bind(_Private(call.namespace, named), spec.boundObjectRef)
-        audiences = spec.audiences or list(AUDIENCES)
-        token = self._key.sign(msgspec.json.encode(_claims(call, private, audiences, seconds)))
-        bound = spec.boundObjectRef
-        shown: list[JSON] = list(audiences)
-        expires = call.now + timedelta(seconds=seconds)
-        return {
-            "kind": request.kind,
-            "apiVersion": request.apiVersion,
-            "metadata": {
-                "name": call.name,
-                "namespace": call.namespace,
-                "uid": account.metadata.uid,
-                "creationTimestamp": call.stamp,
-            },
-            "spec": {
-                "audiences": shown,
-                "expirationSeconds": seconds,
-                "boundObjectRef": None if bound is None else msgspec.to_builtins(bound),
-            },
-            "status": {"token": token, "expirationTimestamp": f"{expires:%Y-%m-%dT%H:%M:%SZ}"},
+        claims = _claims(call, private, spec.audiences, spec.expirationSeconds)
+        expires = call.now + timedelta(seconds=spec.expirationSeconds)
+        shown: JSONObject = msgspec.to_builtins(request)
+        shown["metadata"] = {
+            "name": call.name,
+            "namespace": call.namespace,
+            "uid": account.metadata.uid,
+            "creationTimestamp": call.stamp,
         }
+        shown["status"] = {
+            "token": self._key.sign(msgspec.json.encode(claims)),
+            "expirationTimestamp": f"{expires:%Y-%m-%dT%H:%M:%SZ}",
+        }
+        return shown
 
     def _find(self, key: Key) -> _Object:
         held = self._store.get(key)
