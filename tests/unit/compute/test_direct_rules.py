@@ -172,6 +172,16 @@ def test_no_document_is_too_bad(document: str) -> None:
     assert isinstance(makeup.parse(document), Makeup)
 
 
+def test_a_guest_of_thousands_of_disks_cannot_be_read() -> None:
+    disks = "<disk><source file='/a'/></disk>" * 1025
+
+    found = makeup.parse(f"<domain><devices>{disks}</devices></domain>")
+
+    assert found == Makeup(
+        problem="its definition cannot be read: it has 1025 disks, more than 1024"
+    )
+
+
 # -- hosts by their Hypervisors ------------------------------------------------------------------
 
 

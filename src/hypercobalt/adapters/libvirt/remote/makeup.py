@@ -5,7 +5,8 @@ Source: libvirt's formatdomain.html.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from hypercobalt.adapters.libvirt.documents.scaled import memory_bytes, number
 from hypercobalt.adapters.libvirt.documents.tree import DocumentError, Element, read
@@ -13,6 +14,8 @@ from hypercobalt.adapters.libvirt.remote.model import Disk, Makeup
 
 _WANTED = frozenset({"memory", "vcpu", "os", "devices"})
 _MAX_VCPUS = 16 * 1024
+_MAX_DEVICES = 1024  # disks, and ports; QEMU has room for some 500 of both, and each costs calls
+_Device = TypeVar("_Device", Disk, str)
 _ADDRESS = ("domain", "bus", "slot", "function")
 
 
@@ -24,13 +27,20 @@ def parse(document: str) -> Makeup:
         return Makeup(
             memory_bytes=memory_bytes(memory.text, memory.get("unit")) if memory else 0,
             vcpus=number(root.text_of("vcpu") or "1", _MAX_VCPUS),
-            disks=tuple(_disk(disk) for disk in root.all("devices/disk")),
-            ports=tuple(_ports(root)),
+            disks=_few("disks", (_disk(disk) for disk in root.all("devices/disk"))),
+            ports=_few("ports", _ports(root)),
             bound=tuple(_bound(root)),
             nvram=root.text_of("os/nvram"),
         )
     except (DocumentError, ValueError) as exc:
         return Makeup(problem=f"its definition cannot be read: {exc}")
+
+
+def _few(what: str, devices: Iterable[_Device]) -> tuple[_Device, ...]:
+    found = tuple(devices)
+    if len(found) > _MAX_DEVICES:
+        raise ValueError(f"it has {len(found)} {what}, more than {_MAX_DEVICES}")
+    return found
 
 
 def _disk(disk: Element) -> Disk:
