@@ -176,9 +176,13 @@ async def test_traits_are_left_alone(
     assert cloud.script.count("placement * /resource_providers/{id}/traits") == 0
 
 
-async def test_traits_that_cannot_be_read_are_an_error_and_not_put(cloud: Cloud) -> None:
-    fault = cloud.fail("placement GET /resource_providers/{id}/traits")
-    await cloud.registered(IN_SERVICE, spec=WANTED)
+@pytest.mark.parametrize("before", [(), (TRAITS_SET,)], ids=["at first", "for a new wish"])
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+async def test_traits_that_cannot_be_read_or_put_are_an_error_until_they_can(
+    cloud: Cloud, method: str, before: tuple[str, ...]
+) -> None:
+    fault = cloud.fail(f"placement {method} /resource_providers/{{id}}/traits")
+    await cloud.registered(IN_SERVICE, *before, spec=WANTED)
     async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK):
         held = await found(cloud, "TraitsUpdated", "False/Failed")
         assert message(held, "TraitsUpdated").startswith("Failed to update traits: ")
@@ -289,29 +293,28 @@ async def test_aggregates_stay_in_a_termination_until_the_host_is_empty(cloud: C
     assert cloud.inside == set()
 
 
+@pytest.mark.parametrize("before", [(), ("AggregatesUpdated=True/Succeeded",)])
 @pytest.mark.parametrize(
     ("calls", "code", "words"),
     [
-        pytest.param("compute GET /os-aggregates", 500, ("500",), id="list"),
-        pytest.param("compute POST /os-aggregates/{id}/action add_host", 403, ("403",), id="add"),
+        pytest.param("GET /os-aggregates", 500, ("500",), id="list"),
+        pytest.param("POST /os-aggregates/{id}/action add_host", 409, ("409", "general"), id="add"),
+        pytest.param("POST /os-aggregates/{id}/action add_host", 500, ("500", "general"), id="500"),
         pytest.param(
-            "compute POST /os-aggregates/{id}/action remove_host", 403, ("403",), id="remove"
+            "POST /os-aggregates/{id}/action remove_host", 409, ("409", "special"), id="remove"
         ),
         pytest.param(
-            "compute POST /os-aggregates/{id}/action *",
-            403,
-            ("general", "special", "403"),
-            id="both",
+            "POST /os-aggregates/{id}/action *", 409, ("409", "general", "special"), id="both"
         ),
     ],
 )
 async def test_aggregates_that_cannot_be_set_are_an_error_until_they_can(
-    cloud: Cloud, calls: str, code: int, words: tuple[str, ...]
+    cloud: Cloud, calls: str, code: int, words: tuple[str, ...], before: tuple[str, ...]
 ) -> None:
     cloud.enter("zone-a", "special")
     there = cloud.aggregates("zone-a", "special")
-    fault = cloud.fail(calls, code)
-    await cloud.registered(IN_SERVICE, TRAITS_SET, spec=GENERAL, aggregates=there)
+    fault = cloud.fail(f"compute {calls}", code)
+    await cloud.registered(IN_SERVICE, TRAITS_SET, *before, spec=GENERAL, aggregates=there)
     async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK):
         held = await found(cloud, "AggregatesUpdated", "False/Failed")
         text = message(held, "AggregatesUpdated")
