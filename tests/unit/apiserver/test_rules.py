@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from hypercobalt.apiserver.kinds.rules import check_rules
 from hypercobalt.apiserver.schema import validation
-from hypercobalt.apiserver.schema.cel import compile_rule
+from hypercobalt.apiserver.schema.cel import CompiledRule, compile_rule
 from hypercobalt.apiserver.schema.node import Rule, compile_schema
 
 Object = dict[str, Any]
@@ -140,6 +141,16 @@ def test_many_maps_are_checked_in_little_time() -> None:
 def holds(expression: str, value: Any) -> bool:  # noqa: ANN401  # any JSON
     node = compile_schema({"type": "object", "properties": {"v": {}}})
     return compile_rule(Rule(expression), node).failure({"v": value}, None) is None
+
+
+def test_compiled_rules_go_with_their_definition() -> None:
+    expression = "self.v != 'compiled once'"
+    assert holds(expression, "x")
+    gc.collect()
+
+    left = [found for found in gc.get_objects() if isinstance(found, CompiledRule)]
+
+    assert expression not in [found.source.rule for found in left]
 
 
 @pytest.mark.parametrize(

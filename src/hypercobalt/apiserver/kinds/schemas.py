@@ -78,6 +78,7 @@ class Schema:
         A definition may say more of the name, and no more: that stays.
         """
         bare = copy.copy(self.node)
+        bare.compiled = {}  # rules see this node's fields
         bare.fields = {name: f for name, f in self.node.fields.items() if name != "metadata"}
         bare.required = tuple(name for name in self.node.required if name != "metadata")
         if more := object_at(self._raw or {}, "properties", "metadata", "properties"):

@@ -92,13 +92,18 @@ class CompiledRule:
         return f"failed rule: {self.source.rule.strip()}"
 
 
-@functools.lru_cache(maxsize=4096)
 def compile_rule(rule: Rule, node: Node) -> CompiledRule:
-    """Compile a rule of `node` to be evaluated; the latest ones are remembered.
+    """Compile a rule of `node` to be evaluated; the node keeps it.
 
     Raises:
         RuleError: it is too long or does not parse.
     """
+    if (found := node.compiled.get(rule)) is None:
+        found = node.compiled[rule] = _compiled(rule, node)
+    return found
+
+
+def _compiled(rule: Rule, node: Node) -> CompiledRule:
     optional = rule.transition and bool(rule.optional_old_self)
     with_old = compile_expression(untyped(_SELF), rule.rule, _OPTIONAL if optional else "oldSelf")
     without = with_old

@@ -12,10 +12,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from hypercobalt.apiserver.schema.identifiers import reads_old
 from hypercobalt.apiserver.status import JSON, JSONObject
+
+if TYPE_CHECKING:
+    from hypercobalt.apiserver.schema.cel import CompiledRule
 
 PREFIX = "#/components/schemas/"
 
@@ -34,6 +37,10 @@ class Rule:
 
 
 def _no_fields() -> dict[str, Node]:
+    return {}
+
+
+def _none_compiled() -> dict[Rule, CompiledRule]:
     return {}
 
 
@@ -70,6 +77,7 @@ class Node:
     one_of: tuple[Node, ...] = ()
     negated: Node | None = None
     rules: tuple[Rule, ...] = ()
+    compiled: dict[Rule, CompiledRule] = field(default_factory=_none_compiled)
     _ruled: bool | None = None  # once somebody has asked
     _moving: bool | None = None
 
