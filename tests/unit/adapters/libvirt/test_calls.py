@@ -80,12 +80,14 @@ async def test_what_waits_behind_a_stuck_call_goes_on_when_that_is_given_up(
 
 
 async def test_few_stuck_calls_are_borne(calls: Calls, hang: threading.Event) -> None:
-    for _ in range(4):
-        with pytest.raises(LibvirtError, match="did not answer"):
+    answers = ["did not answer"]
+    while "did not answer" in answers[-1]:  # on a busy machine some end before their thread begins
+        with pytest.raises(LibvirtError) as refused:
             await calls.run("stuck", hang.wait, deadline=0.01)
+        answers.append(str(refused.value))
 
-    with pytest.raises(LibvirtError, match=r"^one more: 4 earlier calls still wait"):
-        await calls.run("one more", lambda: 1, deadline=2)
+    assert len(answers) > 5
+    assert answers[-1] == "stuck: 4 earlier calls still wait for libvirt"
 
     hang.set()
     async with asyncio.timeout(2):
