@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.conformance.charts import rendered, with_every_source
+from tests.conformance.charts import NAMESPACE, rendered, with_every_source
 from tests.conformance.hosts import BY_NAME, KINDS, PATCHES, Fleet, Kind, fleet
 from tests.conformance.prepare import call, install_definitions
 from tests.conformance.real import Server
@@ -20,6 +20,7 @@ from tests.integration.cert_manager import CERT_MANAGER, CERTIFICATE_REQUESTS
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
 OWN, OTHER = "kvm-a", "kvm-b"
+NODE_NAME = "authentication.kubernetes.io/node-name"
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 QUESTIONS = {
     ("authentication.k8s.io", "tokenreviews"),
@@ -200,15 +201,25 @@ def test_the_own_host_s_objects_are_written(hosts: Fleet) -> None:
 def test_certificates_are_requested_under_the_own_name_and_of_the_own_issuer(hosts: Fleet) -> None:
     kind = BY_NAME["cert-manager.io", "certificaterequests"]
     hosts.send(OWN, "DELETE", kind.path(OWN))
+    # As cert-manager's webhook leaves it: with who has asked.
+    username, node = f"system:serviceaccount:{NAMESPACE}:{hosts.account}", {NODE_NAME: [OWN]}
     right = kind.body(OWN)
-    for wrong in (
-        {**right, "metadata": {"name": "libvirt-kvm-a-1-0123456789"}},
-        {**right, "spec": {**right["spec"], "isCA": True}},
-        {**right, "spec": {**right["spec"], "request": "cGVt" * 3001}},
-        {**right, "spec": {**right["spec"], "issuerRef": {"name": "another", "kind": "Issuer"}}},
-    ):
-        assert hosts.send(OWN, "POST", kind.path(), wrong)[0] == 403
+    right["spec"] |= {"username": username, "extra": {**node, "other": ["x"]}}
+    for name, value in {
+        "isCA": True,
+        "request": "cGVt" * 3001,
+        "issuerRef": {"name": "another", "kind": "Issuer"},
+        "username": f"{username}-2",
+        "extra": {NODE_NAME: [OTHER]},
+    }.items():
+        wrong = {**right, "spec": {**right["spec"], name: value}}
+        assert hosts.send(OWN, "POST", kind.path(), wrong)[0] == 403, name
+    wrong = {**right, "metadata": {"name": "libvirt-kvm-a-1-0123456789"}}
+    assert hosts.send(OWN, "POST", kind.path(), wrong)[0] == 403
     assert hosts.send(OWN, "POST", kind.path(), right)[0] == 201
+    approved = {"conditions": [{"type": "Approved", "status": "True"}]}
+    path = kind.path(OWN, "status")
+    assert hosts.send(OWN, "PATCH", path, {"status": approved}, MERGE)[0] == 403
     assert hosts.send(OWN, "DELETE", kind.path(OWN))[0] == 200
 
 

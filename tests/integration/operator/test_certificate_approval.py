@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace
+from tests.conformance.wire import Json
 from tests.integration.cert_manager import request_of_agent
 from tests.integration.operator.conftest import add_node, operator, passes, until
 
@@ -18,6 +19,7 @@ from hypercobalt.api.certificate import (
     CertificateRequestSpec,
     CertificateRequestStatus,
 )
+from hypercobalt.api.codec import DecodeError
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.operator.certificates import Issuing
@@ -133,6 +135,29 @@ async def test_no_hostile_request_is_approved(kube: Kube, kubeconfig: Path, name
     undecided = {it.metadata.name for it in found if not verdict(it)}
     assert approved == [mine.metadata.name]
     assert undecided == {f"libvirt-{name}-{what}" for what in left}
+
+
+async def test_request_that_cannot_be_read_holds_up_no_other(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Where nothing checks what is stored; cert-manager's own definition refuses these."""
+    changes: list[dict[str, Json]] = [
+        {"request": 5},
+        {"request": "%"},
+        {"extra": ["x"]},
+        {"usages": "any"},
+    ]
+    odd = [f"libvirt-{name}-{number}" for number in range(len(changes))]
+    for each, spec in zip(odd, changes, strict=True):
+        await kube.create(request_of_agent(name, name=each))
+        with pytest.raises(DecodeError):
+            await kube.merge_patch(CertificateRequest, each, {"spec": spec}, PLACE)
+    async with operator(kubeconfig, issuing=ISSUING):
+        await add_node(kube, name)
+        good = await kube.create(request_of_agent(name))
+        assert (await decided(kube, good.metadata.name)).startswith("Approved")
+    for each in odd:
+        await kube.delete(CertificateRequest, each, PLACE)
 
 
 @pytest.mark.parametrize("type_", ["Approved", "Denied"])
