@@ -169,7 +169,7 @@ OTHERS = Agent("others", namespace="monsoon3")
 async def test_agents_pods_of_an_emptied_host_are_counted_and_named(
     kube: Kube, kubeconfig: Path, name: str, pods: tuple[Agent, ...], left: tuple[str, ...]
 ) -> None:
-    await add_node(kube, name)
+    await add_node(kube, name, labels={GROUP: "blue"}, conditions=ready(Terminating="True"))
     taint = {"key": OFFBOARDING_TAINT.key, "effect": OFFBOARDING_TAINT.effect}
     await kube.merge_patch(Node, name, {"spec": {"taints": [taint]}})
     await by_hand(kube, name, "Evicting=False/Succeeded", spec=LEAVING)
@@ -180,12 +180,13 @@ async def test_agents_pods_of_an_emptied_host_are_counted_and_named(
         found = await until(
             kube, Hypervisor, name, lambda hv: reason(hv, "AgentPodsEvicted") == wanted
         )
+        await until(kube, Hypervisor, name, lambda hv: hv.metadata.labels.get(GROUP) == "blue")
     text = message(found, "AgentPodsEvicted")
     named = ", ".join(f"{AGENTS[0]}/{one}-{name}" for one in left)
     assert named in text
     assert not left or str(len(left)) in text
     assert found.status.internalIp == "192.0.2.1"
-    assert GROUP not in found.metadata.labels
+    assert reason(found, "Terminating") == "True/Terminating"
     for pod in pods:
         await remove_pod(kube, f"{pod.name}-{name}", pod.namespace)
 
