@@ -8,7 +8,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node
-from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.eviction import Eviction, EvictionConditionType
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import RegisteredReason
 from hypercobalt.compute.model import Host
@@ -18,7 +18,7 @@ from hypercobalt.operator.lifecycle.aggregates import AggregateSync
 from hypercobalt.operator.lifecycle.availability import Availability
 from hypercobalt.operator.lifecycle.claims import short_name, short_names, wants_host
 from hypercobalt.operator.lifecycle.drift import Drift
-from hypercobalt.operator.lifecycle.evicting import EvictingSync, Evictions
+from hypercobalt.operator.lifecycle.evicting import REASON, EvictingSync, Evictions
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.onboarding_steps import Onboarding
 from hypercobalt.operator.lifecycle.reconciler import NAME, LifecycleReconciler
@@ -172,20 +172,21 @@ def _claim_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
 
 
 def _state_changed(old: Eviction | None, new: Eviction | None) -> bool:
-    """A predicate: an Eviction's progress is none of ours, its beginning and end are."""
-    if old is None or new is None:
+    """A predicate: an Eviction was made by others, changed or deleted, or has ended."""
+    if new is None:
         return True
-    return (old.metadata.deletionTimestamp, old.spec, _said(old)) != (
+    if old is None:
+        return new.spec.reason != REASON or bool(_end(new))
+    return (old.metadata.deletionTimestamp, old.spec, _end(old)) != (
         new.metadata.deletionTimestamp,
         new.spec,
-        _said(new),
+        _end(new),
     )
 
 
-def _said(eviction: Eviction) -> Iterable[tuple[str, str, str, str]]:
+def _end(eviction: Eviction) -> tuple[tuple[str, str], ...]:
     return tuple(
-        # While it runs its message counts instances, which is for people.
-        (c.type, c.status, c.reason, c.message if c.status == "False" else "")
+        (c.reason, c.message)
         for c in eviction.status.conditions
-        if c.type == "Evicting"
+        if c.type == EvictionConditionType.EVICTING and c.status == "False"
     )
