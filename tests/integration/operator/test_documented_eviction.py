@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from tests.integration.operator.conftest import operator, until
 from tests.integration.operator.documented import UNMANAGED, Cloud, by_hand
@@ -12,6 +14,7 @@ from tests.simulated_openstack.model import Fault, Server
 from hypercobalt.api.eviction import Eviction, EvictionSpec
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.operator.eviction.decide import IDLE
 from hypercobalt.runtime import InvalidError, Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -52,7 +55,10 @@ async def test_empty_host_is_evicted_at_once(cloud: Cloud, *, disabled: bool) ->
     cloud.host.enabled = not disabled
     await cloud.registered(*([DISABLED] if disabled else []), spec=UNMANAGED)
     await evict(cloud)
-    async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK):
+    async with (
+        operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK),
+        asyncio.timeout(IDLE.total_seconds()),  # its host is disabled before it looks again
+    ):
         done = await evicted(cloud)
     assert state(done) == "False/Succeeded"
     assert "eviction completed successfully" in words(done)
@@ -144,7 +150,7 @@ async def test_eviction_waits_until_its_host_is_disabled(cloud: Cloud) -> None:
         assert state(held) == "True/Running"
         assert cloud.bodies("POST", f"/servers/{server.id}/action") == []
         cloud.script.faults.remove(fault)
-        await evicted(cloud)
+        assert state(await evicted(cloud)) == "False/Succeeded"
 
 
 # -- the API ---------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from hypercobalt.api.migration import (
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake.moves import Script
 from hypercobalt.compute.model import Size
-from hypercobalt.operator.eviction import cancel, decide, reconciler
+from hypercobalt.operator.eviction import cancel, decide, memory, reconciler
 from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.policy import Doubt, Policy
 from hypercobalt.operator.eviction.progress import Job, Left
@@ -255,7 +255,7 @@ async def test_the_end_waits_for_what_only_the_count_of_the_host_knows(
 async def test_a_host_that_is_unknown_for_a_moment_is_neither_empty_nor_lost(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconciler, "_HOST_AGE", 0.0)
+    monkeypatch.setattr(memory, "_HOST_AGE", 0.0)
     monkeypatch.setattr(reconciler, "_AWAY", timedelta(milliseconds=50))
     compute = world(name)
     (server,) = compute.fill(1, status="SHUTOFF")
@@ -313,7 +313,7 @@ async def test_empty_host_that_vanishes_after_the_checks_ends_the_eviction_at_on
 async def test_a_host_that_is_lost_on_the_way_is_given_up(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconciler, "_HOST_AGE", 0.0)
+    monkeypatch.setattr(memory, "_HOST_AGE", 0.0)
     monkeypatch.setattr(reconciler, "_AWAY", timedelta(milliseconds=50))
     compute = world(name)
     compute.fill(1)

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from hypercobalt.api.conditions import is_true
 from hypercobalt.api.eviction import Eviction, EvictionStatus, InstancePhase
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.eviction.estimate import Pace, Sample
 from hypercobalt.operator.eviction.follow import Moment, Standing
 from hypercobalt.operator.eviction.observer import Found
 from hypercobalt.operator.eviction.plan import Going, Load
 from hypercobalt.operator.eviction.progress import Track
+
+_HOST_AGE: Final = 10.0  # seconds; a host's state changes by hand
 
 
 @dataclass(slots=True)
@@ -56,6 +62,12 @@ class Memory:
     found_at: float = float("-inf")
     targets: int = 0
     targets_at: float = float("-inf")
+
+    def doubts_host(self, hypervisor: Hypervisor, moment: Moment) -> bool:
+        """Whether the host may not be as it was: in time, and once a condition says otherwise."""
+        disabled = is_true(hypervisor.conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
+        says_otherwise = disabled and self.host is not None and self.host.enabled
+        return says_otherwise or moment.at - self.host_at > _HOST_AGE
 
     def time(self, standings: Iterable[Standing], moment: Moment) -> None:
         """Take in which moves are under way, and which have ended."""

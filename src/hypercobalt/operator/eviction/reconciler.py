@@ -51,7 +51,6 @@ log = get_logger(__name__)
 
 NAME: Final = "eviction"
 
-_HOST_AGE: Final = 10.0  # seconds; a host's state changes by hand
 _SERVERS_AGE: Final = 10.0  # seconds; likewise, and instances come and go
 _TARGETS_AGE: Final = 60.0  # seconds; a fleet's capacity changes slowly
 _AWAY: Final = timedelta(seconds=5)  # between questions while the compute service is away
@@ -318,7 +317,7 @@ class EvictionReconciler:
     async def _host(self, memory: Memory, hypervisor: Hypervisor, moment: Moment) -> Host | None:
         if preflight.is_anothers(hypervisor):
             return None
-        if memory.host is None or moment.at - memory.host_at > _HOST_AGE:
+        if memory.host is None or memory.doubts_host(hypervisor, moment):
             memory.host = await self._observer.host(*host_names(hypervisor))
             memory.host_at = moment.at
             if memory.host is not None:
