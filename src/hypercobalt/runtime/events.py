@@ -161,7 +161,10 @@ class Recorder:
     def _make_way(self) -> bool:
         """Forget the oldest series that is written, if there is any."""
         written = next((key for key, series in self._series.items() if series.is_written), None)
-        return written is not None and self._series.pop(written) is not None
+        if written is None:
+            return False
+        del self._series[written]
+        return True
 
     async def _work(self) -> None:
         while True:

@@ -86,8 +86,8 @@ class Election:
     namespace: str
     identity: str
     timing: Timing = Timing()
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def process_identity() -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -244,7 +244,7 @@ def _response(raw: bytes) -> _Head:
 @contextmanager
 def _errors(
     late: type[httpx2.TimeoutException], broken: type[httpx2.NetworkError]
-) -> Iterator[None]:
+) -> Generator[None]:
     """Raise httpx2's errors for those of the streams."""
     try:
         yield
