@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.integration.operator.conftest import operator, until
-from tests.integration.operator.documented import UNMANAGED, Cloud, by_hand
+from tests.integration.operator.conftest import operator, passes, reason, until
+from tests.integration.operator.documented import UNMANAGED, Cloud, by_hand, conditions_of
 from tests.integration.operator.eviction_world import ended, state, words
 from tests.integration.operator.lifecycle import QUICK
 from tests.simulated_openstack.model import Fault, Server
 
-from hypercobalt.api.eviction import Eviction, EvictionSpec
+from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.operator.eviction.decide import IDLE
@@ -89,6 +89,41 @@ async def test_server_leaves_with_the_documented_calls(
     assert state(done) == "False/Succeeded"
     assert state(done, "MigratingInstance") == "False/Succeeded"
     assert server.id in words(done, "MigratingInstance")
+
+
+async def test_server_that_is_deleted_meanwhile_counts_as_gone(cloud: Cloud) -> None:
+    cloud.host.enabled = False
+    server = on_volume(cloud, "building")
+    await cloud.registered(DISABLED, spec=UNMANAGED)
+    await evict(cloud)
+    async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK):
+        held = await until(
+            cloud.kube, Eviction, cloud.name, lambda one: bool(one.status.outstandingInstances)
+        )
+        assert held.status.outstandingInstances == (server.id,)
+        cloud.world.remove_server(server)
+        done = await evicted(cloud)
+    assert state(done) == "False/Succeeded"
+    assert state(done, "MigratingInstance") == "False/Succeeded"
+    assert server.id in words(done, "MigratingInstance")
+
+
+async def test_eviction_that_has_ended_is_not_opened_again(cloud: Cloud) -> None:
+    cloud.host.enabled = False
+    on_volume(cloud)
+    await cloud.registered(DISABLED, spec=UNMANAGED)
+    await evict(cloud)
+    made = await cloud.kube.get(Eviction, cloud.name)
+    assert made is not None
+    over = EvictionStatus(conditions=conditions_of("Evicting=False/Failed"))
+    await cloud.kube.patch_status(made, over)
+    async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK) as running:
+        await passes(running, "eviction")
+        await until(cloud.kube, Hypervisor, cloud.name, lambda hv: bool(reason(hv, "Registered")))
+    seen = await cloud.kube.get(Eviction, cloud.name)
+    assert seen is not None
+    assert words(seen) == "by hand"
+    assert cloud.bodies("POST", "/servers/*") == []
 
 
 async def test_server_in_error_stays_and_is_named_while_the_others_leave(cloud: Cloud) -> None:
@@ -219,13 +254,13 @@ async def test_verdict_of_the_api_on_a_hypervisor(
 
 
 @pytest.mark.parametrize(
-    ("hypervisor", "reason", "field"),
+    ("hypervisor", "why", "field"),
     [("", "upgrade", "spec.hypervisor"), ("kvm-a", "", "spec.reason")],
 )
 async def test_eviction_without_a_host_or_a_reason_is_refused(
-    kube: Kube, name: str, hypervisor: str, reason: str, field: str
+    kube: Kube, name: str, hypervisor: str, why: str, field: str
 ) -> None:
-    spec = EvictionSpec(hypervisor=hypervisor, reason=reason)
+    spec = EvictionSpec(hypervisor=hypervisor, reason=why)
     with pytest.raises(InvalidError) as caught:
         await kube.create(Eviction(metadata=ObjectMeta(name=name), spec=spec))
     assert field in str(caught.value)
