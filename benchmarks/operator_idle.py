@@ -1,0 +1,108 @@
+"""What a fleet costs when nothing happens: the comparison with OpenStack, and hosts that wait.
+
+    python benchmarks/operator_idle.py [--json FILE] [--nodes 1000] [--waiting 0 692] [--minutes 3]
+
+As `operator_onboarding`, but some of the Nodes have no host in the simulated OpenStack, so they
+wait to be registered. Once the others are Ready the operator is left alone for some minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.operator_nodes import NAMESPACES, Good, add_nodes, operator
+from benchmarks.operator_onboarding import AGGREGATES, ZONES, Agents, is_ready, wanted
+from benchmarks.runtime_sample import describe, table, write_json
+from benchmarks.simulated_cloud import simulated_cloud
+from tests.conformance.prepare import install_definitions, own_definitions
+from tests.conformance.targets import embedded_server
+from tests.integration.cert_manager import CERT_MANAGER
+
+from hypercobalt.api.core import Namespace
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.runtime import Kube, load_connection
+from hypercobalt.runtime.client.requests import Selection
+
+LONGEST = 1800.0  # seconds until the hosts are Ready
+
+
+@dataclass(slots=True)
+class Result:
+    nodes: int
+    waiting: int
+    cpu_percent: float
+    calls_a_minute: float
+    writes: int
+    calls: dict[str, int]
+
+
+async def measure(kubeconfig: Path, nodes: int, waiting: int, minutes: float) -> Result:
+    registered = nodes - waiting
+    flags = ("--disabled", "--zones", *ZONES, "--aggregates", *AGGREGATES)
+    async with (
+        Kube(load_connection(kubeconfig)) as kube,
+        simulated_cloud("--hosts", str(registered), *flags) as cloud,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        for name in NAMESPACES:
+            if await kube.get(Namespace, name) is None:
+                await kube.create(Namespace(metadata=ObjectMeta(name=name)))
+        await add_nodes(kube, nodes, wanted)
+        ready = Good(kube, Selection(Hypervisor), registered, is_ready)
+        agents = Agents(kube)
+        ready.informer.add_handler(agents)
+        tasks = [asyncio.create_task(one) for one in (ready.informer.run(), agents.run())]
+        stack.callback(lambda: [task.cancel() for task in tasks])
+        async with operator(kubeconfig, "nova", cloud.environment) as running:
+            async with asyncio.timeout(LONGEST):
+                await ready.wait()
+            await asyncio.sleep(90)  # one comparison of the fleet, which finds what changed last
+            await running.quiet()
+            await cloud.forget()
+            writes, began, at = await running.writes(), running.cpu_seconds(), time.perf_counter()
+            await asyncio.sleep(60 * minutes)  # what is measured: doing nothing
+            passed = time.perf_counter() - at
+            calls = await cloud.calls()
+            return Result(
+                nodes=nodes,
+                waiting=waiting,
+                cpu_percent=round(100 * (running.cpu_seconds() - began) / passed, 2),
+                calls_a_minute=round(60 * sum(calls.values()) / passed, 1),
+                writes=await running.writes() - writes,
+                calls=calls,
+            )
+
+
+def run(nodes: int, waiting: int, minutes: float) -> Result:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        embedded_server(Path(directory)) as server,
+    ):
+        install_definitions(server, [*own_definitions(), CERT_MANAGER])
+        return asyncio.run(measure(server.kubeconfig, nodes, waiting, minutes))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--waiting", type=int, nargs="+", default=[0, 692])
+    parser.add_argument("--minutes", type=float, default=3.0)
+    asked = parser.parse_args()
+    results = [asdict(run(asked.nodes, waiting, asked.minutes)) for waiting in asked.waiting]
+    print(table(tuple(results[0]), [tuple(map(str, result.values())) for result in results]))
+    write_json(asked.json, {"results": results} | describe())
+
+
+if __name__ == "__main__":
+    main()
