@@ -6,7 +6,7 @@ has what is rare: proxies.
 
 Errors are httpx2's, so that callers need not know which of the two they have.
 
-Source: RFC 9112; docs/decisions/0023-calls-on-streams.md.
+Source: RFC 9112; docs/decisions/0022-calls-on-streams.md.
 """
 
 from __future__ import annotations
