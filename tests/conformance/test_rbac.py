@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 
 from tests.conformance.samples import config_map
 from tests.conformance.script import Api, scenario
@@ -48,6 +50,53 @@ async def grant(api: Api, *rules: Body, who: tuple[str, str] = ("User", "bob")) 
     await api.ask("POST", api.at("roles"), role("Role", "given", *rules))
     body = binding("RoleBinding", "given", ("Role", "given"), who)
     await api.ask("POST", api.at("rolebindings"), body)
+    await in_force(api, rules[0], who, api.namespace)
+
+
+@contextlib.asynccontextmanager
+async def granted_everywhere(api: Api, *rules: Body) -> AsyncIterator[None]:
+    """Give rights in all namespaces for the time of the block."""
+    name, who = api.namespace, ("User", "bob")
+    await api.ask("POST", ROLES, role("ClusterRole", name, *rules))
+    bound = binding("ClusterRoleBinding", name, ("ClusterRole", name), who)
+    await api.ask("POST", BINDINGS, bound)
+    await in_force(api, rules[0], who)
+    yield
+    for place in (ROLES, BINDINGS):
+        await api.ask("DELETE", f"{place}/{name}")
+    await in_force(api, rules[0], who, allowed=False)
+
+
+async def in_force(
+    api: Api, given: Body, who: tuple[str, str], namespace: str = "", *, allowed: bool = True
+) -> None:
+    """Wait until a right counts, or counts no more.
+
+    The real server follows roles and bindings by watches.
+    """
+    verb = given["verbs"][0].replace("*", "get")
+    if "nonResourceURLs" in given:
+        path = given["nonResourceURLs"][0]
+        what: Body = {"nonResourceAttributes": {"verb": verb, "path": path}}
+    else:
+        resource, _, subresource = given["resources"][0].partition("/")
+        attributes = {
+            "namespace": namespace,
+            "verb": verb,
+            "group": given["apiGroups"][0],
+            "resource": resource,
+            "subresource": subresource,
+            "name": given.get("resourceNames", [""])[0],
+        }
+        what = {"resourceAttributes": attributes}
+    user: Body = {"user": who[1]} if who[0] == "User" else {"user": "x", "groups": [who[1]]}
+    review = access("SubjectAccessReview", **what, **user)
+    for _ in range(1000):
+        answer = await api.ask("POST", f"{REVIEWS}/subjectaccessreviews", review)
+        if answer["status"]["allowed"] is allowed:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{given} of {who} did not become {allowed}")
 
 
 async def try_all(api: Api, lines: Sequence[str], *, token: str = BOB) -> None:
@@ -138,15 +187,9 @@ async def test_subresources_are_apart(api: Api) -> None:
 
 @scenario
 async def test_paths_are_granted_by_prefix(api: Api) -> None:
-    name = api.namespace
     urls = {"nonResourceURLs": ["/metrics", "/livez/*"], "verbs": ["get"]}
-    await api.post(ROLES, role("ClusterRole", name, urls))
-    await api.post(
-        BINDINGS, binding("ClusterRoleBinding", name, ("ClusterRole", name), ("User", "bob"))
-    )
-    await try_all(api, ["GET /livez/ping", "GET /livez/none", "POST /metrics", "GET /logs"])
-    for place in (ROLES, BINDINGS):
-        await api.ask("DELETE", f"{place}/{name}")
+    async with granted_everywhere(api, urls):
+        await try_all(api, ["GET /livez/ping", "GET /livez/none", "POST /metrics", "GET /logs"])
 
 
 @scenario
@@ -155,6 +198,7 @@ async def test_bindings_without_their_role(api: Api) -> None:
     for number, ref in enumerate((("Role", "none"), ("ClusterRole", "none"), ("Role", "none"))):
         body = binding("RoleBinding", f"b{number}", ref, who)
         await api.post(api.at("rolebindings"), body)
+    await grant(api, rule("get", "configmaps"))  # what comes before it counts by then
     answer = await api.ask("GET", api.at("pods"), token=BOB)
     text = answer["message"]
     api.record("refused", [answer.status, sorted(text.partition("[")[2].rstrip("]").split(", "))])
@@ -222,16 +266,12 @@ async def test_escalate_and_bind_are_rights_of_their_own(api: Api) -> None:
 async def test_aggregation_needs_all_rights(api: Api) -> None:
     name = api.namespace
     rules = rule("create", "clusterroles", "rbac.authorization.k8s.io")
-    await api.ask("POST", ROLES, role("ClusterRole", name, rules))
-    bound = binding("ClusterRoleBinding", name, ("ClusterRole", name), ("User", "bob"))
-    await api.ask("POST", BINDINGS, bound)
-    selector = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
-    body = role("ClusterRole", f"{name}-all", aggregationRule=selector)
-    await api.post(ROLES, body, token=BOB)
-    await api.post(ROLES, role("ClusterRole", f"{name}-held", rules), token=BOB)
-    for place in (name, f"{name}-held"):
-        await api.ask("DELETE", f"{ROLES}/{place}")
-    await api.ask("DELETE", f"{BINDINGS}/{name}")
+    async with granted_everywhere(api, rules):
+        selector = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
+        body = role("ClusterRole", f"{name}-all", aggregationRule=selector)
+        await api.post(ROLES, body, token=BOB)
+        await api.post(ROLES, role("ClusterRole", f"{name}-held", rules), token=BOB)
+        await api.ask("DELETE", f"{ROLES}/{name}-held")
 
 
 @scenario
@@ -288,7 +328,6 @@ async def test_administrator_acts_for_others(api: Api) -> None:
 
 @scenario
 async def test_acting_for_others_is_a_right(api: Api) -> None:
-    name = api.namespace
     rules = [
         rule("impersonate", "users", resourceNames=["alice"]),
         rule("impersonate", "groups", resourceNames=["devs"]),
@@ -296,28 +335,24 @@ async def test_acting_for_others_is_a_right(api: Api) -> None:
         rule("impersonate:user-info", "users", "authentication.k8s.io", resourceNames=["carol"]),
         rule("impersonate-on:user-info:list", "pods"),
     ]
-    await api.ask("POST", ROLES, role("ClusterRole", name, *rules))
-    bound = binding("ClusterRoleBinding", name, ("ClusterRole", name), ("User", "bob"))
-    await api.ask("POST", BINDINGS, bound)
-    for acting in (
-        [("User", "alice")],
-        [("User", "alice"), ("Group", "devs")],
-        [("User", "alice"), ("Group", "admins")],
-        [("User", "alice"), ("Uid", "1")],
-        [("User", "alice"), ("Extra-scopes", "read")],
-        [("User", "alice"), ("Extra-scopes", "write")],
-        [("User", "alice"), ("Extra-other", "read")],
-        [("User", "carol")],
-        [("User", "dave")],
-        [("User", "system:serviceaccount:a:b")],
-        [("User", "system:node:n")],
-    ):
-        answer = await api.ask("GET", "/api/v1/pods", token=BOB, acting=acting)
-        # What is refused first depends on which mode the real server saw succeed last.
-        who = str(answer["message"]).partition(" cannot ")[0].rpartition(" ")[2]
-        api.record(f"as {acting}", [answer.status, who])
-    for place in (ROLES, BINDINGS):
-        await api.ask("DELETE", f"{place}/{name}")
+    async with granted_everywhere(api, *rules):
+        for acting in (
+            [("User", "alice")],
+            [("User", "alice"), ("Group", "devs")],
+            [("User", "alice"), ("Group", "admins")],
+            [("User", "alice"), ("Uid", "1")],
+            [("User", "alice"), ("Extra-scopes", "read")],
+            [("User", "alice"), ("Extra-scopes", "write")],
+            [("User", "alice"), ("Extra-other", "read")],
+            [("User", "carol")],
+            [("User", "dave")],
+            [("User", "system:serviceaccount:a:b")],
+            [("User", "system:node:n")],
+        ):
+            answer = await api.ask("GET", "/api/v1/pods", token=BOB, acting=acting)
+            # What is refused first depends on which mode the real server saw succeed last.
+            who = str(answer["message"]).partition(" cannot ")[0].rpartition(" ")[2]
+            api.record(f"as {acting}", [answer.status, who])
 
 
 # -- reviews -----------------------------------------------------------------------------------
