@@ -18,8 +18,8 @@ from time import monotonic
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.lab.host import Host
+from hypercobalt.lab.lab import Lab, Wish, down
 from hypercobalt.lab.overview import is_taken_up
-from hypercobalt.lab.site import Lab, Wish, down
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 

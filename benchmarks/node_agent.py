@@ -32,7 +32,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.migration import Migration, MigrationType
 from hypercobalt.lab.agents import NODE_AGENT
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.site import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Wish, down
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.runtime import Kube, configure_logs

@@ -13,7 +13,7 @@ from hypercobalt.compute.model import Size
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.site import Lab
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from tests.contracts.direct import A, B, Storage

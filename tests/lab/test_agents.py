@@ -12,7 +12,7 @@ from hypercobalt.lab import heartbeat, kubelet, tokens
 from hypercobalt.lab.agents import KUBECONFIG, NAMESPACE, NODE_AGENT
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.site import Lab
+from hypercobalt.lab.lab import Lab
 from hypercobalt.runtime import Kube
 from tests.following import follow
 from tests.lab.conftest import TakeHosts, until

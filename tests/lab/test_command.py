@@ -20,8 +20,8 @@ from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.control import TOKENS
 from hypercobalt.lab.host import Power
+from hypercobalt.lab.lab import Lab, Wish, down
 from hypercobalt.lab.machine import preflight
-from hypercobalt.lab.site import Lab, Wish, down
 from hypercobalt.lab.state import Layout
 from tests.lab.conftest import run
 from tests.lab.test_whole_lab import traces

@@ -19,8 +19,8 @@ from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, ReadyReason
+from hypercobalt.lab.lab import Lab, Wish, down
 from hypercobalt.lab.overview import STALE, rows
-from hypercobalt.lab.site import Lab, Wish, down
 from hypercobalt.runtime import Kube, SystemClock
 from tests.following import follow
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hypercobalt.lab.site import Lab
+from hypercobalt.lab.lab import Lab
 from tests.contracts.direct import CONTRACTS, A, B, World, ended, named
 from tests.lab.conftest import TakeFleet
 from tests.lab.direct import LabWorld

@@ -15,7 +15,7 @@ from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.model import Size
 from hypercobalt.lab import streams
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.site import Lab
+from hypercobalt.lab.lab import Lab
 from tests.contracts.direct import A, B, ended, named
 from tests.lab.conftest import TakeFleet
 from tests.lab.direct import LabWorld

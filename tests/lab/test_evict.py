@@ -25,8 +25,8 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab import processes
 from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.lab import Lab, Wish, down
 from hypercobalt.lab.operator import ROLE
-from hypercobalt.lab.site import Lab, Wish, down
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.runtime import Kube

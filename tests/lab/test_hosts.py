@@ -11,7 +11,7 @@ import pytest
 from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.host import EMULATORS, SHARED, Power
-from hypercobalt.lab.site import Lab
+from hypercobalt.lab.lab import Lab
 from tests.lab.conftest import BARE, TakeHosts, until
 
 pytestmark = pytest.mark.timeout(180)

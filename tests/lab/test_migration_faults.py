@@ -9,8 +9,8 @@ import pytest
 
 from hypercobalt.api.migration import Migration
 from hypercobalt.lab.agents import NODE_AGENT
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.pytest_plugin import NODES
-from hypercobalt.lab.site import Lab
 from hypercobalt.runtime import Kube
 from tests.lab.conftest import TakeHosts
 from tests.lab.test_host_concerns import until

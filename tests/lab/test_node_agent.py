@@ -19,7 +19,7 @@ from hypercobalt.lab.agents import NAMESPACE, NODE_AGENT
 from hypercobalt.lab.control import ROLE
 from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.site import Lab
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request, Storage
 from hypercobalt.runtime import Kube

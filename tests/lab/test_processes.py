@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.lab import processes
-from hypercobalt.lab.site import down
+from hypercobalt.lab.lab import down
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ async def test_down_ends_what_a_killed_up_was_about_to_change(tmp_path: Path) ->
     slow = f'case "$1 $2" in "rule add") echo $$ >{begun}; exec sleep 60; esac'
     program(tmp_path / "bin/ip", f'{slow}\nexec /sbin/ip "$@"')
     script = (
-        "import asyncio, sys; from pathlib import Path; from hypercobalt.lab.site import Lab\n"
+        "import asyncio, sys; from pathlib import Path; from hypercobalt.lab.lab import Lab\n"
         "asyncio.run(Lab.make(Path(sys.argv[1])))\n"
     )
     up = await asyncio.create_subprocess_exec(

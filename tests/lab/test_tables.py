@@ -18,7 +18,7 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.migration import Migration
 from hypercobalt.lab.agents import NAMESPACE, NODE_AGENT
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.site import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Wish, down
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.runtime import Kube

@@ -18,9 +18,9 @@ from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import SHARED, Power
+from hypercobalt.lab.lab import Lab, Wish, down
 from hypercobalt.lab.network import bridge
-from hypercobalt.lab.sharing import share
-from hypercobalt.lab.site import Lab, Wish, down
+from hypercobalt.lab.shared_mount import share
 from hypercobalt.lab.state import Layout, State
 from tests.lab.conftest import run
 
@@ -219,7 +219,7 @@ async def killed_up(data: Path, step: str) -> State:
     """An `up` that kills itself in the moment a step begins: it cleans nothing up."""
     script = (
         "import asyncio, os, sys; from pathlib import Path;"
-        "from hypercobalt.lab.site import Lab, Wish\n"
+        "from hypercobalt.lab.lab import Lab, Wish\n"
         "def report(step, progress):\n"
         "  if step == sys.argv[2]: asyncio.get_running_loop().call_later("
         f"float(sys.argv[3]), os.kill, os.getpid(), {signal.SIGKILL:d})\n"

@@ -16,12 +16,12 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from hypercobalt.apiserver.deciding.deletion import CRD_CLEANUP, FOREGROUND, ORPHAN
-from hypercobalt.apiserver.deciding.verbs import Change
+from hypercobalt.apiserver.decisions.deletion import CRD_CLEANUP, FOREGROUND, ORPHAN
+from hypercobalt.apiserver.decisions.verbs import Change
 from hypercobalt.apiserver.definitions import Definitions
+from hypercobalt.apiserver.errors import JSONObject, NotFoundError, StatusError
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry, Resource
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
-from hypercobalt.apiserver.status import JSONObject, NotFoundError, StatusError
 from hypercobalt.apiserver.storage.objects import Event, Key
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import list_at, metadata, object_at, text_at

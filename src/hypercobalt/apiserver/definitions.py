@@ -12,10 +12,10 @@ import copy
 
 import msgspec
 
+from hypercobalt.apiserver.errors import JSONObject, StatusError
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry
 from hypercobalt.apiserver.kinds.serving import establish
 from hypercobalt.apiserver.requests.request import Call
-from hypercobalt.apiserver.status import JSONObject, StatusError
 from hypercobalt.apiserver.storage.objects import Event, Key
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.writing import Writer

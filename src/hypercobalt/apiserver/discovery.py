@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.kinds.resources import Registry, Resource, version_priority
 from hypercobalt.apiserver.requests.request import SUBRESOURCE_VERBS, Request, Response
-from hypercobalt.apiserver.status import JSON, JSONObject
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
@@ -62,7 +62,7 @@ class Discovery:
             case ["api", version]:
                 found = self._resource_list("", version)
                 if found is None:
-                    raise status.no_such_path()
+                    raise errors.no_such_path()
                 return found
             case ["apis", group, version]:
                 return self._resource_list(group, version)

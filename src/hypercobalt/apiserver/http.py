@@ -27,7 +27,7 @@ from urllib.parse import parse_qsl
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.access.authentication import Authenticator, bearer_token
 from hypercobalt.apiserver.inflight import Inflight, Share, is_read, weight
 from hypercobalt.apiserver.pipeline import Api
@@ -218,13 +218,13 @@ class _App:
             if is_read(request):
                 return await self._api.handle(request)
             return await self._within_time(request, body, share)
-        except status.StatusError as error:
+        except errors.StatusError as error:
             return error_response(error)
         except _GoneError:
             raise
         except Exception:  # a bug must end one request, not the server
             log.exception("request_failed", method=request.method, path=request.path)
-            return error_response(status.internal("see the server's log"))
+            return error_response(errors.internal("see the server's log"))
 
     async def _within_time(self, request: Request, body: _Body, share: Share) -> Response | Stream:
         """The answer to a write; one that takes longer goes on, and keeps its share until it ends.
@@ -243,7 +243,7 @@ class _App:
         if done:
             return task.result()
         task.cancel()  # unless its write was begun: that ends it when the write is decided
-        raise status.timed_out() if body.whole else _no_body()
+        raise errors.timed_out() if body.whole else _no_body()
 
     def _user(self, scope: Scope, headers: dict[str, str]) -> User:
         user = self._authenticator.by_certificate(scope["extensions"].get("peer"))
@@ -257,15 +257,15 @@ def _query(text: str) -> dict[str, str]:
     return dict(reversed(parse_qsl(text, keep_blank_values=True)))
 
 
-def _no_body() -> status.StatusError:
+def _no_body() -> errors.StatusError:
     text = f"the body did not arrive within {REQUEST_SECONDS:g} s"
-    return status.StatusError(408, "Timeout", text)
+    return errors.StatusError(408, "Timeout", text)
 
 
 def _refuse_several_identities(fields: Sequence[tuple[str, str]]) -> None:
     """One proxy may look at the first, the next one at the last."""
     if sum(name == "authorization" for name, _ in fields) > 1:
-        raise status.bad_request("the request has several Authorization headers")
+        raise errors.bad_request("the request has several Authorization headers")
 
 
 class _GoneError(Exception):
@@ -298,7 +298,7 @@ class _Body:
             chunks.append(await self._next())
             self.share.take(len(chunks[-1]))
             if sum(map(len, chunks)) > MAX_BODY:
-                raise status.too_large(MAX_BODY)
+                raise errors.too_large(MAX_BODY)
         return b"".join(chunks)
 
     async def discard(self) -> None:

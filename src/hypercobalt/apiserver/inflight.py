@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from hypercobalt.apiserver import health, status
+from hypercobalt.apiserver import errors, health
 from hypercobalt.apiserver.requests.request import Request
 
 READS, WRITES = 400, 200  # as kube-apiserver
@@ -33,7 +33,7 @@ class Limit:
     def take(self, user: str, amount: int) -> None:
         """Raise a StatusError of 429 where that is more than is left, or than a user may have."""
         if self.used + amount > self._most or self._by_user[user] + amount > self._most // 2:
-            raise status.too_many_requests()
+            raise errors.too_many_requests()
         self.used += amount
         self._by_user[user] += amount
 

@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from hypercobalt.apiserver.deciding.verbs import Change
+from hypercobalt.apiserver.decisions.verbs import Change
+from hypercobalt.apiserver.errors import JSON, JSONObject, NotFoundError
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.requests.request import Call
-from hypercobalt.apiserver.status import JSON, JSONObject, NotFoundError
 from hypercobalt.apiserver.storage.objects import Event, Key
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import at, object_at, objects_at, text_at

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import msgspec
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.access import reviews
 from hypercobalt.apiserver.access.aggregation import Aggregation
 from hypercobalt.apiserver.access.attributes import attributes_of
@@ -22,12 +22,13 @@ from hypercobalt.apiserver.access.authentication import Authenticator, bearer_to
 from hypercobalt.apiserver.access.escalation import guarded
 from hypercobalt.apiserver.access.impersonation import acting_as
 from hypercobalt.apiserver.access.rbac import CLUSTER_ROLES, Rbac
-from hypercobalt.apiserver.aside import Aside
 from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.discovery import Discovery
+from hypercobalt.apiserver.errors import JSONObject, StatusError
 from hypercobalt.apiserver.health import Health
-from hypercobalt.apiserver.kinds.builtin import traits
+from hypercobalt.apiserver.kinds.builtin import strategies
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry
+from hypercobalt.apiserver.offload import Aside
 from hypercobalt.apiserver.policies.following import Policies
 from hypercobalt.apiserver.reading import Reader
 from hypercobalt.apiserver.rendering import Renderer, error_response
@@ -49,7 +50,6 @@ from hypercobalt.apiserver.requests.request import (
     delete_options,
     parse_path,
 )
-from hypercobalt.apiserver.status import JSONObject, StatusError
 from hypercobalt.apiserver.storage.objects import DamagedError, OutOfSpaceError, StoreError
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import text_at
@@ -85,7 +85,7 @@ class Api:
             StatusError: 401; 403; 400 for headers that contradict each other.
         """
         if request.user == ANONYMOUS and bearer_token(request.headers):
-            raise status.unauthorized()
+            raise errors.unauthorized()
         request.user = acting_as(request, headers, self.rbac)
         self.rbac.check(request.user, attributes_of(request))
 
@@ -96,12 +96,12 @@ class Api:
         except StatusError as error:
             return error_response(error)
         except OutOfSpaceError as error:
-            return error_response(status.out_of_space(str(error)))
+            return error_response(errors.out_of_space(str(error)))
         except DamagedError as error:
-            return error_response(status.unreadable(str(error)))
+            return error_response(errors.unreadable(str(error)))
         except StoreError as error:
             log.warning("write_failed", path=request.path, reason=str(error))
-            return error_response(status.internal(str(error)))
+            return error_response(errors.internal(str(error)))
 
     async def _route(self, request: Request) -> Response | Stream:
         if request.path.startswith("//"):
@@ -118,7 +118,7 @@ class Api:
         resource = self._registry.find(target.group, target.version, target.resource)
         if resource is None:
             if self._registry.is_builtin(target.group):
-                raise status.no_such_path()
+                raise errors.no_such_path()
             return NO_SUCH_PAGE
         if resource.deprecation:
             request.warnings.append(resource.deprecation)
@@ -132,7 +132,7 @@ class Api:
         if call.resource.namespaced != bool(call.namespace) and not spans_all:
             if call.resource.custom:
                 return NO_SUCH_PAGE
-            raise status.no_such_path() if call.namespace else status.method_not_allowed()
+            raise errors.no_such_path() if call.namespace else errors.method_not_allowed()
         _check_verb(call)
         match call.verb:
             case "get":
@@ -171,7 +171,7 @@ class Api:
                 options = delete_options(call)
                 written = await self.writer.delete(call, options)
                 if options.orphanDependents is False and not written.deleted:
-                    code = 202  # so has it been since this was how to ask for it
+                    code = 202  # legacy orphanDependents=false returns 202
             case _:
                 done = await self.writer.delete_all(call, delete_options(call))
                 meta: JSONObject = {"resourceVersion": str(self._store.revision)}
@@ -191,7 +191,7 @@ class Api:
             allowed = [k for k in PATCH_TYPES if not (custom and k == STRATEGIC_PATCH)]
         kind = request.content_type or ("" if request.method == "PATCH" else JSON_TYPE)
         if kind not in allowed:
-            raise status.unsupported_media_type(allowed)
+            raise errors.unsupported_media_type(allowed)
         return await self._aside.run(len(request.body), decode, kind, request.body)
 
 
@@ -200,10 +200,10 @@ def _check_subresource(call: Call) -> None:
     if call.subresource in resource.subresources:
         return
     if resource.custom:
-        raise status.not_found(call.subject)
+        raise errors.not_found(call.subject)
     if call.subresource not in resource.refused:
-        raise status.no_such_path()
-    raise status.unsupported(f"the subresource {resource.names.plural}/{call.subresource}")
+        raise errors.no_such_path()
+    raise errors.unsupported(f"the subresource {resource.names.plural}/{call.subresource}")
 
 
 def _check_verb(call: Call) -> None:
@@ -212,12 +212,12 @@ def _check_verb(call: Call) -> None:
         return
     if call.resource.custom:
         verb = VERBS.get(call.request.method, "")
-        raise status.verb_not_supported(call.resource.subject(), verb)
-    raise status.method_not_allowed()
+        raise errors.verb_not_supported(call.resource.subject(), verb)
+    raise errors.method_not_allowed()
 
 
 def _shows_deleted(call: Call) -> bool:
-    return not call.resource.custom and call.kind in traits.RETURNS_DELETED
+    return not call.resource.custom and call.kind in strategies.RETURNS_DELETED
 
 
 def _deleted(call: Call, written: Written) -> JSONObject:

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.rendering import Renderer
 from hypercobalt.apiserver.requests.paging import (
     Page,
@@ -23,7 +24,6 @@ from hypercobalt.apiserver.requests.paging import (
 )
 from hypercobalt.apiserver.requests.request import Call, Response, Stream
 from hypercobalt.apiserver.requests.selection import Selection, select
-from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.storage.objects import CompactedError, Place, Stored
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.watching import Hub, Render, Watcher, watch_line
@@ -42,7 +42,7 @@ class Reader:
         self._store.check_sound(call.key)
         stored = self._store.get(call.key)
         if stored is None:
-            raise status.not_found(call.subject)
+            raise errors.not_found(call.subject)
         check_reached(parse_revision(call.request.text("resourceVersion")), self._store.revision)
         return Response(200, renderer.object(stored.data), renderer.media)
 
@@ -100,7 +100,7 @@ class Reader:
         except CompactedError:
             text = f"too old resource version: {since} ({self._store.compacted})"
             return Stream(
-                _once(watch_line("ERROR", msgspec.json.encode(status.expired(text).body())))
+                _once(watch_line("ERROR", msgspec.json.encode(errors.expired(text).body())))
             )
         bookmarks = request.flag("allowWatchBookmarks")
         if initial and bookmarks:

@@ -14,13 +14,13 @@ from itertools import islice
 import msgspec
 import yaml
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.errors import JSON, JSONObject, StatusError
 from hypercobalt.apiserver.kinds import tables
 from hypercobalt.apiserver.kinds.builtin import events
 from hypercobalt.apiserver.kinds.resources import Resource
 from hypercobalt.apiserver.requests.bodies import JSON_TYPE, YAML_TYPE
 from hypercobalt.apiserver.requests.request import Call, Request, Response
-from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
 from hypercobalt.apiserver.storage.objects import Stored
 from hypercobalt.apiserver.values import text_at
 
@@ -56,7 +56,7 @@ def accepted(request: Request) -> Accepted:
             return Accepted(JSON_TYPE, shown_as)
         if media == YAML_TYPE:
             return Accepted(YAML_TYPE, shown_as)
-    raise status.not_acceptable([JSON_TYPE, YAML_TYPE])
+    raise errors.not_acceptable([JSON_TYPE, YAML_TYPE])
 
 
 def to_version(resource: Resource, data: bytes) -> JSONObject:
@@ -88,9 +88,9 @@ class Renderer:
         self._printer = tables.SCALE_PRINTER if self._scale else call.resource.printer
         self._include = call.request.text("includeObject") or "Metadata"
         if self.shown_as == "Table" and self._include not in ("None", "Metadata", "Object"):
-            shown = f"includeObject: Invalid value: {status.quote(self._include)}"
+            shown = f"includeObject: Invalid value: {errors.quote(self._include)}"
             text = f"{shown}: must be 'Metadata', 'Object', 'None', or empty"
-            raise status.bad_request(f"Unable to convert to Table as requested: {text}")
+            raise errors.bad_request(f"Unable to convert to Table as requested: {text}")
         self._columns = True  # a watch tells them once
 
     @property

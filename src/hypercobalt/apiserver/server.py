@@ -25,12 +25,12 @@ from hypercobalt.apiserver.access.authentication import Authenticator, read_toke
 from hypercobalt.apiserver.access.renewal import keeping_current
 from hypercobalt.apiserver.access.tokens import Accounts
 from hypercobalt.apiserver.collector import Collector
+from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.node_lifecycle import GRACE, NodeLifecycle
 from hypercobalt.apiserver.pipeline import Api
 from hypercobalt.apiserver.requests.bodies import APPLY_PATCH
 from hypercobalt.apiserver.requests.request import SYSTEM_USER, Request, Response
-from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.storage.objects import StoreError
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import text_at

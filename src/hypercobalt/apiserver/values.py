@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from hypercobalt.apiserver.status import JSON, JSONObject
+from hypercobalt.apiserver.errors import JSON, JSONObject
 
 
 def at(value: JSON, *path: str) -> JSON:

@@ -20,8 +20,8 @@ from itertools import chain
 
 import msgspec
 
+from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.requests.selection import Selection, View
-from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.storage.objects import Event
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import metadata

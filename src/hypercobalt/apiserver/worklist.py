@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final, Generic, TypeVar
 
-from hypercobalt.apiserver.status import StatusError
+from hypercobalt.apiserver.errors import StatusError
 from hypercobalt.apiserver.storage.objects import StoreError
 from hypercobalt.logs import get_logger
 

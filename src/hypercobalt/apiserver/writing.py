@@ -15,17 +15,17 @@ from typing import Concatenate
 
 import msgspec
 
-from hypercobalt.apiserver import status
-from hypercobalt.apiserver.aside import Aside, P, T
-from hypercobalt.apiserver.deciding import verbs
-from hypercobalt.apiserver.deciding.verbs import Change, Decision
-from hypercobalt.apiserver.kinds.builtin import traits
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.decisions import verbs
+from hypercobalt.apiserver.decisions.verbs import Change, Decision
+from hypercobalt.apiserver.errors import JSONObject
+from hypercobalt.apiserver.kinds.builtin import strategies
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
+from hypercobalt.apiserver.offload import Aside, P, T
 from hypercobalt.apiserver.policies.following import POLICIES, Policies
 from hypercobalt.apiserver.requests.bodies import APPLY_PATCH, MAX_BODY
 from hypercobalt.apiserver.requests.request import SYSTEM_USER, Call, DeleteOptions
 from hypercobalt.apiserver.requests.selection import select
-from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.storage.objects import Key, Stored
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import metadata, text_at
@@ -63,7 +63,7 @@ class Writer:
                 if held is None:
                     return await self._commit(call, key, decision, held)
             if not tries:
-                error = status.already_exists(call.resource.subject(key.name))
+                error = errors.already_exists(call.resource.subject(key.name))
                 if _is_ending(held):
                     error.message = f"object is being deleted: {error.message}"
                 raise error
@@ -73,7 +73,7 @@ class Writer:
         if call.subresource == "scale":
             return await self.change(call, lambda old: verbs.scale(call, old))
         body = await self._decide(None, verbs.check_update, call)
-        by_put = not call.resource.custom and call.kind in traits.CREATED_BY_PUT
+        by_put = not call.resource.custom and call.kind in strategies.CREATED_BY_PUT
         if self._store.get(call.key) is None and by_put and not call.subresource:
             if metadata(body).get("resourceVersion"):
                 raise verbs.unversioned(call)
@@ -88,27 +88,27 @@ class Writer:
         """
         async with self._store.locked(call.key) as held:
             if held is None:
-                raise status.not_found(call.subject)
+                raise errors.not_found(call.subject)
             decision = await self._decide(held, verbs.change, call, held, to)
             return await self._commit(call, call.key, decision, held)
 
     async def patch(self, call: Call) -> Written:
         applies = call.request.content_type == APPLY_PATCH
         if applies and not call.request.text("fieldManager"):
-            cause = status.FieldErrors.required("fieldManager", "is required for apply patch")
-            raise status.invalid_options("PatchOptions", cause)
+            cause = errors.FieldErrors.required("fieldManager", "is required for apply patch")
+            raise errors.invalid_options("PatchOptions", cause)
         if not applies and call.request.flag("force"):
             text = "may not be specified for non-apply patch"
-            cause = status.FieldErrors.forbidden("force", text)
-            raise status.invalid_options("PatchOptions", cause)
+            cause = errors.FieldErrors.forbidden("force", text)
+            raise errors.invalid_options("PatchOptions", cause)
         if applies and call.subresource == "scale":
-            raise status.unsupported("server-side apply of a scale")
+            raise errors.unsupported("server-side apply of a scale")
         await self._replace_damaged(call, call.key)
         async with self._store.locked(call.key) as held:
             if applies:
                 decision = await self._decide(held, verbs.apply, call, held)
             elif held is None:
-                raise status.not_found(call.subject)
+                raise errors.not_found(call.subject)
             else:
                 decision = await self._decide(held, verbs.patch, call, held)
             return await self._commit(call, call.key, decision, held)
@@ -123,7 +123,7 @@ class Writer:
             return await self._delete_damaged(call, options)
         async with self._store.locked(call.key) as held:
             if held is None:
-                raise status.not_found(call.subject)
+                raise errors.not_found(call.subject)
             decision = await self._decide(held, verbs.delete, call, held, options)
             dry_run = "All" in options.dryRun
             written = await self._commit(call, call.key, decision, held, dry_run=dry_run)
@@ -132,7 +132,7 @@ class Writer:
     async def _delete_damaged(self, call: Call, options: DeleteOptions) -> Written:
         """Delete what cannot be read: whether finalizers hold it is not known."""
         if options.preconditions is not None:
-            raise status.conflict(call.subject, "it is damaged, so no precondition can be checked")
+            raise errors.conflict(call.subject, "it is damaged, so no precondition can be checked")
         if "All" not in options.dryRun:
             await self._store.discard(call.key)
         return Written(b'{"metadata":{}}', deleted=True)
@@ -150,7 +150,7 @@ class Writer:
         listed = [(k, s) for k, s in found if selection.wants(k) and selection.matches(k, s.data)]
         for key, stored in listed:
             one = replace(call, namespace=key.namespace, name=key.name)
-            with contextlib.suppress(status.NotFoundError):  # it went in the meantime
+            with contextlib.suppress(errors.NotFoundError):  # it went in the meantime
                 await self.delete(one, options)
                 done.append(stored)
         return done
@@ -206,17 +206,17 @@ class Writer:
             definition = self._store.get(Key(CRD_RESOURCE, "", key.resource))
             if definition is None or _is_ending(definition):
                 why = "create not allowed while custom resource definition is terminating"
-                raise status.forbidden(subject, why)
+                raise errors.forbidden(subject, why)
         if not key.namespace:
             return
         space = self._store.get(Key("namespaces", "", key.namespace))
         if space is None:
-            raise status.not_found(status.Subject("", "namespaces", key.namespace))
+            raise errors.not_found(errors.Subject("", "namespaces", key.namespace))
         if _is_ending(space):
             ending = f"namespace {key.namespace} because it is being terminated"
-            error = status.forbidden(subject, f"unable to create new content in {ending}")
+            error = errors.forbidden(subject, f"unable to create new content in {ending}")
             text = f"namespace {key.namespace} is being terminated"
-            cause = status.Cause("metadata.namespace", "NamespaceTerminating", text)
+            cause = errors.Cause("metadata.namespace", "NamespaceTerminating", text)
             error.details = subject.details([cause])
             raise error
 
@@ -232,7 +232,7 @@ def _encoder(obj: JSONObject) -> Callable[[int], bytes]:
         metadata(obj)["resourceVersion"] = str(revision)
         data = msgspec.json.encode(obj)
         if len(data) > MAX_BODY:
-            raise status.too_large(MAX_BODY)
+            raise errors.too_large(MAX_BODY)
         return data
 
     return encode

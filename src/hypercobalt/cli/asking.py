@@ -43,7 +43,7 @@ Kubeconfig = Annotated[
 Node = Annotated[str, Parameter(help="Name of the Hypervisor, which is its Node's.")]
 
 
-class AskedWronglyError(HypercobaltError):
+class InvalidRequestError(HypercobaltError):
     """What was asked for cannot be: a name, a value or the state of an object is in the way."""
 
 
@@ -75,7 +75,7 @@ def run(command: str, work: Coroutine[object, object, int], *, interrupted: str 
     logs.configure(level=logging.ERROR)
     try:
         return asyncio.run(work)
-    except AskedWronglyError as error:
+    except InvalidRequestError as error:
         complain(command, str(error))
         return WRONG
     except HypercobaltError as error:
@@ -96,7 +96,7 @@ async def hypervisor(kube: Kube, name: str) -> Hypervisor:
     """The Hypervisor of that name.
 
     Raises:
-        AskedWronglyError: there is none; the message names those that there are.
+        InvalidRequestError: there is none; the message names those that there are.
     """
     found = await kube.get(Hypervisor, name)
     if found is not None:
@@ -104,9 +104,9 @@ async def hypervisor(kube: Kube, name: str) -> Hypervisor:
     try:
         known = sorted(one.metadata.name for one in (await kube.list(Hypervisor)).items)
     except NotFoundError as exc:
-        raise AskedWronglyError("this API has no Hypervisors: is it the right one?") from exc
+        raise InvalidRequestError("this API has no Hypervisors: is it the right one?") from exc
     shown = ", ".join(known[:_SHOWN]) + (" …" if len(known) > _SHOWN else "")
-    raise AskedWronglyError(
+    raise InvalidRequestError(
         f"there is no Hypervisor {name}; there are: {shown}"
         if known
         else "there are no Hypervisors"

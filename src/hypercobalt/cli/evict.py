@@ -13,11 +13,11 @@ from hypercobalt.api.eviction import Eviction, EvictionReason, EvictionSpec, Tri
 from hypercobalt.api.hypervisor import UUID_PATTERN, Hypervisor, Maintenance
 from hypercobalt.api.meta import ObjectMeta, OwnerReference
 from hypercobalt.cli import asking
-from hypercobalt.cli.asking import AskedWronglyError, Kubeconfig, Node
+from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig, Node
 from hypercobalt.cli.evict_progress import outcome
 from hypercobalt.cli.evict_watch import watch as watch_it
 from hypercobalt.operator.eviction.status import has_ended
-from hypercobalt.operator.lifecycle.evicting import empties
+from hypercobalt.operator.lifecycle.maintenance_eviction import empties
 from hypercobalt.runtime import AlreadyExistsError, Deletion, Kube
 
 REASON: Final = "cobalt evict"
@@ -71,9 +71,9 @@ async def _evict(
 ) -> int:
     only = _uuids(instances)
     if parallelism is not None and parallelism < 1:
-        raise AskedWronglyError(f"--parallelism is {parallelism}; it is 1 or more")
+        raise InvalidRequestError(f"--parallelism is {parallelism}; it is 1 or more")
     if not reason.strip():
-        raise AskedWronglyError("--reason must not be empty")
+        raise InvalidRequestError("--reason must not be empty")
     spec = EvictionSpec(
         hypervisor=node,
         reason=reason,
@@ -107,7 +107,7 @@ def _uuids(text: str) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for one in found:
         if not re.fullmatch(UUID_PATTERN, one):
-            raise AskedWronglyError(f"--instances: {one!r} is no UUID of an instance")
+            raise InvalidRequestError(f"--instances: {one!r} is not an instance UUID")
     return found
 
 
@@ -115,11 +115,11 @@ async def _take_out(kube: Kube, host: Hypervisor, reason: str) -> None:
     """Put the host into maintenance, if it is not.
 
     Raises:
-        AskedWronglyError: the high-availability service has it.
+        InvalidRequestError: the high-availability service has it.
     """
     name, mode = host.metadata.name, host.spec.maintenance
     if mode == Maintenance.HA:
-        raise AskedWronglyError(
+        raise InvalidRequestError(
             f"{name} is in maintenance `ha`: the high-availability service fences and empties it"
         )
     if not mode:
@@ -136,7 +136,7 @@ async def _whole(kube: Kube, host: Hypervisor, spec: EvictionSpec) -> Eviction:
         spec: of a new one.
 
     Raises:
-        AskedWronglyError: an old one is not gone yet.
+        InvalidRequestError: an old one is not gone yet.
     """
     name = host.metadata.name
     while True:
@@ -144,7 +144,7 @@ async def _whole(kube: Kube, host: Hypervisor, spec: EvictionSpec) -> Eviction:
         if known is not None and has_ended(known.status) and not _is_its_end(known, host):
             gone = await kube.delete(Eviction, name, uid=known.metadata.uid)
             if gone is Deletion.TERMINATING:
-                raise AskedWronglyError(
+                raise InvalidRequestError(
                     f"{outcome(known)}. It is being deleted, and what it began comes to its end "
                     "first; the operator makes a new one then"
                 )
@@ -164,13 +164,13 @@ async def _refuse_others(kube: Kube, host: Hypervisor) -> None:
     """Leave one alone that has the host's name and moves something else.
 
     Raises:
-        AskedWronglyError: it is under way.
+        InvalidRequestError: it is under way.
     """
     name = host.metadata.name
     known = await kube.get(Eviction, name)
     if known is not None and not has_ended(known.status) and not empties(known, name):
         what = "some instances of " if known.spec.instances else ""
-        raise AskedWronglyError(
+        raise InvalidRequestError(
             f"eviction/{name} is under way and moves only {what}{known.spec.hypervisor}: wait for "
             f"its end, or `kubectl delete eviction {name}`"
         )

@@ -19,7 +19,7 @@ from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.migration import SERVER, Migration, label_value
 from hypercobalt.cli import asking
-from hypercobalt.cli.asking import AskedWronglyError, Kubeconfig
+from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig
 from hypercobalt.operator.election import COMPONENT, COMPONENT_LABEL, LEASE, selector_of
 from hypercobalt.operator.explain import eviction as evictions
 from hypercobalt.operator.explain import hypervisor as hypervisors
@@ -76,7 +76,7 @@ async def _explain(what: str, output: str, kubeconfig: Path | None) -> int:
     if not slash:
         kind, name = "", what
     if (kind and kind.lower() not in _KINDS) or not name or (slash and not kind):
-        raise AskedWronglyError(
+        raise InvalidRequestError(
             f"{what!r}: must be NAME, hypervisor/NAME, eviction/NAME or migration/NAME"
         )
     async with asking.client(kubeconfig) as kube:

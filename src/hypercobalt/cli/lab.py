@@ -16,10 +16,10 @@ from hypercobalt.cli.lab_hosts import HERE, Data, run
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.lab import Lab, Wish
+from hypercobalt.lab.lab import down as take_down
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import MIB, Demand, Verdict
-from hypercobalt.lab.site import Lab, Wish
-from hypercobalt.lab.site import down as take_down
 from hypercobalt.lab.state import Layout
 from hypercobalt.lab.vms import missing
 from hypercobalt.lab.vms.fleet import Fleet

@@ -17,7 +17,7 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.site import Lab
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.state import Layout
 from hypercobalt.lab.vms.fleet import Fleet
 

@@ -26,9 +26,9 @@ from rich.text import Text
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.lab import processes
 from hypercobalt.lab.host import Power
+from hypercobalt.lab.lab import Lab, Progress, Report
 from hypercobalt.lab.machine.preflight import Verdict
 from hypercobalt.lab.overview import Row, is_taken_up, rows, stopped
-from hypercobalt.lab.site import Lab, Progress, Report
 from hypercobalt.lab.vms.fleet import Inventory
 from hypercobalt.lab.vms.request import Seen
 from hypercobalt.runtime import Informer, Metrics

@@ -12,7 +12,7 @@ from hypercobalt.cli import lab_screen as screen
 from hypercobalt.cli.lab_hosts import HERE, Data, run
 from hypercobalt.lab.guest import console as guest_console
 from hypercobalt.lab.guest.bootsector import Program
-from hypercobalt.lab.site import Lab
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Kind, Request, Storage
 

@@ -8,7 +8,7 @@ from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, SyncReason
 from hypercobalt.cli import asking
-from hypercobalt.cli.asking import AskedWronglyError, Kubeconfig, Node
+from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig, Node
 from hypercobalt.operator.explain.model import printable
 from hypercobalt.runtime import Change, Kube
 
@@ -19,7 +19,7 @@ def maintain(
     """Take a host out of service: no new instances are placed there, and those there leave.
 
     Exit codes: 0 asked for, with --wait: the host is empty; 1 the API is not there or refuses;
-    2 what was asked cannot be; 3 the Eviction failed; 130 interrupted: it goes on.
+    2 invalid request; 3 the Eviction failed; 130 interrupted: it goes on.
 
     Parameters
     ----------
@@ -36,19 +36,19 @@ def maintain(
 def resume(node: Node, /, *, kubeconfig: Kubeconfig = None) -> int:
     """Put a host back into service. An Eviction that is under way is cancelled.
 
-    Exit codes: 0 asked for; 1 the API is not there or refuses; 2 what was asked cannot be.
+    Exit codes: 0 asked for; 1 the API is not there or refuses; 2 invalid request.
     """
     return asking.run("resume", _resume(node, kubeconfig))
 
 
 async def _maintain(node: str, reason: str, kubeconfig: Path | None, *, wait: bool) -> int:
     if not reason.strip():
-        raise AskedWronglyError("--reason must not be empty: people will want to know")
+        raise InvalidRequestError("--reason must not be empty: people will want to know")
     async with asking.client(kubeconfig) as kube:
         host = await asking.hypervisor(kube, node)
         mode = host.spec.maintenance or Maintenance.NONE
         if mode not in {Maintenance.NONE, Maintenance.MANUAL}:
-            raise AskedWronglyError(f"{node} is in maintenance `{mode}` already: {_whose(mode)}")
+            raise InvalidRequestError(f"{node} is in maintenance `{mode}` already: {_whose(mode)}")
         patch = {"spec": {"maintenance": Maintenance.MANUAL, "maintenanceReason": reason}}
         host = await kube.merge_patch(Hypervisor, node, patch)
         if not wait:
@@ -62,7 +62,7 @@ async def _resume(node: str, kubeconfig: Path | None) -> int:
         host = await asking.hypervisor(kube, node)
         mode = host.spec.maintenance or Maintenance.NONE
         if mode in {Maintenance.TERMINATION, Maintenance.HA}:
-            raise AskedWronglyError(f"{node} is in maintenance `{mode}`: {_whose(mode)}")
+            raise InvalidRequestError(f"{node} is in maintenance `{mode}`: {_whose(mode)}")
         if mode is Maintenance.NONE or mode == "":
             print(f"{node} is in service")
             return 0
@@ -87,12 +87,12 @@ async def _until_empty(kube: Kube, host: Hypervisor) -> int:
         async with kube.watch(Hypervisor, fields=f"metadata.name={name}") as events:
             async for event in events:
                 if event.change is Change.DELETED:
-                    raise AskedWronglyError(f"Hypervisor {name} was deleted")
+                    raise InvalidRequestError(f"Hypervisor {name} was deleted")
                 found = event.object
                 if found is None or found.metadata.generation < generation:
                     continue
                 if not found.spec.maintenance:
-                    raise AskedWronglyError(f"{name} was put back into service by somebody")
+                    raise InvalidRequestError(f"{name} was put back into service by somebody")
                 evicting = get_condition(found.conditions, HypervisorConditionType.EVICTING)
                 text = printable(evicting.message) if evicting else "waiting for the operator"
                 if text != said:

@@ -93,7 +93,7 @@ def operator(
         Where instances run: nova is OpenStack, by clouds.yaml or OS_*; direct moves them from
         libvirt to libvirt; with none, hosts are neither onboarded nor emptied.
     leader_elect
-        Of several processes, only one works; the lease is in the own namespace.
+        Enable leader election: one of several processes is active; the Lease is in its namespace.
     metrics_bind_address
         HOST:PORT of /metrics; :PORT for all addresses, 0 for none.
     metrics_secure

@@ -71,9 +71,9 @@ def connection(
     Calling it raises `ConfigurationError` if it cannot be made of the flags and the environment.
     """
     if kind == "direct":
-        return lambda hypervisors, fence: connect_direct(
-            hypervisors, registry, direct.settings(), fence
+        return lambda hypervisors, guard: connect_direct(
+            hypervisors, registry, direct.settings(), guard
         )
     if kind == "none":
         return None
-    return lambda _, fence: connect_nova(os.environ, registry, smoke, fence)
+    return lambda _, guard: connect_nova(os.environ, registry, smoke, guard)

@@ -239,5 +239,5 @@ def _positive(flag: str, number: int, *, zero: bool = False) -> None:
 
 def _lasting(flag: str, span: timedelta) -> timedelta:
     if span <= timedelta(0):
-        raise ConfigurationError(f"{flag} {span}: must be longer than nothing, such as 10m")
+        raise ConfigurationError(f"{flag} {span}: must be a positive duration, such as 10m")
     return span

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct.settings import DirectSettings
-from hypercobalt.compute.fence import Fence, unfenced
+from hypercobalt.compute.leadership import LeaderGuard, unguarded
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import ConfigurationError
@@ -22,7 +22,7 @@ def connect_nova(
     environment: Mapping[str, str],
     registry: CollectorRegistry,
     smoke: SmokeSettings | None = None,
-    fence: Fence = unfenced,
+    guard: LeaderGuard = unguarded,
 ) -> ComputeService:
     """Make Nova's adapter. Nobody is asked: an OpenStack that is away shows as `trouble` later.
 
@@ -31,7 +31,7 @@ def connect_nova(
             and clouds.yaml from the process's own.
         registry: gets the metrics; once for each.
         smoke: how servers for tests are booted; None is `SmokeSettings()`.
-        fence: forbids changes.
+        guard: forbids changes.
 
     Raises:
         ConfigurationError: openstacksdk is not installed, or no account is configured.
@@ -45,14 +45,14 @@ def connect_nova(
         ) from exc
     agent = f"hypercobalt-operator/{version('hypercobalt')}"
     command = environment.get("OS_PW_CMD", "")
-    return service.connect(agent, command, registry, smoke or SmokeSettings(), fence)
+    return service.connect(agent, command, registry, smoke or SmokeSettings(), guard)
 
 
 def connect_direct(
     hypervisors: Callable[[], Iterable[Hypervisor]],
     registry: CollectorRegistry,
     settings: DirectSettings | None = None,
-    fence: Fence = unfenced,
+    guard: LeaderGuard = unguarded,
 ) -> ComputeService:
     """Make the adapter of a site without OpenStack; close it after use.
 
@@ -60,7 +60,7 @@ def connect_direct(
         hypervisors: gives the hosts as they are known now, such as an informer's cache.
         registry: gets the metrics; once for each.
         settings: how they are reached; None is `DirectSettings()`.
-        fence: forbids changes.
+        guard: forbids changes.
 
     Raises:
         ConfigurationError: libvirt-python is not installed, or an address is none.
@@ -72,4 +72,4 @@ def connect_direct(
             f"--compute direct needs the package libvirt-python ({exc.name} is missing): "
             "pip install 'hypercobalt[agent]'"
         ) from exc
-    return connecting.connect(hypervisors, registry, settings or DirectSettings(), fence)
+    return connecting.connect(hypervisors, registry, settings or DirectSettings(), guard)

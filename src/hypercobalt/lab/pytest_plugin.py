@@ -25,10 +25,10 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta, OwnerReference
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
+from hypercobalt.lab.lab import Lab, Wish, down
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import Demand
-from hypercobalt.lab.sharing import share
-from hypercobalt.lab.site import Lab, Wish, down
+from hypercobalt.lab.shared_mount import share
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.runtime import AlreadyExistsError, Kube
 

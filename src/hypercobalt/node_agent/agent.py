@@ -24,9 +24,9 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.host import certificates, operating_system
 from hypercobalt.node_agent.host.certificates import Certificates
-from hypercobalt.node_agent.host.evacuation import Evacuation
 from hypercobalt.node_agent.host.os_update import OsUpdate
 from hypercobalt.node_agent.host.requested import RequestedCertificate, RequestSettings
+from hypercobalt.node_agent.host.shutdown_drain import Evacuation
 from hypercobalt.node_agent.host.units import UnitConditions
 from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.libvirt.exporter import Exporter

@@ -31,8 +31,8 @@ from hypercobalt.api.hypervisor_conditions import (
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.hypervisor import is_kept
-from hypercobalt.operator.hypervisors import Part, StatusWriter
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.status_writer import Part, StatusWriter
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Clock, Kube, Recorder, Result
 
 log = get_logger(__name__)
@@ -141,7 +141,7 @@ class AgentReportingReconciler:
         self,
         kube: Kube,
         leases: AgentLeases,
-        hypervisors: Newest[Hypervisor],
+        hypervisors: WriteCache[Hypervisor],
         statuses: StatusWriter,
         *,
         clock: Clock,

@@ -22,7 +22,7 @@ from hypercobalt.api.host_certificate import AGENT, MANAGED_BY, CertificateSourc
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import Object
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
-from hypercobalt.compute.fence import Fence
+from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator import (
@@ -41,7 +41,6 @@ from hypercobalt.operator.certificate_approval import requester_node
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.eviction.controller import add_eviction
 from hypercobalt.operator.eviction.policy import Policy
-from hypercobalt.operator.hypervisors import StatusWriter
 from hypercobalt.operator.lifecycle.assembly import (
     BY_HOST,
     BY_SERVICE,
@@ -51,10 +50,11 @@ from hypercobalt.operator.lifecycle.assembly import (
     service_of,
 )
 from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.metrics import Overview
 from hypercobalt.operator.node_facts import COPIED_LABELS, HYPERVISOR_LABEL
 from hypercobalt.operator.node_names import claims
-from hypercobalt.operator.overview import Overview
+from hypercobalt.operator.status_writer import StatusWriter
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import (
     Controller,
     Informer,
@@ -70,7 +70,7 @@ from hypercobalt.runtime import (
 from hypercobalt.runtime.client.requests import Selection
 
 T = TypeVar("T", bound=Object)
-Connect = Callable[[Callable[[], Iterable[Hypervisor]], Fence], ComputeService]
+Connect = Callable[[Callable[[], Iterable[Hypervisor]], LeaderGuard], ComputeService]
 """Makes a compute service, out of what gives the Hypervisors and what forbids changes."""
 
 WORKERS: Final = 8
@@ -145,7 +145,7 @@ def add_controllers(
     """
     shared = _shared(manager, options)
     if connect is not None:
-        service = connect(shared.hypervisors.all, manager.fence)
+        service = connect(shared.hypervisors.all, manager.leader_guard)
         _add_compute(manager, options, shared, service, metrics)
     _add_hypervisors(manager, options, shared, metrics)
     _add_agents(manager, options, shared, metrics)
@@ -189,7 +189,7 @@ def _shared(manager: Manager, options: Options) -> Shared:
         indexes={BY_SERVICE: service_of, BY_HOST: hosts_of},
         managers=True,
     )
-    hypervisors = Newest(informer)
+    hypervisors = WriteCache(informer)
 
     def computed(found: Hypervisor) -> tuple[Condition, ...]:
         now = manager.clock.now()
@@ -284,8 +284,8 @@ def _add_gardener(manager: Manager, options: Options, shared: Shared) -> None:
                 manager.kube,
                 shared.nodes.cache,
                 shared.hypervisors,
-                Newest(budgets),
-                Newest(deployments),
+                WriteCache(budgets),
+                WriteCache(deployments),
                 image=options.signal_image,
                 namespace=namespace,
             ),
@@ -307,7 +307,7 @@ def _add_certificates(
     selection = Selection(Certificate, issuing.namespace)
     informer = Informer(manager.kube, selection, metrics=metrics)
     _follow(manager, "certificates", informer)
-    newest = Newest(informer)
+    newest = WriteCache(informer)
     manager.add(
         Controller(
             certificates.NAME,
@@ -341,7 +341,7 @@ def _add_approval(
             certificate_approval.ApprovalReconciler(
                 manager.kube,
                 nodes.cache,
-                Newest(informer),
+                WriteCache(informer),
                 issuing,
                 options.agent_namespaces,
                 clock=manager.clock,

@@ -22,8 +22,8 @@ from hypercobalt.api.host_certificate import LIFETIME, USAGES
 from hypercobalt.api.signing_request import SigningRequestError, read
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.certificates import BY_CLAIM, Issuing
-from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_names import NodeNames, names_of
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Cache, Clock, Kube, Result, split_key
 
 log = get_logger(__name__)
@@ -106,7 +106,7 @@ class ApprovalReconciler:
         self,
         kube: Kube,
         nodes: Cache[Node],
-        requests: Newest[CertificateRequest],
+        requests: WriteCache[CertificateRequest],
         issuing: Issuing,
         agent_namespaces: Collection[str],
         *,

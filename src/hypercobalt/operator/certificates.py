@@ -26,10 +26,10 @@ from hypercobalt.api.duration import format_duration
 from hypercobalt.api.host_certificate import AGENT, MANAGED_BY, CertificateSource
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_facts import owner_reference
 from hypercobalt.operator.node_names import NodeNames, names_of
-from hypercobalt.operator.wanted import is_as_wanted
+from hypercobalt.operator.subset import is_as_wanted
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Cache, Kube, Result
 
 log = get_logger(__name__)
@@ -105,7 +105,11 @@ class CertificateReconciler:
     """The shell around `decide`."""
 
     def __init__(
-        self, kube: Kube, nodes: Cache[Node], certificates: Newest[Certificate], issuing: Issuing
+        self,
+        kube: Kube,
+        nodes: Cache[Node],
+        certificates: WriteCache[Certificate],
+        issuing: Issuing,
     ) -> None:
         self._kube, self._issuing = kube.as_manager(NAME), issuing
         self._nodes, self._certificates = nodes, certificates

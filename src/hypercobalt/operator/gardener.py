@@ -38,7 +38,6 @@ from hypercobalt.api.workloads import (
 )
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.hypervisor import has_been_evicted
-from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_facts import (
     HOSTNAME_LABEL,
     OFFBOARDING_TAINT,
@@ -46,7 +45,8 @@ from hypercobalt.operator.node_facts import (
     is_terminating,
     owner_reference,
 )
-from hypercobalt.operator.wanted import is_as_wanted
+from hypercobalt.operator.subset import is_as_wanted
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Cache, Kube, Result
 
 log = get_logger(__name__)
@@ -212,9 +212,9 @@ class GardenerReconciler:
         self,
         kube: Kube,
         nodes: Cache[Node],
-        hypervisors: Newest[Hypervisor],
-        budgets: Newest[PodDisruptionBudget],
-        deployments: Newest[Deployment],
+        hypervisors: WriteCache[Hypervisor],
+        budgets: WriteCache[PodDisruptionBudget],
+        deployments: WriteCache[Deployment],
         *,
         image: str,
         namespace: str = NAMESPACE,

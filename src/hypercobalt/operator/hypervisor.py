@@ -34,8 +34,6 @@ from hypercobalt.api.hypervisor_conditions import (
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.agent_pods import OVERDUE, AgentPods, Report, still_running
 from hypercobalt.operator.from_node import first, follow, frozen
-from hypercobalt.operator.hypervisors import Part, StatusWriter
-from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_conditions import accepts, health
 from hypercobalt.operator.node_facts import (
     internal_ip,
@@ -43,6 +41,8 @@ from hypercobalt.operator.node_facts import (
     is_terminating,
     takes_all_along,
 )
+from hypercobalt.operator.status_writer import Part, StatusWriter
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import (
     AlreadyExistsError,
     Cache,
@@ -129,7 +129,7 @@ def decide(
         text = "The Node is being taken away"
         verdicts.append((_Type.TERMINATING, "True", TerminatingReason.TERMINATING, text))
     elif get_condition(conditions, _Type.TERMINATING):
-        text = "The Node stays"
+        text = "The Node is not terminating"
         verdicts.append((_Type.TERMINATING, "False", TerminatingReason.NOT_TERMINATING, text))
     if fields := frozen(hypervisor, node):
         verdicts.append((_Type.SPEC_FROZEN, *_frozen(fields)))
@@ -187,7 +187,7 @@ def _evicted(left: tuple[str, ...]) -> tuple[str, str, str]:
 
 
 def _unread(namespaces: tuple[str, ...]) -> tuple[str, str, str]:
-    text = f"Waiting to read the pods in {', '.join(namespaces)}; may the operator list them?"
+    text = f"Cannot list the pods in {', '.join(namespaces)} yet; check the operator's RBAC"
     return "Unknown", AgentPodsReason.NOT_READ, text
 
 
@@ -221,7 +221,7 @@ class HypervisorReconciler:
         self,
         kube: Kube,
         nodes: Cache[Node],
-        hypervisors: Newest[Hypervisor],
+        hypervisors: WriteCache[Hypervisor],
         statuses: StatusWriter,
         pods: AgentPods,
         *,

@@ -25,8 +25,8 @@ from hypercobalt.api.hypervisor_conditions import (
     RegisteredReason,
     SyncReason,
 )
-from hypercobalt.operator.hypervisors import Part, StatusWriter
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.status_writer import Part, StatusWriter
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Result
 
 NAME: Final = "ready"
@@ -174,7 +174,7 @@ def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
 class ReadyReconciler:
     """The shell around `decide`: the writer computes the condition."""
 
-    def __init__(self, hypervisors: Newest[Hypervisor], statuses: StatusWriter) -> None:
+    def __init__(self, hypervisors: WriteCache[Hypervisor], statuses: StatusWriter) -> None:
         self._hypervisors, self._statuses = hypervisors, statuses
 
     async def reconcile(self, name: str, /) -> Result:

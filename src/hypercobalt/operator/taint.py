@@ -15,8 +15,8 @@ from typing import Final
 from hypercobalt.api.conditions import Condition, get_condition, set_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, TaintedReason
-from hypercobalt.operator.hypervisors import Part, StatusWriter
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.status_writer import Part, StatusWriter
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Result
 
 NAME: Final = "HypervisorTaint"
@@ -63,7 +63,7 @@ class TaintReconciler:
     Of a new Hypervisor nothing is written before its Node's controller does.
     """
 
-    def __init__(self, hypervisors: Newest[Hypervisor], statuses: StatusWriter) -> None:
+    def __init__(self, hypervisors: WriteCache[Hypervisor], statuses: StatusWriter) -> None:
         self._hypervisors, self._statuses = hypervisors, statuses
 
     async def reconcile(self, name: str, /) -> Result:

@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr
 
 from hypercobalt.api.meta import Object
 from hypercobalt.runtime.client.watch import key_of
-from hypercobalt.runtime.sharing import Sharer
+from hypercobalt.runtime.interning import Sharer
 
 T = TypeVar("T", bound=Object)
 IndexFunction = Callable[[T], Iterable[str]]

@@ -26,7 +26,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.times import micro_time
 from hypercobalt.errors import ConfigurationError, HypercobaltError, TransientError
 from hypercobalt.logs import get_logger
-from hypercobalt.runtime.client.errors import FencedError
+from hypercobalt.runtime.client.errors import NotLeadingError
 from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.client.retry import full_jitter
 from hypercobalt.runtime.clock import Clock
@@ -133,10 +133,10 @@ class LeaderElector:
         """A guard for writes.
 
         Raises:
-            FencedError: this process does not lead, or cannot be sure that it still does.
+            NotLeadingError: this process does not lead, or cannot be sure that it still does.
         """
         if not self.is_leader:
-            raise FencedError(f"lease {self._about}: not held by {self._election.identity}")
+            raise NotLeadingError(f"lease {self._about}: not held by {self._election.identity}")
 
     async def run(self, lead: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
         """Wait for the lease, run `lead` under it, release it.
@@ -161,13 +161,13 @@ class LeaderElector:
             await asyncio.wait({work, keeper}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             keeper.cancel()
-            await self._fence(work)
+            await self._end(work)
             await asyncio.wait({keeper})
         if not keeper.cancelled() and (lost := keeper.exception()) is not None:
             raise lost
         await work
 
-    async def _fence(self, work: asyncio.Future[None]) -> None:
+    async def _end(self, work: asyncio.Future[None]) -> None:
         """Cancel the work, and see that it has ended before somebody else may lead."""
         if work.done():
             return

@@ -58,7 +58,7 @@ class Manager:
     Attributes:
         kube: the client for reconcilers; under an election it refuses to write when this process
             does not lead.
-        fence: raises `FencedError` when this process does not lead; for changes that are made
+        guard: raises `NotLeadingError` when this process does not lead; for changes that are made
             elsewhere than in Kubernetes. Any thread may call it.
         address: where the health pages are served, with the real port; None before.
         metrics_address: where the metrics page is, likewise.
@@ -85,7 +85,7 @@ class Manager:
             else None
         )
         self.kube = kube.guarded(self._elector.check) if self._elector else kube
-        self.fence: Callable[[], None] = self._elector.check if self._elector else _always
+        self.leader_guard: Callable[[], None] = self._elector.check if self._elector else _always
         self._identity = election.identity if election else process_identity()
         self.address: Address | None = None
         self.metrics_address: Address | None = None

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from hypercobalt.apiserver.aside import Aside
 from hypercobalt.apiserver.collector import Collector
 from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.kinds.resources import Registry
+from hypercobalt.apiserver.offload import Aside
 from hypercobalt.apiserver.policies.following import Policies
 from hypercobalt.apiserver.server import Options, serve
 from hypercobalt.apiserver.storage.objects import Event, Key

@@ -18,7 +18,7 @@ from hypercobalt.adapters.openstack.client import Client
 from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
 from hypercobalt.adapters.openstack.threads import SIZE, Threads
 from hypercobalt.adapters.openstack.transport import http_session
-from hypercobalt.compute.fence import Fence, unfenced
+from hypercobalt.compute.leadership import LeaderGuard, unguarded
 from hypercobalt.compute.nova.service import Nova
 from hypercobalt.compute.nova.settings import SmokeSettings
 
@@ -40,7 +40,7 @@ class Adapter:
     simulation: Simulation
     clock: Clock = field(default_factory=Clock)
     rules: Rules = field(default_factory=Rules)
-    fence: Fence = unfenced
+    guard: LeaderGuard = unguarded
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     made: list[Nova] = field(default_factory=list[Nova])
     clients: list[Client] = field(default_factory=list[Client])
@@ -49,7 +49,7 @@ class Adapter:
         account = Account(identity, lambda: http_session(SIZE))
         account.check()
         made = Client(
-            account, threads, metrics, clock=self.clock, rules=self.rules, fence=self.fence
+            account, threads, metrics, clock=self.clock, rules=self.rules, guard=self.guard
         )
         self.clients.append(made)
         return made

@@ -25,7 +25,7 @@ from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.observer import Observer
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.reconciler import EvictionReconciler
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import (
     Informer,
     Kube,
@@ -85,7 +85,7 @@ class Process:
         clock = SystemClock()
         self._reconciler = EvictionReconciler(
             client.guarded(dying),
-            Newest(self._evictions),
+            WriteCache(self._evictions),
             self._hypervisors.cache,
             Observer(compute),
             POLICY,

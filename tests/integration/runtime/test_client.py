@@ -31,12 +31,12 @@ from hypercobalt.runtime import (
     ConnectionFailedError,
     DeadlineExceededError,
     Deletion,
-    FencedError,
     InvalidError,
     Kube,
     Limits,
     Metrics,
     NotFoundError,
+    NotLeadingError,
     UnauthorizedError,
 )
 from hypercobalt.runtime.client.kubeconfig import Identity
@@ -386,11 +386,11 @@ async def test_guard_stops_writes_and_not_reads(kube: Kube, server: ScriptedServ
     server.put("nodes", {"metadata": {"name": "a"}})
 
     def refuse() -> None:
-        raise FencedError("not leading")
+        raise NotLeadingError("not leading")
 
     fenced = kube.guarded(refuse)
     assert await fenced.get(Node, "a") is not None
-    with pytest.raises(FencedError):
+    with pytest.raises(NotLeadingError):
         await fenced.delete(Node, "a")
     assert server.calls["delete"] == 0
 
@@ -401,9 +401,9 @@ async def test_guard_is_asked_again_before_a_retry(kube: Kube, server: ScriptedS
 
     def lose() -> None:  # the lease goes between the first attempt and the second
         if server.calls["patch"]:
-            raise FencedError("not leading")
+            raise NotLeadingError("not leading")
 
-    with pytest.raises(FencedError):
+    with pytest.raises(NotLeadingError):
         await kube.guarded(lose).merge_patch(Node, "a", {"metadata": {"labels": {"a": "b"}}})
     assert server.calls["patch"] == 1
 

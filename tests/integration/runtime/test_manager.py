@@ -24,13 +24,13 @@ from hypercobalt.runtime import (
     Connection,
     Controller,
     Election,
-    FencedError,
     KeyBackoff,
     Kube,
     LeadershipLostError,
     Limits,
     Manager,
     Metrics,
+    NotLeadingError,
     Result,
     SystemClock,
     Timing,
@@ -182,7 +182,7 @@ async def test_leader_that_loses_its_lease_in_the_middle_of_a_pass_writes_nothin
             assert labels["by"] == "two"
             with pytest.raises(LeadershipLostError):
                 await one.task
-            with pytest.raises(FencedError):
+            with pytest.raises(NotLeadingError):
                 await one.manager.kube.delete(Node, "n")
 
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from hypercobalt.lab.site import Lab
+from hypercobalt.lab.lab import Lab
 from tests.lab.conftest import TakeFleet
 from tests.lab.test_command import COBALT, cobalt
 

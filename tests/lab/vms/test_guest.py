@@ -10,7 +10,7 @@ import pytest
 
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest import console, image, probe
-from hypercobalt.lab.site import Lab
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.domain import Tuning, Watchdog
 from hypercobalt.lab.vms.request import Request
 from tests.lab.conftest import TakeFleet

@@ -11,7 +11,7 @@ import pytest
 
 from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.site import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Wish, down
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request, Storage
 from tests.lab.conftest import SWITCHED, TakeFleet

@@ -14,13 +14,13 @@ from typing import Final
 
 import yaml
 
-from hypercobalt.lab import ovn, sharing
-from hypercobalt.lab import site as lab_site
+from hypercobalt.lab import lab as lab_site
+from hypercobalt.lab import ovn, shared_mount
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, needed_binds
 from hypercobalt.lab.host import Place as HostPlace
-from hypercobalt.lab.site import Lab, Report
+from hypercobalt.lab.lab import Lab, Report
 from tests.openstack.client import Account, Json, Session
 from tests.openstack.cloud import Cloud
 from tests.openstack.env import apis, catalogue, computes, infra, remote, schema, seed, venv
@@ -222,7 +222,7 @@ class OpenStack:
         ready.neutron.set()
 
     async def _shared(self, ready: _Ready) -> None:
-        await sharing.share(self._lab.layout, self._lab.state)
+        await shared_mount.share(self._lab.layout, self._lab.state)
         ready.shared.set()
 
     async def _seed(self, ready: _Ready) -> None:

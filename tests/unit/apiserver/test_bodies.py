@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hypercobalt.apiserver.errors import JSON, StatusError
 from hypercobalt.apiserver.requests.bodies import (
     MAX_DEPTH,
     MAX_VALUES,
@@ -20,7 +21,6 @@ from hypercobalt.apiserver.requests.bodies import (
     decode_yaml,
     duplicate_fields,
 )
-from hypercobalt.apiserver.status import JSON, StatusError
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypercobalt.apiserver.kinds.builtin import checks, defaults, events, traits
-from hypercobalt.apiserver.status import StatusError
+from hypercobalt.apiserver.errors import StatusError
+from hypercobalt.apiserver.kinds.builtin import checks, defaults, events, strategies
 
 Object = dict[str, Any]
 CONTAINER: Object = {"name": "c", "image": "i:1"}
@@ -77,7 +77,7 @@ def test_requests_follow_limits() -> None:
 )
 def test_the_quality_of_service(resources: Object, quality: str) -> None:
     pod: Object = {"spec": {"containers": [{**CONTAINER, "resources": resources}]}}
-    traits.begin("Pod", pod)
+    strategies.begin("Pod", pod)
     assert pod["status"]["qosClass"] == quality
 
 

@@ -12,8 +12,8 @@ from hypercobalt.apiserver.access import rbac
 from hypercobalt.apiserver.access.impersonation import NODE_NAME, acting_as
 from hypercobalt.apiserver.access.rbac import Rbac
 from hypercobalt.apiserver.access.rules import Rule
+from hypercobalt.apiserver.errors import StatusError
 from hypercobalt.apiserver.requests.request import ANONYMOUS, AUTHENTICATED, Request, User
-from hypercobalt.apiserver.status import StatusError
 from hypercobalt.apiserver.storage.objects import Key
 from hypercobalt.apiserver.storage.store import Store
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from hypercobalt.apiserver.errors import StatusError
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.ownership import managed
 from hypercobalt.apiserver.ownership.managed import Manager
 from hypercobalt.apiserver.schema.node import Node
-from hypercobalt.apiserver.status import StatusError
 
 Object = dict[str, Any]
 T1, T2 = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"

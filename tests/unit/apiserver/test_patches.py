@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hypercobalt.apiserver.errors import StatusError
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.ownership.patches import json_patch, merge_patch, strategic_merge
 from hypercobalt.apiserver.schema.node import Node
-from hypercobalt.apiserver.status import StatusError
 
 JSON = Any
 Object = dict[str, Any]

@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import pytest
 
+from hypercobalt.apiserver.errors import JSONObject, StatusError
 from hypercobalt.apiserver.kinds.builtin.policies import check_binding, check_policy
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.policies.attributes import Attributes, Endpoint
 from hypercobalt.apiserver.policies.policy import Binding, Bound, Policy, review
 from hypercobalt.apiserver.requests.bodies import Body
 from hypercobalt.apiserver.requests.request import Call, Request, User
-from hypercobalt.apiserver.status import JSONObject, StatusError
 
 REGISTRY = Registry.load()
 EVERY: JSONObject = {

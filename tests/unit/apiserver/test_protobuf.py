@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hypercobalt.apiserver.errors import JSON, StatusError
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.requests.bodies import MAX_DEPTH as MAX_JSON_DEPTH
 from hypercobalt.apiserver.requests.bodies import decode as decode_body
 from hypercobalt.apiserver.requests.request import Call, Request, User, delete_options
-from hypercobalt.apiserver.status import JSON, StatusError
 from hypercobalt.apiserver.wire.protobuf import MAX_DEPTH, MEDIA_TYPE, decode, library
 
 TOKEN_REQUEST = "authentication.k8s.io/v1/TokenRequest"

@@ -14,8 +14,8 @@ from hypercobalt.apiserver.access import rbac
 from hypercobalt.apiserver.access.attributes import Attributes, attributes_of, forbidden
 from hypercobalt.apiserver.access.rbac import Rbac
 from hypercobalt.apiserver.access.rules import Grants, Rule, TooManyRightsError, missing_rules
+from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.requests.request import Request, User
-from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.storage.objects import Key
 from hypercobalt.apiserver.storage.store import Store
 

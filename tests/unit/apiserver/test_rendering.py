@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hypercobalt.apiserver.errors import StatusError
 from hypercobalt.apiserver.rendering import accepted
 from hypercobalt.apiserver.requests.request import Request, User
-from hypercobalt.apiserver.status import StatusError
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 

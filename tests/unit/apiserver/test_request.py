@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hypercobalt.apiserver.errors import StatusError
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.requests.bodies import decode
 from hypercobalt.apiserver.requests.request import (
@@ -19,7 +20,6 @@ from hypercobalt.apiserver.requests.request import (
     delete_options,
     parse_path,
 )
-from hypercobalt.apiserver.status import StatusError
 
 Object = dict[str, Any]
 PODS = Registry.load().find("", "v1", "pods")

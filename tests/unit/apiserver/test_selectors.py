@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hypercobalt.apiserver.errors import StatusError
 from hypercobalt.apiserver.requests.selectors import Requirement, parse_fields, parse_labels
-from hypercobalt.apiserver.status import StatusError
 
 Labels = dict[str, str]
 TEXT = st.text(st.sampled_from("ab=!<>(), in\\\t.x-1_"), max_size=20)

@@ -16,10 +16,10 @@ from hypercobalt.apiserver.access.authentication import Authenticator
 from hypercobalt.apiserver.access.jwt import Key as SigningKey
 from hypercobalt.apiserver.access.jwt import TokenError
 from hypercobalt.apiserver.access.tokens import AUDIENCES, ISSUER, Accounts
+from hypercobalt.apiserver.errors import JSONObject, StatusError
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.requests.bodies import Body
 from hypercobalt.apiserver.requests.request import Call, Request, User
-from hypercobalt.apiserver.status import JSONObject, StatusError
 from hypercobalt.apiserver.storage.objects import Key
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import text_at

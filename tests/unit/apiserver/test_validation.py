@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.api import crd
+from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.kinds.rules import check_rules
 from hypercobalt.apiserver.schema.cel import RuleError, compile_rule
 from hypercobalt.apiserver.schema.changing import apply_defaults, drop_nulls, prune
@@ -18,7 +19,6 @@ from hypercobalt.apiserver.schema.node import UNTYPED, Node, Rule, compile_schem
 from hypercobalt.apiserver.schema.patterns import PatternError, compile_pattern
 from hypercobalt.apiserver.schema.typed import mistyped
 from hypercobalt.apiserver.schema.validation import validate
-from hypercobalt.apiserver.status import JSONObject
 
 JSON = Any
 Object = dict[str, Any]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from hypercobalt.apiserver.status import StatusError
+from hypercobalt.apiserver.errors import StatusError
 from hypercobalt.apiserver.storage.objects import StoreError
 from hypercobalt.apiserver.worklist import RETRY, Worklist
 

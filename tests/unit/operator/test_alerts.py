@@ -15,7 +15,7 @@ from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionSpec, EvictionStatus
 from hypercobalt.compute.direct.connecting import report_exposures
 from hypercobalt.compute.direct.settings import DirectSettings
-from hypercobalt.operator.overview import Overview
+from hypercobalt.operator.metrics import Overview
 from hypercobalt.runtime import Metrics
 
 CHART = ROOT / "charts/hypercobalt-operator/templates"

@@ -12,7 +12,7 @@ from hypercobalt.api.meta import OwnerReference
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.certificates import decide as certificate_for
 from hypercobalt.operator.node_names import names_of
-from hypercobalt.operator.wanted import is_as_wanted
+from hypercobalt.operator.subset import is_as_wanted
 
 ISSUING = Issuing("monsoon3", "ca")
 

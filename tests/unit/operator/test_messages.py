@@ -24,7 +24,7 @@ from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.compute.model import Host
 from hypercobalt.operator import ready
-from hypercobalt.operator.lifecycle import availability, evicting, offboarding, onboarding
+from hypercobalt.operator.lifecycle import ha_enabled, maintenance_eviction, offboarding, onboarding
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
 
@@ -104,8 +104,8 @@ WORDS = st.sampled_from(
         onboarding.LIFECYCLE_OFF,
         onboarding.TERMINATION,
         onboarding.MAINTENANCE,
-        availability.ENABLED,
-        availability.SILENT,
+        ha_enabled.ENABLED,
+        ha_enabled.SILENT,
         "Evicting",
         "Evicting again: 1 server came when the host was empty: i1",
         "Waiting for the host to be in order: no bridge, since 2026-11-21T00:00:00Z",
@@ -142,12 +142,12 @@ def hosts(draw: st.DrawFn) -> tuple[HypervisorSpec, Host]:
 
 def of_onboarding(given: Facts) -> object:
     plan = onboarding.decide(given, None, "", Settings())
-    return replace(plan, say=None), plan.say and plan.say[:2]
+    return replace(plan, condition=None), plan.condition and plan.condition[:2]
 
 
 def of_evicting(given: Facts) -> object:
-    plan = evicting.decide(given, None, (), timedelta(minutes=5))
-    return replace(plan, say=None), plan.say and plan.say[:2]
+    plan = maintenance_eviction.decide(given, None, (), timedelta(minutes=5))
+    return replace(plan, condition=None), plan.condition and plan.condition[:2]
 
 
 def of_offboarding(given: Facts) -> object:
@@ -155,7 +155,7 @@ def of_offboarding(given: Facts) -> object:
 
 
 def of_availability(given: Facts) -> object:
-    verdict = availability.decide(given)
+    verdict = ha_enabled.decide(given)
     return verdict and verdict[:2]
 
 

@@ -25,7 +25,6 @@ from hypercobalt.operator.eviction.finalizer import FINALIZER
 from hypercobalt.operator.eviction.policy import Doubt
 from hypercobalt.operator.eviction.preflight import of_host, of_instances
 from hypercobalt.operator.from_node import RECORD
-from hypercobalt.operator.hypervisors import TYPES
 from hypercobalt.operator.lifecycle import holding
 from hypercobalt.operator.node_facts import (
     AGGREGATES_ANNOTATION,
@@ -36,6 +35,7 @@ from hypercobalt.operator.node_facts import (
     TRAITS_ANNOTATION,
     ZONE_LABEL,
 )
+from hypercobalt.operator.status_writer import TYPES
 
 PATH = ROOT / "docs/operations.md"
 PAGE = PATH.read_text()

@@ -16,9 +16,9 @@ from hypercobalt.errors import ConfigurationError
 from hypercobalt.runtime import (
     Election,
     FakeClock,
-    FencedError,
     LeadershipLostError,
     Metrics,
+    NotLeadingError,
     Timing,
 )
 from hypercobalt.runtime.leader import LeaderElector
@@ -148,7 +148,7 @@ async def test_a_stalled_process_is_fenced_before_its_timers_run(server: Scripte
     await asyncio.sleep(3)
     first.elector.check()
     first.clock.advance(timedelta(seconds=11))
-    with pytest.raises(FencedError, match="ns/lock"):
+    with pytest.raises(NotLeadingError, match="ns/lock"):
         first.elector.check()
     await ended(first)
 

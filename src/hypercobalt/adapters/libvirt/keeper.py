@@ -287,7 +287,7 @@ class Keeper(threading.Thread):
             self._definitions.forget(event.uuid)
         with self._lock:
             if subscription is not self._subscription:
-                return  # of a connection that was lost: what it told is listed anew
+                return  # stale event of a lost connection; the relist covers it
             if self._link is not None:
                 if self._silent:  # but it speaks: give it time for the answer as well
                     self._asked_at = monotonic()

@@ -60,7 +60,7 @@ class Client:
         metrics: counts them.
         clock: seconds that never step back.
         rules: of the circuit breakers, one for each service.
-        fence: called on a thread right before everything but GET is sent; what it raises, a
+        guard: called on a thread right before everything but GET is sent; what it raises, a
             `TransientError`, forbids it.
     """
 
@@ -72,10 +72,10 @@ class Client:
         *,
         clock: Callable[[], float] = time.monotonic,
         rules: Rules | None = None,
-        fence: Callable[[], None] = lambda: None,
+        guard: Callable[[], None] = lambda: None,
     ) -> None:
         self._account, self._threads, self._metrics = account, threads, metrics
-        self._clock, self._rules, self._fence = clock, rules or Rules(), fence
+        self._clock, self._rules, self._guard = clock, rules or Rules(), guard
         self._breakers: dict[str, Breaker] = {}
 
     def trouble(self, service: str) -> str:
@@ -93,7 +93,7 @@ class Client:
 
         Raises:
             NoAnswerError: there is none that says anything.
-            TransientError: the fence forbids it.
+            TransientError: the guard forbids it.
         """
         until = self._clock() + request.deadline
         if not request.idempotent:
@@ -205,7 +205,7 @@ class Client:
         address = account.root if request.root else account.endpoint
         session, url = account.session(), joined(address(request.service), request.path)
         if not request.idempotent:
-            self._fence()
+            self._guard()
         response = session.request(
             url,
             request.method,

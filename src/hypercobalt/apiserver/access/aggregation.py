@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from hypercobalt.apiserver.access.rbac import CLUSTER_ROLES, GROUP
+from hypercobalt.apiserver.errors import JSON, JSONObject, StatusError
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.requests.request import Call
 from hypercobalt.apiserver.requests.selectors import selector_of
-from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
 from hypercobalt.apiserver.storage.objects import Event, Key
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import list_at, object_at, objects_at, text_at

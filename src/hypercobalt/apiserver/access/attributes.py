@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hypercobalt.apiserver.errors import StatusError, Subject, quote
 from hypercobalt.apiserver.requests.request import Request, Target, User, parse_path
 from hypercobalt.apiserver.requests.selectors import parse_fields
-from hypercobalt.apiserver.status import StatusError, Subject, quote
 
 _VERBS = {
     "GET": "get",

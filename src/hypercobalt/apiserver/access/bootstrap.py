@@ -19,8 +19,8 @@ import yaml
 
 from hypercobalt.apiserver.access.rbac import GROUP
 from hypercobalt.apiserver.access.rules import Grants, Rule, missing_rules
+from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.requests.request import SYSTEM_USER, Request, Response, Stream
-from hypercobalt.apiserver.status import JSON, JSONObject
 from hypercobalt.apiserver.values import list_at, object_at, text_at
 from hypercobalt.logs import get_logger
 

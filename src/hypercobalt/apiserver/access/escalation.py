@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.access.attributes import Attributes, forbidden
 from hypercobalt.apiserver.access.rbac import GROUP, MASTERS, Rbac, RoleRef
 from hypercobalt.apiserver.access.rules import (
@@ -24,8 +24,8 @@ from hypercobalt.apiserver.access.rules import (
     TooManyRightsError,
     missing_rules,
 )
+from hypercobalt.apiserver.errors import JSONObject, StatusError, quote
 from hypercobalt.apiserver.requests.request import Call, User
-from hypercobalt.apiserver.status import JSONObject, StatusError, quote
 from hypercobalt.apiserver.values import list_at, object_at, text_at
 
 _EVERYTHING = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), nonResourceURLs=(ALL,)))
@@ -97,7 +97,7 @@ class _Guard:
             return
         rules = self.rbac.rules_of(ref, self.call.namespace)
         if rules is None:
-            raise status.not_found(self.call.resource.subject(ref.name))
+            raise errors.not_found(self.call.resource.subject(ref.name))
         self._check_held(new, rules)
 
     def _check_held(self, new: JSONObject, rules: Iterable[Rule]) -> None:
@@ -113,7 +113,7 @@ class _Guard:
             raise self._forbidden(new, f"{who} {text}:\n{lines}")
 
     def _forbidden(self, new: JSONObject, why: str) -> StatusError:
-        return status.forbidden(self.call.resource.subject(text_at(new, "metadata", "name")), why)
+        return errors.forbidden(self.call.resource.subject(text_at(new, "metadata", "name")), why)
 
 
 def _asked(call: Call, verb: str) -> Attributes:

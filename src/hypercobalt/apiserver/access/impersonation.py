@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.access.attributes import Attributes, attributes_of, forbidden
 from hypercobalt.apiserver.access.rbac import MASTERS, Rbac
+from hypercobalt.apiserver.errors import StatusError
 from hypercobalt.apiserver.kinds import names
 from hypercobalt.apiserver.requests.request import ANONYMOUS, AUTHENTICATED, Request, User
-from hypercobalt.apiserver.status import StatusError
 
 NODE_NAME = "authentication.kubernetes.io/node-name"
 _PREFIX = "impersonate-"
@@ -65,7 +65,7 @@ def _named(sent: list[tuple[str, str]]) -> User | None:
     if name:
         return User(name, uid, groups, extra)
     if groups or uid or extra:
-        raise status.bad_request("Impersonate-Group, -Uid and -Extra need Impersonate-User")
+        raise errors.bad_request("Impersonate-Group, -Uid and -Extra need Impersonate-User")
     return None
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hypercobalt.apiserver.access.pki import write_secret
-from hypercobalt.apiserver.status import JSONObject
+from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.errors import HypercobaltError
 
 if TYPE_CHECKING:

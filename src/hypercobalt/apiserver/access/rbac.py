@@ -17,8 +17,8 @@ import msgspec
 
 from hypercobalt.apiserver.access.attributes import Attributes, forbidden
 from hypercobalt.apiserver.access.rules import Grants, Rule
+from hypercobalt.apiserver.errors import aggregate
 from hypercobalt.apiserver.requests.request import User
-from hypercobalt.apiserver.status import aggregate
 from hypercobalt.apiserver.storage.objects import Event, Key
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.logs import get_logger

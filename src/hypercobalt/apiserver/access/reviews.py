@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.access.attributes import Attributes
 from hypercobalt.apiserver.access.authentication import Authenticator
 from hypercobalt.apiserver.access.jwt import TokenError
 from hypercobalt.apiserver.access.rbac import Rbac
 from hypercobalt.apiserver.access.tokens import AUDIENCES
-from hypercobalt.apiserver.deciding.decoding import check_body
+from hypercobalt.apiserver.decisions.decoding import check_body
+from hypercobalt.apiserver.errors import JSON, Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.requests.request import Call, User
-from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.values import list_at, object_at, text_at, texts_at
 
 GROUPS = ("authentication.k8s.io", "authorization.k8s.io")
@@ -50,7 +50,7 @@ class Reviews:
                 spec = {}
             case _:
                 if causes := list(_errors(call, body)):
-                    raise status.invalid(call.resource.group, "", "", causes)
+                    raise errors.invalid(call.resource.group, "", "", causes)
                 user = call.request.user if call.kind.startswith("Self") else _user(spec)
                 answer = self._access(user, spec)
         shown["metadata"] = object_at(body, "metadata")
@@ -63,7 +63,7 @@ class Reviews:
 
     def _rules(self, user: User, namespace: str) -> JSONObject:
         if not namespace:
-            raise status.bad_request("no namespace on request")
+            raise errors.bad_request("no namespace on request")
         resources: list[JSON] = []
         paths: list[JSON] = []
         for rule in self._rbac.rules_for(user, namespace):
@@ -74,7 +74,7 @@ class Reviews:
     def _token(self, spec: JSONObject) -> JSONObject:
         token, wanted = text_at(spec, "token"), tuple(texts_at(spec, "audiences"))
         if not token:
-            raise status.bad_request("token is required for TokenReview in authentication")
+            raise errors.bad_request("token is required for TokenReview in authentication")
         try:
             user, audiences = self._authenticator.identify(token, wanted or AUDIENCES)
         except TokenError as error:

@@ -17,12 +17,12 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.access import jwt
 from hypercobalt.apiserver.access.impersonation import NODE_NAME, account_groups
 from hypercobalt.apiserver.access.jwt import TokenError
+from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.requests.request import AUTHENTICATED, Call, Response, User
-from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.storage.objects import Key
 from hypercobalt.apiserver.storage.store import Store
 
@@ -178,7 +178,7 @@ class Accounts:
     def _find(self, key: Key) -> _Object:
         held = self._store.get(key)
         if held is None:
-            raise status.not_found(status.Subject("", key.resource, key.name))
+            raise errors.not_found(errors.Subject("", key.resource, key.name))
         return _objects.decode(held.data)
 
     def _bind(self, private: _Private, bound: BoundRef | None) -> _Private:
@@ -188,7 +188,7 @@ class Accounts:
         if resource is None:
             group, _, version = bound.apiVersion.rpartition("/")
             what = f"{group}/{version}, Kind={bound.kind}"
-            raise status.bad_request(f"cannot bind token to object of type {what}")
+            raise errors.bad_request(f"cannot bind token to object of type {what}")
         namespace = "" if bound.kind == "Node" else private.namespace
         found = self._find(Key(resource, namespace, bound.name))
         node = None
@@ -206,7 +206,7 @@ class Accounts:
         spec = msgspec.json.decode(pod.spec, type=_PodSpec)
         if spec.serviceAccountName != account:
             text = f'cannot bind token for serviceaccount "{account}" to pod running with different'
-            raise status.bad_request(f"{text} serviceaccount name.")
+            raise errors.bad_request(f"{text} serviceaccount name.")
         if not spec.nodeName:
             return None
         node = self._store.get(Key("nodes", "", spec.nodeName))
@@ -261,17 +261,17 @@ def _read(call: Call) -> _TokenRequest:
         request = msgspec.convert(call.body.value, _TokenRequest)
     except msgspec.ValidationError as error:
         text = f'TokenRequest in version "v1" cannot be handled as a TokenRequest: {error}'
-        raise status.bad_request(text) from error
+        raise errors.bad_request(text) from error
     if request.kind != "TokenRequest" or request.apiVersion != "authentication.k8s.io/v1":
-        raise status.bad_request(f"{request.apiVersion}, Kind={request.kind} is no TokenRequest")
+        raise errors.bad_request(f"{request.apiVersion}, Kind={request.kind} is no TokenRequest")
     for field, sent, wanted in (
         ("name", request.metadata.name, call.name),
         ("namespace", request.metadata.namespace, call.namespace),
     ):
         if sent not in ("", wanted):
             text = f"must match the service account {field} if specified"
-            cause = status.FieldErrors.invalid(f"metadata.{field}", sent, text)
-            raise status.invalid("authentication.k8s.io", "TokenRequest", call.name, [cause])
+            cause = errors.FieldErrors.invalid(f"metadata.{field}", sent, text)
+            raise errors.invalid("authentication.k8s.io", "TokenRequest", call.name, [cause])
     return request
 
 
@@ -280,13 +280,13 @@ def _check_seconds(seconds: int) -> None:
     if seconds > MAX_SECONDS:
         text = "may not specify a duration larger than 2^32 seconds"
     if text:
-        cause = status.FieldErrors.invalid("spec.expirationSeconds", seconds, text)
-        raise status.invalid("authentication.k8s.io", "TokenRequest", "", [cause])
+        cause = errors.FieldErrors.invalid("spec.expirationSeconds", seconds, text)
+        raise errors.invalid("authentication.k8s.io", "TokenRequest", "", [cause])
 
 
-def _conflict(kind: str, name: str, why: str) -> status.StatusError:
+def _conflict(kind: str, name: str, why: str) -> errors.StatusError:
     group = "authentication.k8s.io" if kind == "TokenRequest" else ""
-    return status.conflict(status.Subject(group, kind, name), why)
+    return errors.conflict(errors.Subject(group, kind, name), why)
 
 
 def _claims(call: Call, private: _Private, audiences: list[str], seconds: int) -> _Claims:

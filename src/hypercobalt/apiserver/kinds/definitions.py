@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from hypercobalt.apiserver.errors import JSON, Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.kinds import names
 from hypercobalt.apiserver.kinds.jsonpath import compile_path
 from hypercobalt.apiserver.kinds.rules import check_rules
 from hypercobalt.apiserver.kinds.scale import check_scale
 from hypercobalt.apiserver.kinds.structural import check_structural
 from hypercobalt.apiserver.schema.node import compile_schema
-from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.values import object_at, objects_at, texts_at
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hypercobalt.apiserver.status import JSON
+from hypercobalt.apiserver.errors import JSON
 
 Step = Callable[[list[JSON]], list[JSON]]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from hypercobalt.apiserver.status import Cause, FieldErrors, JSONObject
+from hypercobalt.apiserver.errors import Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.values import object_at, objects_at, texts_at
 
 MAX_LABEL, MAX_SUBDOMAIN = 63, 253  # bytes

@@ -6,8 +6,8 @@ Source: apimachinery pkg/api/resource/quantity.go.
 from __future__ import annotations
 
 from hypercobalt.api.quantity import Quantity, QuantityError
+from hypercobalt.apiserver.errors import JSON
 from hypercobalt.apiserver.schema.node import UNTYPED, Node
-from hypercobalt.apiserver.status import JSON
 
 
 def canonicalise(node: Node, value: JSON) -> JSON:

@@ -15,12 +15,12 @@ from importlib import resources as package_files
 
 import msgspec
 
+from hypercobalt.apiserver.errors import JSON, JSONObject, Subject
 from hypercobalt.apiserver.kinds import tables
 from hypercobalt.apiserver.kinds.builtin import rows
 from hypercobalt.apiserver.kinds.scale import Scale
 from hypercobalt.apiserver.kinds.schemas import Conformed, Schema, SchemaLibrary
 from hypercobalt.apiserver.kinds.serving import is_established
-from hypercobalt.apiserver.status import JSON, JSONObject, Subject
 from hypercobalt.apiserver.values import at, object_at, objects_at, text_at, texts_at
 from hypercobalt.logs import get_logger
 

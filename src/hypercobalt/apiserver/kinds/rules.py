@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hypercobalt.apiserver.errors import Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.schema import cost
 from hypercobalt.apiserver.schema.cel import MessageError, RuleError, check_rule
 from hypercobalt.apiserver.schema.node import Node, Rule
-from hypercobalt.apiserver.status import Cause, FieldErrors, JSONObject
 
 if TYPE_CHECKING:
     from hypercobalt.apiserver.schema.checker import Checker

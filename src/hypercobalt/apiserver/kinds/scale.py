@@ -10,8 +10,8 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hypercobalt.apiserver import status
-from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.errors import JSON, Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.values import at, object_at, text_at
 
 API_VERSION, KIND = "autoscaling/v1", "Scale"
@@ -49,7 +49,7 @@ class Scale:
         replicas = at(obj, *self.replicas)
         if not isinstance(replicas, int):
             place = ".".join(("", *self.replicas))
-            raise status.internal(f'the spec replicas field "{place}" does not exist')
+            raise errors.internal(f'the spec replicas field "{place}" does not exist')
         observed: JSONObject = {"replicas": at(obj, *self.observed) or 0}
         if self.selector and (selector := text_at(obj, *self.selector)):
             observed["selector"] = selector
@@ -71,16 +71,16 @@ class Scale:
         version, kind = text_at(scale, "apiVersion"), text_at(scale, "kind")
         if (version, kind) != (API_VERSION, KIND):
             text = f"expected {API_VERSION} {KIND}, got {version or 'no apiVersion'} {kind}"
-            raise status.bad_request(text)
+            raise errors.bad_request(text)
         replicas = object_at(scale, "spec").get("replicas", 0)
         if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas >= _MAX:
-            raise status.bad_request("Scale.spec.replicas must be an int32")
+            raise errors.bad_request("Scale.spec.replicas must be an int32")
         if replicas < 0:
             where = ".".join(("", *self.replicas))
             cause = FieldErrors.invalid(where, replicas, "should be a non-negative integer")
             group = text_at(obj, "apiVersion").partition("/")[0]
             name = text_at(obj, "metadata", "name")
-            raise status.invalid(group, text_at(obj, "kind"), name, [cause])
+            raise errors.invalid(group, text_at(obj, "kind"), name, [cause])
         new = copy.deepcopy(obj)
         for name in ("resourceVersion", "uid"):
             if sent := text_at(scale, "metadata", name):

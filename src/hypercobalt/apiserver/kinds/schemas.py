@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.schema.changing import apply_defaults, prune
 from hypercobalt.apiserver.schema.node import PREFIX, UNTYPED, Node, compile_schema
-from hypercobalt.apiserver.status import JSON, JSONObject
 from hypercobalt.apiserver.values import object_at, text_at
 
 

@@ -5,7 +5,7 @@ Source: apiextensions-apiserver pkg/controller/status/naming_controller.go.
 
 from __future__ import annotations
 
-from hypercobalt.apiserver.status import JSON, JSONObject, quote
+from hypercobalt.apiserver.errors import JSON, JSONObject, quote
 from hypercobalt.apiserver.values import list_at, object_at, objects_at
 
 

@@ -12,11 +12,11 @@ import copy
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hypercobalt.apiserver.errors import JSON, Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.schema.changing import prune
 from hypercobalt.apiserver.schema.node import compile_schema
 from hypercobalt.apiserver.schema.patterns import PatternError, compile_pattern
 from hypercobalt.apiserver.schema.validation import validate
-from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.values import object_at, objects_at, texts_at
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")

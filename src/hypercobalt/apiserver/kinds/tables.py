@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from hypercobalt.api.duration import human_duration
+from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.kinds.jsonpath import Path, compile_path
-from hypercobalt.apiserver.status import JSON, JSONObject
 from hypercobalt.apiserver.values import at, text_at
 
 Row = Callable[[JSONObject, datetime], list[JSON]]

@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.schema.node import UNTYPED, Node
 from hypercobalt.apiserver.schema.validation import list_key
-from hypercobalt.apiserver.status import JSON, JSONObject
 from hypercobalt.apiserver.values import same
 
 HERE = "."

@@ -15,12 +15,12 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.errors import JSON, Cause, JSONObject
 from hypercobalt.apiserver.ownership import fieldset
 from hypercobalt.apiserver.ownership.fieldset import HERE, Fields
 from hypercobalt.apiserver.schema.changing import skeleton
 from hypercobalt.apiserver.schema.node import Node
-from hypercobalt.apiserver.status import JSON, Cause, JSONObject
 from hypercobalt.apiserver.values import object_at
 
 Operation = Literal["Apply", "Update"]
@@ -304,7 +304,7 @@ def _refuse_conflicts(
             causes.append(Cause(path, "FieldManagerConflict", f"conflict with {label}"))
             grouped.setdefault(label, []).append(path)
     if causes:
-        raise status.apply_conflict(causes, _conflict_message(grouped, len(causes)))
+        raise errors.apply_conflict(causes, _conflict_message(grouped, len(causes)))
 
 
 def _last_applied(node: Node, live: JSONObject | None) -> Fields:

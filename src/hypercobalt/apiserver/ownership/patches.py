@@ -13,14 +13,14 @@ import jsonpatch
 import jsonpointer
 import msgspec
 
-from hypercobalt.apiserver.requests.bodies import MAX_BODY, check_shape
-from hypercobalt.apiserver.schema.node import UNTYPED, Node
-from hypercobalt.apiserver.status import (
+from hypercobalt.apiserver.errors import (
     JSON,
     JSONObject,
     StatusError,
     bad_request,
 )
+from hypercobalt.apiserver.requests.bodies import MAX_BODY, check_shape
+from hypercobalt.apiserver.schema.node import UNTYPED, Node
 
 MAX_OPERATIONS = 10_000  # as kube-apiserver
 MAX_COPIED = MAX_BODY  # bytes that the copies of one patch add, as kube-apiserver

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.kinds.resources import Resource
 from hypercobalt.apiserver.requests.request import Call
-from hypercobalt.apiserver.status import JSON, JSONObject
 from hypercobalt.apiserver.values import list_at, object_at, text_at
 
 OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from cel_expr_python import cel
 
+from hypercobalt.apiserver.errors import JSON
 from hypercobalt.apiserver.schema.cel import (
     EvaluationError,
     RuleError,
@@ -26,7 +27,6 @@ from hypercobalt.apiserver.schema.cel import (
 )
 from hypercobalt.apiserver.schema.identifiers import LITERAL
 from hypercobalt.apiserver.schema.node import Node
-from hypercobalt.apiserver.status import JSON
 
 VARIABLES = "variables"
 ROOTS = ("object", "oldObject", "request", "namespaceObject")

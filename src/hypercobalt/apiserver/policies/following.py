@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import msgspec
 
-from hypercobalt.apiserver.deciding.admission import generation_of
+from hypercobalt.apiserver.decisions.admission import generation_of
+from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.policies.attributes import Attributes, Endpoint
 from hypercobalt.apiserver.policies.policy import Binding, Bound, Policy, review
 from hypercobalt.apiserver.requests.request import Call
-from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.storage.objects import Event, Key
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.values import object_at, text_at

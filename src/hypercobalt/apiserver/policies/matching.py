@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.policies.attributes import Attributes, Endpoint
 from hypercobalt.apiserver.requests.selectors import Labels, LabelSelector, selector_of
-from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.values import object_at, objects_at, text_at, texts_at
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.errors import JSONObject, StatusError
 from hypercobalt.apiserver.policies.attributes import Attributes
 from hypercobalt.apiserver.policies.expressions import Program, Scope
 from hypercobalt.apiserver.policies.matching import Constraints
 from hypercobalt.apiserver.schema.cel import EvaluationError
-from hypercobalt.apiserver.status import JSONObject, StatusError
 from hypercobalt.apiserver.values import object_at, objects_at, text_at, texts_at
 
 MAX_MESSAGE = 5 * 1024  # bytes of what a messageExpression gives
@@ -144,7 +144,7 @@ class Policy:
             except EvaluationError as error:
                 faults.append(str(error))
         if faults:
-            raise EvaluationError(status.aggregate(faults))
+            raise EvaluationError(errors.aggregate(faults))
         return True
 
 
@@ -187,7 +187,7 @@ def _refused(
 
 def _denied(write: Attributes, text: str, reason: str) -> StatusError:
     subject = write.call.resource.subject(write.name)
-    error = status.forbidden(subject, text)
+    error = errors.forbidden(subject, text)
     error.reason, error.code = reason, CODES.get(reason, 422)
     error.details = subject.details()
     error.details["causes"] = [{"message": text}]

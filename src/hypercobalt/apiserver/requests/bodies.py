@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import msgspec
 import yaml
 
-from hypercobalt.apiserver import status
-from hypercobalt.apiserver.status import JSON
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.errors import JSON
 from hypercobalt.apiserver.wire import protobuf
 
 MAX_BODY = 3 * 1024 * 1024  # bytes, as kube-apiserver
@@ -62,7 +62,7 @@ def decode_json(data: bytes) -> JSON:
     try:
         value: JSON = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise status.bad_request(
+        raise errors.bad_request(
             f"the object provided is unrecognized (must be of type JSON): {error}"
         ) from error
     check_shape(value)
@@ -76,7 +76,7 @@ def decode_yaml(data: bytes) -> JSON:
         value: JSON = msgspec.json.decode(msgspec.json.encode(loaded))
     except (yaml.YAMLError, TypeError, ValueError, RecursionError, OverflowError) as error:
         text = str(error).replace("\n", " ")
-        raise status.bad_request(f"error converting YAML to JSON: {text}") from error
+        raise errors.bad_request(f"error converting YAML to JSON: {text}") from error
     check_shape(value)
     return value
 
@@ -138,10 +138,10 @@ def check_shape(value: JSON) -> None:
 
 def _check_bounds(depth: int, count: int) -> None:
     if depth > MAX_DEPTH:
-        raise status.bad_request(f"the body nests deeper than {MAX_DEPTH} levels")
+        raise errors.bad_request(f"the body nests deeper than {MAX_DEPTH} levels")
     if count > MAX_VALUES:
         text = f"Request entity too large: it holds more than {MAX_VALUES} values"
-        raise status.StatusError(413, "RequestEntityTooLarge", text)
+        raise errors.StatusError(413, "RequestEntityTooLarge", text)
 
 
 class _Pairs(dict[str, JSON]):

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.errors import Cause, FieldErrors, JSONObject, StatusError
 from hypercobalt.apiserver.requests.request import Request
-from hypercobalt.apiserver.status import Cause, FieldErrors, JSONObject, StatusError
 from hypercobalt.apiserver.storage.objects import Place
 
 _TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105  # no secret
@@ -41,7 +41,7 @@ def parse_revision(text: str, *, list_of: bool = False) -> int:
     if not _VERSION.fullmatch(text):
         detail = f'strconv.ParseUint: parsing "{text}": invalid syntax'
         cause = str(FieldErrors.invalid("resourceVersion", text, detail))
-        raise status.bad_request(f"invalid resource version: {cause}" if list_of else cause)
+        raise errors.bad_request(f"invalid resource version: {cause}" if list_of else cause)
     return int(text)
 
 
@@ -79,11 +79,11 @@ def _decode_token(text: str) -> tuple[int, Place]:
         padded = text + "=" * (-len(text) % 4)
         token = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=_Token)
     except (msgspec.DecodeError, binascii.Error, ValueError) as error:
-        raise status.bad_request(f"{_BAD_CONTINUE}: {error}") from error
+        raise errors.bad_request(f"{_BAD_CONTINUE}: {error}") from error
     namespace, slash, name = token.start.partition("/")
     if token.v != _TOKEN_VERSION or not slash:
         text = f"{_BAD_CONTINUE}: server does not recognize this encoded version {token.v}"
-        raise status.bad_request(text)
+        raise errors.bad_request(text)
     return token.rv, (namespace, name)
 
 
@@ -98,8 +98,8 @@ class Page:
     def expired(self) -> StatusError:
         """The answer when its revision is no longer kept."""
         if self.after is None:
-            return status.expired("The resourceVersion for the provided list is too old.")
-        error = status.expired(_EXPIRED)
+            return errors.expired("The resourceVersion for the provided list is too old.")
+        error = errors.expired(_EXPIRED)
         error.continue_token = encode_token(-1, self.after)
         return error
 
@@ -118,10 +118,10 @@ def read_page(request: Request, current: int) -> Page:
     if token := request.text("continue"):
         revision, after = _decode_token(token)
         if revision > current:
-            raise status.bad_request("continue key is not valid: it names a version to come")
+            raise errors.bad_request("continue key is not valid: it names a version to come")
         if text not in ("", "0"):
             why = "specifying resource version is not allowed when using continue"
-            raise status.bad_request(why)
+            raise errors.bad_request(why)
         return Page(current if revision < 0 else revision, after, limit)
     wanted = parse_revision(text, list_of=True)
     _check_match(text, match)
@@ -167,4 +167,4 @@ def wants_initial_events(request: Request) -> bool:
 
 
 def _refused(*causes: Cause) -> StatusError:
-    return status.invalid_options("ListOptions", *causes)
+    return errors.invalid_options("ListOptions", *causes)

@@ -13,11 +13,11 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.errors import JSON, Cause, JSONObject
 from hypercobalt.apiserver.kinds.resources import Resource
 from hypercobalt.apiserver.ownership.managed import Manager, Operation
 from hypercobalt.apiserver.requests.bodies import JSON_TYPE, Body
-from hypercobalt.apiserver.status import JSON, Cause, JSONObject
 from hypercobalt.apiserver.storage.objects import Key
 
 MAX_MANAGER = 128  # bytes of a field manager's name
@@ -91,9 +91,9 @@ class Request:
         """
         value = self.query.get(name, "") or "0"
         if not _NUMBER.fullmatch(value):
-            raise status.bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
+            raise errors.bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
         if not -(2**63) <= int(value) < 2**63:
-            raise status.bad_request(f'strconv.ParseInt: parsing "{value}": value out of range')
+            raise errors.bad_request(f'strconv.ParseInt: parsing "{value}": value out of range')
         return int(value)
 
     @property
@@ -113,21 +113,21 @@ class Request:
             StatusError: 422 with everything that is wrong.
         """
         if causes := list(self._option_errors()):
-            raise status.invalid_options(OPTIONS[self.method], *causes)
+            raise errors.invalid_options(OPTIONS[self.method], *causes)
 
     def _option_errors(self) -> Iterator[Cause]:
         if (value := self.query.get("dryRun", "All")) != "All":
-            yield status.FieldErrors.not_supported("dryRun", [value], ["All"])
+            yield errors.FieldErrors.not_supported("dryRun", [value], ["All"])
         name = self.text("fieldManager")
         if len(name.encode()) > MAX_MANAGER:
-            yield status.FieldErrors.too_long("fieldManager", MAX_MANAGER)
+            yield errors.FieldErrors.too_long("fieldManager", MAX_MANAGER)
         for place, letter in enumerate(name):
             if not letter.isprintable():
                 text = f"invalid character U+{ord(letter):04X} (at position {place})"
-                yield status.FieldErrors.invalid("fieldManager", name, text)
+                yield errors.FieldErrors.invalid("fieldManager", name, text)
         if (value := self.text("fieldValidation")) not in ("", "Ignore", "Warn", "Strict"):
             listed = ["", "Ignore", "Strict", "Warn"]
-            yield status.FieldErrors.not_supported("fieldValidation", value, listed)
+            yield errors.FieldErrors.not_supported("fieldValidation", value, listed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class Call:
         return Key(self.resource.stored, self.namespace, self.name)
 
     @property
-    def subject(self) -> status.Subject:
+    def subject(self) -> errors.Subject:
         return self.resource.subject(self.name)
 
     @property
@@ -280,11 +280,11 @@ def delete_options(call: Call) -> DeleteOptions:
     if request.body:
         kind = body.get("kind", "") if isinstance(body, dict) else ""
         if kind not in ("", "DeleteOptions"):
-            raise status.bad_request(f"no kind {status.quote(kind)} is registered for its version")
+            raise errors.bad_request(f"no kind {errors.quote(kind)} is registered for its version")
         try:
             options = msgspec.convert(body, DeleteOptions)
         except msgspec.ValidationError as error:
-            raise status.bad_request(f"DeleteOptions cannot be handled: {error}") from error
+            raise errors.bad_request(f"DeleteOptions cannot be handled: {error}") from error
     else:
         options = DeleteOptions(propagationPolicy=request.text("propagationPolicy") or None)
         if "gracePeriodSeconds" in request.query:
@@ -294,7 +294,7 @@ def delete_options(call: Call) -> DeleteOptions:
         if value := request.text("dryRun"):
             options.dryRun = [value]
     if causes := list(_delete_errors(options)):
-        raise status.invalid_options("DeleteOptions", *causes)
+        raise errors.invalid_options("DeleteOptions", *causes)
     return options
 
 
@@ -302,10 +302,10 @@ def _delete_errors(options: DeleteOptions) -> Iterator[Cause]:
     policy = options.propagationPolicy
     if policy is not None and options.orphanDependents is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
-        yield status.FieldErrors.invalid("propagationPolicy", policy, text)
+        yield errors.FieldErrors.invalid("propagationPolicy", policy, text)
     elif policy not in (None, "", "Foreground", "Background", "Orphan"):
         listed = ["Foreground", "Background", "Orphan", "nil"]
-        yield status.FieldErrors.not_supported("propagationPolicy", policy, listed)
+        yield errors.FieldErrors.not_supported("propagationPolicy", policy, listed)
     if set(options.dryRun) - {"All"}:
         shown: list[JSON] = list(options.dryRun)
-        yield status.FieldErrors.not_supported("dryRun", shown, ["All"])
+        yield errors.FieldErrors.not_supported("dryRun", shown, ["All"])

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.requests.request import Call
 from hypercobalt.apiserver.requests.selectors import (
     FieldTerm,
@@ -15,7 +16,6 @@ from hypercobalt.apiserver.requests.selectors import (
     parse_fields,
     parse_labels,
 )
-from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.storage.objects import Key
 from hypercobalt.apiserver.values import at
 
@@ -117,7 +117,7 @@ def select(call: Call) -> Selection:
             if not call.resource.custom and not selectable:
                 known = 'only "metadata.name", "metadata.namespace"'
                 text = f'"{term.field}" is not a known field selector: {known}'
-            raise status.bad_request(text)
+            raise errors.bad_request(text)
         if term.field == "metadata.name" and term.equal and name is None:
             name = term.value
         else:

@@ -13,8 +13,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from hypercobalt.apiserver.errors import JSONObject, bad_request
 from hypercobalt.apiserver.kinds.names import label_key_errors, label_value_errors
-from hypercobalt.apiserver.status import JSONObject, bad_request
 from hypercobalt.apiserver.values import object_at, objects_at, text_at, texts_at
 
 MAX_LENGTH = 16 * 1024  # characters of a selector

@@ -21,10 +21,10 @@ from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
 
 from hypercobalt.api.duration import parse_nanoseconds
+from hypercobalt.apiserver.errors import JSON
 from hypercobalt.apiserver.schema.identifiers import LITERAL, OLD_SELF, escape
 from hypercobalt.apiserver.schema.library import RENAMED, declarations
 from hypercobalt.apiserver.schema.node import Node, Rule
-from hypercobalt.apiserver.status import JSON
 from hypercobalt.errors import HypercobaltError
 
 MAX_EXPRESSION = 8 * 1024  # characters

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copy
 
+from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.schema.node import UNTYPED, Node
-from hypercobalt.apiserver.status import JSON, JSONObject
 
 MAX_WHOLE = 1e21  # from here on Go writes floats with an exponent
 # What Go reads null as.

@@ -18,8 +18,8 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from cel_expr_python import cel
 
 from hypercobalt.api.quantity import Quantity
+from hypercobalt.apiserver.errors import JSON
 from hypercobalt.apiserver.schema.patterns import compile_pattern
-from hypercobalt.apiserver.status import JSON
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
+from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.schema.identifiers import reads_old
-from hypercobalt.apiserver.status import JSON, JSONObject
 
 if TYPE_CHECKING:
     from hypercobalt.apiserver.schema.cel import CompiledRule

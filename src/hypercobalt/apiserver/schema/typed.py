@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hypercobalt.api import quantity
+from hypercobalt.apiserver.errors import JSON, quote
 from hypercobalt.apiserver.schema.node import Node
 from hypercobalt.apiserver.schema.patterns import compile_pattern
-from hypercobalt.apiserver.status import JSON, quote
 
 
 def type_name(value: JSON) -> str:

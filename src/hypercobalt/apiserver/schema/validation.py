@@ -18,12 +18,12 @@ from typing import cast
 
 import msgspec
 
+from hypercobalt.apiserver.errors import JSON, Cause, FieldErrors, JSONObject, quote
 from hypercobalt.apiserver.schema.cel import RuleError, compile_rule
 from hypercobalt.apiserver.schema.formats import FORMATS
 from hypercobalt.apiserver.schema.node import Node
 from hypercobalt.apiserver.schema.patterns import PatternError, compile_pattern
 from hypercobalt.apiserver.schema.typed import has_type, type_name
-from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, quote
 from hypercobalt.apiserver.values import same
 
 # Errors after which rules are not evaluated: they may read what is missing or of the wrong type.

@@ -25,7 +25,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from hypercobalt.apiserver.status import JSON, JSONObject, bad_request
+from hypercobalt.apiserver.errors import JSON, JSONObject, bad_request
 from hypercobalt.apiserver.wire.records import (
     BYTES,
     FIXED64,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from hypercobalt.apiserver.status import StatusError, bad_request
+from hypercobalt.apiserver.errors import StatusError, bad_request
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types; 3 and 4 are groups
 _WIDTHS = {FIXED64: 8, FIXED32: 4}

@@ -12,7 +12,7 @@ from dataclasses import replace
 from hypercobalt.adapters.libvirt.remote.model import Guest
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import Sight
-from hypercobalt.compute.direct.sharing import files
+from hypercobalt.compute.direct.shared_disks import files
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.compute.model import Move
 from hypercobalt.errors import TransientError

@@ -11,11 +11,11 @@ from hypercobalt.adapters.libvirt.remote.daemon import RemoteDaemons
 from hypercobalt.adapters.ovn.northbound import Northbound, parse_remotes
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct.directory import HypervisorDirectory, fill
-from hypercobalt.compute.direct.fenced import FencedDaemons, FencedPorts
+from hypercobalt.compute.direct.guarded import GuardedDaemons, GuardedPorts
 from hypercobalt.compute.direct.ports import NoPorts, Ports
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.direct.settings import EXPOSURES, DirectSettings, exposures
-from hypercobalt.compute.fence import Fence
+from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
@@ -25,7 +25,7 @@ def connect(
     hypervisors: Callable[[], Iterable[Hypervisor]],
     registry: CollectorRegistry,
     settings: DirectSettings,
-    fence: Fence,
+    guard: LeaderGuard,
 ) -> DirectService:
     """Put it together; no host is connected to yet.
 
@@ -39,8 +39,8 @@ def connect(
     if settings.northbound:
         ports = Northbound(parse_remotes(settings.northbound))
     directory = HypervisorDirectory(hypervisors, settings)
-    daemons = FencedDaemons(RemoteDaemons(), fence)
-    return DirectService(directory, daemons, FencedPorts(ports, fence), tls=settings.tls)
+    daemons = GuardedDaemons(RemoteDaemons(), guard)
+    return DirectService(directory, daemons, GuardedPorts(ports, guard), tls=settings.tls)
 
 
 def report_exposures(settings: DirectSettings, registry: CollectorRegistry) -> None:

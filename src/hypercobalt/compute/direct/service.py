@@ -9,7 +9,7 @@ from hypercobalt.compute.direct.identity import Identities
 from hypercobalt.compute.direct.moves import DirectMoves
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
-from hypercobalt.compute.direct.sharing import Sharing
+from hypercobalt.compute.direct.shared_disks import Sharing
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.runtime import Clock, SystemClock
 

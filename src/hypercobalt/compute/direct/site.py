@@ -16,7 +16,7 @@ from hypercobalt.compute.direct.identity import Identities, daemon_of
 from hypercobalt.compute.direct.outcome import Sight, sight
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
-from hypercobalt.compute.direct.sharing import Sharing
+from hypercobalt.compute.direct.shared_disks import Sharing
 from hypercobalt.compute.direct.tls_errors import explained
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.errors import TransientError

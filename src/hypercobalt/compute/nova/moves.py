@@ -23,9 +23,9 @@ from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.model import Move, MoveKind, Room, Server, ServerGroup
 from hypercobalt.compute.nova import pages
 from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, read, refused
+from hypercobalt.compute.nova.candidates import Rooms
 from hypercobalt.compute.nova.reasons import Reasons
 from hypercobalt.compute.nova.recovery import Recovery
-from hypercobalt.compute.nova.rooms import Rooms
 from hypercobalt.compute.nova.servers import NovaServer, NovaServers, OneServer, to_server
 from hypercobalt.compute.nova.shared import Shared
 from hypercobalt.compute.nova.times import read_time

@@ -13,13 +13,13 @@ from hypercobalt.adapters.openstack.client import Client
 from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
 from hypercobalt.adapters.openstack.threads import SIZE, Threads
 from hypercobalt.adapters.openstack.transport import http_session
-from hypercobalt.compute.fence import Fence
+from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.nova.aggregates import Aggregates
 from hypercobalt.compute.nova.calls import Calls
+from hypercobalt.compute.nova.candidates import Rooms
 from hypercobalt.compute.nova.hosts import Hosts
 from hypercobalt.compute.nova.moves import Moves
 from hypercobalt.compute.nova.recovery import Recovery
-from hypercobalt.compute.nova.rooms import Rooms
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.compute.nova.smoke import SmokeTests
 from hypercobalt.compute.nova.traits import Traits
@@ -73,7 +73,7 @@ def connect(
     password_command: str,
     registry: CollectorRegistry,
     smoke: SmokeSettings,
-    fence: Fence,
+    guard: LeaderGuard,
 ) -> Nova:
     """Make the adapter for the account of clouds.yaml or `OS_*`.
 
@@ -82,7 +82,7 @@ def connect(
         password_command: see `Identity`.
         registry: gets the metrics.
         smoke: how servers for tests are booted.
-        fence: forbids changes.
+        guard: forbids changes.
 
     Raises:
         ConfigurationError: no account is configured.
@@ -95,5 +95,5 @@ def connect(
     ]
     for account in accounts:
         account.check()
-    client, testing = (Client(account, threads, metrics, fence=fence) for account in accounts)
+    client, testing = (Client(account, threads, metrics, guard=guard) for account in accounts)
     return Nova(client, testing, threads, smoke)

@@ -21,8 +21,8 @@ from hypercobalt.lab.disk import CONSOLES
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest import bootsector, console, image, probe
 from hypercobalt.lab.host import SHARED, Host, Power
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.machine import facts
-from hypercobalt.lab.site import Lab
 from hypercobalt.lab.vms import blueprint
 from hypercobalt.lab.vms.blueprint import Guests, Identity, disk_path
 from hypercobalt.lab.vms.domain import Domain

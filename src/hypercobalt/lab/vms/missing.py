@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hypercobalt.lab.host import Power
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.machine.preflight import Demand
-from hypercobalt.lab.site import Lab
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Kind, Request
 from hypercobalt.lab.vms.virsh import defined

@@ -33,8 +33,8 @@ from hypercobalt.operator.eviction.finalizer import is_held, release
 from hypercobalt.operator.eviction.follow import Moment, Standing, Step
 from hypercobalt.operator.eviction.observer import Observer
 from hypercobalt.operator.eviction.policy import Order, Policy
-from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_facts import host_names
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Cache, Clock, Kube, Recorder, Result
 
 log = get_logger(__name__)
@@ -122,12 +122,11 @@ def cancelled(
 def late(left: Left) -> str:
     """What is let go, and what is to be done about it: the object is gone then."""
     if not left.entries:
-        return "its moves may be under way still, and cannot be asked for: it waits no longer"
+        return "gave up waiting: migrations may still run, their state cannot be read"
     names = ", ".join(texts.called(entry) for entry in left.entries[:_NAMED])
     more = ", …" if len(left.entries) > _NAMED else ""
     text = (
-        f"{texts.count(len(left.entries), 'move')} may be under way still, of {names}{more}: it "
-        "waits no longer"
+        f"gave up waiting: {texts.count(len(left.entries), 'move')} may still run, of {names}{more}"
     )
     if left.limit > LONGEST:
         text += "; one that ends in VERIFY_RESIZE: openstack server resize confirm ID"
@@ -140,7 +139,7 @@ class Cancelling:
     def __init__(
         self,
         kube: Kube,
-        evictions: Newest[Eviction],
+        evictions: WriteCache[Eviction],
         hypervisors: Cache[Hypervisor],
         observer: Observer,
         policy: Policy,

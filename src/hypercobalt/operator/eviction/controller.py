@@ -11,7 +11,7 @@ from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.observer import Observer
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.reconciler import NAME, EvictionReconciler
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Controller, Informer, Manager, Metrics, Recorder, mapped, primary
 
 _WORKERS = 16
@@ -47,7 +47,7 @@ def add_eviction(
     manager.add_service("eviction-migrations", migrations.run)
     reconciler = EvictionReconciler(
         manager.kube,
-        Newest(evictions),
+        WriteCache(evictions),
         hypervisors.cache,
         Observer(compute),
         policy,

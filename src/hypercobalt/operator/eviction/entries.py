@@ -80,7 +80,9 @@ def left(eviction: Eviction, counted: Iterable[str], found: Iterable[Standing]) 
 
 def unlisted(id_: str) -> Standing:
     """An instance that the compute service counts to the host and lists nowhere."""
-    text = "the compute service counts it to the host, but does not list it: look at it there"
+    text = (
+        "the compute service counts this instance on the host but does not list it; check the host"
+    )
     seen = Seen(EvictionInstance(id=id_), None, ())
     return Standing(seen, InstancePhase.FAILED, Track(), message=text)
 

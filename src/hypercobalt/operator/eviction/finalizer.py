@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Kube, NotFoundError
 
 FINALIZER: Final = "kvm.cloud.sap/eviction"
@@ -19,13 +19,13 @@ def is_held(eviction: Eviction) -> bool:
     return FINALIZER in eviction.metadata.finalizers
 
 
-async def hold(kube: Kube, evictions: Newest[Eviction], eviction: Eviction) -> Eviction:
+async def hold(kube: Kube, evictions: WriteCache[Eviction], eviction: Eviction) -> Eviction:
     """Add the finalizer; before anything is begun."""
     meta = replace(eviction.metadata, finalizers=(*eviction.metadata.finalizers, FINALIZER))
     return evictions.wrote(await kube.patch(eviction, replace(eviction, metadata=meta)))
 
 
-async def release(kube: Kube, evictions: Newest[Eviction], eviction: Eviction) -> None:
+async def release(kube: Kube, evictions: WriteCache[Eviction], eviction: Eviction) -> None:
     """Take the finalizer away, if it is there; a deleted Eviction is gone then."""
     if not is_held(eviction):
         return

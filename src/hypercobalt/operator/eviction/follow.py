@@ -251,7 +251,7 @@ def _moving(standing: Standing, move: Move, policy: Policy, moment: Moment) -> S
     if not track.aborted:
         again = replace(track, aborted=True, since=moment.at)
         return replace(moving, step=Step.ABORT, track=again, message=f"{text}; it is aborted")
-    text = f"{text}; it cannot be aborted either: look at it on both hosts"
+    text = f"{text}; abort failed as well; check both hosts"
     return replace(moving, phase=InstancePhase.FAILED, occupies=False, message=text)
 
 

@@ -153,7 +153,7 @@ def _disabled(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> Evictio
         text = "only the named instances leave; the host may stay in service"
         return EvictionCheck(name=name, result=CheckResult.PASSED, message=text)
     if spec.trigger == Trigger.HOST_SHUTDOWN:
-        text = "hypervisor not disabled; it is shutting down, so nobody waits for that"
+        text = "hypervisor not disabled; check skipped because the host is shutting down"
         return EvictionCheck(name=name, result=CheckResult.WARNING, message=text)
     result = CheckResult.FAILED
     if marked:

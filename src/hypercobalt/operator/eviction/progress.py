@@ -172,5 +172,5 @@ def progress(track: Track, move: Move, job: Job | None, policy: Policy, at: floa
     if is_over:
         told = f"its host has seen the migration end ({ended}), the compute service has not"
     elif by_host is not None and by_host <= stall < by_record:
-        told = "its host sees it go on, the compute service does not: that counts"
+        told = "libvirt reports progress, the compute service none; treated as progressing"
     return Progress(track, still, memory > 0, is_over, told)

@@ -43,8 +43,8 @@ from hypercobalt.operator.eviction.plan import (
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.preflight import Preflight
 from hypercobalt.operator.eviction.targets import need
-from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_facts import host_names
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Cache, Clock, Kube, Recorder, Result
 
 log = get_logger(__name__)
@@ -70,7 +70,7 @@ class EvictionReconciler:
     def __init__(
         self,
         kube: Kube,
-        evictions: Newest[Eviction],
+        evictions: WriteCache[Eviction],
         hypervisors: Cache[Hypervisor],
         observer: Observer,
         policy: Policy,
@@ -403,7 +403,8 @@ class EvictionReconciler:
         name = eviction.spec.hypervisor
         if await self._kube.get(Hypervisor, name) is not None:
             return Result()  # another shard's
-        text = f"Hypervisor {name} does not exist: correct spec.hypervisor by making it anew"
+        way_out = "spec.hypervisor is immutable: delete and recreate the Eviction"
+        text = f"Hypervisor {name} does not exist; {way_out}"
         return await self._wait(eviction, self._memories.of(eviction), text, decide.IDLE)
 
     async def _unreachable(

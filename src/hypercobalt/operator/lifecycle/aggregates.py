@@ -207,7 +207,7 @@ class AggregateSync:
             Aggregate(name=one.name, uuid=one.uuid, metadata=one.metadata)
             for one in _after(host, plan, known)
         )
-        done = facts.having_compared(NAME, *names).having(aggregates=there)
+        done = facts.with_compared(NAME, *names).with_status(aggregates=there)
         return Outcome(_say(done, wanted))
 
     async def _change(self, host: Host, change: Change, service: Aggregates) -> None:
@@ -233,14 +233,16 @@ def _none(facts: Facts, wanted: Wish, service: str) -> Facts:
     number = len(facts.hypervisor.spec.aggregates)
     text = f"{service} has no host aggregates; {number} are wanted"
     said = Wish(None, wanted.status, wanted.reason, text)
-    return _say(facts.having(aggregates=()), said)
+    return _say(facts.with_status(aggregates=()), said)
 
 
 def _say(facts: Facts, wanted: Wish) -> Facts:
-    return facts.say(Type.AGGREGATES_UPDATED, wanted.status, wanted.reason, wanted.message)
+    return facts.with_condition(
+        Type.AGGREGATES_UPDATED, wanted.status, wanted.reason, wanted.message
+    )
 
 
 def _failed(facts: Facts, why: str, error: HypercobaltError | None = None) -> Outcome:
     text = f"failed to apply aggregates: {why}"
-    said = facts.say(Type.AGGREGATES_UPDATED, "False", AggregatesReason.FAILED, text)
+    said = facts.with_condition(Type.AGGREGATES_UPDATED, "False", AggregatesReason.FAILED, text)
     return Outcome(said, PATIENCE, error)

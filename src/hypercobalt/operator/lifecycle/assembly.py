@@ -13,12 +13,11 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import RegisteredReason
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService
-from hypercobalt.operator.hypervisors import StatusWriter
 from hypercobalt.operator.lifecycle.aggregates import AggregateSync
-from hypercobalt.operator.lifecycle.availability import Availability
 from hypercobalt.operator.lifecycle.claims import short_name, short_names, wants_host
 from hypercobalt.operator.lifecycle.drift import Drift
-from hypercobalt.operator.lifecycle.evicting import REASON, EvictingSync, Evictions
+from hypercobalt.operator.lifecycle.ha_enabled import Availability
+from hypercobalt.operator.lifecycle.maintenance_eviction import REASON, EvictingSync, Evictions
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.onboarding_steps import Onboarding
 from hypercobalt.operator.lifecycle.reconciler import NAME, LifecycleReconciler
@@ -28,7 +27,8 @@ from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Type
 from hypercobalt.operator.lifecycle.sweep import Sweep
 from hypercobalt.operator.lifecycle.traits import TraitSync
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.status_writer import StatusWriter
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import (
     Cache,
     Controller,
@@ -62,7 +62,7 @@ class Shared:
 
     nodes: Informer[Node]
     informer: Informer[Hypervisor]
-    hypervisors: Newest[Hypervisor]
+    hypervisors: WriteCache[Hypervisor]
     statuses: StatusWriter
     events: Recorder
 
@@ -124,7 +124,9 @@ def add_lifecycle(
         metrics: of the process.
     """
     informer = manager.informer(Eviction, indexes={BY_HYPERVISOR: hypervisor_of})
-    evictions = Evictions(Newest(informer), lambda name: informer.cache.find(BY_HYPERVISOR, name))
+    evictions = Evictions(
+        WriteCache(informer), lambda name: informer.cache.find(BY_HYPERVISOR, name)
+    )
     claimants = shared.informer.cache
     steps = (
         Onboarding(manager.kube, service, shared.nodes.cache, settings),

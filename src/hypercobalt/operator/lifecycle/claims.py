@@ -15,7 +15,7 @@ from typing import Final
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.model import Host
-from hypercobalt.operator.lifecycle.evicting import EMPTYING
+from hypercobalt.operator.lifecycle.maintenance_eviction import EMPTYING
 from hypercobalt.operator.node_facts import host_names
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)

@@ -16,8 +16,8 @@ from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, OnboardingReason
-from hypercobalt.operator.newest import Newest
 from hypercobalt.operator.node_facts import is_terminating
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Kube
 
 FINALIZER: Final = "kvm.cloud.sap/lifecycle"
@@ -62,7 +62,7 @@ def is_needed(hypervisor: Hypervisor) -> bool:
     return bool(leaving) and there and not is_true(hypervisor.conditions, _Type.OFFBOARDED)
 
 
-async def hold(kube: Kube, hypervisors: Newest[Hypervisor], name: str) -> Hypervisor | None:
+async def hold(kube: Kube, hypervisors: WriteCache[Hypervisor], name: str) -> Hypervisor | None:
     """Add the finalizer, before anything is begun; None if the object is gone, or going."""
     written = await kube.modify(Hypervisor, name, _held)
     if written is None or not is_held(written):
@@ -70,7 +70,7 @@ async def hold(kube: Kube, hypervisors: Newest[Hypervisor], name: str) -> Hyperv
     return hypervisors.wrote(written)
 
 
-async def release(kube: Kube, hypervisors: Newest[Hypervisor], hypervisor: Hypervisor) -> None:
+async def release(kube: Kube, hypervisors: WriteCache[Hypervisor], hypervisor: Hypervisor) -> None:
     """Take the finalizer away; a deleted Hypervisor is gone then."""
     written = await kube.modify(Hypervisor, hypervisor.metadata.name, _released)
     going = hypervisor.metadata.deletionTimestamp is not None

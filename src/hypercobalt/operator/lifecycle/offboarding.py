@@ -127,9 +127,13 @@ class Offboarding:
             return Outcome(_waits(facts, text, "Servers"), POLL)
         if host is not None and (outcome := await self._forget(facts, host)) is not None:
             return outcome
-        done = replace(facts, host=None).having(aggregates=())
-        done = done.say(Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED, "Offboarded")
-        return Outcome(done.say(Type.OFFBOARDED, "True", OffboardedReason.OFFBOARDED, DONE))
+        done = replace(facts, host=None).with_status(aggregates=())
+        done = done.with_condition(
+            Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED, "Offboarded"
+        )
+        return Outcome(
+            done.with_condition(Type.OFFBOARDED, "True", OffboardedReason.OFFBOARDED, DONE)
+        )
 
     async def _forget(self, facts: Facts, host: Host) -> Outcome | None:
         """Remove service and provider; gives what is waited for, None when both are gone."""
@@ -160,4 +164,4 @@ class Offboarding:
 
 def _waits(facts: Facts, text: str, what: str) -> Facts:
     reason = OffboardedReason.OFFBOARDING
-    return facts.say(Type.OFFBOARDED, "False", reason, text, waits_for=what)
+    return facts.with_condition(Type.OFFBOARDED, "False", reason, text, waits_for=what)

@@ -71,13 +71,13 @@ class Plan:
 
     Args:
         act: see `Act`.
-        say: status, reason and message of `Onboarding` once that is done; None leaves it.
+        condition: status, reason and message of `Onboarding` once that is done; None leaves it.
         waits_for: what the condition then waits for.
         look_again: after this long; None waits for a change.
     """
 
     act: Act = Act.NONE
-    say: tuple[str, OnboardingReason, str] | None = None
+    condition: tuple[str, OnboardingReason, str] | None = None
     waits_for: str = ""
     look_again: timedelta | None = None
 
@@ -154,7 +154,7 @@ def _begin(facts: Facts, now: Condition | None, skip: Skip | None, settings: Set
             return Plan(look_again=left)
     if skip is not None and skip.stays:
         return _handover(facts, skip)
-    return Plan(say=("True", _Why.INITIAL, "Onboarding begins"))
+    return Plan(condition=("True", _Why.INITIAL, "Onboarding begins"))
 
 
 def _rests(facts: Facts, now: Condition) -> bool:
@@ -169,7 +169,7 @@ def _initial(facts: Facts, skip: Skip | None, unmet: str, *, grouped: bool) -> P
         return _unmet(facts, _Why.INITIAL, unmet)
     waits = _lacks_aggregates(facts) if grouped else ""
     if waits:
-        return Plan(say=("True", _Why.INITIAL, waits), waits_for=Type.AGGREGATES_UPDATED)
+        return Plan(condition=("True", _Why.INITIAL, waits), waits_for=Type.AGGREGATES_UPDATED)
     if skip is not None:
         return _handover(facts, skip)
     return Plan(Act.ENABLE, ("True", _Why.TESTING, "Smoke test begins"))
@@ -179,7 +179,7 @@ def _testing(facts: Facts, *, grouped: bool) -> Plan:
     """No server is booted before the host is in its zone, which Nova would not find."""
     waits = _lacks_aggregates(facts) if grouped else ""
     if waits:
-        return Plan(say=("True", _Why.TESTING, waits), waits_for=Type.AGGREGATES_UPDATED)
+        return Plan(condition=("True", _Why.TESTING, waits), waits_for=Type.AGGREGATES_UPDATED)
     return Plan(Act.TEST)
 
 
@@ -209,7 +209,7 @@ def _missing(facts: Facts) -> list[str]:
 def _end(facts: Facts, unmet: str) -> Plan:
     if missing := _missing(facts):
         text = f"Waiting for {'; '.join(_lacks(facts, type_) for type_ in missing)}"
-        return Plan(say=("True", _Why.HANDOVER, text), waits_for=" ".join(missing))
+        return Plan(condition=("True", _Why.HANDOVER, text), waits_for=" ".join(missing))
     if unmet:
         return _unmet(facts, _Why.HANDOVER, unmet)
     return Plan(Act.ENABLE, ("False", _Why.SUCCEEDED, "Onboarding completed"))
@@ -219,7 +219,7 @@ def _unmet(facts: Facts, stage: OnboardingReason, unmet: str) -> Plan:
     """Wait for the host to be in order: switches and probes are not watched, the status is."""
     poll = POLL if facts.holds(Type.LIBVIRT_CONNECTION, "True") else None
     text = f"Waiting for the host to be in order: {unmet}"
-    return Plan(say=("True", stage, text), waits_for="Checks", look_again=poll)
+    return Plan(condition=("True", stage, text), waits_for="Checks", look_again=poll)
 
 
 def _lacks(facts: Facts, type_: str) -> str:

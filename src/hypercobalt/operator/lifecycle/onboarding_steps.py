@@ -50,7 +50,7 @@ class Onboarding:
             if due:
                 checked = await self._unmet(facts, skip)
             if due and not checked:  # the switches are read once in a pass
-                facts = facts.having_compared(_CHECKS)
+                facts = facts.with_compared(_CHECKS)
             grouped = self._service.aggregates is not None
             plan = onboarding.decide(facts, skip, checked, self._settings, grouped=grouped)
             return await self._act(facts, plan)
@@ -91,15 +91,15 @@ class Onboarding:
             return await self._test(facts, host, self._service.smoke_tests)
         if plan.act is Act.CLEAN_UP:
             await self._clean_up(facts)
-            facts = facts.having(smokeTest=None)
+            facts = facts.with_status(smokeTest=None)
         if plan.act is Act.ENABLE and host is not None:
             if service.differs(host, service.Wish(enabled=True)):
                 log.info("enabling_host", hypervisor=facts.hypervisor.metadata.name)
                 await self._service.hosts.enable(host)
                 enabled = replace(host, enabled=True, disabled_reason="", forced_down=False)
                 facts = replace(facts, host=enabled)
-            facts = facts.having(smokeTest=None)
-        return Outcome(_say(facts, plan.say, plan.waits_for), plan.look_again)
+            facts = facts.with_status(smokeTest=None)
+        return Outcome(_say(facts, plan.condition, plan.waits_for), plan.look_again)
 
     async def _clean_up(self, facts: Facts) -> None:
         tests = self._service.smoke_tests
@@ -131,14 +131,14 @@ class Onboarding:
         if plan.next is Next.GIVEN_UP:
             text = f"{plan.message}; tried again after {self._settings.retry_pause}"
             left = plan.test if plan.delete else None  # what is left is for a later pass to delete
-            given_up = facts.having(smokeTest=left).say(
+            given_up = facts.with_status(smokeTest=left).with_condition(
                 Type.ONBOARDING, "False", _Why.ABORTED, text, of_spec=True
             )
             return Outcome(given_up, self._settings.retry_pause)
         if plan.next is Next.PASSED:
-            passed = facts.having(smokeTest=None)
+            passed = facts.with_status(smokeTest=None)
             return Outcome(_say(passed, ("True", _Why.HANDOVER, f"{plan.message}; handing over")))
-        said = facts.having(smokeTest=after).say(
+        said = facts.with_status(smokeTest=after).with_condition(
             Type.ONBOARDING, "True", _Why.TESTING, plan.message
         )
         return Outcome(said, self._settings.poll, final=plan.next is Next.CREATE)
@@ -157,17 +157,19 @@ class Onboarding:
         self, facts: Facts, plan: Plan, error: UnreachableError | RefusedError | ConflictError
     ) -> Outcome:
         found = facts.condition(Type.ONBOARDING)
-        if plan.act is Act.CLEAN_UP and plan.say and plan.say[0] == "False":
-            text = f"{plan.say[2]}; cannot delete the test servers yet: {error}"
-            said = facts.say(
+        if plan.act is Act.CLEAN_UP and plan.condition and plan.condition[0] == "False":
+            text = f"{plan.condition[2]}; cannot delete the test servers yet: {error}"
+            said = facts.with_condition(
                 Type.ONBOARDING, "True", _Why.ABORTED, text, waits_for=type(error).__name__
             )
             return Outcome(said, PATIENCE, error)
         if found is None:
-            said = facts.say(Type.ONBOARDING, "True", _Why.INITIAL, f"Cannot begin yet: {error}")
+            said = facts.with_condition(
+                Type.ONBOARDING, "True", _Why.INITIAL, f"Cannot begin yet: {error}"
+            )
             return Outcome(said, PATIENCE, error)
         text = f"Cannot go on yet: {error}"
-        said = facts.say(
+        said = facts.with_condition(
             Type.ONBOARDING, found.status, found.reason, text, waits_for=type(error).__name__
         )
         return Outcome(said, PATIENCE, error)
@@ -178,7 +180,9 @@ def _say(
 ) -> Facts:
     if words is None:
         return facts
-    return facts.say(Type.ONBOARDING, *words, of_spec=words[0] == "False", waits_for=waits_for)
+    return facts.with_condition(
+        Type.ONBOARDING, *words, of_spec=words[0] == "False", waits_for=waits_for
+    )
 
 
 def _name(facts: Facts, host: Host) -> str:

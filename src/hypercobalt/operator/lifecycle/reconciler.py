@@ -20,7 +20,6 @@ from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import OnboardingReason
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.hypervisors import Part, StatusWriter
 from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.holding import (
     has_node,
@@ -31,7 +30,8 @@ from hypercobalt.operator.lifecycle.holding import (
     release,
 )
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Step, Type
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.status_writer import Part, StatusWriter
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Clock, Kube, Metrics, Recorder, Result
 
 log = get_logger(__name__)
@@ -96,7 +96,7 @@ class LifecycleReconciler:
     def __init__(
         self,
         kube: Kube,
-        hypervisors: Newest[Hypervisor],
+        hypervisors: WriteCache[Hypervisor],
         statuses: StatusWriter,
         registration: Step,
         steps: Sequence[Step],

@@ -51,7 +51,7 @@ def decide(
             else f"Waiting for nova-compute: {service} knows no host {name!r}"
         )
         reason = RegisteredReason.NOT_REGISTERED
-        lost = facts.say(Type.REGISTERED, "False", reason, text, waits_for=reason)
+        lost = facts.with_condition(Type.REGISTERED, "False", reason, text, waits_for=reason)
         return replace(lost, host=None)
     has = owner(found, own, claimants).metadata.name
     if has != name:
@@ -60,11 +60,13 @@ def decide(
             "hostname label of one of the two Nodes"
         )
         reason = RegisteredReason.CLAIMED
-        taken = facts.say(Type.REGISTERED, "False", reason, text, waits_for=f"{reason} {has}")
-        return replace(taken.having(hypervisorId=None, serviceId=None), host=None)
-    noted = facts.having(hypervisorId=found.hypervisor_id, serviceId=found.service_id)
+        taken = facts.with_condition(
+            Type.REGISTERED, "False", reason, text, waits_for=f"{reason} {has}"
+        )
+        return replace(taken.with_status(hypervisorId=None, serviceId=None), host=None)
+    noted = facts.with_status(hypervisorId=found.hypervisor_id, serviceId=found.service_id)
     text = f"{service} knows it as {found.name}"
-    said = noted.say(Type.REGISTERED, "True", RegisteredReason.REGISTERED, text)
+    said = noted.with_condition(Type.REGISTERED, "True", RegisteredReason.REGISTERED, text)
     return replace(said, host=found)
 
 
@@ -117,5 +119,5 @@ def _is_turned_away(facts: Facts) -> bool:
 
 def _failed(facts: Facts, reason: RegisteredReason, error: HypercobaltError) -> Outcome:
     text = f"Cannot ask the compute service: {error}"
-    said = facts.say(Type.REGISTERED, "Unknown", reason, text, waits_for=reason)
+    said = facts.with_condition(Type.REGISTERED, "Unknown", reason, text, waits_for=reason)
     return Outcome(replace(said, host=None), PATIENCE, error)

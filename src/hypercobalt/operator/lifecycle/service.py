@@ -25,7 +25,7 @@ from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Hosts
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.lifecycle.evicting import EMPTYING, Evictions, keeps_disabled
+from hypercobalt.operator.lifecycle.maintenance_eviction import EMPTYING, Evictions, keeps_disabled
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type, is_onboarding
 
 log = get_logger(__name__)
@@ -70,7 +70,7 @@ def wish(facts: Facts, eviction: Eviction | None) -> Wish | None:
         text = f"Eviction {eviction.metadata.name}: {eviction.spec.reason}"
         return Wish(False, text[:_LONGEST], yields=True)
     in_service = facts.holds(Type.ONBOARDING, "False", OnboardingReason.SUCCEEDED)
-    others = facts.condition(Type.ONBOARDING) is None  # who onboards it is none of ours
+    others = facts.condition(Type.ONBOARDING) is None  # somebody else onboards the host
     said = facts.condition(Type.HYPERVISOR_DISABLED)
     disabled = said is not None and said.status == "True"
     if not (in_service or others or disabled):
@@ -133,7 +133,7 @@ class ServiceSync:
 
 def _say(facts: Facts, host: Host) -> Facts:
     status, reason, text = _state(host)
-    return facts.say(Type.HYPERVISOR_DISABLED, status, reason, text)
+    return facts.with_condition(Type.HYPERVISOR_DISABLED, status, reason, text)
 
 
 def _state(host: Host) -> tuple[str, DisabledReason, str]:
@@ -143,7 +143,7 @@ def _state(host: Host) -> tuple[str, DisabledReason, str]:
         return "True", _Why.SUCCEEDED, f"Hypervisor is disabled: {host.disabled_reason}"
     what = "disabled" if not host.enabled else "forced down"
     why = host.disabled_reason or "without a reason"
-    text = f"Hypervisor is {what} by others, and left to them: {why}"
+    text = f"Hypervisor is {what} outside hypercobalt; not managed: {why}"
     return "True", _Why.BY_OTHERS, text
 
 
@@ -151,5 +151,5 @@ def _failed(facts: Facts, host: Host, wanted: Wish, error: HypercobaltError) -> 
     """The condition keeps to what is so; an eviction waits for it."""
     text = f"Cannot {'enable' if wanted.enabled else 'disable'} the host: {error}"
     status = "False" if host.enabled else "True"
-    said = facts.say(Type.HYPERVISOR_DISABLED, status, _Why.FAILED, text)
+    said = facts.with_condition(Type.HYPERVISOR_DISABLED, status, _Why.FAILED, text)
     return Outcome(said, PATIENCE, error)

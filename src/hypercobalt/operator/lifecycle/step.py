@@ -65,7 +65,7 @@ class Facts:
             and (not reasons or found.reason in reasons)
         )
 
-    def say(
+    def with_condition(
         self,
         type_: str,
         status: str,
@@ -100,7 +100,7 @@ class Facts:
             now=self.now,
             observed_generation=self.hypervisor.metadata.generation if of_spec else None,
         )
-        return self.having(conditions=conditions, waits=waits)
+        return self.with_status(conditions=conditions, waits=waits)
 
     def waits(self, type_: str, what: str) -> bool:
         """Whether the condition of that type waits for that."""
@@ -114,16 +114,16 @@ class Facts:
     def _other_waits(self, type_: str) -> tuple[Wait, ...]:
         return tuple(one for one in self.hypervisor.status.waits if one.condition != type_)
 
-    def having_compared(self, *what: str) -> Facts:
+    def with_compared(self, *what: str) -> Facts:
         """The same, once that is known to be in the compute service as it should be."""
         return replace(self, compared=self.compared | {what})
 
-    def unsaid(self, type_: str) -> Facts:
+    def without_condition(self, type_: str) -> Facts:
         """The same without a condition."""
         left = remove_condition(self.hypervisor.conditions, type_)
-        return self.having(conditions=left, waits=self._other_waits(type_))
+        return self.with_status(conditions=left, waits=self._other_waits(type_))
 
-    def having(self, **fields: Any) -> Facts:  # noqa: ANN401 - fields of the status, by name
+    def with_status(self, **fields: Any) -> Facts:  # noqa: ANN401 - fields of the status, by name
         """The same with fields of the status set."""
         status = msgspec.structs.replace(self.hypervisor.status, **fields)
         return replace(self, hypervisor=msgspec.structs.replace(self.hypervisor, status=status))

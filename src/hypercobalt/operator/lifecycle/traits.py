@@ -146,7 +146,7 @@ class TraitSync:
 
 
 def _done(facts: Facts, plan: Plan, there: ProviderTraits) -> Outcome:
-    done = facts.having(traits=tuple(sorted(there.names)), appliedTraits=plan.applied)
+    done = facts.with_status(traits=tuple(sorted(there.names)), appliedTraits=plan.applied)
     wrong: list[str] = []
     if plan.invalid:
         names = _listed(plan.invalid)
@@ -155,7 +155,7 @@ def _done(facts: Facts, plan: Plan, there: ProviderTraits) -> Outcome:
         wrong.append(f"more than {MOST} traits, not set: {_listed(plan.excess)}")
     if wrong:
         return Outcome(_say(done, "False", f"Failed to update traits: {'; '.join(wrong)}"))
-    return Outcome(_say(done.having_compared(NAME), "True", "Traits updated"))
+    return Outcome(_say(done.with_compared(NAME), "True", "Traits updated"))
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -167,7 +167,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _say(facts: Facts, status: str, message: str) -> Facts:
     reason = SyncReason.SUCCEEDED if status == "True" else SyncReason.FAILED
-    return facts.say(Type.TRAITS_UPDATED, status, reason, message)
+    return facts.with_condition(Type.TRAITS_UPDATED, status, reason, message)
 
 
 def _failed(facts: Facts, error: HypercobaltError) -> Outcome:

@@ -122,7 +122,7 @@ class WatchClosedError(TransientError):
     """A watch broke off, or went silent for longer than the server may be."""
 
 
-class FencedError(TransientError):
+class NotLeadingError(TransientError):
     """This process no longer leads, so it must not write."""
 
 

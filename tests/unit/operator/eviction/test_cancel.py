@@ -63,12 +63,10 @@ def test_it_is_visible() -> None:
 @pytest.mark.parametrize(
     ("entries", "limit", "words", "confirm"),
     [
-        pytest.param((entry("a", name="vm"),), LONGEST, "1 move .* of vm .a.: ", False, id="live"),
-        pytest.param(
-            (entry("a"), entry("b")), LONGEST * 9, "2 moves .* of a, b: ", True, id="cold"
-        ),
-        pytest.param((), LONGEST, "cannot be asked for", False, id="not known"),
-        pytest.param([entry(str(n)) for n in range(25)], LONGEST, "18, 19, …:", False, id="many"),
+        pytest.param((entry("a", name="vm"),), LONGEST, "1 move .* of vm .a.$", False, id="live"),
+        pytest.param((entry("a"), entry("b")), LONGEST * 9, "2 moves .* of a, b;", True, id="cold"),
+        pytest.param((), LONGEST, "cannot be read", False, id="not known"),
+        pytest.param([entry(str(n)) for n in range(25)], LONGEST, "18, 19, …$", False, id="many"),
     ],
 )
 def test_what_is_let_go_is_named(

@@ -46,7 +46,7 @@ class Site:
         made = Hypervisor(metadata=ObjectMeta(name=name), status=status)
         after = Facts(made, host, self.clock.now())
         if host is None:
-            after = after.say("Registered", "False", "NotRegistered", "")
+            after = after.with_condition("Registered", "False", "NotRegistered", "")
         self.hypervisors.append(after.hypervisor)
         self.drift.leave(after)
 
@@ -137,7 +137,7 @@ async def test_host_that_registers_gets_its_pass_before_the_period_is_over() -> 
 
 async def test_aggregate_that_is_created_gets_the_hosts_that_miss_it_a_pass() -> None:
     site = Site("kvm-a", "kvm-b")
-    failed = facts().say("AggregatesUpdated", "False", "Failed", "no aggregate 'x'")
+    failed = facts().with_condition("AggregatesUpdated", "False", "Failed", "no aggregate 'x'")
     site.hypervisors[1] = replace(failed.hypervisor, metadata=site.hypervisors[1].metadata)
     await site.look()  # which aggregates there are is new to it
     assert await site.look() == []

@@ -123,7 +123,7 @@ HANDOVER = onboarding("Handover")
 def test_next_step(given: Facts, act: Act, state: str) -> None:
     plan = decide(given, None, "", SETTINGS)
     assert plan.act is act
-    assert (f"{plan.say[0]}/{plan.say[1]}" if plan.say else "") == state
+    assert (f"{plan.condition[0]}/{plan.condition[1]}" if plan.condition else "") == state
 
 
 @pytest.mark.parametrize("mode", ["manual", "auto", "ha"])
@@ -151,14 +151,14 @@ def test_none_begins_or_goes_on_in_maintenance(
 ) -> None:
     plan = decide(facts(*given, spec=replace(ON, maintenance=mode)), None, "", SETTINGS)
     assert plan.act is act
-    assert (f"{plan.say[0]}/{plan.say[1]}" if plan.say else "") == state
+    assert (f"{plan.condition[0]}/{plan.condition[1]}" if plan.condition else "") == state
 
 
 def test_one_that_a_maintenance_aborted_begins_anew_when_that_ends() -> None:
     aborted = replace(onboarding("Aborted", "False", MAINTENANCE), observedGeneration=2)
     plan = decide(facts(aborted), None, "", SETTINGS)
-    assert plan.say is not None
-    assert plan.say[:2] == ("True", "Initial")
+    assert plan.condition is not None
+    assert plan.condition[:2] == ("True", "Initial")
 
 
 SKIPPED, IN_SERVICE = Skip("skip-tests"), Skip("2 servers run here already", stays=True)
@@ -182,22 +182,22 @@ def test_host_that_is_not_tested_is_checked_all_the_same(
     given: Facts, skip: Skip, unmet: str, state: str
 ) -> None:
     plan = decide(given, skip, unmet, SETTINGS)
-    assert plan.say is not None
-    assert plan.say[:2] == ("True", state)
+    assert plan.condition is not None
+    assert plan.condition[:2] == ("True", state)
     assert plan.act is not Act.ENABLE
-    assert skip.why in plan.say[2] or state == "Initial"
+    assert skip.why in plan.condition[2] or state == "Initial"
 
 
 def test_service_without_aggregates_is_waited_for_with_no_aggregates() -> None:
     plan = decide(facts(onboarding("Initial")), SKIPPED, "", SETTINGS, grouped=False)
-    assert plan.say is not None
-    assert plan.say[:2] == ("True", "Handover")
+    assert plan.condition is not None
+    assert plan.condition[:2] == ("True", "Handover")
 
 
 def test_nothing_leads_into_service_past_a_check() -> None:
     plan = decide(facts(HANDOVER, AGGREGATES, TRAITS), IN_SERVICE, "libvirt is away", SETTINGS)
-    assert (plan.act, plan.say and plan.say[:2]) == (Act.NONE, ("True", "Handover"))
-    assert "libvirt is away" in (plan.say or ("", "", ""))[2]
+    assert (plan.act, plan.condition and plan.condition[:2]) == (Act.NONE, ("True", "Handover"))
+    assert "libvirt is away" in (plan.condition or ("", "", ""))[2]
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,8 @@ def test_check_that_does_not_pass_is_named_with_the_time_and_looked_at_again(
 ) -> None:
     agent = condition("LibVirtConnection", libvirt, "Connected")
     plan = decide(facts(onboarding("Initial"), IN_TEST, agent), None, "no bridge", SETTINGS)
-    assert plan.say is not None
-    assert plan.say[2].endswith("no bridge")
+    assert plan.condition is not None
+    assert plan.condition[2].endswith("no bridge")
     assert (plan.waits_for, plan.look_again) == ("Checks", again)
 
 
@@ -244,5 +244,5 @@ def test_failed_onboarding_has_a_way_back(generation: int, passed: timedelta, be
     )
     given = facts(failed)
     plan = decide(Facts(given.hypervisor, given.host, given.now + passed), None, "", SETTINGS)
-    assert (plan.say is not None) is begins
+    assert (plan.condition is not None) is begins
     assert begins or plan.look_again == timedelta(minutes=1)

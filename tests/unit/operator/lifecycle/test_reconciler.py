@@ -16,11 +16,11 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.operator.hypervisors import Part, StatusWriter
 from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.reconciler import LifecycleReconciler
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.status_writer import Part, StatusWriter
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import FakeClock, Kube, Metrics, Recorder
 
 
@@ -63,7 +63,7 @@ def fails(error: HypercobaltError) -> Callable[[Facts], Outcome]:
 
 
 def says(facts: Facts) -> Outcome:
-    return Outcome(facts.say("HypervisorDisabled", "True", "Succeeded", "told"))
+    return Outcome(facts.with_condition("HypervisorDisabled", "True", "Succeeded", "told"))
 
 
 def made(around: Written, *steps: Doing) -> LifecycleReconciler:
@@ -71,7 +71,7 @@ def made(around: Written, *steps: Doing) -> LifecycleReconciler:
     clock = FakeClock()
     return LifecycleReconciler(
         cast("Kube", around),
-        cast("Newest[Hypervisor]", around),
+        cast("WriteCache[Hypervisor]", around),
         cast("StatusWriter", around),
         found,
         steps,

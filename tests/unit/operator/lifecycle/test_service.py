@@ -14,9 +14,9 @@ from hypercobalt.api.conditions import Condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake import FakeCompute
-from hypercobalt.operator.lifecycle.evicting import Evictions
+from hypercobalt.operator.lifecycle.maintenance_eviction import Evictions
 from hypercobalt.operator.lifecycle.service import ServiceSync, wish
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.write_cache import WriteCache
 
 
 @pytest.mark.parametrize("mode", ["manual", "auto", "termination"])
@@ -134,4 +134,4 @@ def test_a_reason_is_no_longer_than_nova_takes() -> None:
 
 
 def evictions(*there: Eviction) -> Evictions:
-    return Evictions(cast("Newest[Eviction]", None), lambda _name: there)
+    return Evictions(cast("WriteCache[Eviction]", None), lambda _name: there)

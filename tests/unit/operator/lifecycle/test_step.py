@@ -13,8 +13,8 @@ from hypercobalt.operator.lifecycle.step import Facts
 LATER = NOW + timedelta(hours=1)
 
 
-def say(given: Facts, text: str, waits_for: str = "") -> Facts:
-    return given.say("Onboarding", "True", "Handover", text, waits_for=waits_for)
+def said(given: Facts, text: str, waits_for: str = "") -> Facts:
+    return given.with_condition("Onboarding", "True", "Handover", text, waits_for=waits_for)
 
 
 def message(given: Facts) -> str:
@@ -23,29 +23,29 @@ def message(given: Facts) -> str:
 
 
 def test_time_of_a_wait_stays_while_it_waits_for_the_same() -> None:
-    first = say(facts(), "no bridge", "Checks")
-    later = say(replace(first, now=LATER), "no bridge", "Checks")
+    first = said(facts(), "no bridge", "Checks")
+    later = said(replace(first, now=LATER), "no bridge", "Checks")
     assert later.hypervisor == first.hypervisor
-    other_words = say(replace(first, now=LATER), "no bridge and no storage", "Checks")
+    other_words = said(replace(first, now=LATER), "no bridge and no storage", "Checks")
     assert message(other_words) == f"no bridge and no storage, since {NOW:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def test_wait_for_something_else_begins_anew() -> None:
-    first = say(facts(), "no bridge", "Checks")
-    other = say(replace(first, now=LATER), "no traits", "TraitsUpdated")
+    first = said(facts(), "no bridge", "Checks")
+    other = said(replace(first, now=LATER), "no traits", "TraitsUpdated")
     assert message(other).endswith(f"since {LATER:%Y-%m-%dT%H:%M:%SZ}")
     assert [one.waitsFor for one in other.hypervisor.status.waits] == ["TraitsUpdated"]
 
 
 def test_condition_that_waits_no_more_keeps_no_time() -> None:
-    waiting = say(facts(), "no bridge", "Checks")
-    assert say(waiting, "done").hypervisor.status.waits == ()
-    assert waiting.unsaid("Onboarding").hypervisor.status.waits == ()
+    waiting = said(facts(), "no bridge", "Checks")
+    assert said(waiting, "done").hypervisor.status.waits == ()
+    assert waiting.without_condition("Onboarding").hypervisor.status.waits == ()
 
 
 def test_conditions_wait_apart() -> None:
-    both = say(facts(), "no bridge", "Checks").say(
+    both = said(facts(), "no bridge", "Checks").with_condition(
         "Registered", "False", "NotRegistered", "unknown", waits_for="NotRegistered"
     )
     assert [one.condition for one in both.hypervisor.status.waits] == ["Onboarding", "Registered"]
-    assert [one.condition for one in say(both, "done").hypervisor.status.waits] == ["Registered"]
+    assert [one.condition for one in said(both, "done").hypervisor.status.waits] == ["Registered"]

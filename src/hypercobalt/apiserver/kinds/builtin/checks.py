@@ -10,9 +10,9 @@ import binascii
 import re
 from collections.abc import Callable, Iterator
 
+from hypercobalt.apiserver.errors import JSON, Cause, FieldErrors, JSONObject, bad_request
 from hypercobalt.apiserver.kinds import names
 from hypercobalt.apiserver.kinds.builtin import events, policies
-from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject, bad_request
 from hypercobalt.apiserver.values import object_at, objects_at, text_at, texts_at
 
 Check = Callable[[JSONObject, JSONObject | None], list[Cause]]

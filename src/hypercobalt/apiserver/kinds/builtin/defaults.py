@@ -11,8 +11,8 @@ import base64
 import copy
 from collections.abc import Callable
 
+from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.kinds.builtin import policies
-from hypercobalt.apiserver.status import JSON, JSONObject
 from hypercobalt.apiserver.values import object_at, objects_at
 
 Change = Callable[[JSONObject], None]

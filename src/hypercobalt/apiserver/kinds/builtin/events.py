@@ -5,7 +5,7 @@ Source: kubernetes pkg/apis/events/v1/conversion.go, pkg/apis/core/validation/ev
 
 from __future__ import annotations
 
-from hypercobalt.apiserver.status import Cause, FieldErrors, JSONObject
+from hypercobalt.apiserver.errors import Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.values import object_at
 
 _EVENT_FIELDS = {

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 from cel_expr_python import cel
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.errors import JSON, Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.kinds import names
 from hypercobalt.apiserver.policies.expressions import Checked, Program, names_in
-from hypercobalt.apiserver.status import JSON, Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.values import at, object_at, objects_at, same, text_at, texts_at
 
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
@@ -61,7 +61,7 @@ def check_policy(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
         return []
     for part in ("paramKind", "auditAnnotations"):
         if spec.get(part):
-            raise status.unsupported(f"spec.{part} of a {POLICY}")
+            raise errors.unsupported(f"spec.{part} of a {POLICY}")
     return [*_check_parts(spec), *_check_expressions(spec)]
 
 
@@ -142,7 +142,7 @@ def _check_expression(
         return
     for name in REFUSED:
         if name in names_in(expression):
-            raise status.unsupported(f"{name} in {place} of a {POLICY}")
+            raise errors.unsupported(f"{name} in {place} of a {POLICY}")
     if fault := checked.fault(expression, wanted):
         yield FieldErrors.invalid(place, expression, fault)
     else:
@@ -170,7 +170,7 @@ def check_binding(obj: JSONObject, _old: JSONObject | None) -> list[Cause]:
         StatusError: 501 for what this server does not evaluate.
     """
     if at(obj, "spec", "paramRef") is not None:
-        raise status.unsupported(f"spec.paramRef of a {BINDING}")
+        raise errors.unsupported(f"spec.paramRef of a {BINDING}")
     return list(_check_binding(object_at(obj, "spec")))
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.kinds.tables import UNKNOWN, Printer, Row, age, ago, name
-from hypercobalt.apiserver.status import JSON, JSONObject
 from hypercobalt.apiserver.values import at, list_at, object_at
 
 NONE, UNSET = "<none>", "<unset>"

@@ -18,11 +18,16 @@ from hypercobalt.api.hypervisor_status import Wait
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
-from hypercobalt.operator.lifecycle.evicting import EvictingSync, Evictions, Plan, keeps_disabled
-from hypercobalt.operator.lifecycle.evicting import decide as decide_after
+from hypercobalt.operator.lifecycle.maintenance_eviction import (
+    EvictingSync,
+    Evictions,
+    Plan,
+    keeps_disabled,
+)
+from hypercobalt.operator.lifecycle.maintenance_eviction import decide as decide_after
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Kube
 
 LEAVING = with_fields(ON, maintenance="termination")
@@ -109,7 +114,7 @@ def test_what_counts_for_a_maintenance(
     status, _, reason = before.partition("/")
     known = (condition("Evicting", status, reason),) if before else ()
     plan = decide(facts(*known, spec=MANUAL), given, LABELS)
-    assert (f"{plan.say[0]}/{plan.say[1]}" if plan.say else "") == said
+    assert (f"{plan.condition[0]}/{plan.condition[1]}" if plan.condition else "") == said
     assert plan.evicted is ({RUNNING: False, SUCCEEDED: True, "False/Failed": False}.get(said))
     assert (plan.delete is given) is deleted
     assert plan.create is None
@@ -123,7 +128,7 @@ def test_what_comes_to_an_evicted_host_leaves_too(left: Eviction | None) -> None
     text = (
         "Evicting again: Hypervisor still has 1 running VMs, which came when the host was empty: i1"
     )
-    assert plan.say == ("True", "Running", text)
+    assert plan.condition == ("True", "Running", text)
     assert plan.evicted is False
     assert plan.delete is left
     assert (plan.create is None) is (left is not None)
@@ -131,7 +136,7 @@ def test_what_comes_to_an_evicted_host_leaves_too(left: Eviction | None) -> None
     wait = Wait("Evicting", plan.waits_for, NOW)
     again = facts(condition("Evicting", "True", "Running"), spec=MANUAL, waits=(wait,))
     for one in (eviction(RUNNING), eviction(SUCCEEDED, going=True)):
-        assert decide(again, one, LABELS).say is None
+        assert decide(again, one, LABELS).condition is None
 
 
 @pytest.mark.parametrize(
@@ -146,13 +151,13 @@ def test_what_comes_to_an_evicted_host_leaves_too(left: Eviction | None) -> None
 def test_what_goes_with_the_maintenance(given: Eviction, deleted: bool) -> None:
     plan = decide(facts(condition("Evicting", "True", "Running")), given, LABELS)
     assert (plan.delete is given) is deleted
-    assert (plan.unsay, plan.evicted) == (True, False)
+    assert (plan.remove_condition, plan.evicted) == (True, False)
 
 
 def test_what_a_maintenance_has_left_goes_with_it_although_an_onboarding_begins_anew() -> None:
     begun = condition("Onboarding", "True", "Initial")
     plan = decide(facts(begun, condition("Evicting", "False", "Succeeded"), evicted=True), None, ())
-    assert plan.unsay
+    assert plan.remove_condition
     assert plan.evicted is False
 
 
@@ -212,8 +217,8 @@ def test_a_host_that_openstack_has_forgotten(
     given: Facts, found: Eviction | None, said: str
 ) -> None:
     plan = decide(given, found, LABELS)
-    assert plan.say is not None
-    assert f"{plan.say[0]}/{plan.say[1]}" == said
+    assert plan.condition is not None
+    assert f"{plan.condition[0]}/{plan.condition[1]}" == said
     assert plan.evicted is (said == SUCCEEDED)
     assert (plan.create is not None) is (said == RUNNING and found is None)
 
@@ -243,7 +248,7 @@ async def test_an_evicted_host_that_cannot_be_counted(spec: HypervisorSpec, afte
     compute = FakeCompute(lambda: NOW)
     made = compute.world.add_host("kvm-a", servers=("i1",))
     compute.world.fault = lambda what, about: UnreachableError("no answer")
-    evictions = Evictions(cast(Newest[Eviction], Nothing()), lambda _: ())
+    evictions = Evictions(cast(WriteCache[Eviction], Nothing()), lambda _: ())
     sync = EvictingSync(cast(Kube, None), compute.hosts, evictions, (), Settings().forgotten)
     evicted = condition("Evicting", "False", "Succeeded")
     done = await sync.run(facts(evicted, spec=spec, host=made, evicted=True))

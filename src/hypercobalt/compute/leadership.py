@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-Fence = Callable[[], None]
+LeaderGuard = Callable[[], None]
 """Called right before each change, on any thread; raises a `TransientError` that forbids it."""
 
 
-def unfenced() -> None:
+def unguarded() -> None:
     """For a process that is the only one."""

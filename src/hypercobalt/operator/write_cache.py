@@ -17,7 +17,7 @@ from hypercobalt.runtime import Informer, join_key, key_of
 T = TypeVar("T", bound=Object)
 
 
-class Newest(Generic[T]):
+class WriteCache(Generic[T]):
     """One for a kind and process, shared by the controllers."""
 
     def __init__(self, informer: Informer[T]) -> None:

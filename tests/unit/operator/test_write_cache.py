@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.unit.operator.samples import hypervisor
 
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Connection, Informer, Kube, ListResult, Metrics
 from hypercobalt.runtime.client.requests import Selection
 
@@ -17,10 +17,10 @@ def at(version: int, uid: str = "a") -> Hypervisor:
     return replace(plain, metadata=meta)
 
 
-async def loaded(*versions: Hypervisor) -> tuple[Informer[Hypervisor], Newest[Hypervisor]]:
+async def loaded(*versions: Hypervisor) -> tuple[Informer[Hypervisor], WriteCache[Hypervisor]]:
     kube = Kube(Connection("http://127.0.0.1:1"))
     informer = Informer(kube, Selection(Hypervisor), metrics=Metrics())
-    found = Newest(informer)
+    found = WriteCache(informer)
     informer.load(ListResult(list(versions), "1"))
     return informer, found
 

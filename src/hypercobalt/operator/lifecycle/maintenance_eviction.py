@@ -42,7 +42,7 @@ from hypercobalt.operator.lifecycle.step import (
     is_evicted,
     is_onboarding,
 )
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
 
 log = get_logger(__name__)
@@ -67,18 +67,18 @@ class Plan:
     Args:
         create: to create, if there is none of its name.
         delete: to delete: that one, and none that has been made since.
-        say: status, reason and message of `Evicting`.
+        condition: status, reason and message of `Evicting`.
         waits_for: what the condition then waits for.
         evicted: for the status; None leaves it.
-        unsay: take the condition away.
+        remove_condition: it goes.
     """
 
     create: Eviction | None = None
     delete: Eviction | None = None
-    say: tuple[str, SyncReason, str] | None = None
+    condition: tuple[str, SyncReason, str] | None = None
     waits_for: str = ""
     evicted: bool | None = None
-    unsay: bool = False
+    remove_condition: bool = False
 
 
 def decide(
@@ -103,7 +103,7 @@ def decide(
             return Plan()
         there = eviction is not None and eviction.metadata.deletionTimestamp is None
         ours = there and eviction is not None and empties(eviction, hypervisor.metadata.name)
-        return Plan(delete=eviction if ours else None, evicted=False, unsay=True)
+        return Plan(delete=eviction if ours else None, evicted=False, remove_condition=True)
     over = eviction is None or has_ended(eviction.status)
     if over and mode == Maintenance.TERMINATION and _is_forgotten(facts, forgotten):
         return Plan() if is_evicted(facts) else _without_service(facts)
@@ -135,7 +135,7 @@ def _mirror(facts: Facts, eviction: Eviction) -> Plan:
             f"{_TEXT}, once Eviction {name} has ended, which moves {what} of "
             f"{eviction.spec.hypervisor} only"
         )
-        return Plan(say=("True", SyncReason.RUNNING, text), evicted=False)
+        return Plan(condition=("True", SyncReason.RUNNING, text), evicted=False)
     if not over or found is None:
         return _running(facts)
     if facts.condition(Type.EVICTING) is None:
@@ -143,9 +143,9 @@ def _mirror(facts: Facts, eviction: Eviction) -> Plan:
     if found.reason == EvictionReason.SUCCEEDED and _back(facts):
         return _anew(facts, eviction)
     if found.reason == EvictionReason.SUCCEEDED:
-        return Plan(say=("False", SyncReason.SUCCEEDED, "Evicted"), evicted=True)
+        return Plan(condition=("False", SyncReason.SUCCEEDED, "Evicted"), evicted=True)
     text = f"Eviction {name} {found.reason}: {found.message}"
-    return Plan(say=("False", SyncReason.FAILED, text), evicted=False)
+    return Plan(condition=("False", SyncReason.FAILED, text), evicted=False)
 
 
 def _is_forgotten(facts: Facts, after: timedelta) -> bool:
@@ -176,9 +176,9 @@ def _without_service(facts: Facts) -> Plan:
             f"the compute service has forgotten the host, but its node agent sees "
             f"{count(there)} there: see what they are, and destroy them or register the host again"
         )
-        return Plan(say=("False", SyncReason.FAILED, text), evicted=False)
+        return Plan(condition=("False", SyncReason.FAILED, text), evicted=False)
     text = "Evicted: the compute service has forgotten the host, and its servers before"
-    return Plan(say=("False", SyncReason.SUCCEEDED, text), evicted=True)
+    return Plan(condition=("False", SyncReason.SUCCEEDED, text), evicted=True)
 
 
 def _anew(facts: Facts, eviction: Eviction) -> Plan:
@@ -199,7 +199,7 @@ def _running(
     delete: Eviction | None = None,
 ) -> Plan:
     """Instances leave; what is said of those that came back stays until they have left."""
-    say: tuple[str, SyncReason, str] | None = ("True", SyncReason.RUNNING, text)
+    condition: tuple[str, SyncReason, str] | None = ("True", SyncReason.RUNNING, text)
     waits_for = ""
     if back := _back(facts):
         named = ", ".join(back[:_NAMED]) + (" …" if len(back) > _NAMED else "")
@@ -208,10 +208,10 @@ def _running(
             f"Evicting again: Hypervisor still has {len(back)} running VMs, "
             f"which came when the host was empty: {named}"
         )
-        say, waits_for = ("True", SyncReason.RUNNING, text), _CAME_BACK
+        condition, waits_for = ("True", SyncReason.RUNNING, text), _CAME_BACK
     elif facts.waits(Type.EVICTING, _CAME_BACK):
-        say = None
-    return Plan(create, delete, say=say, waits_for=waits_for, evicted=False)
+        condition = None
+    return Plan(create, delete, condition=condition, waits_for=waits_for, evicted=False)
 
 
 def _evicting(eviction: Eviction) -> Condition | None:
@@ -271,7 +271,7 @@ class Evictions:
         of: those of a Hypervisor, by its name.
     """
 
-    newest: Newest[Eviction]
+    newest: WriteCache[Eviction]
     of: Callable[[str], Iterable[Eviction]]
 
 
@@ -309,12 +309,12 @@ class EvictingSync:
                 self._evictions.newest.wrote(await self._kube.create(plan.create))
             except AlreadyExistsError:
                 log.info("eviction_is_there", eviction=name)  # the watch tells of it
-        if plan.say is not None:
-            facts = facts.say(Type.EVICTING, *plan.say, waits_for=plan.waits_for)
-        if plan.unsay:
-            facts = facts.unsaid(Type.EVICTING)
+        if plan.condition is not None:
+            facts = facts.with_condition(Type.EVICTING, *plan.condition, waits_for=plan.waits_for)
+        if plan.remove_condition:
+            facts = facts.without_condition(Type.EVICTING)
         if plan.evicted is not None:
-            facts = facts.having(evicted=plan.evicted)
+            facts = facts.with_status(evicted=plan.evicted)
         return Outcome(facts, PATIENCE if _may_be_forgotten(facts) else None)
 
     async def _seen(self, facts: Facts) -> Facts:

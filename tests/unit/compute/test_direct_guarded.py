@@ -9,7 +9,7 @@ import pytest
 from hypercobalt.adapters.libvirt.remote.fake import FakeDaemons
 from hypercobalt.adapters.libvirt.remote.model import Definition, Way
 from hypercobalt.adapters.libvirt.remote.port import Daemon
-from hypercobalt.compute.direct.fenced import FencedDaemons, FencedPorts
+from hypercobalt.compute.direct.guarded import GuardedDaemons, GuardedPorts
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.errors import TransientError
 
@@ -39,7 +39,7 @@ def test_every_call_is_known_as_a_read_or_a_change() -> None:
 @pytest.mark.parametrize("change", CHANGES)
 async def test_a_change_is_not_asked_for(change: str) -> None:
     daemons = FakeDaemons()
-    fenced = FencedDaemons(daemons, lost).at(URI)
+    fenced = GuardedDaemons(daemons, lost).at(URI)
     with pytest.raises(TransientError, match="somebody else's"):
         await getattr(fenced, change)(*CHANGES[change])
     assert not daemons.at(URI).calls
@@ -47,14 +47,14 @@ async def test_a_change_is_not_asked_for(change: str) -> None:
 
 async def test_reads_are_made_all_the_same() -> None:
     daemons = FakeDaemons()
-    fenced = FencedDaemons(daemons, lost).at(URI)
+    fenced = GuardedDaemons(daemons, lost).at(URI)
     assert await fenced.guests() == ()
     assert await fenced.host_uuid() == daemons.at(URI).uuid
     assert not await fenced.has_file("/disks", "mark")
 
 
 async def test_ports_stay_where_they_are() -> None:
-    ports = FencedPorts(NoPorts(), lost)
+    ports = GuardedPorts(NoPorts(), lost)
     assert await ports.between_hosts() == {}
     with pytest.raises(TransientError):
         await ports.bind(("port",), ("kvm-1",))

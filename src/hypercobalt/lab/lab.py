@@ -17,7 +17,7 @@ import msgspec
 
 from hypercobalt.apiserver.storage.database import discard
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.lab import agents, kubelet, mounts, ovn, processes, sharing, streams
+from hypercobalt.lab import agents, kubelet, mounts, ovn, processes, shared_mount, streams
 from hypercobalt.lab import state as records
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.errors import LabError
@@ -183,7 +183,7 @@ class Lab:
             raise failure
 
     async def _shared(self, ready: Ready) -> None:
-        await self.step("shared directory", sharing.share(self.layout, self.state))
+        await self.step("shared directory", shared_mount.share(self.layout, self.state))
         ready.shared.set()
 
     async def _control_plane(self, ready: Ready, wish: Wish) -> None:
@@ -216,7 +216,7 @@ class Lab:
             return  # somebody wants it so
         await self.step(f"host {host.name}", host.start(self.addresses))
         streams.install(host, self.layout)
-        await sharing.renew(host, self.layout)
+        await shared_mount.renew(host, self.layout)
         if wish.ovn:
             await ready.ovn.wait()
             await self.step(f"OVN on {host.name}", self._join(host))

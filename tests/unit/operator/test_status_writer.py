@@ -10,7 +10,7 @@ from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.operator import ready
-from hypercobalt.operator.hypervisors import Part, compose, owned
+from hypercobalt.operator.status_writer import Part, compose, owned
 
 MINE = condition("Onboarding", "True", "Initial")
 THEIRS = condition("LibVirtConnection", "True", "Connected")

@@ -18,7 +18,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type, is_evicted, is_silent
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import ConflictError, Kube
 
 log = get_logger(__name__)
@@ -27,7 +27,7 @@ NAME: Final = "ha"
 _Why = HaEnabledReason
 
 ENABLED: Final = "The node agent reports the host's instances"
-SILENT: Final = "The node agent does not report: nobody would see a failure"
+SILENT: Final = "The node agent does not report libvirt; failures would go undetected"
 _AGENT_SILENT: Final = "The node agent does not report: see AgentReporting"
 _OFF: Final = "High availability is off in the spec"
 _EMPTY: Final = "The host is empty"
@@ -65,7 +65,7 @@ class Availability:
 
     name = NAME
 
-    def __init__(self, kube: Kube, hypervisors: Newest[Hypervisor]) -> None:
+    def __init__(self, kube: Kube, hypervisors: WriteCache[Hypervisor]) -> None:
         self._kube, self._hypervisors = kube.as_manager(NAME), hypervisors
         self._theirs: dict[str, Condition] = {}
         """What an outside HA service has written, by Hypervisor: not ours to change."""
@@ -75,7 +75,7 @@ class Availability:
         verdict = decide(facts)
         if verdict is None or (found is not None and found == self._theirs.get(name)):
             return Outcome(facts)
-        after = facts.say(Type.HA_ENABLED, *verdict)
+        after = facts.with_condition(Type.HA_ENABLED, *verdict)
         condition = after.condition(Type.HA_ENABLED)
         if condition is None or condition == found:
             return Outcome(facts)

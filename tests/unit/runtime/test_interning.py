@@ -6,7 +6,7 @@ from hypercobalt.api.codec import decode, encode
 from hypercobalt.api.core import Node
 from hypercobalt.api.meta import ManagedFieldsEntry, ObjectMeta
 from hypercobalt.runtime import Cache
-from hypercobalt.runtime.sharing import Sharer
+from hypercobalt.runtime.interning import Sharer
 
 
 def node(name: str) -> Node:

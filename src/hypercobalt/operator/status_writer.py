@@ -24,7 +24,7 @@ from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.newest import Newest
+from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import InvalidError, Kube, NotFoundError, Operation
 
 MANAGER: Final = "hypervisor-operator"
@@ -97,7 +97,7 @@ class StatusWriter:
         compute: gives the conditions that follow from the rest.
     """
 
-    def __init__(self, kube: Kube, hypervisors: Newest[Hypervisor], compute: Compute) -> None:
+    def __init__(self, kube: Kube, hypervisors: WriteCache[Hypervisor], compute: Compute) -> None:
         self._kube, self._hypervisors = kube.as_manager(MANAGER), hypervisors
         self._compute = compute
         self._waiting: dict[str, _Batch] = {}

@@ -8,8 +8,8 @@ from hypercobalt.apiserver.storage.database import Database
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.machine import facts
-from hypercobalt.lab.site import Lab, down
 from hypercobalt.lab.state import Layout
 
 

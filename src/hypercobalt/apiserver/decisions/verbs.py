@@ -14,17 +14,17 @@ from itertools import islice
 
 import msgspec
 
-from hypercobalt.apiserver import status
-from hypercobalt.apiserver.deciding import admission, deletion
-from hypercobalt.apiserver.deciding.decoding import check_body
-from hypercobalt.apiserver.kinds.builtin import events, traits
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.decisions import admission, deletion
+from hypercobalt.apiserver.decisions.decoding import check_body
+from hypercobalt.apiserver.errors import JSONObject, StatusError
+from hypercobalt.apiserver.kinds.builtin import events, strategies
 from hypercobalt.apiserver.kinds.resources import Resource
 from hypercobalt.apiserver.ownership import fieldset, managed, patches
 from hypercobalt.apiserver.rendering import to_version
 from hypercobalt.apiserver.requests.bodies import JSON_PATCH, MERGE_PATCH
 from hypercobalt.apiserver.requests.paging import parse_revision
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
-from hypercobalt.apiserver.status import JSONObject, StatusError
 from hypercobalt.apiserver.storage.objects import EventType, Stored
 from hypercobalt.apiserver.values import metadata, object_at
 
@@ -81,7 +81,7 @@ def change(call: Call, held: Stored, to: Change) -> Decision | None:
     old = _shown(call.resource, held)
     new = to(old)
     admission.check_update_place(call, new)
-    versioned = call.resource.custom or call.kind in traits.VERSIONED
+    versioned = call.resource.custom or call.kind in strategies.VERSIONED
     if versioned and not metadata(new).get("resourceVersion"):
         raise unversioned(call)
     _check_revision(call, new, held)
@@ -99,7 +99,7 @@ def patch(call: Call, held: Stored) -> Decision | None:
         StatusError: 400; 409; 422.
     """
     if call.request.content_type != JSON_PATCH and not isinstance(call.body.value, dict):
-        raise status.bad_request("error decoding patch: json: a merge patch is an object")
+        raise errors.bad_request("error decoding patch: json: a merge patch is an object")
     if call.subresource == "scale":
         return change(call, held, lambda old: scale(call, old))
     return change(call, held, lambda old: _patched(call, copy.deepcopy(old)))
@@ -123,10 +123,10 @@ def apply(call: Call, held: Stored | None) -> Decision | None:
         new = admission.prepare_update(call, copy.deepcopy(new), old)
         return _replaced(call, new, old, held)
     if call.subresource:
-        raise status.not_found(call.subject)
+        raise errors.not_found(call.subject)
     if uid := metadata(config).get("uid"):
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object"
-        raise status.conflict(call.subject, f"{why} was found")
+        raise errors.conflict(call.subject, f"{why} was found")
     metadata(config).pop("resourceVersion", None)
     applied = managed.apply(node, None, config, manager, call.stamp, force=force)
     owners = metadata(applied).get("managedFields")
@@ -154,8 +154,8 @@ def delete(call: Call, held: Stored, options: DeleteOptions) -> Decision | None:
 def unversioned(call: Call) -> StatusError:
     """The answer to an update that must say which version it was made from."""
     detail = "must be specified for an update"
-    cause = status.FieldErrors.invalid("metadata.resourceVersion", 0, detail)
-    return status.invalid(call.resource.group, call.resource.names.plural, call.name, [cause])
+    cause = errors.FieldErrors.invalid("metadata.resourceVersion", 0, detail)
+    return errors.invalid(call.resource.group, call.resource.names.plural, call.name, [cause])
 
 
 def _added(call: Call, obj: JSONObject) -> Decision:
@@ -192,7 +192,7 @@ def _stored_form(resource: Resource, obj: JSONObject) -> JSONObject:
 def _check_revision(call: Call, new: JSONObject, held: Stored) -> None:
     sent = metadata(new).get("resourceVersion")
     if sent not in (None, "") and parse_revision(str(sent)) != held.revision:
-        raise status.conflict(call.subject)
+        raise errors.conflict(call.subject)
 
 
 def _patched(call: Call, obj: JSONObject) -> JSONObject:
@@ -211,8 +211,8 @@ def _patched(call: Call, obj: JSONObject) -> JSONObject:
     except StatusError as error:
         text = msgspec.json.encode(changed, order="sorted").decode()
         why = error.message.partition(f" cannot be handled as a {call.kind}: ")[2]
-        cause = status.FieldErrors.invalid("patch", text, why or error.message)
-        raise status.invalid("", "", "", [cause]) from error
+        cause = errors.FieldErrors.invalid("patch", text, why or error.message)
+        raise errors.invalid("", "", "", [cause]) from error
 
 
 def scale(call: Call, old: JSONObject) -> JSONObject:
@@ -222,7 +222,7 @@ def scale(call: Call, old: JSONObject) -> JSONObject:
         StatusError: 400; 422; 500 of an object that has none.
     """
     if call.resource.scale is None:
-        raise status.not_found(call.subject)
+        raise errors.not_found(call.subject)
     sent, shown = call.body.value, call.resource.scale.view(old)
     if call.request.content_type == JSON_PATCH:
         sent = patches.json_patch(shown, sent)
@@ -234,30 +234,30 @@ def scale(call: Call, old: JSONObject) -> JSONObject:
 def _check_identity(call: Call, new: JSONObject) -> None:
     """Refuse a patch that makes a custom object one of another kind."""
     causes = [
-        status.FieldErrors.invalid(name, new.get(name), f"must be {wanted}")
+        errors.FieldErrors.invalid(name, new.get(name), f"must be {wanted}")
         for name, wanted in (("apiVersion", call.resource.api_version), ("kind", call.kind))
         if new.get(name) != wanted
     ]
     if causes:
-        raise status.invalid(call.resource.group, str(new.get("kind") or ""), call.name, causes)
+        raise errors.invalid(call.resource.group, str(new.get("kind") or ""), call.name, causes)
 
 
 def _applied_config(call: Call) -> JSONObject:
     """What may be applied, without what this endpoint does not write."""
     resource, config = call.resource, copy.deepcopy(call.body.value)
     if not isinstance(config, dict):
-        raise status.bad_request("error decoding YAML: a configuration is an object")
+        raise errors.bad_request("error decoding YAML: a configuration is an object")
     version, kind = str(config.get("apiVersion") or ""), str(config.get("kind") or "")
     if (version, kind) != (resource.api_version, call.kind):
         shown = version if "/" in version else f"/{version}"
-        raise status.bad_request(f"invalid object type: {shown}, Kind={kind}")
+        raise errors.bad_request(f"invalid object type: {shown}, Kind={kind}")
     where = object_at(config, "metadata")
     if where.get("managedFields"):
-        raise status.bad_request("metadata.managedFields must be nil")
-    if errors := [*islice(fieldset.typed_errors(resource.schema.node, config), _SHOWN)]:
+        raise errors.bad_request("metadata.managedFields must be nil")
+    if found := [*islice(fieldset.typed_errors(resource.schema.node, config), _SHOWN)]:
         place = f"{where.get('namespace', '')}/{where.get('name', '')}"
         shown = f"{resource.group}/{resource.version}, Kind={kind}"
-        listed = errors[0] if len(errors) == 1 else "\n  ".join(("errors:", *errors))
+        listed = found[0] if len(found) == 1 else "\n  ".join(("errors:", *found))
         text = f"failed to create typed patch object ({place}; {shown}): {listed}"
         raise StatusError(500, "", text)
     metadata(config).setdefault("name", call.name)

@@ -19,15 +19,15 @@ from collections import Counter
 
 import msgspec
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.errors import Cause, JSONObject, StatusError
 from hypercobalt.apiserver.kinds import definitions, names, serving
-from hypercobalt.apiserver.kinds.builtin import checks, defaults, traits
+from hypercobalt.apiserver.kinds.builtin import checks, defaults, strategies
 from hypercobalt.apiserver.kinds.quantities import canonicalise
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.requests.request import Call
 from hypercobalt.apiserver.schema.changing import apply_defaults, drop_empty, drop_nulls
 from hypercobalt.apiserver.schema.validation import validate
-from hypercobalt.apiserver.status import Cause, JSONObject, StatusError
 from hypercobalt.apiserver.values import metadata, objects_at, same, text_at, texts_at
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery util/rand: no vowels, no words
@@ -54,8 +54,8 @@ def prepare_create(call: Call, obj: JSONObject) -> JSONObject:
     meta = metadata(obj)
     _check_place(call, meta)
     if meta.get("resourceVersion"):
-        raise status.bad_request("resourceVersion should not be set on objects to be created")
-    counted = resource.custom or call.kind in traits.WITH_GENERATION
+        raise errors.bad_request("resourceVersion should not be set on objects to be created")
+    counted = resource.custom or call.kind in strategies.WITH_GENERATION
     for field in (*_SERVER_META, "resourceVersion"):
         if field != "generation" or counted:  # others keep what a client made up
             meta.pop(field, None)
@@ -79,7 +79,7 @@ def finish_create(call: Call, obj: JSONObject) -> JSONObject:
         StatusError: 422 with every cause.
     """
     if not call.resource.custom:
-        traits.begin(call.kind, obj)
+        strategies.begin(call.kind, obj)
     _refuse(call, obj, _errors(call, obj, None))
     return _ordered(obj)
 
@@ -105,9 +105,9 @@ def prepare_update(call: Call, new: JSONObject, old: JSONObject) -> JSONObject:
 def _other_uid(call: Call, sent: str, before: JSONObject) -> StatusError:
     if call.request.method == "PUT":
         why = f"Precondition failed: UID in precondition: {sent}, UID in object meta: "
-        return status.conflict(call.subject, f"{why}{before.get('uid')}")
-    cause = status.FieldErrors.invalid("metadata.uid", sent, "field is immutable")
-    return status.invalid(call.resource.group, call.kind, call.name, [cause])
+        return errors.conflict(call.subject, f"{why}{before.get('uid')}")
+    cause = errors.FieldErrors.invalid("metadata.uid", sent, "field is immutable")
+    return errors.invalid(call.resource.group, call.kind, call.name, [cause])
 
 
 def finish_update(call: Call, new: JSONObject, old: JSONObject) -> JSONObject:
@@ -124,9 +124,9 @@ def finish_update(call: Call, new: JSONObject, old: JSONObject) -> JSONObject:
     if metadata(old).get("deletionTimestamp") and added:
         text = (
             "no new finalizers can be added if the object is being deleted, found new finalizers "
-            f"[]string{{{', '.join(status.quote(name) for name in added)}}}"
+            f"[]string{{{', '.join(errors.quote(name) for name in added)}}}"
         )
-        causes.insert(0, status.FieldErrors.forbidden("metadata.finalizers", text))
+        causes.insert(0, errors.FieldErrors.forbidden("metadata.finalizers", text))
     _refuse(call, new, causes)
     return _ordered(new)
 
@@ -165,7 +165,7 @@ def _counts(call: Call, new: JSONObject, old: JSONObject) -> bool:
         free = {"metadata", "status"} if resource.status else {"metadata"}
         names = ({*new} | {*old}) - free
         return not all(same(new.get(name), old.get(name)) for name in names)
-    return call.kind in traits.WITH_GENERATION and not same(new.get("spec"), old.get("spec"))
+    return call.kind in strategies.WITH_GENERATION and not same(new.get("spec"), old.get("spec"))
 
 
 def generation_of(meta: JSONObject) -> int:
@@ -179,7 +179,7 @@ def _check_place(call: Call, meta: JSONObject) -> None:
     if call.resource.namespaced:
         if sent and sent != call.namespace:
             text = "the namespace of the provided object does not match the namespace sent on the "
-            raise status.bad_request(f"{text}request")
+            raise errors.bad_request(f"{text}request")
         meta["namespace"] = call.namespace
     elif sent:
         del meta["namespace"]
@@ -187,7 +187,7 @@ def _check_place(call: Call, meta: JSONObject) -> None:
         named = meta.setdefault("name", call.name)
         if named != call.name:
             text = f"the name of the object ({named}) does not match the name on the URL"
-            raise status.bad_request(f"{text} ({call.name})")
+            raise errors.bad_request(f"{text} ({call.name})")
 
 
 def check_update_place(call: Call, new: JSONObject) -> None:
@@ -199,7 +199,7 @@ def check_update_place(call: Call, new: JSONObject) -> None:
     meta = metadata(new)
     if not meta.get("name"):
         text = f"the name of the object ({call.name} based on URL) was undeterminable: "
-        raise status.bad_request(f"{text}name must be provided")
+        raise errors.bad_request(f"{text}name must be provided")
     _check_place(call, meta)
 
 
@@ -213,7 +213,7 @@ def _default(call: Call, obj: JSONObject) -> None:
     _clean_metadata(metadata(obj))
     _advise(call, metadata(obj))
     if not call.resource.custom:
-        if call.kind in traits.WITH_QUANTITIES:
+        if call.kind in strategies.WITH_QUANTITIES:
             canonicalise(root, obj)
         drop_empty(call.resource.schema.node, obj)
         change = defaults.DEFAULTS.get(call.kind)
@@ -247,7 +247,7 @@ def _advise(call: Call, meta: JSONObject) -> None:
     for name in texts_at(meta, "finalizers") if call.resource.custom else ():
         if names.is_bare_finalizer(name) and not names.label_key_errors(name):
             text = "prefer a domain-qualified finalizer name to avoid accidental conflicts with"
-            warning = f"metadata.finalizers: {status.quote(name)}: {text} other finalizer writers"
+            warning = f"metadata.finalizers: {errors.quote(name)}: {text} other finalizer writers"
             call.request.warnings.append(warning)
 
 
@@ -256,14 +256,14 @@ def _errors(call: Call, obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     custom = call.resource.custom
     rule = names.subdomain_errors
     if not custom:
-        rule = traits.NAME_RULES.get(call.kind, rule)
+        rule = strategies.NAME_RULES.get(call.kind, rule)
     strict = custom or call.resource.qualified == CRD_RESOURCE
     causes = names.check_metadata(metadata(obj), rule, custom=strict)
     if not custom:
         return causes + _builtin_errors(call, obj, old)
     if obj["kind"] != call.kind:
         text = f"must be {call.kind}"
-        causes.append(status.FieldErrors.invalid("kind", obj["kind"], text))
+        causes.append(errors.FieldErrors.invalid("kind", obj["kind"], text))
     before = () if old is None else (_judged(old),)
     part = "status" if call.subresource == "status" else ""
     node = call.resource.schema.body
@@ -295,7 +295,7 @@ def _refuse(call: Call, obj: JSONObject, causes: list[Cause]) -> None:
     if causes:
         name = str(metadata(obj).get("name") or "")
         group = "" if call.resource.group == "events.k8s.io" else call.resource.group
-        raise status.invalid(group, str(obj["kind"]), name, causes)
+        raise errors.invalid(group, str(obj["kind"]), name, causes)
 
 
 def _ordered(obj: JSONObject) -> JSONObject:

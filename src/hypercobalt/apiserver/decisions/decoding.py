@@ -6,13 +6,13 @@ pkg/runtime/serializer/json and, for custom kinds, apiextensions' unstructured d
 
 from __future__ import annotations
 
-from hypercobalt.apiserver import status
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.errors import JSON, JSONObject, StatusError
 from hypercobalt.apiserver.kinds.builtin import checks
 from hypercobalt.apiserver.kinds.resources import Resource
 from hypercobalt.apiserver.requests.request import Call
 from hypercobalt.apiserver.schema.changing import prune, prune_nulls, shorten
 from hypercobalt.apiserver.schema.typed import mistyped
-from hypercobalt.apiserver.status import JSON, JSONObject, StatusError
 
 
 def check_body(call: Call, value: JSON) -> JSONObject:
@@ -25,7 +25,7 @@ def check_body(call: Call, value: JSON) -> JSONObject:
     resource = call.resource
     if not isinstance(value, dict):
         text = f"couldn't get version/kind; json parse error: a {call.kind} is an object"
-        raise status.bad_request(text)
+        raise errors.bad_request(text)
     _check_kind(resource, value)
     if resource.custom:
         shorten(value)
@@ -46,11 +46,11 @@ def _check_kind(resource: Resource, value: JSONObject) -> None:
     for name, sent in (("kind", kind), ("apiVersion", version)):
         if sent is not None and not isinstance(sent, str):
             text = f"cannot unmarshal into Go struct field .{name} of type string"
-            raise status.bad_request(f"couldn't get version/kind; json parse error: json: {text}")
+            raise errors.bad_request(f"couldn't get version/kind; json parse error: json: {text}")
     if resource.custom and not kind:
         of = f"(must be of type {resource.names.kind})"
         text = f"the object provided is unrecognized {of}: Object 'Kind' is missing in the body"
-        raise status.bad_request(text)
+        raise errors.bad_request(text)
     value.setdefault("kind", resource.names.kind)
     if resource.custom:
         value.setdefault("apiVersion", "")
@@ -59,11 +59,11 @@ def _check_kind(resource: Resource, value: JSONObject) -> None:
     sent, expected = value["apiVersion"], resource.api_version
     if sent != expected:
         text = f"the API version in the data ({sent}) does not match the expected API version"
-        raise status.bad_request(f"{text} ({expected})")
+        raise errors.bad_request(f"{text} ({expected})")
     if value["kind"] != resource.names.kind and not resource.custom:
         text = f'no kind "{value["kind"]}" is registered for version "{sent}"'
         handled = f'in version "{resource.version}" cannot be handled as a {resource.names.kind}'
-        raise status.bad_request(f"{value['kind']} {handled}: {text}")
+        raise errors.bad_request(f"{value['kind']} {handled}: {text}")
 
 
 def _check_types(call: Call, value: JSONObject) -> None:
@@ -83,6 +83,6 @@ def _check_types(call: Call, value: JSONObject) -> None:
 
 def _cannot_handle(call: Call, text: str) -> StatusError:
     kind, version = call.kind, call.resource.version
-    return status.bad_request(
+    return errors.bad_request(
         f'{kind} in version "{version}" cannot be handled as a {kind}: {text}'
     )

@@ -11,13 +11,13 @@ from __future__ import annotations
 import copy
 from datetime import datetime, timedelta
 
-from hypercobalt.apiserver import status
-from hypercobalt.apiserver.deciding.admission import generation_of
+from hypercobalt.apiserver import errors
+from hypercobalt.apiserver.decisions.admission import generation_of
+from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.kinds import serving
-from hypercobalt.apiserver.kinds.builtin import traits
+from hypercobalt.apiserver.kinds.builtin import strategies
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
-from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.values import metadata, object_at, text_at, texts_at
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
@@ -33,22 +33,22 @@ def check_delete(call: Call, obj: JSONObject, options: DeleteOptions) -> None:
         StatusError: 409 or 403.
     """
     wanted, meta = options.preconditions, metadata(obj)
-    subject = status.Subject(call.resource.group, call.kind, str(meta.get("name")))
+    subject = errors.Subject(call.resource.group, call.kind, str(meta.get("name")))
     if wanted and wanted.uid not in (None, meta.get("uid")):
         why = (
             f"the UID in the precondition ({wanted.uid}) does not match the UID in record "
             f"({meta.get('uid')}). The object might have been deleted and then recreated"
         )
-        raise status.conflict(subject, why)
+        raise errors.conflict(subject, why)
     if wanted and wanted.resourceVersion not in (None, meta.get("resourceVersion")):
         why = (
             f"the ResourceVersion in the precondition ({wanted.resourceVersion}) does not match "
             f"the ResourceVersion in record ({meta.get('resourceVersion')}). The object might "
             "have been modified"
         )
-        raise status.conflict(subject, why)
-    if call.resource.qualified == "namespaces" and meta.get("name") in traits.SYSTEM_NAMESPACES:
-        raise status.forbidden(call.subject, "this namespace may not be deleted")
+        raise errors.conflict(subject, why)
+    if call.resource.qualified == "namespaces" and meta.get("name") in strategies.SYSTEM_NAMESPACES:
+        raise errors.forbidden(call.subject, "this namespace may not be deleted")
 
 
 def begin_delete(call: Call, old: JSONObject, options: DeleteOptions) -> JSONObject | None:

@@ -8,7 +8,7 @@ from tests.unit.operator.lifecycle.facts import ON, facts
 from tests.unit.operator.samples import condition
 
 from hypercobalt.api.conditions import Condition
-from hypercobalt.operator.lifecycle.availability import ENABLED, decide
+from hypercobalt.operator.lifecycle.ha_enabled import ENABLED, decide
 from hypercobalt.operator.lifecycle.step import Facts
 
 WANTED = replace(ON, highAvailability=True)

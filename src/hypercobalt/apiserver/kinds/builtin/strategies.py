@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copy
 
+from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.kinds import names
-from hypercobalt.apiserver.status import JSONObject
 from hypercobalt.apiserver.values import object_at, objects_at, texts_at
 
 # Kinds with quantities in them, which are stored in canonical form.

@@ -18,7 +18,13 @@ from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.node_agent.host.evacuation import REASON, Step, decide, is_wanted, make_eviction
+from hypercobalt.node_agent.host.shutdown_drain import (
+    REASON,
+    Step,
+    decide,
+    is_wanted,
+    make_eviction,
+)
 from hypercobalt.node_agent.status.board import Inventory, Parts
 from hypercobalt.runtime import FakeClock
 

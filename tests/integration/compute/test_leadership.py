@@ -19,7 +19,7 @@ class Lease:
 
 
 async def test_a_process_that_may_not_act_reads_and_changes_nothing(adapter: Adapter) -> None:
-    adapter.fence = lease = Lease()
+    adapter.guard = lease = Lease()
     lease.held = False
     nova, script = adapter.nova(), adapter.simulation.script
     host = await nova.hosts.get("node1")
@@ -36,7 +36,7 @@ async def test_a_process_that_may_not_act_reads_and_changes_nothing(adapter: Ada
 async def test_a_lease_that_is_lost_while_a_token_is_fetched_stops_the_call(
     adapter: Adapter,
 ) -> None:
-    adapter.fence = lease = Lease()
+    adapter.guard = lease = Lease()
     nova, script = adapter.nova(), adapter.simulation.script
     host = await nova.hosts.get("node1")
     assert host is not None
