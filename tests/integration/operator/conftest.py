@@ -247,7 +247,8 @@ def settled(hypervisor: Hypervisor) -> bool:
     The address is the last that a new Node gets: it is made first, and then gets its status.
     """
     types = {condition.type for condition in hypervisor.conditions}
-    return {"Ready", "Tainted", "NodeHealthy"} <= types and hypervisor.status.internalIp is not None
+    wanted = {"Ready", "Tainted", "NodeHealthy", "AgentReporting"}
+    return wanted <= types and hypervisor.status.internalIp is not None
 
 
 async def until_settled(kube: Kube, name: str) -> Hypervisor:
