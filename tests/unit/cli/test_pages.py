@@ -84,6 +84,14 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert broken_links(page) == []
 
 
+def test_files_that_the_pages_name_exist() -> None:
+    """Whole paths in backquotes, with a node of pytest behind them or not."""
+    pattern = r"`((?:src|tests|charts|scripts|benchmarks)/[\w./-]+\.\w+)(?:::\w+)?`"
+    named = {path for page in PAGES for path in re.findall(pattern, page.read_text())}
+    assert len(named) > 100
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
 def test_the_readme_uses_nothing_that_these_tests_do_not_know() -> None:
     assert {words[0] for words, _ in typed(README)} == {"make", "cobalt", "export", "kubectl"}
 
