@@ -3,7 +3,7 @@
 The key is made when it is first needed and kept in a file that only the server may read: its
 reader can act as any service account. The library for it is loaded at the first token, too.
 
-Source: RFC 7515, RFC 7518 section 3.4, RFC 7517.
+Source: RFC 7515, RFC 7517.
 """
 
 from __future__ import annotations
@@ -11,22 +11,19 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from hypercobalt.apiserver.access.pki import write_secret
 from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.errors import HypercobaltError
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric import ec
+    from hypercobalt.apiserver.access.es256 import SigningKey
 
 MAX_TOKEN = 16 * 1024  # characters
 _DOTS = 2  # between the parts of a token
-_SIZE = 32  # bytes of each number in a signature on P-256
 
 
 class TokenError(HypercobaltError):
@@ -50,14 +47,9 @@ class Key:
         Raises:
             OSError, TypeError, ValueError: the key cannot be read or written.
         """
-        from cryptography.hazmat.primitives import hashes  # noqa: PLC0415  # slow, seldom needed
-        from cryptography.hazmat.primitives.asymmetric import ec, utils  # noqa: PLC0415
-
         header = msgspec.json.encode({"alg": "ES256", "kid": self._id})
         signed = f"{_packed(header)}.{_packed(payload)}"
-        signature = self._private.sign(signed.encode(), ec.ECDSA(hashes.SHA256()))
-        numbers = utils.decode_dss_signature(signature)
-        return f"{signed}.{_packed(b''.join(n.to_bytes(_SIZE, 'big') for n in numbers))}"
+        return f"{signed}.{_packed(self._key.sign(signed.encode()))}"
 
     def verify(self, token: str) -> bytes:
         """What a token carries, if this key signed it.
@@ -66,54 +58,30 @@ class Key:
             TokenError: it did not.
             OSError, TypeError, ValueError: the key cannot be read or written.
         """
-        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  # slow, seldom needed
-        from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
-        from cryptography.hazmat.primitives.asymmetric import ec, utils  # noqa: PLC0415
-
         signed, _, mark = token.rpartition(".")
         head, _, body = signed.partition(".")
-        signature = _unpacked(mark)
-        if _header(head) != _Header("ES256", self._id) or len(signature) != 2 * _SIZE:
+        if _header(head) != _Header("ES256", self._id):
             raise TokenError("the token was not signed by this server")
-        halves = signature[:_SIZE], signature[_SIZE:]
-        numbers = (int.from_bytes(half, "big") for half in halves)
-        try:
-            public = self._private.public_key()
-            packed = utils.encode_dss_signature(*numbers)
-            public.verify(packed, signed.encode(), ec.ECDSA(hashes.SHA256()))
-        except InvalidSignature:
-            raise TokenError("the token's signature is wrong") from None
+        if not self._key.has_signed(signed.encode(), _unpacked(mark)):
+            raise TokenError("the token's signature is wrong")
         return _unpacked(body)
 
     def document(self) -> JSONObject:
         """The public part, as a JSON Web Key."""
-        point = self._private.public_key().public_numbers()
-        x, y = (_packed(number.to_bytes(_SIZE, "big")) for number in (point.x, point.y))
+        x, y = (_packed(number) for number in self._key.point)
         named: JSONObject = {"kid": self._id, "kty": "EC", "use": "sig", "alg": "ES256"}
         return {**named, "crv": "P-256", "x": x, "y": y}
 
     @functools.cached_property
-    def _private(self) -> ec.EllipticCurvePrivateKey:
-        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415  # slow
-        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+    def _key(self) -> SigningKey:
+        # Here, because a server that nobody shows a token does without its library.
+        from hypercobalt.apiserver.access.es256 import SigningKey  # noqa: PLC0415
 
-        try:
-            found = serialization.load_pem_private_key(self._path.read_bytes(), None)
-        except FileNotFoundError:
-            found = ec.generate_private_key(ec.SECP256R1())
-            pem, kind = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-            write_secret(self._path, found.private_bytes(pem, kind, serialization.NoEncryption()))
-        if not isinstance(found, ec.EllipticCurvePrivateKey) or found.key_size != 8 * _SIZE:
-            raise TypeError(f"{self._path} is no key on P-256")
-        return found
+        return SigningKey.load(self._path)
 
     @functools.cached_property
     def _id(self) -> str:
-        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415  # slow
-
-        der, info = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-        public = self._private.public_key().public_bytes(der, info)
-        return _packed(hashlib.sha256(public).digest())
+        return _packed(self._key.fingerprint)
 
 
 def is_token(text: str) -> bool:
