@@ -200,7 +200,7 @@ async def a_move_with_nowhere_to_go_fails_and_says_why(site: Site) -> None:
     try:
         await hosts.disable(await _known(hosts, other), "contract")
         server = await _server(moves, id_)
-        await until(lambda: moves.rooms(server), lambda rooms: not rooms)
+        await until(lambda: moves.candidates(server), lambda found: not found)
         await moves.live_migrate(server)
         move = await _ended(moves, source, id_)
         assert (move.succeeded, move.target) == (False, "")
@@ -287,16 +287,16 @@ async def a_server_that_is_gone_cannot_be_moved(site: Site) -> None:
 async def rooms_are_on_other_hosts_and_grow_less(site: Site) -> None:
     moves, (source, target) = site.service.moves, site.hosts
     server = await _server(moves, await site.boot(source))
-    rooms = {room.host: room for room in await moves.rooms(server)}
-    assert target in rooms
-    assert source not in rooms
-    before = rooms[target]
-    assert before.used.memory_mib + server.size.memory_mib <= before.capacity.memory_mib
+    found = {each.host: each for each in await moves.candidates(server)}
+    assert target in found
+    assert source not in found
+    before = found[target]
+    assert before.used.memory_mib + server.size.memory_mib <= before.total.memory_mib
     await site.boot(target)
 
     async def used() -> int:
-        (room,) = [room for room in await moves.rooms(server) if room.host == target]
-        return room.used.memory_mib
+        (left,) = [each for each in await moves.candidates(server) if each.host == target]
+        return left.used.memory_mib
 
     wanted = before.used.memory_mib + server.size.memory_mib
     await until(used, lambda now: now == wanted)
@@ -307,7 +307,7 @@ async def a_disabled_host_has_no_room(site: Site) -> None:
     server = await _server(moves, await site.boot(source))
 
     async def names() -> set[str]:
-        return {room.host for room in await moves.rooms(server)}
+        return {each.host for each in await moves.candidates(server)}
 
     try:
         await hosts.disable(await _known(hosts, target), "contract")

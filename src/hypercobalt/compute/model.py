@@ -74,7 +74,7 @@ class Server:
             known to be in the way.
         group: its server group's policy and the group's other members, None without one.
         metadata: of its owner.
-        claim: what `Moves.rooms` needs besides, in the service's own words.
+        claim: what `Moves.candidates` needs besides, in the service's own words.
     """
 
     id: str
@@ -153,17 +153,17 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Capacity:
     """What a host has left.
 
     Args:
         host: its name.
-        capacity: all that may be promised on it, overcommit included.
+        total: all that may be promised on it, overcommit included.
         used: what has been promised.
     """
 
     host: str
-    capacity: Size
+    total: Size
     used: Size
 
 

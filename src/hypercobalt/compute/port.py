@@ -11,11 +11,11 @@ from collections.abc import Collection
 from typing import Protocol
 
 from hypercobalt.compute.model import (
+    Capacity,
     Host,
     HostAggregate,
     Move,
     ProviderTraits,
-    Room,
     Server,
     TestServer,
 )
@@ -102,7 +102,7 @@ class Moves(Protocol):
         """Records of moves away from the host, newest first, in one call; likewise."""
         ...
 
-    async def rooms(self, server: Server) -> tuple[Room, ...]:
+    async def candidates(self, server: Server) -> tuple[Capacity, ...]:
         """Hosts that could take the server as far as the service tells, with what they have left.
 
         Its present host is not among them, nor are disabled ones.

@@ -127,7 +127,7 @@ async def test_room_on_a_host_that_registers_after_a_shared_listing_is_found(
     (server,) = await nova.moves.servers("node1")
     await crowd(nova)
     world.add_host("newcomer")
-    assert "newcomer" in {room.host for room in await nova.moves.rooms(server)}
+    assert "newcomer" in {room.host for room in await nova.moves.candidates(server)}
 
 
 async def test_who_asks_for_a_fresh_answer_gets_one(adapter: Adapter) -> None:
@@ -222,11 +222,11 @@ async def test_servers_of_one_size_are_one_question_for_room(adapter: Adapter) -
     for _ in range(20):
         world.add_server("node1")
     servers = await nova.moves.servers("node1")
-    await nova.moves.rooms(servers[0])
+    await nova.moves.candidates(servers[0])
     with counted(adapter.simulation.script) as made:
         async with asyncio.TaskGroup() as group:
             for server in servers:
-                group.create_task(nova.moves.rooms(server))
+                group.create_task(nova.moves.candidates(server))
     assert sum(made.values()) <= 2
 
 

@@ -170,7 +170,7 @@ async def test_port(world: Memory, contract: Callable[[Site], Awaitable[None]]) 
         await service.close()
 
 
-# -- rooms ---------------------------------------------------------------------------------------
+# -- candidates ----------------------------------------------------------------------------------
 
 
 async def test_rooms_are_open_hosts_with_enough_left(world: Memory) -> None:
@@ -180,11 +180,11 @@ async def test_rooms_are_open_hosts_with_enough_left(world: Memory) -> None:
     world.places["kvm-4"] = replace(place("kvm-4"), closed=shut)
     async with world.service() as service:
         server = await named(service, A, "a")
-        assert [room.host for room in await service.moves.rooms(server)] == [C]
+        assert [room.host for room in await service.moves.candidates(server)] == [C]
         host = await service.hosts.get(C)
         assert host is not None
         await service.hosts.disable(host, "for a test")
-        assert await service.moves.rooms(server) == ()
+        assert await service.moves.candidates(server) == ()
 
 
 async def test_what_is_on_its_way_takes_room_until_the_agent_counts_it(world: Memory) -> None:
@@ -193,7 +193,8 @@ async def test_what_is_on_its_way_takes_room_until_the_agent_counts_it(world: Me
     async with world.service() as service:
         await service.moves.live_migrate(await named(service, A, "a"), B)
         rooms = {
-            room.host: room.used for room in await service.moves.rooms(await named(service, A, "b"))
+            room.host: room.used
+            for room in await service.moves.candidates(await named(service, A, "b"))
         }
         assert rooms == {B: Size(1, 1024), C: Size(0, 0)}
 
@@ -201,7 +202,8 @@ async def test_what_is_on_its_way_takes_room_until_the_agent_counts_it(world: Me
     world.places[B] = replace(world.places[B], used=Size(1, 1024), guests=counted)
     async with world.service() as service:
         rooms = {
-            room.host: room.used for room in await service.moves.rooms(await named(service, A, "b"))
+            room.host: room.used
+            for room in await service.moves.candidates(await named(service, A, "b"))
         }
         assert rooms == {B: Size(1, 1024), C: Size(0, 0)}
 
@@ -395,7 +397,7 @@ async def test_nothing_moves_to_a_daemon_of_another_host(world: Memory) -> None:
         server = await named(service, A, "a")
         with pytest.raises(RefusedError, match=f"{B}.*{world.host(C).uuid}"):
             await service.moves.live_migrate(server, B)
-        rooms = await service.moves.rooms(server)
+        rooms = await service.moves.candidates(server)
 
     assert await world.where() == [("a", A, "running")]
     assert [room.host for room in rooms] == [C]
@@ -425,7 +427,7 @@ async def test_daemon_that_was_mended_is_a_target_again(world: Memory) -> None:
         world.host(B).uuid = right
         clock.advance(timedelta(minutes=1))
 
-        assert {room.host for room in await service.moves.rooms(server)} == {B, C}
+        assert {room.host for room in await service.moves.candidates(server)} == {B, C}
         await service.moves.live_migrate(server, B)
         assert (await ended(service, server)).status == "completed"
     finally:

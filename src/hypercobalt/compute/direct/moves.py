@@ -18,7 +18,7 @@ from hypercobalt.compute.direct.outcome import Sight
 from hypercobalt.compute.direct.site import Site, translated
 from hypercobalt.compute.direct.tls_errors import explained
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
-from hypercobalt.compute.model import Move, MoveKind, Room, Server, Size
+from hypercobalt.compute.model import Capacity, Move, MoveKind, Server, Size
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
@@ -85,14 +85,14 @@ class DirectMoves:
         unknown = tuple(move for move in moves if not move.target)
         return (*unknown, *records.of(place.name))
 
-    async def rooms(self, server: Server) -> tuple[Room, ...]:
+    async def candidates(self, server: Server) -> tuple[Capacity, ...]:
         now = self._site.clock.now()
-        rooms = (
-            self._room(place, now)
+        found = (
+            self._capacity(place, now)
             for place in self._site.hosts.open_places()
             if place.name != server.host and not self._site.identities.is_doubted(place)
         )
-        return tuple(room for room in rooms if _fits(server.size, room))
+        return tuple(each for each in found if _fits(server.size, each))
 
     # -- moving --------------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class DirectMoves:
             raise RefusedError(f"server {_called(server)} is off: it moves by its definition")
         to = await self._target(server, target)
         if not self._site.records.under_way(server.id):  # somebody else may have asked meanwhile
-            self._check_room(server, guest, to)
+            self._check_capacity(server, guest, to)
             move = self._begin(guest, MoveKind.LIVE, source, to)
             self._start(LiveMove(self._site, move, guest, source, to, tls=self._tls).run())
 
@@ -116,7 +116,7 @@ class DirectMoves:
             raise RefusedError(f"server {_called(server)} runs: it moves live")
         to = await self._target(server, target)
         if not self._site.records.under_way(server.id):
-            self._check_room(server, guest, to)
+            self._check_capacity(server, guest, to)
             move = self._begin(guest, MoveKind.COLD, source, to)
             self._start(ColdMove(self._site, move, guest, source, to).run())
 
@@ -228,18 +228,18 @@ class DirectMoves:
         await self._site.identities.check(place)
         return place
 
-    def _room(self, place: Place, now: datetime) -> Room:
+    def _capacity(self, place: Place, now: datetime) -> Capacity:
         claims = self._site.records.claims(place.name, place.guests, now)
-        return Room(place.name, place.capacity, _sum(place.used, claims))
+        return Capacity(place.name, place.capacity, _sum(place.used, claims))
 
-    def _check_room(self, server: Server, guest: Guest, to: Place) -> None:
+    def _check_capacity(self, server: Server, guest: Guest, to: Place) -> None:
         """See that nobody has taken the room meanwhile; until `_begin` nothing is awaited."""
-        room = self._room(to, self._site.clock.now())
-        if not _fits(servers.size(guest), room):
+        left = self._capacity(to, self._site.clock.now())
+        if not _fits(servers.size(guest), left):
             raise ConflictError(
                 f"server {_called(server)}: {to.name} has no room for it any more: "
-                f"{room.used.vcpus:g} of {room.capacity.vcpus:g} vCPUs and {room.used.memory_mib} "
-                f"of {room.capacity.memory_mib} MiB are promised"
+                f"{left.used.vcpus:g} of {left.total.vcpus:g} vCPUs and {left.used.memory_mib} "
+                f"of {left.total.memory_mib} MiB are promised"
             )
 
     def _begin(self, guest: Guest, kind: MoveKind, source: Place, to: Place) -> Move:
@@ -288,8 +288,8 @@ def _sum(one: Size, other: Size) -> Size:
     )
 
 
-def _fits(size: Size, room: Room) -> bool:
+def _fits(size: Size, left: Capacity) -> bool:
     return (
-        room.used.vcpus + size.vcpus <= room.capacity.vcpus
-        and room.used.memory_mib + size.memory_mib <= room.capacity.memory_mib
+        left.used.vcpus + size.vcpus <= left.total.vcpus
+        and left.used.memory_mib + size.memory_mib <= left.total.memory_mib
     )

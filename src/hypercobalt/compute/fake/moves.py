@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
-from hypercobalt.compute.model import Move, MoveKind, Room, Server, ServerStatus, Size
+from hypercobalt.compute.model import Capacity, Move, MoveKind, Server, ServerStatus, Size
 
 _MIB = 1 << 20
 
@@ -154,9 +154,9 @@ class FakeMoves:
             if move.source == host and move.id not in hidden
         )
 
-    async def rooms(self, server: Server) -> tuple[Room, ...]:
-        await self._called("rooms", server.id)
-        return tuple(self._rooms(server))
+    async def candidates(self, server: Server) -> tuple[Capacity, ...]:
+        await self._called("candidates", server.id)
+        return tuple(self._candidates(server))
 
     async def live_migrate(self, server: Server, target: str = "") -> None:
         await self._called("live_migrate", server.id)
@@ -228,7 +228,7 @@ class FakeMoves:
             raise ConflictError(f"server {server.id}: is {known.status} {known.task_state}")
         self.started[server.id] += 1
         now = self._time()
-        found = target or next(iter(self._by_room(known)), "")
+        found = target or next(iter(self._by_memory(known)), "")
         move = Move(
             id=str(len(self._records) + 1),
             server=known.id,
@@ -249,7 +249,7 @@ class FakeMoves:
             script.stuck -= 1
             ends = float("inf")
         job = _Job(move, known, now + script.late, ends, script, fails)
-        if not found or not any(room.host == found for room in self._rooms(known)):
+        if not found or not any(each.host == found for each in self._candidates(known)):
             self._set(move, status="error", message="No valid host was found")
         else:
             self._jobs[known.id] = job
@@ -335,7 +335,7 @@ class FakeMoves:
         share = min(max((self._time() - begun) / (job.script.seconds or 1), 0.0), 1.0)
         return replace(move, remaining=round(move.total * (1 - share)))
 
-    def _rooms(self, server: Server) -> Iterable[Room]:
+    def _candidates(self, server: Server) -> Iterable[Capacity]:
         here = self._servers.get(server.id, server).host
         for host, capacity in self.hosts.items():
             used, size = self._used(host), server.size
@@ -344,14 +344,14 @@ class FakeMoves:
                 and used.memory_mib + size.memory_mib <= capacity.memory_mib
             )
             if host != here and host not in self.disabled and fits:
-                yield Room(host, capacity, used)
+                yield Capacity(host, capacity, used)
 
-    def _by_room(self, server: Server) -> list[str]:
-        rooms = sorted(
-            self._rooms(server),
-            key=lambda room: room.used.memory_mib - room.capacity.memory_mib,
+    def _by_memory(self, server: Server) -> list[str]:
+        found = sorted(
+            self._candidates(server),
+            key=lambda each: each.used.memory_mib - each.total.memory_mib,
         )
-        return [room.host for room in rooms]
+        return [each.host for each in found]
 
     def _used(self, host: str) -> Size:
         sizes = [s.size for s in self._servers.values() if s.host == host]

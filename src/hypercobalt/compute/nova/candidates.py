@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from hypercobalt.compute.model import Host, Room, Server, Size
+from hypercobalt.compute.model import Capacity, Host, Server, Size
 from hypercobalt.compute.nova.calls import PLACEMENT, Calls, read
 from hypercobalt.compute.nova.claims import CPUS
 from hypercobalt.compute.nova.hosts import Hosts
@@ -28,20 +28,20 @@ _KEPT: Final = 64
 """Sizes whose candidates are kept."""
 
 
-class Rooms:
-    """Candidates for servers."""
+class Candidates:
+    """What the hosts that could take a server have left."""
 
     def __init__(self, calls: Calls, hosts: Hosts, clock: Callable[[], float]) -> None:
         self._calls, self._hosts, self._clock = calls, hosts, clock
         self._candidates: dict[str, Shared[_Candidates]] = {}
 
-    async def of(self, server: Server) -> tuple[Room, ...]:
-        """See `hypercobalt.compute.port.Moves.rooms`."""
+    async def of(self, server: Server) -> tuple[Capacity, ...]:
+        """See `hypercobalt.compute.port.Moves.candidates`."""
         if not server.claim:
             return ()
         candidates = await self._shared(server.claim).get()
         hosts = await self._hosts.having(candidates.homes)
-        return rooms(candidates, hosts, server.host)
+        return capacities(candidates, hosts, server.host)
 
     async def close(self) -> None:
         """End what is under way."""
@@ -70,7 +70,9 @@ class Rooms:
         return read(answer, _Candidates)
 
 
-def rooms(candidates: _Candidates, hosts: dict[str, Host], present: str) -> tuple[Room, ...]:
+def capacities(
+    candidates: _Candidates, hosts: dict[str, Host], present: str
+) -> tuple[Capacity, ...]:
     """What the candidates have, but for the present host and those that are down or disabled.
 
     Args:
@@ -78,7 +80,7 @@ def rooms(candidates: _Candidates, hosts: dict[str, Host], present: str) -> tupl
         hosts: by the UUID of their provider.
         present: name of the host that the server is on.
     """
-    found = dict[str, Room]()
+    found = dict[str, Capacity]()
     for request in candidates.allocation_requests:
         providers = request.allocations
         roots = {candidates.root(provider) for provider in providers}
@@ -89,7 +91,7 @@ def rooms(candidates: _Candidates, hosts: dict[str, Host], present: str) -> tupl
         for provider, allocation in providers.items():
             for name in allocation.resources:
                 resources[name] = candidates.resource(provider, name)
-        found.setdefault(host.name, Room(host.name, *_sizes(resources)))
+        found.setdefault(host.name, Capacity(host.name, *_sizes(resources)))
     return tuple(found[name] for name in sorted(found))
 
 

@@ -20,10 +20,10 @@ import msgspec
 
 from hypercobalt.adapters.openstack.request import Answer
 from hypercobalt.compute.errors import RefusedError, UnreachableError
-from hypercobalt.compute.model import Move, MoveKind, Room, Server, ServerGroup
+from hypercobalt.compute.model import Capacity, Move, MoveKind, Server, ServerGroup
 from hypercobalt.compute.nova import pages
 from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, read, refused
-from hypercobalt.compute.nova.candidates import Rooms
+from hypercobalt.compute.nova.candidates import Candidates
 from hypercobalt.compute.nova.reasons import Reasons
 from hypercobalt.compute.nova.recovery import Recovery
 from hypercobalt.compute.nova.servers import NovaServer, NovaServers, OneServer, to_server
@@ -55,9 +55,9 @@ class Moves:
     chooses_target = True
 
     def __init__(
-        self, calls: Calls, rooms: Rooms, recovery: Recovery, clock: Callable[[], float]
+        self, calls: Calls, candidates: Candidates, recovery: Recovery, clock: Callable[[], float]
     ) -> None:
-        self._calls, self._rooms, self._recovery = calls, rooms, recovery
+        self._calls, self._candidates, self._recovery = calls, candidates, recovery
         self._reasons = Reasons(calls)
         self._groups = Shared("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
         self._ungrouped: set[str] = set()
@@ -96,8 +96,8 @@ class Moves:
         found = sorted(read(answer, _Migrations).migrations, key=lambda m: (m.created_at, m.id))
         return await self._with_more([_move(one) for one in reversed(found)])
 
-    async def rooms(self, server: Server) -> tuple[Room, ...]:
-        return await self._rooms.of(server)
+    async def candidates(self, server: Server) -> tuple[Capacity, ...]:
+        return await self._candidates.of(server)
 
     async def live_migrate(self, server: Server, target: str = "") -> None:
         """See the port. Nova finds out itself which disks to copy, where there are local ones."""
@@ -129,7 +129,7 @@ class Moves:
     async def close(self) -> None:
         """End what is under way."""
         await self._groups.close()
-        await self._rooms.close()
+        await self._candidates.close()
 
     async def _act(self, about: str, server: Server, body: object) -> None:
         path = f"/servers/{_checked(server.id)}/action"

@@ -16,7 +16,7 @@ from hypercobalt.adapters.openstack.transport import http_session
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.nova.aggregates import Aggregates
 from hypercobalt.compute.nova.calls import Calls
-from hypercobalt.compute.nova.candidates import Rooms
+from hypercobalt.compute.nova.candidates import Candidates
 from hypercobalt.compute.nova.hosts import Hosts
 from hypercobalt.compute.nova.moves import Moves
 from hypercobalt.compute.nova.recovery import Recovery
@@ -51,8 +51,11 @@ class Nova:
         self._threads = threads
         self._calls, self._testing = Calls(client, clock), Calls(testing, clock)
         self.hosts = Hosts(self._calls, clock)
-        rooms, recovery = Rooms(self._calls, self.hosts, clock), Recovery(self._calls, self.hosts)
-        self.moves = Moves(self._calls, rooms, recovery, clock)
+        candidates, recovery = (
+            Candidates(self._calls, self.hosts, clock),
+            Recovery(self._calls, self.hosts),
+        )
+        self.moves = Moves(self._calls, candidates, recovery, clock)
         self.aggregates = Aggregates(self._calls, clock)
         self.traits = Traits(self._calls, clock)
         self.smoke_tests = SmokeTests(self._testing, smoke)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
-from hypercobalt.compute.model import Host, Move, Room, Server, ServerStatus
+from hypercobalt.compute.model import Capacity, Host, Move, Server, ServerStatus
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import HypercobaltError, TransientError
 from hypercobalt.logs import get_logger
@@ -89,7 +89,7 @@ class Observer:
         servers = await self._compute.moves.servers(host)
         return Found(servers, await self._compute.moves.moves(host))
 
-    async def rooms(self, servers: Iterable[Server]) -> Mapping[Need, tuple[Room, ...]]:
+    async def rooms(self, servers: Iterable[Server]) -> Mapping[Need, tuple[Capacity, ...]]:
         """For each need among the servers, the hosts that could take one.
 
         Raises:
@@ -98,9 +98,9 @@ class Observer:
         by_need = {need(server): server for server in servers}
         turn = asyncio.Semaphore(_AT_ONCE)
 
-        async def ask(server: Server) -> tuple[Room, ...]:
+        async def ask(server: Server) -> tuple[Capacity, ...]:
             async with turn:
-                return await self._compute.moves.rooms(server)
+                return await self._compute.moves.candidates(server)
 
         try:
             async with asyncio.TaskGroup() as group:

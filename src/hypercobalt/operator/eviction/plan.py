@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hypercobalt.compute.model import Room, Server, Size
+from hypercobalt.compute.model import Capacity, Server, Size
 from hypercobalt.operator.eviction.follow import Standing, Step
 from hypercobalt.operator.eviction.policy import Order, Policy
 from hypercobalt.operator.eviction.targets import Need, Promises, choose, need
@@ -178,7 +178,7 @@ def needs_rooms(standings: Sequence[Standing], policy: Policy, *, chooses: bool)
 
 def plan(
     standings: Sequence[Standing],
-    rooms: Mapping[Need, tuple[Room, ...]],
+    rooms: Mapping[Need, tuple[Capacity, ...]],
     places: Places,
     policy: Policy,
     *,
@@ -225,7 +225,7 @@ def plan(
     )
 
 
-def no_room(size: Size, rooms: Sequence[Room], busy: int) -> str:
+def no_room(size: Size, rooms: Sequence[Capacity], busy: int) -> str:
     """What an instance without a place is told."""
     wanted = f"{size.vcpus:g} vCPUs, {size.memory_mib} MiB"
     wanted += f" and {size.disk_gib} GiB of local disk" if size.disk_gib else ""

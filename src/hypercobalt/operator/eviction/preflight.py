@@ -19,7 +19,7 @@ from hypercobalt.api.hypervisor_conditions import (
     HypervisorConditionType,
     RegisteredReason,
 )
-from hypercobalt.compute.model import Host, Room, Server, Size
+from hypercobalt.compute.model import Capacity, Host, Server, Size
 from hypercobalt.operator.eviction.policy import Doubt
 from hypercobalt.operator.eviction.targets import Need, Promises, choose, need
 from hypercobalt.operator.eviction.ways import Way, verdict
@@ -99,7 +99,7 @@ def of_host(
 
 def of_instances(
     servers: Sequence[Server],
-    rooms: Mapping[Need, tuple[Room, ...]],
+    rooms: Mapping[Need, tuple[Capacity, ...]],
     doubt: Doubt,
     groups_refused: str = "",
 ) -> tuple[EvictionCheck, ...]:
@@ -188,7 +188,7 @@ def _hindered(servers: Sequence[Server]) -> list[str]:
     return [f"{_called(s)} {v.why}" for s, v in found if v.way is Way.BLOCKED]
 
 
-def _homeless(servers: Sequence[Server], rooms: Mapping[Need, tuple[Room, ...]]) -> list[str]:
+def _homeless(servers: Sequence[Server], rooms: Mapping[Need, tuple[Capacity, ...]]) -> list[str]:
     """Those for which no host is left when every one before has found its place."""
     promises, homeless = Promises(), list[Server]()
     for server in sorted(servers, key=lambda s: s.size.memory_mib, reverse=True):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from hypercobalt.compute.model import Room, Server, ServerGroup, Size
+from hypercobalt.compute.model import Capacity, Server, ServerGroup, Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class Promises:
         if _must_part(server.group):
             self._apart.add((_members(server), host))
 
-    def fits(self, server: Server, room: Room) -> bool:
+    def fits(self, server: Server, room: Capacity) -> bool:
         """Whether the host has room for the server besides what is promised."""
         sizes = self._sizes.get(room.host, [])
-        wanted, left, used = server.size, room.capacity, room.used
+        wanted, left, used = server.size, room.total, room.used
         return (
             used.vcpus + sum(s.vcpus for s in sizes) + wanted.vcpus <= left.vcpus
             and used.memory_mib + sum(s.memory_mib for s in sizes) + wanted.memory_mib
@@ -59,15 +59,15 @@ class Promises:
             and not (_must_part(server.group) and (_members(server), room.host) in self._apart)
         )
 
-    def free_mib(self, room: Room) -> int:
+    def free_mib(self, room: Capacity) -> int:
         """Memory that the host has left."""
         promised = sum(size.memory_mib for size in self._sizes.get(room.host, []))
-        return room.capacity.memory_mib - room.used.memory_mib - promised
+        return room.total.memory_mib - room.used.memory_mib - promised
 
 
 def choose(
     server: Server,
-    rooms: Sequence[Room],
+    rooms: Sequence[Capacity],
     promises: Promises,
     *,
     avoid: Collection[str] = (),

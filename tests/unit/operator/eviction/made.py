@@ -12,7 +12,7 @@ from hypercobalt.api.eviction import (
     InstancePhase,
 )
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.compute.model import Move, Room, Server, Size
+from hypercobalt.compute.model import Capacity, Move, Server, Size
 from hypercobalt.operator.eviction.follow import Moment, Seen, Standing, Step
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.progress import Track
@@ -44,8 +44,8 @@ def move(status: str = "running", id_: str = "a", **fields: object) -> Move:
     return Move(server=id_, status=status, **wanted)  # type: ignore[arg-type]
 
 
-def room(host: str, memory_mib: int = 4096, used_mib: int = 0) -> Room:
-    return Room(host, Size(100, memory_mib, 100), Size(0, used_mib, 0))
+def room(host: str, memory_mib: int = 4096, used_mib: int = 0) -> Capacity:
+    return Capacity(host, Size(100, memory_mib, 100), Size(0, used_mib, 0))
 
 
 def entry(id_: str = "a", phase: str | None = "Pending", **fields: object) -> EvictionInstance:

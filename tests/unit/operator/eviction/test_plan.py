@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.operator.eviction.made import POLICY, SIZE, room, server, standing
 
-from hypercobalt.compute.model import Room, ServerGroup, Size
+from hypercobalt.compute.model import Capacity, ServerGroup, Size
 from hypercobalt.operator.eviction.follow import Standing, Step
 from hypercobalt.operator.eviction.plan import (
     Going,
@@ -29,7 +29,7 @@ MANY = Places(100, 0)
 
 def started(
     standings: list[Standing],
-    rooms: tuple[Room, ...] = (),
+    rooms: tuple[Capacity, ...] = (),
     free: Places = MANY,
     policy: Policy = POLICY,
     *,
@@ -235,6 +235,6 @@ def test_no_limit_is_ever_broken(memory: list[int], left: list[int], free: int, 
     assert len(chosen) <= free
     for each in rooms:
         going = [start.server.size.memory_mib for start in chosen if start.target == each.host]
-        assert sum(going) <= each.capacity.memory_mib
+        assert sum(going) <= each.total.memory_mib
         assert not limit or len(going) <= limit
     assert len({start.server.id for start in chosen}) == len(chosen)

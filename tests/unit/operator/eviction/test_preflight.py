@@ -11,7 +11,7 @@ from hypercobalt.api.eviction import Eviction, EvictionCheck, EvictionSpec, Evic
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.compute.model import Host, Room, Server, ServerGroup, Size
+from hypercobalt.compute.model import Capacity, Host, Server, ServerGroup, Size
 from hypercobalt.operator.eviction.decide import notes
 from hypercobalt.operator.eviction.policy import Doubt
 from hypercobalt.operator.eviction.preflight import Preflight, of_host, of_instances, refusal
@@ -173,7 +173,7 @@ def test_server_groups_that_nova_does_not_list_are_a_warning_and_stop_nothing(do
     assert "403 Forbidden" in found.doubts[0]
 
 
-def checked(*servers: Server, rooms: tuple[Room, ...], doubt: Doubt = Doubt.WARN) -> Preflight:
+def checked(*servers: Server, rooms: tuple[Capacity, ...], doubt: Doubt = Doubt.WARN) -> Preflight:
     return Preflight(of_instances(servers, {need(one): rooms for one in servers}, doubt))
 
 
