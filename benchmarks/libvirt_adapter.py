@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import libvirt
 from benchmarks.runtime_sample import describe, table, write_json
-from tests.lab.libvirtd import Daemon, private_libvirtd
+from tests.lab.kit.libvirtd import Daemon, private_libvirtd
 
 from hypercobalt.adapters.libvirt.connection import connect
 from hypercobalt.adapters.libvirt.model import Connected, Disconnected

@@ -20,9 +20,8 @@ from tests.conformance.permitted import Cluster, Grant, granted, only, permitted
 from tests.conformance.targets import COBALT
 from tests.conformance.wire import Body
 from tests.integration.node_agent.conftest import UNITS, boot
-from tests.integration.node_agent.host.test_certificates import DATA, host_units
-from tests.integration.node_agent.host.test_requested import issuing
-from tests.integration.node_agent.test_migrations import UUID, Move
+from tests.integration.node_agent.host.certificates import DATA, host_units, issuing
+from tests.integration.node_agent.moves import UUID, Move
 from tests.integration.operator.conftest import until
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
@@ -44,14 +43,7 @@ from hypercobalt.node_agent.agent import Host, register
 from hypercobalt.node_agent.host.shutdown_drain import make_eviction
 from hypercobalt.node_agent.settings import MigrationNames, Retention, Settings
 from hypercobalt.operator.agent_pods import still_running
-from hypercobalt.runtime import (
-    ForbiddenError,
-    Kube,
-    Manager,
-    Metrics,
-    SystemClock,
-    load_connection,
-)
+from hypercobalt.runtime import ForbiddenError, Kube, Manager, Metrics, SystemClock, load_connection
 from hypercobalt.runtime.guard import guard
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.conformance.hosts import KINDS, PATCHES, Fleet, Kind
-from tests.conformance.test_own_host import OTHER, OWN, hosts, objects
+from tests.conformance.own_host import OTHER, OWN, hosts, objects
 from tests.conformance.wire import Body, Json
 
 from hypercobalt.api.eviction import Eviction

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tests.conformance.definitions import OPEN, group_of, install
 from tests.conformance.samples import GROUP, config_map, definition, gadget, pod
 from tests.conformance.script import PATCH_TYPES, Api, scenario
-from tests.conformance.test_definitions import OPEN, group_of, install
 from tests.conformance.wire import Body, Json
 
 DRY: Body = {"dryRun": ["All"]}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tests.conformance.definitions import OPEN, group_of, install
 from tests.conformance.samples import definition, text
 from tests.conformance.script import Api, scenario
-from tests.conformance.test_definitions import OPEN, group_of, install
 from tests.conformance.wire import Body, Json
 
 PORT: Body = {"type": "integer", "minimum": 0, "maximum": 99999}

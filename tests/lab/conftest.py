@@ -23,7 +23,7 @@ from hypercobalt.lab.pytest_plugin import (
     run,
     switched,
 )
-from tests.lab.libvirtd import Daemon, private_libvirtd
+from tests.lab.kit.libvirtd import Daemon, private_libvirtd
 
 # A conftest that is not the first one cannot name plugins: it hands the fixtures on.
 __all__ = [

@@ -25,8 +25,8 @@ from hypercobalt.lab.host import Host
 from hypercobalt.lab.rights import NODE_AGENT as ACCOUNT
 from hypercobalt.runtime import Kube
 from tests.lab.conftest import TakeHosts
-from tests.lab.test_host_concerns import condition, until
-from tests.lab.test_node_agent import connection_is, document, instances, kill_agent, make, ready
+from tests.lab.kit.agent import condition, connection_is, instances, kill_agent, ready, until
+from tests.lab.kit.domains import document, make
 
 pytestmark = pytest.mark.timeout(300)
 

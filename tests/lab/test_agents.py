@@ -11,11 +11,11 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.lab import heartbeat, kubelet, tokens
 from hypercobalt.lab.agents import KUBECONFIG, NAMESPACE, NODE_AGENT
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab
 from hypercobalt.runtime import Kube
 from tests.following import follow
 from tests.lab.conftest import TakeHosts, until
+from tests.lab.kit.agent import main_pid
 
 pytestmark = pytest.mark.timeout(180)
 MAIN_PID = ("systemctl", "show", "--property=MainPID", "--value", NODE_AGENT)
@@ -95,9 +95,3 @@ async def test_a_memory_of_150_mib_is_enough_for_a_host_with_its_agent(
     for host in await nodes(3):
         await shown(api, host.name, lambda hv: unit(hv, "LibVirtConnection") == "True")
         assert host.memory_bytes() < 150 * 2**20
-
-
-async def main_pid(host: Host) -> str:
-    return (
-        await host.run("systemctl", "show", "--property=MainPID", "--value", NODE_AGENT)
-    ).strip()

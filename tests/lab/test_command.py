@@ -24,32 +24,19 @@ from hypercobalt.lab.lab import Lab, Wish, down
 from hypercobalt.lab.machine import preflight
 from hypercobalt.lab.state import Layout
 from tests.lab.conftest import run
-from tests.lab.test_whole_lab import traces
+from tests.lab.kit.command import COBALT, cobalt
+from tests.lab.kit.leftovers import leftovers
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("able_machine")]
 # The aim is 40 s, and an idle machine of two cores takes 25: without KVM the guests take both of
 # them. Beside two dozen other processes that wanted the cores as well it took 42 s.
 UP_SECONDS = 60
-COBALT = str(Path(sys.executable).parent / "cobalt")
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "lab"
     run(down(tmp_path / "lab"))
-
-
-async def cobalt(*arguments: str, data: Path, code: int = 0) -> str:
-    """What `cobalt lab …` says on both streams."""
-    process = await asyncio.create_subprocess_exec(
-        *(COBALT, "lab", *arguments, "--data", str(data)),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    said = (await process.communicate())[0].decode()
-    assert process.returncode == code, said
-    return said
 
 
 def column(table: str, number: int) -> dict[str, str]:
@@ -98,7 +85,7 @@ async def test_a_day_with_a_lab(data: Path) -> None:
     state = records.load(Layout.at(data))
     assert state is not None
     assert "everything is gone" in await cobalt("down", data=data)
-    assert traces(state, data) == []
+    assert leftovers(state, data) == []
     assert not data.exists()
 
 
@@ -251,7 +238,7 @@ async def test_an_up_that_is_interrupted_takes_its_lab_down(data: Path) -> None:
     _, said = await process.communicate()
 
     assert process.returncode == 130, said
-    assert traces(state, data) == []
+    assert leftovers(state, data) == []
     assert not data.exists()
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypercobalt.lab.lab import Lab
 from tests.contracts.direct import CONTRACTS, A, B, World, ended, named
 from tests.lab.conftest import TakeFleet
-from tests.lab.direct import LabWorld
+from tests.lab.kit.direct import LabWorld
 
 pytestmark = pytest.mark.timeout(300)
 

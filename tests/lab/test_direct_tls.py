@@ -18,8 +18,8 @@ from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab
 from tests.contracts.direct import A, B, ended, named
 from tests.lab.conftest import TakeFleet
-from tests.lab.direct import LabWorld
-from tests.lab.tls import client_files, serve_tls
+from tests.lab.kit.direct import LabWorld
+from tests.lab.kit.tls import client_files, serve_tls
 
 pytestmark = pytest.mark.timeout(300)
 

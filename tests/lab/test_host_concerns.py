@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from hypercobalt.adapters.host.system import HostSystem
 from hypercobalt.adapters.host.units import SystemdUnits
-from hypercobalt.api.conditions import Condition, get_condition
+from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Namespace, Secret
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
@@ -31,9 +31,10 @@ from hypercobalt.node_agent.status.board import Board
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
 from hypercobalt.runtime.client.requests import Selection
 from tests.contracts import shutdown, system
-from tests.following import background, follow
+from tests.following import background
 from tests.lab.conftest import TakeHosts
-from tests.lab.test_host_system import (
+from tests.lab.kit.agent import SOCKETS, condition, until
+from tests.lab.kit.system import (
     DEADLINE,
     LIBVIRTD,
     LIMIT,
@@ -58,20 +59,6 @@ Type=oneshot
 ExecStart=virt-admin server-update-tls libvirtd
 """
 NAMESPACE = "agents"
-SOCKETS = tuple(f"libvirtd{kind}.socket" for kind in ("", "-ro", "-admin", "-tcp"))
-
-
-async def until(
-    api: Kube, host: Host, good: Callable[[Hypervisor], bool], deadline: float = DEADLINE
-) -> Hypervisor:
-    """Follow the host's object until it is as wanted."""
-    return await follow(api, Hypervisor, host.name, good, seconds=deadline)
-
-
-def condition(of: Hypervisor, type_: str) -> Condition:
-    found = get_condition(of.status.conditions, type_)
-    assert found, type_
-    return found
 
 
 async def repeat(attempt: Callable[[], Awaitable[str]], good: Callable[[str], bool]) -> str:

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from hypercobalt.adapters.host.system import HostSystem
 from hypercobalt.adapters.host.units import SystemdUnits
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionStatus
-from hypercobalt.lab import processes
 from hypercobalt.lab.agents import KUBECONFIG
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
@@ -27,26 +25,25 @@ from hypercobalt.node_agent.status.board import Board, Verdict
 from hypercobalt.runtime import Kube, SystemClock
 from tests.contracts.units import BAD, CONTRACTS, GOOD
 from tests.lab.conftest import TakeHosts
+from tests.lab.kit.system import (
+    DEADLINE,
+    LIBVIRTD,
+    LIMIT,
+    LOGIND,
+    bus,
+    evict,
+    is_held_back,
+    off,
+    root,
+)
 
 pytestmark = pytest.mark.timeout(180)
 
-LIBVIRTD = "libvirtd.service"
 SERVICES = {
     GOOD: "[Service]\nExecStart=sleep infinity\n",
     BAD: "[Service]\nType=oneshot\nExecStart=false\n",
 }
-LIMIT = timedelta(seconds=90)
-LOGIND = f"[Login]\nInhibitDelayMaxSec={LIMIT.total_seconds():g}\n"
 LOG = "/root/guard.log"
-DEADLINE = 20.0
-
-
-def root(host: Host) -> Path:
-    return Path(f"/proc/{host.leader_pid}/root")
-
-
-def bus(host: Host) -> str:
-    return f"unix:path={root(host)}/run/dbus/system_bus_socket"
 
 
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.__name__)
@@ -256,39 +253,7 @@ async def guarded(host: Host) -> AsyncIterator[Guard]:
 
 
 async def script() -> str:
-    return await asyncio.to_thread(Path(__file__).with_name("guard.py").read_text, "utf-8")
-
-
-async def evict(api: Kube, host: Host) -> Eviction:
-    """The Eviction of the host, once there is one."""
-    async with (
-        asyncio.timeout(DEADLINE),
-        api.watch(Eviction, fields=f"metadata.name={host.name}") as events,
-    ):
-        async for event in events:
-            if event.object is not None:
-                return event.object
-    raise AssertionError("the watch ended")
-
-
-async def is_held_back(host: Host) -> bool:
-    """Whether a shutdown that has been announced waits for an inhibitor.
-
-    logind tells systemd right after the announcement, or else when the last inhibitor lets go. Who
-    has heard the announcement and asks systemd then asks after logind has, so no time need pass.
-    """
-    logind = "org.freedesktop.login1"
-    manager = ("/org/freedesktop/login1", f"{logind}.Manager", "PreparingForShutdown")
-    announced = await host.run("busctl", "get-property", logind, *manager)
-    begun = await host.run("systemctl", "list-jobs", "--plain", "--no-legend")
-    return announced.strip() == "b true" and "poweroff.target" not in begun
-
-
-async def off(host: Host) -> float:
-    """Wait until the host is off; gives the time then."""
-    leader = host.leader_pid
-    assert leader is None or await processes.ended(leader, LIMIT)
-    return time.monotonic()
+    return await asyncio.to_thread((Path(__file__).parent / "kit/guard.py").read_text, "utf-8")
 
 
 async def test_an_inhibitor_is_there_after_logind_was_restarted(nodes: TakeHosts) -> None:

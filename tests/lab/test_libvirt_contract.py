@@ -8,7 +8,7 @@ import pytest
 
 from hypercobalt.adapters.libvirt.connection import connect
 from tests.integration.libvirt.contract import Contract, DaemonWorld, World
-from tests.lab.libvirtd import Daemon
+from tests.lab.kit.libvirtd import Daemon
 
 
 class TestLibvirtd(Contract):

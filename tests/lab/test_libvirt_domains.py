@@ -22,7 +22,7 @@ from hypercobalt.adapters.libvirt.model import (
     MemoryNode,
 )
 from tests.integration.libvirt.contract import MIB, Listener, listening
-from tests.lab.libvirtd import Daemon, private_libvirtd
+from tests.lab.kit.libvirtd import Daemon, private_libvirtd
 
 LIVE = libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PEER2PEER
 

@@ -22,7 +22,7 @@ from hypercobalt.adapters.libvirt.model import (
 )
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from tests.integration.libvirt.contract import Listener
-from tests.lab.libvirtd import Daemon
+from tests.lab.kit.libvirtd import Daemon
 
 # What the agent needs to have both in its status within a second.
 NOTICED = 0.95

@@ -14,7 +14,7 @@ from hypercobalt.adapters.libvirt.model import Disconnected
 from hypercobalt.lab.host import Host
 from tests.integration.libvirt.contract import Listener, listening
 from tests.lab.conftest import TakeHosts
-from tests.lab.tls import client_files, serve_tls
+from tests.lab.kit.tls import client_files, serve_tls
 
 pytestmark = pytest.mark.timeout(180)
 

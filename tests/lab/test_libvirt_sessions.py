@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from hypercobalt.adapters.libvirt.remote.session import Session
-from tests.lab.libvirtd import Daemon
+from tests.lab.kit.libvirtd import Daemon
 
 IDLE = 0.1
 WATCHED = 2.0

@@ -13,17 +13,9 @@ from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.pytest_plugin import NODES
 from hypercobalt.runtime import Kube
 from tests.lab.conftest import TakeHosts
-from tests.lab.test_host_concerns import until
-from tests.lab.test_node_agent import (
-    connection_is,
-    document,
-    instances,
-    kill_agent,
-    make,
-    migrations,
-    moving,
-    one_migration,
-)
+from tests.lab.kit.agent import connection_is, instances, kill_agent, until
+from tests.lab.kit.domains import document, make
+from tests.lab.kit.migrations import migrations, moving, one_migration
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -3,95 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 import time
-from collections.abc import Callable
-from datetime import timedelta
 
 import pytest
 
-from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.migration import Migration
 from hypercobalt.lab import processes
-from hypercobalt.lab.agents import NAMESPACE, NODE_AGENT
 from hypercobalt.lab.control import ROLE
 from hypercobalt.lab.disk import LOCAL
-from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab
-from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request, Storage
 from hypercobalt.runtime import Kube
 from tests.lab.conftest import TakeHosts
-from tests.lab.test_agents import main_pid
-from tests.lab.test_host_concerns import SOCKETS, until
+from tests.lab.kit.agent import (
+    SOCKETS,
+    connection_is,
+    instances,
+    kill_agent,
+    main_pid,
+    ready,
+    until,
+)
+from tests.lab.kit.domains import LONG, document, make, undefine
+from tests.lab.kit.migrations import migrations, moving, one_migration
 
 pytestmark = pytest.mark.timeout(300)
-
-LONG = timedelta(minutes=3)
-DOMAIN = """<domain type='qemu'><name>{name}</name>{uuid}<memory unit='{unit}'>{memory}</memory>
-<vcpu>{vcpus}</vcpu>{extra}<os><type arch='x86_64'>hvm</type></os></domain>"""
-# In the host, on libvirt's own calls: a process for each domain would take minutes.
-MAKE = """
-import json, sys, libvirt
-told = json.load(sys.stdin)
-connection = libvirt.open("qemu:///system")
-for document in told["documents"]:
-    (connection.createXML if told["start"] else connection.defineXML)(document)
-"""
-
-
-def document(
-    name: str,
-    *,
-    memory: int = 16,
-    unit: str = "MiB",
-    vcpus: int = 1,
-    extra: str = "",
-    uuid: str = "",
-) -> str:
-    return DOMAIN.format(name=name, memory=memory, unit=unit, vcpus=vcpus, extra=extra, uuid=uuid)
-
-
-async def make(host: Host, *documents: str, start: bool) -> None:
-    told = json.dumps({"documents": documents, "start": start})
-    await host.run(sys.executable, "-c", MAKE, stdin=told, within=LONG)
-
-
-async def undefine(host: Host, *names: str) -> None:
-    text = "; ".join(f"undefine {name}" for name in names)
-    await host.run("virsh", "-q", text, within=LONG)
-
-
-def connection_is(status: str, *reasons: str) -> Callable[[Hypervisor], bool]:
-    def good(hypervisor: Hypervisor) -> bool:
-        found = get_condition(hypervisor.conditions, "LibVirtConnection")
-        return (
-            found is not None
-            and found.status == status
-            and (not reasons or found.reason in reasons)
-        )
-
-    return good
-
-
-def instances(count: int) -> Callable[[Hypervisor], bool]:
-    return lambda hypervisor: hypervisor.status.numInstances == count
-
-
-async def ready(api: Kube, host: Host) -> None:
-    """Wait for the agent's first status of an empty host; its own words tell why there is none."""
-    connected = connection_is("True")
-    try:
-        await until(api, host, lambda hv: connected(hv) and hv.status.numInstances == 0)
-    except AssertionError as error:
-        said = await host.run("journalctl", "--no-pager", "--lines=40", f"--unit={NODE_AGENT}")
-        raise AssertionError(f"{error}\n{said}") from None
-
-
-async def kill_agent(host: Host) -> None:
-    await host.run("systemctl", "kill", "--signal=KILL", NODE_AGENT)
 
 
 async def test_odd_domains_break_nothing(nodes: TakeHosts, api: Kube) -> None:
@@ -217,40 +152,6 @@ async def test_an_idle_agent_writes_nothing(nodes: TakeHosts, api: Kube) -> None
     assert before is not None
     assert after is not None
     assert after.metadata.resourceVersion == before.metadata.resourceVersion
-
-
-async def migrations(api: Kube) -> list[Migration]:
-    found = (await api.list(Migration, NAMESPACE)).items
-    return sorted(found, key=lambda one: one.metadata.name)
-
-
-async def one_migration(
-    api: Kube, good: Callable[[Migration], bool], known: set[str], seconds: float = 30
-) -> Migration:
-    """The one that was not known before, as soon as it is as wanted."""
-    last: list[Migration] = []
-    try:
-        async with asyncio.timeout(seconds):
-            while True:
-                last = [one for one in await migrations(api) if one.metadata.name not in known]
-                if len(last) == 1 and good(last[0]):
-                    return last[0]
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        raise AssertionError(f"last: {last}") from None
-
-
-async def moving(
-    nodes: TakeHosts, api: Kube, lab: Lab, *, disk: Storage | None = None
-) -> tuple[Fleet, tuple[str, str], set[str]]:
-    """A running VM on the first of two hosts, their names, and the migrations that there were."""
-    one, other = await nodes(2)
-    for host in (one, other):
-        await ready(api, host)
-    fleet = Fleet(lab)
-    await fleet.add(Request(name="moved", host=one.name, network=False, disk=disk))
-    known = {migration.metadata.name for migration in await migrations(api)}
-    return fleet, (one.name, other.name), known
 
 
 async def test_a_migration_shows_every_second_and_ends_completed(

@@ -13,7 +13,7 @@ import pytest
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.lab import cgroups, mounts, processes
+from hypercobalt.lab import mounts, processes
 from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.errors import LabError
@@ -23,6 +23,7 @@ from hypercobalt.lab.network import bridge
 from hypercobalt.lab.shared_mount import share
 from hypercobalt.lab.state import Layout, State
 from tests.lab.conftest import run
+from tests.lab.kit.leftovers import leftovers, named_leftovers
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("able_machine")]
 
@@ -31,41 +32,6 @@ pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("able_machine")]
 def data(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "lab"
     run(down(tmp_path / "lab"))
-
-
-def traces(state: State, data: Path) -> list[str]:
-    """Everything of a lab that the machine still has."""
-    files = [str(file) for file in data.iterdir() if file.name != "lock"] if data.exists() else []
-    return [
-        *(f"process {process.role}" for process in processes.find(state.id)),
-        *(f"mount {point}" for point in mounts.under(data)),
-        *files,
-        *named_traces(state),
-    ]
-
-
-def named_traces(state: State) -> list[str]:
-    """What bears the lab's number; nothing when another lab has taken that meanwhile."""
-    if belongs_to_another(state):
-        return []
-    links = [link.name for link in Path("/sys/class/net").iterdir()]
-    links = [link for link in links if link == state.bridge or f"{state.prefix}-" in link]
-    groups = [str(g) for h in cgroups.here() for g in h.glob(f"{state.prefix}-*")]
-    nspawn = [str(left) for left in Path("/run/systemd/nspawn").glob(f"*/{state.prefix}-*")]
-    rules = subprocess.run(("ip", "rule"), capture_output=True, text=True, check=True).stdout
-    found = [
-        *(f"interface {link}" for link in links),
-        *(f"group {group}" for group in groups),
-        *(rule for rule in rules.splitlines() if str(state.network) in rule),
-        *nspawn,
-    ]
-    # A lab makes its bridge first and removes it last, so whose the traces are is known by that.
-    return [] if belongs_to_another(state) else found
-
-
-def belongs_to_another(state: State) -> bool:
-    there = Path("/sys/class/net", state.bridge).exists()
-    return there and not bridge.is_ours(state)
 
 
 def found(data: Path) -> State:
@@ -91,7 +57,7 @@ async def test_up_makes_all_of_it_and_down_leaves_nothing(data: Path) -> None:
     assert sorted(chassis.split()) == ["kvm-1", "kvm-2"]
 
     assert await down(data)
-    assert traces(lab.state, data) == []
+    assert leftovers(lab.state, data) == []
     assert not await down(data)
 
 
@@ -142,7 +108,7 @@ async def test_a_lab_lies_wherever_a_person_wants_it(tmp_path: Path) -> None:
         await lab.host("kvm-1").run("true")
     finally:
         assert await down(data)
-    assert traces(lab.state, data) == []
+    assert leftovers(lab.state, data) == []
 
 
 async def test_what_a_person_has_mounted_there_stays_when_the_lab_goes(tmp_path: Path) -> None:
@@ -160,7 +126,7 @@ async def test_what_a_person_has_mounted_there_stays_when_the_lab_goes(tmp_path:
 
         assert mounts.under(data) == points
         assert list(data.iterdir()) == [own]
-        assert named_traces(lab.state) == []
+        assert named_leftovers(lab.state) == []
     finally:
         await mounts.release(data)
 
@@ -231,7 +197,7 @@ async def killed_up(data: Path, step: str) -> State:
     up = await asyncio.create_subprocess_exec(sys.executable, "-c", script, str(data), step, later)
     assert await up.wait() == -signal.SIGKILL
     state = found(data)
-    assert traces(state, data) != []
+    assert leftovers(state, data) != []
     return state
 
 
@@ -255,7 +221,7 @@ async def test_an_up_that_is_killed_half_way_leaves_nothing_after_down(
 ) -> None:
     state = await killed_up(data, step)
     assert await down(data)
-    assert traces(state, data) == []
+    assert leftovers(state, data) == []
 
 
 @STEPS
@@ -296,7 +262,7 @@ async def test_two_labs_run_side_by_side(data: Path, tmp_path: Path) -> None:
 
         await down(other)
 
-        assert traces(pair[1].state, other) == []
+        assert leftovers(pair[1].state, other) == []
         assert pair[0].host("kvm-1").power is Power.RUNNING
         assert bridge.is_ours(pair[0].state)
     finally:

@@ -23,8 +23,7 @@ from hypercobalt.runtime.client.requests import Selection
 from tests.integration.runtime.scripted import eventually
 
 from .conftest import Client
-from .test_durability import CONFIG_MAPS, config_map
-from .test_faults import flip
+from .objects import CONFIG_MAPS, config_map, flip
 
 HYPERVISORS = "/apis/kvm.cloud.sap/v1/hypervisors"
 

@@ -6,49 +6,17 @@ import asyncio
 import contextlib
 import gc
 import ssl
-from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
 
 import pytest
 
 from hypercobalt.apiserver import watching
 from hypercobalt.apiserver.server import Options, serve
 
-from .conftest import Client, no_check
+from .conftest import Client
+from .connections import connection, ended, works
+from .objects import CONFIG_MAPS
 
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 HEAD = b"Host: x\r\nAuthorization: Bearer secret-admin\r\n"
-
-
-@contextlib.asynccontextmanager
-async def connection(
-    api: Client, *, tls: bool = True
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A bare connection to the server."""
-    place = urlsplit(str(api.base_url))
-    reader, writer = await asyncio.open_connection(
-        place.hostname, place.port, ssl=no_check() if tls else None
-    )
-    try:
-        yield reader, writer
-    finally:
-        writer.transport.abort()
-
-
-async def works(api: Client, name: str = "c") -> None:
-    """Check that the server reads and writes for others, at once."""
-    async with asyncio.timeout(5):
-        assert (await api.post(CONFIG_MAPS, json={"metadata": {"name": name}})).status_code == 201
-        assert (await api.get(f"{CONFIG_MAPS}/{name}")).status_code == 200
-        assert (await api.delete(f"{CONFIG_MAPS}/{name}")).status_code == 200
-
-
-async def ended(reader: asyncio.StreamReader) -> None:
-    """Wait until the server has ended the connection."""
-    with contextlib.suppress(ConnectionError, ssl.SSLError):
-        async with asyncio.timeout(10):
-            while await reader.read(65536):
-                pass
 
 
 async def test_a_slow_body_keeps_nobody_waiting_and_arrives(api: Client) -> None:

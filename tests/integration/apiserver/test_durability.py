@@ -22,13 +22,9 @@ from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.errors import ConfigurationError
 
 from .conftest import Client, start_server, token_file
+from .objects import CONFIG_MAPS, config_map
 
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 KEY = Key("things", "", "a")
-
-
-def config_map(name: str, **data: str) -> dict[str, object]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
 async def test_every_answered_write_survives_a_kill_in_a_write_storm(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypercobalt.apiserver.storage.database import Database
 from hypercobalt.apiserver.storage.objects import Event, StoreError
 
 from .conftest import Client, token_file
-from .test_durability import CONFIG_MAPS, config_map
+from .objects import CONFIG_MAPS, config_map, flip
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 
@@ -108,13 +108,6 @@ async def test_a_writer_that_died_is_not_waited_for(options: Options, disk: Disk
             assert "[-]storage-writer failed" in answer.text
         assert (await api.get(CONFIG_MAPS)).json()["items"] == []
         assert "cobalt_apiserver_storage_writer_up 0\n" in (await api.get("/metrics")).text
-
-
-def flip(file: Path, text: bytes) -> None:
-    """Change one bit wherever the text stands in the file."""
-    data = file.read_bytes()
-    assert text in data
-    file.write_bytes(data.replace(text, text[:-1] + bytes([text[-1] ^ 1])))
 
 
 async def test_a_damaged_object_is_named_and_deletable_and_others_are_served(

@@ -13,7 +13,8 @@ from hypercobalt.apiserver.requests.bodies import MAX_BODY
 from hypercobalt.apiserver.server import Options, serve
 
 from .conftest import Client, resident_mib, start_server
-from .test_clients import CONFIG_MAPS, connection, ended, works
+from .connections import connection, ended, works
+from .objects import CONFIG_MAPS
 
 MIB = 2**20
 POST = f"POST {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n".encode()

@@ -18,8 +18,8 @@ import httpx2
 import pytest
 
 from .conftest import READY_SECONDS, Client, resident_mib, start_server, token_file
-from .test_durability import CONFIG_MAPS, config_map
-from .test_fuzz import OBJECTS, Damage, check, prepare, request
+from .damage import OBJECTS, Damage, check, prepare, request
+from .objects import CONFIG_MAPS, config_map
 
 KILLS = int(os.environ.get("APISERVER_KILLS", "3"))  # 100 in the run whose figures are shown
 REQUESTS = int(os.environ.get("APISERVER_FUZZ", "1500"))  # there 100,000

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import pytest_asyncio
 from tests.following import background
 from tests.integration.node_agent.conftest import DEADLINE, boot
+from tests.integration.node_agent.moves import UUID, Move
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
@@ -24,7 +24,6 @@ from hypercobalt.adapters.libvirt.model import (
     EventKind,
     JobStats,
     JobType,
-    JobValue,
     Lifecycle,
 )
 from hypercobalt.api.core import Namespace
@@ -38,7 +37,6 @@ from hypercobalt.runtime import ConnectionFailedError, Kube, SystemClock, load_c
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SPACE = "moves"
-UUID = "12e479eb-6bef-4fdb-bfdc-0388df68bed9"
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -80,38 +78,6 @@ async def agent(
             async with background(migrations.run, read):
                 await reading.wait()
                 yield
-
-
-@dataclass
-class Move:
-    """A server between two hosts."""
-
-    source: FakeLibvirt
-    target: FakeLibvirt
-    uuid: str = UUID
-    began: float = 0.0
-
-    def begin(self, *, operation: int = 5, elapsed: int = 100, **values: JobValue) -> None:
-        self.began = time.monotonic() - elapsed / 1000
-        self.run(operation=operation, elapsed=elapsed, **values)
-        self.source.tell(self.uuid, EventKind.MIGRATION_ITERATION, detail=1)
-
-    def run(self, *, operation: int = 5, elapsed: int | None = None, **values: JobValue) -> None:
-        if elapsed is None:
-            elapsed = round((time.monotonic() - self.began) * 1000)
-        told = {"operation": operation, "time_elapsed": elapsed, **values}
-        self.source.jobs[self.uuid] = JobStats(JobType.UNBOUNDED, told)
-
-    def arrive(self) -> None:
-        boot(self.target, self.uuid, detail=1)
-
-    def complete(self, **values: JobValue) -> None:
-        """As libvirt does: statistics, then the stop at the source, then the start of the guest."""
-        told = JobStats(JobType.COMPLETED, {"operation": 5, "downtime": 16, **values})
-        self.source.lifecycle(self.uuid, Lifecycle.SUSPENDED, 1)
-        self.source.tell(self.uuid, EventKind.JOB_COMPLETED, stats=told)
-        self.source.stop(self.uuid, detail=3)
-        self.target.lifecycle(self.uuid, Lifecycle.RESUMED, 1)
 
 
 class Silent(FakeLibvirt):

@@ -8,16 +8,9 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.integration.operator.conftest import (
-    AGENTS,
-    add_node,
-    operator,
-    passes,
-    reason,
-    until,
-)
+from tests.integration.operator.conftest import AGENTS, add_node, operator, passes, reason, until
 from tests.integration.operator.lifecycle import agent_reports, message, site
-from tests.integration.operator.test_maintenance import in_service
+from tests.integration.operator.service import in_service
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.coordination import Lease, LeaseSpec

@@ -14,6 +14,7 @@ from tests.integration.operator.conftest import (
     until,
     until_settled,
 )
+from tests.integration.operator.dying import Dying
 
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
 from hypercobalt.operator.assembly import add_controllers
@@ -24,20 +25,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WRITES = 7  # that a Node with everything switched on costs at most
 CERTAIN = 5  # of them, however many parts of the status go out together
-
-
-class Dying:
-    """Lets so many writes through, and then ends the process's task."""
-
-    def __init__(self, writes: int) -> None:
-        self.left = writes
-        self.task: asyncio.Task[None] | None = None
-
-    def __call__(self) -> None:
-        if not self.left:
-            assert self.task is not None
-            self.task.cancel()
-        self.left = max(0, self.left - 1)
 
 
 async def run_until_death(kubeconfig: Path, writes: int) -> None:

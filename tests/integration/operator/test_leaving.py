@@ -8,16 +8,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.integration.operator.conftest import (
-    AGENTS,
-    DEFAULTS,
-    add_node,
-    operator,
-    reason,
-    until,
-)
+from tests.integration.operator.conftest import AGENTS, DEFAULTS, add_node, operator, reason, until
+from tests.integration.operator.dying import Dying
 from tests.integration.operator.lifecycle import QUICK, agent_reports, message, set_spec, site
-from tests.integration.operator.test_crashes import Dying
 from tests.sockets import left_to_the_collector
 
 from hypercobalt.api.hypervisor import Hypervisor

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.integration.operator.conftest import add_node, operator, reason, until
-from tests.integration.operator.lifecycle import QUICK, agent_reports, message, set_spec, site
+from tests.integration.operator.lifecycle import QUICK, message, set_spec, site
+from tests.integration.operator.service import in_service
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.eviction import Eviction, EvictionSpec
@@ -17,19 +18,9 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import HostAggregate, Server, Size
 from hypercobalt.operator.eviction.status import has_ended
-from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-async def in_service(kube: Kube, name: str) -> Hypervisor:
-    """Have a host onboarded."""
-    labels, asked = {LIFECYCLE_LABEL: "skip-tests"}, {AGGREGATES_ANNOTATION: "general"}
-    await add_node(kube, name, labels=labels, annotations=asked)
-    await until(kube, Hypervisor, name, lambda hv: bool(hv.status.serviceId))
-    await agent_reports(kube, name)
-    return await until(kube, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
 
 
 def host_of(compute: FakeCompute, name: str) -> tuple[bool, str]:

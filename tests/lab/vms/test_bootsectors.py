@@ -13,7 +13,7 @@ from hypercobalt.lab.vms.domain import Watchdog
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from tests.lab.conftest import TakeFleet
-from tests.lab.vms.events import Events
+from tests.lab.kit.events import Events
 
 pytestmark = pytest.mark.timeout(240)
 

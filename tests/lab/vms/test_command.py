@@ -9,7 +9,7 @@ import pytest
 
 from hypercobalt.lab.lab import Lab
 from tests.lab.conftest import TakeFleet
-from tests.lab.test_command import COBALT, cobalt
+from tests.lab.kit.command import COBALT, cobalt
 
 pytestmark = pytest.mark.timeout(240)
 

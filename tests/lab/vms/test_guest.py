@@ -14,7 +14,7 @@ from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.domain import Tuning, Watchdog
 from hypercobalt.lab.vms.request import Request
 from tests.lab.conftest import TakeFleet
-from tests.lab.vms.events import Events
+from tests.lab.kit.events import Events
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from tests.contracts.compute import HOSTS, MOVES, Site
-from tests.contracts.direct import CONTRACTS, A, B, Storage, World, ended, named
+from tests.contracts.direct import CONTRACTS, A, B, World, ended, named
+from tests.unit.compute.memory import C, Fixed, Memory, identity, place
 
 from hypercobalt.adapters.libvirt.model import DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.libvirt.remote.fake import FakeDaemon, FakeDaemons
-from hypercobalt.adapters.libvirt.remote.model import Disk, Guest, Makeup
 from hypercobalt.adapters.libvirt.remote.port import LibvirtRefusedError
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.ports import NoPorts
@@ -28,86 +25,11 @@ from hypercobalt.runtime import FakeClock
 
 pytestmark = pytest.mark.looptime
 
-C = "kvm-3"
 NO_QEMU_CERTIFICATE = (
     "internal error: unable to execute QEMU command 'object-add': "
     "Unable to access credentials /etc/pki/qemu/ca-cert.pem: No such file or directory"
 )
-DIRECTORIES = {"shared": "/shared/vms", "local": "/local/vms"}
 Contract = Callable[[World], Awaitable[None]]
-
-
-class Memory:
-    """Hosts in memory, as a `World`."""
-
-    def __init__(self) -> None:
-        self.daemons = FakeDaemons()
-        self.daemons.shared.add("/shared/vms")
-        self.places = {name: place(name) for name in (A, B, C)}
-
-    def host(self, name: str) -> FakeDaemon:
-        return self.daemons.at(self.places[name].control)
-
-    async def add(
-        self, name: str, *, disk: Storage | None = None, runs: bool = True, slow: bool = False
-    ) -> None:
-        disks = (Disk("vda", path=f"{DIRECTORIES[disk]}/{name}.img"),) if disk else ()
-        made = Guest(
-            uuid=identity(name),
-            name=name,
-            state=DomainState.RUNNING if runs else DomainState.SHUTOFF,
-            active=runs,
-            makeup=Makeup(1024**3, 1, disks),
-        )
-        self.host(A).put(made)
-        self.daemons.seconds[made.uuid] = 60 if slow else 1
-
-    async def copy_definition(self, name: str) -> None:
-        self.host(B).here[identity(name)] = self.host(A).here[identity(name)]
-
-    async def set_autostart(self, name: str) -> None:
-        self.host(A).autostarted.add(identity(name))
-
-    async def where(self) -> list[tuple[str, str, str]]:
-        return sorted(
-            (guest.name, name, "running" if guest.active else "shut off")
-            for name in self.places
-            for guest in self.host(name).here.values()
-        )
-
-    async def autostarts(self, host: str) -> list[str]:
-        there = self.host(host)
-        return [there.here[uuid].name for uuid in there.autostarted]
-
-    async def local_files(self, name: str) -> list[str]:
-        return [host for host in self.places if f"/local/vms/{name}.img" in self.host(host).files]
-
-    @asynccontextmanager
-    async def service(self) -> AsyncIterator[ComputeService]:
-        made = DirectService(Fixed(*self.places.values()), self.daemons, NoPorts())
-        try:
-            yield made
-        finally:
-            await made.close()
-
-
-class Fixed:
-    """A directory that a test has written."""
-
-    def __init__(self, *places: Place) -> None:
-        self._places = places
-
-    def places(self) -> tuple[Place, ...]:
-        return self._places
-
-
-def place(name: str) -> Place:
-    uri = f"qemu+tcp://{name}/system"
-    return Place(name, f"id-{name}", uri, uri, uuid=identity(uri), capacity=Size(8, 8192))
-
-
-def identity(name: str) -> str:
-    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.contracts.direct import A, B, named, until
-from tests.unit.compute.test_direct import Fixed, Memory, identity
+from tests.unit.compute.memory import Fixed, Memory, identity
 
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.remote.fake import FakeDaemons

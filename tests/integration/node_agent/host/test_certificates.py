@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import trustme
 from msgspec.structs import replace
+from tests.integration.node_agent.host.certificates import AUTHORITY, DATA, data, host_units, of
 from tests.integration.node_agent.host.conftest import (
     DEADLINE,
     NAMESPACE,
@@ -40,24 +41,11 @@ from hypercobalt.runtime import Kube
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TYPE = "TLSCertificateInstalled"
-AUTHORITY = trustme.CA()
-
-
-def data(host: str = NODE) -> dict[str, bytes]:
-    return of(AUTHORITY.issue_cert(host, "192.0.2.1", "2001:db8::1"))
 
 
 def expired() -> trustme.LeafCert:
     yesterday = datetime.now(UTC) - timedelta(days=1)
     return AUTHORITY.issue_cert(NODE, "192.0.2.1", not_after=yesterday)
-
-
-def of(leaf: trustme.LeafCert) -> dict[str, bytes]:
-    certificate, key = leaf.cert_chain_pems[0].bytes(), leaf.private_key_pem.bytes()
-    return {"ca.crt": AUTHORITY.cert_pem.bytes(), "tls.crt": certificate, "tls.key": key}
-
-
-DATA = data()
 
 
 def is_empty(directory: Path) -> bool:
@@ -70,13 +58,6 @@ async def put_secret(kube: Kube, content: dict[str, bytes], namespace: str = NAM
     if present is None:
         return await kube.create(Secret(metadata=meta, data=content, type="Opaque"))
     return await kube.patch(present, replace(present, data=content))
-
-
-def host_units(*, update: str = "loaded") -> FakeUnits:
-    return FakeUnits(
-        UnitState(UPDATE_UNIT, load=update, active="inactive"),
-        UnitState(LIBVIRT_UNIT, load="loaded", active="active"),
-    )
 
 
 def begin(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
 import stat
-from collections.abc import AsyncIterator, Callable, Generator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Generator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
+from tests.authority import Authority
+from tests.integration.node_agent.host.certificates import host_units, issuing, sign
 from tests.integration.node_agent.host.conftest import (
     DEADLINE,
     NAMESPACE,
@@ -20,10 +21,8 @@ from tests.integration.node_agent.host.conftest import (
     Site,
     create_hypervisor,
 )
-from tests.integration.node_agent.host.test_certificates import host_units
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
-from tests.unit.node_agent.host.test_certificate_check import BOTH, Authority, pem
 
 from hypercobalt.adapters.host.fake import FakeUnits
 from hypercobalt.api.certificate import (
@@ -36,14 +35,12 @@ from hypercobalt.api.core import Secret
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.node_agent.host import pending
 from hypercobalt.node_agent.host.requested import RequestedCertificate, RequestSettings
-from hypercobalt.runtime import Change, Kube, SystemClock
+from hypercobalt.runtime import Kube, SystemClock
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TYPE = "TLSCertificateInstalled"
 ISSUER = IssuerReference("nova-ca", "Issuer", "cert-manager.io")
-CA = Authority("nova")
-Answer = Callable[[CertificateRequest], CertificateRequestStatus]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,62 +50,10 @@ def abandoned_sockets() -> Generator[None]:
         yield
 
 
-def sign(
-    request: CertificateRequest, *, days_old: int = 0, ca: Authority = CA
-) -> CertificateRequestStatus:
-    """What an issuer makes of a request: a certificate that is good for one more day."""
-    asked = x509.load_pem_x509_csr(request.spec.request)
-    names = asked.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .issuer_name(CA.subject)
-        .subject_name(asked.subject)
-        .public_key(asked.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=days_old, minutes=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(names, critical=False)
-        .add_extension(x509.ExtendedKeyUsage(BOTH), critical=False)
-        .sign(ca.key, hashes.SHA256())
-    )
-    conditions = tuple(CertificateCondition(one, "True", "By") for one in ("Approved", "Ready"))
-    return CertificateRequestStatus(conditions, pem(made), pem(CA.certificate))
-
-
 def deny(request: CertificateRequest) -> CertificateRequestStatus:
     del request
     denied = CertificateCondition("Denied", "True", "Policy", "names of another host")
     return CertificateRequestStatus((denied,))
-
-
-class Issuer:
-    """Answers every request, and keeps those that it has seen."""
-
-    def __init__(self, kube: Kube, answer: Answer, namespace: str) -> None:
-        self.kube, self.answer, self.namespace = kube, answer, namespace
-        self.seen: list[CertificateRequest] = []
-
-    async def run(self) -> None:
-        async with self.kube.watch(CertificateRequest, self.namespace) as events:
-            async for event in events:
-                if event.object is None or event.change is not Change.ADDED:
-                    continue
-                self.seen.append(event.object)
-                await self.kube.patch_status(event.object, self.answer(event.object))
-
-
-@contextlib.asynccontextmanager
-async def issuing(
-    kube: Kube, answer: Answer = sign, *, namespace: str = NAMESPACE
-) -> AsyncIterator[Issuer]:
-    issuer = Issuer(kube, answer, namespace)
-    task = asyncio.create_task(issuer.run())
-    try:
-        yield issuer
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
 
 
 def begin(site: Site, root: Path, units: FakeUnits | None = None) -> asyncio.Task[None]:

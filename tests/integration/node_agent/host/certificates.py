@@ -1,0 +1,101 @@
+"""Certificates in a Secret, the units that take them, and an issuer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+
+import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from tests.authority import BOTH, Authority, pem
+from tests.integration.node_agent.host.conftest import NAMESPACE, NODE
+
+from hypercobalt.adapters.host.fake import FakeUnits
+from hypercobalt.adapters.host.model import UnitState
+from hypercobalt.api.certificate import (
+    CertificateCondition,
+    CertificateRequest,
+    CertificateRequestStatus,
+)
+from hypercobalt.node_agent.host.certificate_install import LIBVIRT_UNIT, UPDATE_UNIT
+from hypercobalt.runtime import Change, Kube
+
+AUTHORITY = trustme.CA()
+
+
+def data(host: str = NODE) -> dict[str, bytes]:
+    return of(AUTHORITY.issue_cert(host, "192.0.2.1", "2001:db8::1"))
+
+
+def of(leaf: trustme.LeafCert) -> dict[str, bytes]:
+    certificate, key = leaf.cert_chain_pems[0].bytes(), leaf.private_key_pem.bytes()
+    return {"ca.crt": AUTHORITY.cert_pem.bytes(), "tls.crt": certificate, "tls.key": key}
+
+
+DATA = data()
+
+
+def host_units(*, update: str = "loaded") -> FakeUnits:
+    return FakeUnits(
+        UnitState(UPDATE_UNIT, load=update, active="inactive"),
+        UnitState(LIBVIRT_UNIT, load="loaded", active="active"),
+    )
+
+
+CA = Authority("nova")
+Answer = Callable[[CertificateRequest], CertificateRequestStatus]
+
+
+def sign(
+    request: CertificateRequest, *, days_old: int = 0, ca: Authority = CA
+) -> CertificateRequestStatus:
+    """What an issuer makes of a request: a certificate that is good for one more day."""
+    asked = x509.load_pem_x509_csr(request.spec.request)
+    names = asked.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .issuer_name(CA.subject)
+        .subject_name(asked.subject)
+        .public_key(asked.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=days_old, minutes=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(names, critical=False)
+        .add_extension(x509.ExtendedKeyUsage(BOTH), critical=False)
+        .sign(ca.key, hashes.SHA256())
+    )
+    conditions = tuple(CertificateCondition(one, "True", "By") for one in ("Approved", "Ready"))
+    return CertificateRequestStatus(conditions, pem(made), pem(CA.certificate))
+
+
+class Issuer:
+    """Answers every request, and keeps those that it has seen."""
+
+    def __init__(self, kube: Kube, answer: Answer, namespace: str) -> None:
+        self.kube, self.answer, self.namespace = kube, answer, namespace
+        self.seen: list[CertificateRequest] = []
+
+    async def run(self) -> None:
+        async with self.kube.watch(CertificateRequest, self.namespace) as events:
+            async for event in events:
+                if event.object is None or event.change is not Change.ADDED:
+                    continue
+                self.seen.append(event.object)
+                await self.kube.patch_status(event.object, self.answer(event.object))
+
+
+@contextlib.asynccontextmanager
+async def issuing(
+    kube: Kube, answer: Answer = sign, *, namespace: str = NAMESPACE
+) -> AsyncIterator[Issuer]:
+    issuer = Issuer(kube, answer, namespace)
+    task = asyncio.create_task(issuer.run())
+    try:
+        yield issuer
+    finally:
+        task.cancel()
+        await asyncio.wait({task})

@@ -1,0 +1,64 @@
+"""What a host's node agent reports, and the agent as a service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypercobalt.api.conditions import Condition, get_condition
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.lab.agents import NODE_AGENT
+from hypercobalt.lab.host import Host
+from hypercobalt.runtime import Kube
+from tests.following import follow
+from tests.lab.kit.system import DEADLINE
+
+SOCKETS = tuple(f"libvirtd{kind}.socket" for kind in ("", "-ro", "-admin", "-tcp"))
+
+
+async def until(
+    api: Kube, host: Host, good: Callable[[Hypervisor], bool], deadline: float = DEADLINE
+) -> Hypervisor:
+    """Follow the host's object until it is as wanted."""
+    return await follow(api, Hypervisor, host.name, good, seconds=deadline)
+
+
+def condition(of: Hypervisor, type_: str) -> Condition:
+    found = get_condition(of.status.conditions, type_)
+    assert found, type_
+    return found
+
+
+async def main_pid(host: Host) -> str:
+    return (
+        await host.run("systemctl", "show", "--property=MainPID", "--value", NODE_AGENT)
+    ).strip()
+
+
+def connection_is(status: str, *reasons: str) -> Callable[[Hypervisor], bool]:
+    def good(hypervisor: Hypervisor) -> bool:
+        found = get_condition(hypervisor.conditions, "LibVirtConnection")
+        return (
+            found is not None
+            and found.status == status
+            and (not reasons or found.reason in reasons)
+        )
+
+    return good
+
+
+def instances(count: int) -> Callable[[Hypervisor], bool]:
+    return lambda hypervisor: hypervisor.status.numInstances == count
+
+
+async def ready(api: Kube, host: Host) -> None:
+    """Wait for the agent's first status of an empty host; its own words tell why there is none."""
+    connected = connection_is("True")
+    try:
+        await until(api, host, lambda hv: connected(hv) and hv.status.numInstances == 0)
+    except AssertionError as error:
+        said = await host.run("journalctl", "--no-pager", "--lines=40", f"--unit={NODE_AGENT}")
+        raise AssertionError(f"{error}\n{said}") from None
+
+
+async def kill_agent(host: Host) -> None:
+    await host.run("systemctl", "kill", "--signal=KILL", NODE_AGENT)

@@ -1,0 +1,45 @@
+"""What a lab has left on the machine."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from hypercobalt.lab import cgroups, mounts, processes
+from hypercobalt.lab.network import bridge
+from hypercobalt.lab.state import State
+
+
+def leftovers(state: State, data: Path) -> list[str]:
+    """Everything of a lab that the machine still has."""
+    files = [str(file) for file in data.iterdir() if file.name != "lock"] if data.exists() else []
+    return [
+        *(f"process {process.role}" for process in processes.find(state.id)),
+        *(f"mount {point}" for point in mounts.under(data)),
+        *files,
+        *named_leftovers(state),
+    ]
+
+
+def named_leftovers(state: State) -> list[str]:
+    """What bears the lab's number; nothing when another lab has taken that meanwhile."""
+    if belongs_to_another(state):
+        return []
+    links = [link.name for link in Path("/sys/class/net").iterdir()]
+    links = [link for link in links if link == state.bridge or f"{state.prefix}-" in link]
+    groups = [str(g) for h in cgroups.here() for g in h.glob(f"{state.prefix}-*")]
+    nspawn = [str(left) for left in Path("/run/systemd/nspawn").glob(f"*/{state.prefix}-*")]
+    rules = subprocess.run(("ip", "rule"), capture_output=True, text=True, check=True).stdout
+    found = [
+        *(f"interface {link}" for link in links),
+        *(f"group {group}" for group in groups),
+        *(rule for rule in rules.splitlines() if str(state.network) in rule),
+        *nspawn,
+    ]
+    # A lab makes its bridge first and removes it last, so whose the traces are is known by that.
+    return [] if belongs_to_another(state) else found
+
+
+def belongs_to_another(state: State) -> bool:
+    there = Path("/sys/class/net", state.bridge).exists()
+    return there and not bridge.is_ours(state)
