@@ -81,8 +81,8 @@ ACCEPTED: list[Accepted] = [
         real=r"json: cannot unmarshal|unknown conversion|in scheme|Invalid JSON Patch"
         r"|cannot convert int64|cannot restore map|StorageError|got &|error decoding YAML"
         r"|quantities must|invalid object type: /, Kind=$|unexpected end of JSON|415: Unsupp"
-        r"|pod updates may not|the object provided is unrecognized|provided watch is too old"
-        r'|\\x0[01]|continue key is not valid|"(APIGroup|MinAvailable|Name)":|error parsing regexp'
+        r"|the object provided is unrecognized|provided watch is too old|parsing time"
+        r'|\\x0[01]|continue key is not valid|"(APIGroup|Name)":|error parsing regexp'
         r'|expected type .bool. but found|evaluating rule|Invalid value: {"ID":"","Schema"',
     ),
     Accepted(
@@ -200,12 +200,6 @@ ACCEPTED: list[Accepted] = [
         path=r"metadata\.managedFields$",
     ),
     # -- CustomResourceDefinitions --------------------------------------------------------------
-    Accepted(
-        "Who wrote a scale is kept with the time, as of every write.",
-        scenario="definition_with_scale",
-        path=r"managedFields\[\d\]\.time$",
-        real="absent",
-    ),
     Accepted(
         "Definitions with a conversion webhook are refused by name, and those with two versions of "
         "one name, whatever else is wrong with these.",

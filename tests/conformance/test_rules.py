@@ -119,26 +119,10 @@ async def test_rules_with_functions_over_text_and_lists(api: Api) -> None:
 
 
 @scenario
-async def test_rules_with_addresses_and_quantities(api: Api) -> None:
-    schema = ruled(
-        {"url": text(), "ip": text(), "cidr": text(), "size": text()},
-        rule("!has(self.url) || isURL(self.url) && url(self.url).getScheme() == 'https'"),
-        rule("!has(self.ip) || isIP(self.ip) && ip(self.ip).family() == 4"),
-        rule("!has(self.cidr) || isCIDR(self.cidr)", message="no network"),
-        rule("!has(self.size) || quantity(self.size).isGreaterThan(quantity('1Mi'))"),
-    )
-    specs: tuple[Body, ...] = (
-        {"url": "http://x"},
-        {"url": "https://x"},
-        {"ip": "::1"},
-        {"ip": "192.0.2.1"},
-        {"cidr": "192.0.2.0/24"},
-        {"cidr": "192.0.2.0"},
-        {"size": "2Mi"},
-        {"size": "1Ki"},
-        {"size": "lots"},
-    )
-    await try_all(api, schema, specs)
+async def test_rules_with_quantities(api: Api) -> None:
+    larger = rule("!has(self.size) || quantity(self.size).isGreaterThan(quantity('1Mi'))")
+    schema = ruled({"size": text()}, larger)
+    await try_all(api, schema, ({"size": "2Mi"}, {"size": "1Ki"}, {"size": "lots"}))
 
 
 @scenario
@@ -167,20 +151,6 @@ async def test_what_functions_return(api: Api) -> None:
         "quantity('1').sub(2).compareTo(quantity('-1')) == 0",
         "quantity('1').isLessThan(quantity('2')) && !quantity('2').isLessThan(quantity('2'))",
         "isQuantity('1.5e3') && !isQuantity('1x') && !isQuantity('')",
-        "url(self.u).getScheme() == 'https' && url(self.u).getHost() == 'H:8'",
-        "url(self.u).getHostname() == 'H' && url(self.u).getPort() == '8'",
-        "url(self.u).getEscapedPath() == '/a%20b' && url(self.u).getQuery()['x'] == ['1', '2']",
-        "!isURL('a/b') && isURL('/a') && !isURL('http://a b') && !isURL('')",
-        "isURL('http://[::1]:80/') && !isURL('http://h:p/') && isURL('x:y')",
-        "!isIP('1.2.3.04') && !isIP('::ffff:1.2.3.4') && !isIP('fe80::1%e') && isIP('::1')",
-        "ip('127.0.0.1').isLoopback() && ip('224.0.0.5').isLinkLocalMulticast()",
-        "ip('10.0.0.1').isGlobalUnicast() && ip('::1').family() == 6",
-        "ip('169.254.1.1').isLinkLocalUnicast() && ip('0.0.0.0').isUnspecified()",
-        "cidr('10.0.0.0/8').containsIP('10.2.3.4') && !isCIDR('10.0.0.0/08')",
-        "!isCIDR('10.0.0.0')",
-        "cidr('10.0.0.0/8').containsCIDR('10.2.0.0/16') && isCIDR('10.0.0.1/8')",
-        "cidr('10.1.0.0/16').prefixLength() == 16 && !cidr('::/0').containsIP(ip('1.2.3.4'))",
-        "cidr('10.1.2.3/16').masked() == cidr('10.1.0.0/16') && cidr('::/8').ip() == ip('::')",
         "duration('90m').getHours() == 1 && timestamp('2020-02-03T04:05:06Z').getMonth() == 1",
         "self.when.getFullYear() == 2020 && self.wait > duration('1h') && self.data == b'abc'",
         "self.?none.orValue('x') == 'x' && self.?s.hasValue() && self.?l[?9].orValue('q') == 'q'",
@@ -198,7 +168,6 @@ async def test_what_functions_return(api: Api) -> None:
             "n": {"type": "array", "items": PORT, "maxItems": 5},
             "m": {"type": "object", "additionalProperties": PORT, "maxProperties": 5},
             "q": text(),
-            "u": text(50),
             "none": text(),
             "when": {"type": "string", "format": "date-time"},
             "wait": {"type": "string", "format": "duration"},
@@ -213,7 +182,6 @@ async def test_what_functions_return(api: Api) -> None:
         "n": [1, 2, 3],
         "m": {"a": 1},
         "q": "1500m",
-        "u": "https://u@H:8/a%20b?x=1&x=2&y",
         "when": "2020-01-01T00:00:00Z",
         "wait": "1h30m",
         "data": "YWJj",

@@ -118,7 +118,6 @@ async def test_custom_kind_without_status_subresource(api: Api) -> None:
     name = f"t-{api.namespace}"
     await api.post(f"{prefix}/v1/trinkets", trinket(name, status={"a": 1}, anything=[1, {"b": 2}]))
     await api.get(f"{prefix}/v1/trinkets/{name}/status")
-    await api.get(f"{prefix}/v1/trinkets/{name}/scale")
     await api.patch(f"{prefix}/v1/trinkets/{name}", {"status": {"a": 2}})
     await api.patch(f"{prefix}/v1/trinkets/{name}", {"anything": None})
     await api.get(f"{prefix}/v1beta1/trinkets/{name}")

@@ -218,7 +218,6 @@ def _fingerprint(resources: list[Resource]) -> str:
 
 
 _OTHER_KINDS: dict[str, JSONObject] = {  # subresources that are objects of another kind
-    "scale": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
     "token": {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"},
 }
 

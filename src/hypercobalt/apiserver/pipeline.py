@@ -199,11 +199,9 @@ def _check_subresource(call: Call) -> None:
     resource = call.resource
     if call.subresource in resource.subresources:
         return
-    if resource.custom:
-        raise errors.not_found(call.subject)
-    if call.subresource not in resource.refused:
-        raise errors.no_such_path()
-    raise errors.unsupported(f"the subresource {resource.names.plural}/{call.subresource}")
+    if call.subresource in resource.refused:
+        raise errors.unsupported(f"the subresource {resource.names.plural}/{call.subresource}")
+    raise errors.not_found(call.subject) if resource.custom else errors.no_such_path()
 
 
 def _check_verb(call: Call) -> None:

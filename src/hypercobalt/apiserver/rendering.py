@@ -84,8 +84,7 @@ class Renderer:
         self.resource, self._now = call.resource, call.now
         form = accepted(call.request)
         self.media, self.shown_as = form.media, form.shown_as
-        self._scale = call.resource.scale if call.subresource == "scale" else None
-        self._printer = tables.SCALE_PRINTER if self._scale else call.resource.printer
+        self._printer = call.resource.printer
         self._include = call.request.text("includeObject") or "Metadata"
         if self.shown_as == "Table" and self._include not in ("None", "Metadata", "Object"):
             shown = f"includeObject: Invalid value: {errors.quote(self._include)}"
@@ -97,7 +96,7 @@ class Renderer:
     def plain(self) -> bool:
         """Whether stored bytes can be sent, once they conform to the schema."""
         as_stored = self.resource.version == self.resource.storage_version
-        return as_stored and not (self.shown_as or self._scale or self.media == YAML_TYPE)
+        return as_stored and not (self.shown_as or self.media == YAML_TYPE)
 
     def encode(self, value: JSON) -> bytes:
         if self.media == YAML_TYPE:
@@ -113,8 +112,6 @@ class Renderer:
         if self.plain:
             return conformed
         obj = _in_version(self.resource, conformed)
-        if self._scale is not None:
-            obj = self._scale.view(obj)
         match self.shown_as:
             case "Table":
                 version = text_at(obj, "metadata", "resourceVersion")

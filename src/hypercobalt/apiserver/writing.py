@@ -70,8 +70,6 @@ class Writer:
 
     async def update(self, call: Call) -> Written:
         """Replace an object; of some kinds, create one that is not there."""
-        if call.subresource == "scale":
-            return await self.change(call, lambda old: verbs.scale(call, old))
         body = await self._decide(None, verbs.check_update, call)
         by_put = not call.resource.custom and call.kind in strategies.CREATED_BY_PUT
         if self._store.get(call.key) is None and by_put and not call.subresource:
@@ -101,8 +99,6 @@ class Writer:
             text = "may not be specified for non-apply patch"
             cause = errors.FieldErrors.forbidden("force", text)
             raise errors.invalid_options("PatchOptions", cause)
-        if applies and call.subresource == "scale":
-            raise errors.unsupported("server-side apply of a scale")
         await self._replace_damaged(call, call.key)
         async with self._store.locked(call.key) as held:
             if applies:

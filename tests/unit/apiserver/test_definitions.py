@@ -114,7 +114,6 @@ def test_bad_versions(versions: list[Object], field: str) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        pytest.param({"subresources": {"scale": {}}}, id="scale"),
         pytest.param({"additionalPrinterColumns": [{"name": "A", "type": "x"}]}, id="column-type"),
         pytest.param(
             {"additionalPrinterColumns": [{"name": "A", "type": "string", "jsonPath": "x["}]},
@@ -130,7 +129,7 @@ def test_what_a_version_may_not_have(more: Object) -> None:
     assert any(
         name in field
         for field in faults(definition(versions=[version(**more)]))
-        for name in ("scale", "additionalPrinterColumns", "selectableFields")
+        for name in ("additionalPrinterColumns", "selectableFields")
     )
 
 
@@ -229,11 +228,6 @@ def test_bad_schemas(raw: Object, field: str) -> None:
             {"properties": {"metadata": {"type": "object", "properties": {"labels": {}}}}},
             ".properties[metadata]",
             id="metadata",
-        ),
-        pytest.param(
-            {"allOf": [{"properties": {"b": {"minLength": 1}}}]},
-            ".properties[b]",
-            id="what-is-not-declared",
         ),
     ],
 )

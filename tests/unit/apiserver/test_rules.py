@@ -1,4 +1,4 @@
-"""Rules of definitions: which fit their schema, what they cost, and what their functions say."""
+"""Rules of definitions: which fit their schema, and what their functions return."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ def faults(expression: str, schema: Object = SCHEMA, **more: str) -> list[str]:
         "self == oldSelf || oldSelf.n < self.n",
         "self.s == 'it reads self.nothing and oldSelf.indexOf(x)'",
         "quantity(self.s).add(quantity('1')).isLessThan(quantity('2'))",
-        "url(self.s).getQuery()['a'][0] == (ip('::1').family() > 4 ? 'a' : 'b')",
     ],
 )
 def test_rules_that_fit(expression: str) -> None:
@@ -74,7 +73,7 @@ def test_rules_that_fit(expression: str) -> None:
         ("self.n > 1.5 && self.s > 1", "applied to '(string, int)'"),
         ("self.s", "must evaluate to a bool"),
         ("quantity(self.s)", "must evaluate to a bool"),
-        ("ip(self.s).isGreaterThan(quantity('1'))", "no matching overload for 'isGreaterThan'"),
+        ("'1'.isGreaterThan(quantity('1'))", "no matching overload for 'isGreaterThan'"),
     ],
 )
 def test_rules_that_do_not_fit(expression: str, why: str) -> None:
@@ -88,41 +87,20 @@ def test_a_message_is_text() -> None:
     assert "messageExpression must evaluate to a string" in found
 
 
-UNBOUNDED: Object = {"type": "array", "items": TEXT}
-BOUNDED: Object = {"type": "array", "items": {"type": "string", "maxLength": 10}, "maxItems": 50}
-NESTED = "self.all(a, self.all(b, a == b))"
-
-
 @pytest.mark.parametrize(
-    ("schema", "expression", "factor"),
+    ("expression", "functions"),
     [
-        (UNBOUNDED, "self.all(a, a == 'x')", ""),
-        (UNBOUNDED, NESTED, "more than 100x"),
-        (BOUNDED, NESTED, ""),
-        (BOUNDED, f"self.all(c, self.all(d, {NESTED}))", "5.7x"),
-        (TEXT, "self.matches('^[a-z]*$')", ""),
-        (UNBOUNDED, "self.all(a, a.matches('^[a-z]*$'))", "more than 100x"),
+        ("isIP(self.s) && ip(self.s).family() == 4", "ip, isIP"),
+        ("cidr(self.s).containsIP('10.2.3.4')", "cidr"),
+        ("url(self.s).getScheme() == 'https'", "url"),
+        ("sets.contains(self.l, ['a'])", "sets"),
     ],
 )
-def test_a_rule_that_could_cost_too_much_is_refused(
-    schema: Object, expression: str, factor: str
+def test_a_rule_with_a_function_that_is_not_served_is_refused_by_name(
+    expression: str, functions: str
 ) -> None:
-    found = " ".join(faults(expression, schema))
-    assert ("exceeds budget" in found) is bool(factor)
-    assert factor in found
-
-
-def test_all_rules_of_a_schema_count_together() -> None:
-    ruled: Object = {**BOUNDED, "x-kubernetes-validations": [{"rule": NESTED}]}
-    outer: Object = {"type": "array", "items": ruled, "maxItems": 300}
-
-    def found(fields: int) -> str:
-        raw: Object = {"type": "object", "properties": {f"f{n}": outer for n in range(fields)}}
-        node = compile_schema(raw)
-        return " ".join(str(cause) for cause in check_rules(node, "at"))
-
-    assert found(5) == ""
-    assert "cost total for entire OpenAPIv3 schema exceeds budget" in found(50)
+    (found,) = faults(expression)
+    assert f"the embedded API server does not serve the CEL function {functions}" in found
 
 
 def test_an_object_with_too_many_fields_for_the_checker_is_refused_by_name() -> None:
@@ -164,18 +142,7 @@ def test_compiled_rules_go_with_their_definition() -> None:
         ("1Ki", "quantity(self.v) == quantity('1024') && quantity(self.v).asInteger() == 1024"),
         ("1Ki", "quantity(self.v).sub(24).compareTo(quantity('1k')) == 0"),
         ("1m", "!quantity(self.v).isInteger() && quantity(self.v).asApproximateFloat() == 0.001"),
-        ("lots", "!isQuantity(self.v) && !isURL(self.v) && !isIP(self.v) && !isCIDR(self.v)"),
-        ("https://u@H:8/a%20b?x=1&x=2", "url(self.v).getHost() == 'H:8'"),
-        ("https://u@H:8/a%20b?x=1&x=2", "url(self.v).getQuery()['x'] == ['1', '2']"),
-        ("http://[::1]/", "url(self.v).getHostname() == '::1' && url(self.v).getPort() == ''"),
-        ("http://a:port/", "!isURL(self.v) && !isURL('/a%zz') && isURL('/a')"),
-        ("::FFFF:1.2.3.4", "!isIP(self.v) && !isIP('fe80::1%eth0') && !isIP('1.2.3.04')"),
-        ("2001:db8::0:1", "ip(self.v) == ip('2001:db8::1') && ip(self.v).isGlobalUnicast()"),
-        ("127.0.0.1", "ip(self.v).isLoopback() && ip(self.v).family() == 4"),
-        ("10.1.0.0/8", "cidr(self.v).masked() == cidr('10.0.0.0/8')"),
-        ("10.0.0.0/8", "cidr(self.v).containsIP('10.2.3.4') && !cidr(self.v).containsIP('::1')"),
-        ("10.0.0.0/8", "cidr(self.v).containsCIDR('10.2.0.0/16') && !isCIDR('10.0.0.0')"),
-        ("10.0.0.0/8", "cidr(self.v).ip() == ip('10.0.0.0') && cidr(self.v).prefixLength() == 8"),
+        ("lots", "!isQuantity(self.v)"),
     ],
 )
 def test_functions(value: object, expression: str) -> None:

@@ -100,8 +100,6 @@ def patch(call: Call, held: Stored) -> Decision | None:
     """
     if call.request.content_type != JSON_PATCH and not isinstance(call.body.value, dict):
         raise errors.bad_request("error decoding patch: json: a merge patch is an object")
-    if call.subresource == "scale":
-        return change(call, held, lambda old: scale(call, old))
     return change(call, held, lambda old: _patched(call, copy.deepcopy(old)))
 
 
@@ -213,22 +211,6 @@ def _patched(call: Call, obj: JSONObject) -> JSONObject:
         why = error.message.partition(f" cannot be handled as a {call.kind}: ")[2]
         cause = errors.FieldErrors.invalid("patch", text, why or error.message)
         raise errors.invalid("", "", "", [cause]) from error
-
-
-def scale(call: Call, old: JSONObject) -> JSONObject:
-    """What an update or a patch of its scale makes of the object.
-
-    Raises:
-        StatusError: 400; 422; 500 of an object that has none.
-    """
-    if call.resource.scale is None:
-        raise errors.not_found(call.subject)
-    sent, shown = call.body.value, call.resource.scale.view(old)
-    if call.request.content_type == JSON_PATCH:
-        sent = patches.json_patch(shown, sent)
-    elif call.request.content_type == MERGE_PATCH:
-        sent = patches.merge_patch(shown, sent)
-    return call.resource.scale.applied(old, sent)
 
 
 def _check_identity(call: Call, new: JSONObject) -> None:

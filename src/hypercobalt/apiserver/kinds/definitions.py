@@ -14,10 +14,9 @@ from hypercobalt.apiserver.errors import JSON, Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.kinds import names
 from hypercobalt.apiserver.kinds.jsonpath import compile_path
 from hypercobalt.apiserver.kinds.rules import check_rules
-from hypercobalt.apiserver.kinds.scale import check_scale
 from hypercobalt.apiserver.kinds.structural import check_structural
 from hypercobalt.apiserver.schema.node import compile_schema
-from hypercobalt.apiserver.values import object_at, objects_at, texts_at
+from hypercobalt.apiserver.values import object_at, objects_at
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _SELECTABLE_TYPES = ("boolean", "integer", "string")
@@ -74,12 +73,6 @@ def check_definition(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     elif strategy != "None":
         allowed = ("None", "Webhook")
         causes.append(FieldErrors.not_supported("spec.conversion.strategy", strategy, allowed))
-    if spec.get("preserveUnknownFields") is True:
-        text = (
-            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
-            "spec.versions[*].schema instead"
-        )
-        causes.append(FieldErrors.invalid("spec.preserveUnknownFields", True, text))
     if old is None or spec.get("versions") != object_at(old, "spec").get("versions"):
         causes += _check_versions(spec)
     return [*causes, *_check_stored(obj)]
@@ -108,13 +101,6 @@ def _check_names(group: str, listed: JSONObject) -> Iterator[Cause]:
         elif errors := names.dns_1035_errors(value.lower() if mixed else value):
             note = "may have mixed case, but should otherwise match: " if mixed else ""
             yield FieldErrors.invalid(f"spec.names.{field}", value, f"{note}{errors[0]}")
-    if listed.get("kind") and listed.get("kind") == listed.get("listKind"):
-        text = "kind and listKind may not be the same"
-        yield FieldErrors.invalid("spec.names.listKind", listed["listKind"], text)
-    for field in ("shortNames", "categories"):
-        for index, name in enumerate(texts_at(listed, field)):
-            for text in names.dns_1035_errors(name):
-                yield FieldErrors.invalid(f"spec.names.{field}[{index}]", name, text)
 
 
 def _check_versions(spec: JSONObject) -> Iterator[Cause]:
@@ -156,11 +142,6 @@ def _check_stored(obj: JSONObject) -> Iterator[Cause]:
             yield FieldErrors.invalid(f"status.storedVersions[{index}]", name, text)
 
 
-def _check_subresources(version: JSONObject, place: str) -> Iterator[Cause]:
-    if "scale" in object_at(version, "subresources"):
-        yield from check_scale(object_at(version, "subresources", "scale"), f"{place}.scale")
-
-
 def _check_columns(version: JSONObject, place: str) -> Iterator[Cause]:
     for index, column in enumerate(objects_at(version, "additionalPrinterColumns")):
         where = f"{place}[{index}]"
@@ -197,8 +178,7 @@ def _check_schema(version: JSONObject, above: str) -> Iterator[Cause]:
     raw, place = object_at(version, "schema", "openAPIV3Schema"), f"{above}.openAPIV3Schema"
     if not raw:
         return
-    status = isinstance(object_at(version, "subresources").get("status"), dict)
-    structural = list(check_structural(raw, place, status=status))
+    structural = list(check_structural(raw, place))
     yield from structural
     if structural:
         return
@@ -209,7 +189,6 @@ def _check_schema(version: JSONObject, above: str) -> Iterator[Cause]:
 
 _PARTS: tuple[tuple[str, str, Callable[[JSONObject, str], Iterator[Cause]]], ...] = (
     ("schema", "spec.validation", _check_schema),
-    ("subresources", "spec.subresources", _check_subresources),
     ("additionalPrinterColumns", "spec.additionalPrinterColumns", _check_columns),
     ("selectableFields", "spec.selectableFields", _check_selectable),
 )

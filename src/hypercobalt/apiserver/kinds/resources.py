@@ -18,7 +18,6 @@ import msgspec
 from hypercobalt.apiserver.errors import JSON, JSONObject, Subject
 from hypercobalt.apiserver.kinds import tables
 from hypercobalt.apiserver.kinds.builtin import rows
-from hypercobalt.apiserver.kinds.scale import Scale
 from hypercobalt.apiserver.kinds.schemas import Conformed, Schema, SchemaLibrary
 from hypercobalt.apiserver.kinds.serving import is_established
 from hypercobalt.apiserver.values import at, object_at, objects_at, text_at, texts_at
@@ -60,7 +59,6 @@ class Resource:
     printer: tables.Printer
     custom: bool = False
     status: bool = False  # has a status subresource
-    scale: Scale | None = None
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()  # subresources that kube-apiserver has and we do not
@@ -265,7 +263,6 @@ def _custom_resources(crd: JSONObject, library: SchemaLibrary) -> Iterator[Resou
             continue
         warning = version.get("deprecationWarning") or _deprecated(group, version, listed, names)
         has_status = isinstance(at(version, "subresources", "status"), dict)
-        scale = Scale.of(version)
         yield Resource(
             group=group,
             version=str(version["name"]),
@@ -279,8 +276,8 @@ def _custom_resources(crd: JSONObject, library: SchemaLibrary) -> Iterator[Resou
             printer=_custom_printer(version, names.kind),
             custom=True,
             status=has_status,
-            subresources=("status",) * has_status + ("scale",) * (scale is not None),
-            scale=scale,
+            subresources=("status",) * has_status,
+            refused=("scale",) * ("scale" in object_at(version, "subresources")),
             selectable=tuple(
                 text_at(entry, "jsonPath").removeprefix(".")
                 for entry in objects_at(version, "selectableFields")

@@ -1,4 +1,4 @@
-"""The rules of a definition: whether each compiles with its schema's types, and what all may cost.
+"""The rules of a definition: whether each compiles with its schema's types.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation (ValidateCustomResourceDefinition-
 OpenAPISchema).
@@ -9,11 +9,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hypercobalt.apiserver.errors import Cause, FieldErrors, JSONObject
-from hypercobalt.apiserver.schema import cost
 from hypercobalt.apiserver.schema.cel import MessageError, RuleError, check_rule
 from hypercobalt.apiserver.schema.node import Node, Rule
 
@@ -27,10 +25,6 @@ _REASONS = (
     "FieldValueRequired",
 )
 _FIELD_STEP = re.compile(r"\.([^.\[]+)|\['([^']+)'\]")
-_ADVICE = (
-    "try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps,"
-    " and strings are declared"
-)
 
 
 def check_rules(root: Node, place: str) -> Iterator[Cause]:
@@ -48,88 +42,41 @@ def check_rules(root: Node, place: str) -> Iterator[Cause]:
     )
 
     try:
-        checker, costs = Checker(root), _Costs()
+        checker = Checker(root)
     except SchemaError as error:
         yield FieldErrors.forbidden(place, str(error))
         return
-    for node, where, times, apart in _ruled(root, place, 1):
+    for node, where, apart in _ruled(root, place):
         for index, rule in enumerate(node.rules):
             at = f"{where}.x-kubernetes-validations[{index}]"
             if not rule.rule.strip():
                 yield FieldErrors.required(f"{at}.rule", "rule is not specified")
                 continue
             yield from _check_form(rule, node, at)
-            found = _compile(rule, at, checker, node)
-            if isinstance(found, Cause):
-                yield found
-            else:
-                units = cost.total(cost.expression_cost(found, node), node, times)
-                yield from costs.add(units, f"{at}.rule")
-            if rule.optional_old_self is not None and (
-                isinstance(found, Cause) or not rule.transition
-            ):
+            yield from _compile(rule, at, checker, node)
+            if rule.optional_old_self is not None and not rule.transition:
                 text = "may not be set if oldSelf is not used in rule"
                 optional = rule.optional_old_self
                 yield FieldErrors.invalid(f"{at}.optionalOldSelf", optional, text)
             if rule.transition and apart:
                 text = "oldSelf cannot be used on the uncorrelatable portion of the schema within"
                 yield FieldErrors.invalid(f"{at}.rule", rule.rule, f"{text} {apart}")
-    yield from costs.faults(place)
 
 
-def _ruled(
-    node: Node, place: str, times: int | None, apart: str = ""
-) -> Iterator[tuple[Node, str, int | None, str]]:
-    """The nodes with rules, where they are declared and how often they stand in an object.
+def _ruled(node: Node, place: str, apart: str = "") -> Iterator[tuple[Node, str, str]]:
+    """The nodes with rules, and where they are declared.
 
     And the place of the list around them whose items have no keys to know their old values by.
     """
     if node.rules:
-        yield node, place, times, apart
+        yield node, place, apart
     for name, below in node.fields.items():
-        yield from _ruled(below, f"{place}.properties[{name}]", times, apart)
+        yield from _ruled(below, f"{place}.properties[{name}]", apart)
     if node.items is not None:
         items_apart = apart or (place if node.list_type != "map" else "")
-        yield from _ruled(node.items, f"{place}.items", cost.places(node, times), items_apart)
+        yield from _ruled(node.items, f"{place}.items", items_apart)
     if node.values is not None:
-        where = f"{place}.additionalProperties"
-        yield from _ruled(node.values, where, cost.places(node, times), apart)
-
-
-@dataclass(slots=True)
-class _Costs:
-    """What the rules of a schema cost together."""
-
-    total: float = 0
-    largest: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
-
-    def add(self, units: float, place: str) -> Iterator[Cause]:
-        self.total += units
-        self.largest = sorted([*self.largest, (units, place)], reverse=True)[:4]
-        if units > cost.RULE_LIMIT:
-            text = _beyond("estimated rule cost", units, cost.RULE_LIMIT)
-            yield FieldErrors.forbidden(place, f"{text} ({_ADVICE})")
-
-    def faults(self, place: str) -> Iterator[Cause]:
-        if self.total <= cost.SCHEMA_LIMIT:
-            return
-        schema = "for entire OpenAPIv3 schema"
-        for _, largest in self.largest:
-            text = f"contributed to estimated rule cost total exceeding cost limit {schema}"
-            yield FieldErrors.forbidden(largest, text)
-        name = f"x-kubernetes-validations estimated rule cost total {schema}"
-        text = _beyond(name, self.total, cost.SCHEMA_LIMIT)
-        yield FieldErrors.forbidden(place, f"{text} ({_ADVICE})")
-
-
-def _beyond(name: str, units: float, limit: int) -> str:
-    factor = units / limit
-    shown = f"{factor:.1f}x"
-    if factor > 100:  # noqa: PLR2004  # as the real server rounds
-        shown = "more than 100x"
-    elif factor < 1.5:  # noqa: PLR2004
-        shown = f"{factor:f}x"
-    return f"{name} exceeds budget by factor of {shown}"
+        yield from _ruled(node.values, f"{place}.additionalProperties", apart)
 
 
 def _check_form(rule: Rule, node: Node, place: str) -> Iterator[Cause]:
@@ -145,14 +92,14 @@ def _check_form(rule: Rule, node: Node, place: str) -> Iterator[Cause]:
         yield FieldErrors.invalid(f"{place}.fieldPath", rule.field_path, "must be a valid path")
 
 
-def _compile(rule: Rule, place: str, checker: Checker, node: Node) -> bytes | Cause:
-    """What the rule compiles to, or why it does not."""
+def _compile(rule: Rule, place: str, checker: Checker, node: Node) -> Iterator[Cause]:
+    """Why the rule does not compile."""
     try:
-        return check_rule(rule, functools.partial(checker.environment, node)).serialize()
+        check_rule(rule, functools.partial(checker.environment, node))
     except MessageError as error:
-        return FieldErrors.invalid(f"{place}.messageExpression", _shown(rule), str(error))
+        yield FieldErrors.invalid(f"{place}.messageExpression", _shown(rule), str(error))
     except RuleError as error:
-        return FieldErrors.invalid(f"{place}.rule", _shown(rule), str(error))
+        yield FieldErrors.invalid(f"{place}.rule", _shown(rule), str(error))
 
 
 def _shown(rule: Rule) -> JSONObject:

@@ -101,36 +101,6 @@ def age(obj: JSONObject, now: datetime) -> str:
     return ago(at(obj, "metadata", "creationTimestamp"), now)
 
 
-# -- scales -----------------------------------------------------------------------------------
-
-
-def _scale(obj: JSONObject, now: datetime) -> list[JSON]:
-    counts = (at(obj, place, "replicas") or 0 for place in ("spec", "status"))
-    return [name(obj), *counts, age(obj, now)]
-
-
-def _count(name: str, what: str) -> JSONObject:
-    text = f"Number of {what} replicas"
-    return {"name": name, "type": "integer", "format": "", "description": text, "priority": 0}
-
-
-SCALE_PRINTER = Printer(
-    [
-        NAME_COLUMN,
-        _count("Desired", "desired"),
-        _count("Available", "actual"),
-        {
-            "name": "Age",
-            "type": "date",
-            "format": "",
-            "description": AGE_COLUMN["description"],
-            "priority": 0,
-        },
-    ],
-    _scale,
-)
-
-
 # -- custom resources --------------------------------------------------------------------------
 
 

@@ -46,8 +46,6 @@ class Endpoint:
         return (self.group, self.plural) == ("", "namespaces")
 
     def shown_kind(self) -> JSONObject:
-        if self.subresource == "scale":
-            return {"group": "autoscaling", "version": "v1", "kind": "Scale"}
         return {"group": self.group, "version": self.version, "kind": self.kind}
 
     def shown_resource(self) -> JSONObject:
@@ -109,9 +107,6 @@ class Attributes:
     def _shown(self, obj: JSONObject | None, endpoint: Endpoint) -> JSON:
         if obj is None:
             return None
-        scale = self.call.resource.scale
-        if endpoint.subresource == "scale" and scale is not None:
-            return scale.view(obj)
         version = f"{endpoint.group}/{endpoint.version}" if endpoint.group else endpoint.version
         return {**obj, "apiVersion": version, "kind": endpoint.kind}
 

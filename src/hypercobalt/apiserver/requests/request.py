@@ -25,7 +25,6 @@ OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptio
 _VERBS = ("get", "patch", "update")
 SUBRESOURCE_VERBS = {
     "status": _VERBS,
-    "scale": _VERBS,
     "finalize": ("update",),
     "token": ("create",),
 }

@@ -1,9 +1,9 @@
 """CEL rules of CustomResourceDefinitions: compile once, evaluate against self and oldSelf.
 
 The engine is Google's C++ CEL. When a definition is written, its rules are checked with the types
-of the schema (`checker`) and weighed (`cost`). They run without types, on the JSON values as they
-are. The engine stops an evaluation after 10,000 turns of its loops; its errors are failures of the
-rule, as in Kubernetes.
+of the schema (`checker`). They run without types, on the JSON values as they are. The engine stops
+an evaluation after 10,000 turns of its loops; its errors are failures of the rule, as in
+Kubernetes.
 
 Source: apiextensions `x-kubernetes-validations` (types.go, ValidationRule), KEP-2876.
 """
@@ -23,7 +23,7 @@ from cel_expr_python.ext import ext_optional, ext_strings
 from hypercobalt.api.duration import parse_nanoseconds
 from hypercobalt.apiserver.errors import JSON
 from hypercobalt.apiserver.schema.identifiers import LITERAL, OLD_SELF, escape
-from hypercobalt.apiserver.schema.library import RENAMED, declarations
+from hypercobalt.apiserver.schema.library import RENAMED, UNSERVED, declarations
 from hypercobalt.apiserver.schema.node import Node, Rule
 from hypercobalt.errors import HypercobaltError
 
@@ -127,11 +127,11 @@ class Environment(Protocol):
         ...
 
 
-def check_rule(rule: Rule, environment_of: Environment) -> cel.Expression:
-    """Compile a rule with the types of its schema.
+def check_rule(rule: Rule, environment_of: Environment) -> None:
+    """Check a rule with the types of its schema.
 
     Args:
-        rule: to compile.
+        rule: to check.
         environment_of: the loose one is for rules that compare integers with other numbers,
             which this engine's checker takes for an error.
 
@@ -157,7 +157,6 @@ def check_rule(rule: Rule, environment_of: Environment) -> cel.Expression:
             raise MessageError(f"messageExpression {error}") from error
         if message.return_type() != cel.Type.STRING:
             raise MessageError("messageExpression must evaluate to a string")
-    return checked
 
 
 def evaluate(expression: cel.Expression, seen: cel.Activation) -> object:
@@ -197,9 +196,14 @@ def compile_expression(
     try:
         return environment.compile(_TOKENS.sub(swap, expression))
     except (RuntimeError, ValueError) as error:
-        raise RuleError(f"compilation failed: {_told(str(error), old)}") from error
+        text = str(error)
+        if unserved := UNSERVED & {*_UNDECLARED.findall(text)}:
+            named = ", ".join(sorted(unserved))
+            text = f"the embedded API server does not serve the CEL function {named}"
+        raise RuleError(f"compilation failed: {_translated(text, old)}") from error
 
 
+_UNDECLARED = re.compile(r"undeclared reference to '(\w+)'")
 _FAULT = r"ERROR: <input>:\d+:\d+: {}(?:\n \|.*)*\n?"
 _FOLLOWS = re.compile(_FAULT.format(r"expression of type '\*error\*'.*"))
 _MIXED_NUMBERS = re.compile(
@@ -216,8 +220,8 @@ _WORDS = (
 )
 
 
-def _told(text: str, old: str) -> str:
-    """What the engine says, in the words of the rule and of Kubernetes."""
+def _translated(text: str, old: str) -> str:
+    """An error of the engine, with the names of the rule and of Kubernetes."""
     for name, other in RENAMED.items():
         text = text.replace(other, name)
     text = text.replace(old, "oldSelf")
@@ -232,15 +236,14 @@ def untyped(variables: tuple[str, ...]) -> cel.Env:
     text, any_list = cel.Type.STRING, cel.Type.List(cel.Type.DYN)
     mapping = cel.Type.Map(text, cel.Type.DYN)
     forms = [text, cel.Type.INT, cel.Type.DOUBLE, cel.Type.BOOL, any_list, mapping]
-    opaque = {name: [mapping] for name in ("Quantity", "URL", "IP", "CIDR", "query")}
     types = {
+        "Quantity": [mapping],
         "bool": [cel.Type.BOOL],
         "double": [cel.Type.DOUBLE],
         "int": [cel.Type.INT],
         "list": [any_list],
         "string": [text],
         "strings": [cel.Type.List(text)],
-        **opaque,
     }
     return cel.NewEnv(
         variables=dict.fromkeys(variables, cel.Type.DYN),

@@ -29,7 +29,7 @@ from hypercobalt.errors import HypercobaltError
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _KNOWN = (duration_pb2, struct_pb2, timestamp_pb2)
-_OPAQUE = {"Quantity": "kubernetes", "URL": "kubernetes", "IP": "net", "CIDR": "net"}
+_QUANTITY = "kubernetes.Quantity"
 _DYN, _LIST, _MAP = (f".google.protobuf.{name}" for name in ("Value", "ListValue", "Struct"))
 _FORMATS = {
     "date": ".google.protobuf.Timestamp",
@@ -97,11 +97,10 @@ class _Types:
         self._pool = DescriptorPool()
         for module in _KNOWN:
             self._pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
-        for package in set(_OPAQUE.values()):
-            file = FileDescriptorProto(name=f"{package}.proto", package=package)
-            for name in (name for name, home in _OPAQUE.items() if home == package):
-                file.message_type.add(name=name)
-            self._pool.AddSerializedFile(file.SerializeToString())
+        package, _, name = _QUANTITY.partition(".")
+        file = FileDescriptorProto(name=f"{package}.proto", package=package)
+        file.message_type.add(name=name)
+        self._pool.AddSerializedFile(file.SerializeToString())
         try:
             self._pool.AddSerializedFile(self._file.SerializeToString())
         except TypeError as error:  # about 8,000 fields are the most
@@ -214,8 +213,7 @@ def _types() -> dict[str, list[cel.Type]]:
         "dyn": [cel.Type.DYN],
         "int": [cel.Type.INT],
         "list": [cel.Type.List(cel.Type.DYN)],
-        "query": [cel.Type.Map(text, cel.Type.List(text))],
         "string": [text],
         "strings": [cel.Type.List(text)],
-        **{name: [cel.Type(f"{package}.{name}")] for name, package in _OPAQUE.items()},
+        "Quantity": [cel.Type(_QUANTITY)],
     }

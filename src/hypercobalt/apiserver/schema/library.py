@@ -1,19 +1,17 @@
-"""Kubernetes' CEL functions: lists, patterns, quantities, URLs, addresses, networks.
+"""Kubernetes' CEL functions over lists, patterns and quantities.
 
-The checker knows their types; the evaluator sees values without types, in which a quantity, URL,
-address or network is a map of one entry. What a function raises is an evaluation error of the rule.
+The checker knows their types; the evaluator sees values without types, in which a quantity is a map
+of one entry. What a function raises is an evaluation error of the rule. `UNSERVED` are the
+functions of the libraries that this server leaves out; an expression with one is refused by name.
 
 Source: k8s.io/apiserver pkg/cel/library.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import itertools
-import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias, cast
-from urllib.parse import SplitResult, parse_qs, urlsplit
+from typing import NamedTuple, TypeAlias
 
 from cel_expr_python import cel
 
@@ -21,8 +19,6 @@ from hypercobalt.api.quantity import Quantity
 from hypercobalt.apiserver.errors import JSON
 from hypercobalt.apiserver.schema.patterns import compile_pattern
 
-Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Opaque: TypeAlias = dict[str, str]
 
 
@@ -135,109 +131,6 @@ def _as_integer(value: Opaque) -> JSON:
     return whole
 
 
-# -- URLs, addresses, networks -----------------------------------------------------------------
-
-_BAD_URL = re.compile(r"[\x00-\x20\x7f]|%(?![0-9A-Fa-f]{2})|^[^/:]*$|^:")
-
-
-def _split(text: str) -> SplitResult:
-    parts = urlsplit(text, allow_fragments=False)
-    if _BAD_URL.search(text) or not (parts.scheme or text.startswith("/")):
-        raise ValueError(f"URL parse error: {text!r} is no absolute URL")
-    _ = parts.port  # raises when it is none
-    return parts
-
-
-def _url(text: str) -> JSON:
-    _split(text)
-    return {"url": text}
-
-
-def _of_url(get: Callable[[SplitResult], JSON]) -> Callable[[Opaque], JSON]:
-    return lambda value: get(_split(value["url"]))
-
-
-def _host(parts: SplitResult) -> str:
-    return parts.netloc.rpartition("@")[2]
-
-
-def _hostname(parts: SplitResult) -> str:
-    host = re.sub(r":\d*$", "", _host(parts))
-    return host[1:-1] if host.startswith("[") else host
-
-
-def _port(parts: SplitResult) -> JSON:
-    return "" if parts.port is None else str(parts.port)
-
-
-def _query(parts: SplitResult) -> JSON:
-    return cast("JSON", parse_qs(parts.query, keep_blank_values=True))
-
-
-def _address(value: str | Opaque) -> Address:
-    text = value if isinstance(value, str) else value["ip"]
-    found = ipaddress.ip_address(text)
-    if "%" in text or getattr(found, "ipv4_mapped", None) is not None:
-        raise ValueError(f"IP address {text!r} parse error: zones and mapped addresses are refused")
-    return found
-
-
-def _network(value: str | Opaque) -> tuple[Address, Network]:
-    text = value if isinstance(value, str) else value["cidr"]
-    address, slash, length = text.partition("/")
-    if not slash or not length.isascii() or not length.isdigit() or str(int(length)) != length:
-        raise ValueError(f"network address parse error: {text!r} has no prefix length")
-    return _address(address), ipaddress.ip_network(text, strict=False)
-
-
-def _ip(text: str) -> JSON:
-    return {"ip": str(_address(text))}
-
-
-def _cidr(text: str) -> JSON:
-    address, network = _network(text)
-    return {"cidr": f"{address}/{network.prefixlen}"}
-
-
-def _contains_cidr(value: Opaque, other: str | Opaque) -> JSON:
-    outer, inner = _network(value)[1], _network(other)[1]
-    same = outer.version == inner.version and outer.prefixlen <= inner.prefixlen
-    return same and inner.network_address in outer
-
-
-def _contains_ip(value: Opaque, other: str | Opaque) -> JSON:
-    return _address(other) in _network(value)[1]
-
-
-def _ip_of(value: Opaque) -> JSON:
-    return {"ip": str(_network(value)[0])}
-
-
-def _masked(value: Opaque) -> JSON:
-    return {"cidr": str(_network(value)[1])}
-
-
-def _prefix_length(value: Opaque) -> int:
-    return _network(value)[1].prefixlen
-
-
-def _of_ip(get: Callable[[Address], JSON]) -> Callable[[Opaque], JSON]:
-    return lambda value: get(_address(value))
-
-
-def _is_global_unicast(ip: Address) -> bool:
-    broadcast = str(ip) == "255.255.255.255"
-    return not (broadcast or ip.is_unspecified or ip.is_loopback or _is_local(ip))
-
-
-def _is_local(ip: Address) -> bool:
-    return ip.is_multicast or ip.is_link_local
-
-
-def _is_link_local_multicast(ip: Address) -> bool:
-    return ip in ipaddress.ip_network("224.0.0.0/24" if ip.version == 4 else "ff02::/16")  # noqa: PLR2004
-
-
 # -- the table ---------------------------------------------------------------------------------
 
 
@@ -250,14 +143,6 @@ def _succeeds(call: Callable[..., JSON]) -> Callable[..., JSON]:
         return True
 
     return check
-
-
-def _type(name: str, result: str, call: Callable[[str], JSON]) -> tuple[Function, Function]:
-    """What makes a value of an opaque type of text, and what says whether that would work."""
-    return (
-        Function(name, "string", result, call, member=False),
-        Function(f"is{result}", "string", "bool", _succeeds(call), member=False),
-    )
 
 
 def _methods(parameters: str, result: str, **calls: Callable[..., JSON]) -> list[Function]:
@@ -280,7 +165,8 @@ FUNCTIONS: tuple[Function, ...] = (
     *_methods("string string", "string", find=_find),
     *_methods("string string", "strings", findAll=_find_all),
     *_methods("string string int", "strings", findAll=_find_all),
-    *_type("quantity", "Quantity", _quantity),
+    Function("quantity", "string", "Quantity", _quantity, member=False),
+    Function("isQuantity", "string", "bool", _succeeds(_quantity), member=False),
     *_methods("Quantity int", "Quantity", add=_plus, sub=_minus),
     *_methods("Quantity Quantity", "Quantity", add=_plus, sub=_minus),
     *_methods("Quantity Quantity", "int", compareTo=_compare),
@@ -289,36 +175,15 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("sign", "Quantity", "int", _sign, member=False),
     *_methods("Quantity", "bool", isInteger=_succeeds(_as_integer)),
     *_methods("Quantity", "double", asApproximateFloat=_as_float),
-    *_type("url", "URL", _url),
-    *_methods(
-        "URL",
-        "string",
-        getScheme=_of_url(lambda parts: parts.scheme),
-        getHost=_of_url(_host),
-        getHostname=_of_url(_hostname),
-        getPort=_of_url(_port),
-        getEscapedPath=_of_url(lambda parts: parts.path),
-    ),
-    *_methods("URL", "query", getQuery=_of_url(_query)),
-    *_type("ip", "IP", _ip),
-    *_methods("IP", "int", family=_of_ip(lambda ip: ip.version)),
-    *_methods(
-        "IP",
-        "bool",
-        isUnspecified=_of_ip(lambda ip: ip.is_unspecified),
-        isLoopback=_of_ip(lambda ip: ip.is_loopback),
-        isLinkLocalMulticast=_of_ip(_is_link_local_multicast),
-        isLinkLocalUnicast=_of_ip(lambda ip: ip.is_link_local),
-        isGlobalUnicast=_of_ip(_is_global_unicast),
-    ),
-    *_type("cidr", "CIDR", _cidr),
-    *_methods("CIDR string", "bool", containsIP=_contains_ip, containsCIDR=_contains_cidr),
-    *_methods("CIDR IP", "bool", containsIP=_contains_ip),
-    *_methods("CIDR CIDR", "bool", containsCIDR=_contains_cidr),
-    *_methods("CIDR", "IP", ip=_ip_of),
-    *_methods("CIDR", "CIDR", masked=_masked),
-    *_methods("CIDR", "int", prefixLength=_prefix_length),
 )
+
+UNSERVED = frozenset(
+    {
+        *("cidr", "format", "ip", "isCIDR", "isIP"),
+        *("isSemver", "isURL", "semver", "sets", "url"),
+    }
+)
+"""Functions, and first words of functions, of kube-apiserver's other libraries."""
 
 
 def declarations(
