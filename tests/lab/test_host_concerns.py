@@ -26,10 +26,10 @@ from hypercobalt.lab.errors import CommandError
 from hypercobalt.lab.host import Host
 from hypercobalt.node_agent.host.certificate_install import UPDATE_UNIT
 from hypercobalt.node_agent.host.certificates import Certificates, Settings
-from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.status.board import Board
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
 from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.write_cache import Latest
 from tests.contracts import shutdown, system
 from tests.following import background
 from tests.lab.conftest import TakeHosts

@@ -28,7 +28,6 @@ from hypercobalt.node_agent.host.os_update import OsUpdate
 from hypercobalt.node_agent.host.requested import RequestedCertificate, RequestSettings
 from hypercobalt.node_agent.host.shutdown_drain import Evacuation
 from hypercobalt.node_agent.host.units import UnitConditions
-from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.libvirt.exporter import Exporter
 from hypercobalt.node_agent.libvirt.state import LibvirtState
 from hypercobalt.node_agent.migrations.follow import Migrations
@@ -43,6 +42,7 @@ from hypercobalt.runtime.endpoints import Guard
 from hypercobalt.runtime.guard import guard
 from hypercobalt.runtime.manager import Service
 from hypercobalt.runtime.tasks import first
+from hypercobalt.runtime.write_cache import Latest
 
 log = get_logger(__name__)
 

@@ -25,9 +25,9 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.times import micro_time
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.ownership import owned_by
 from hypercobalt.runtime import Clock, ConflictError, ForbiddenError, Kube, NotFoundError
+from hypercobalt.runtime.write_cache import Latest
 
 log = get_logger(__name__)
 

@@ -32,8 +32,8 @@ from hypercobalt.logs import get_logger
 from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.hypervisor import is_kept
 from hypercobalt.operator.status_writer import Part, StatusWriter
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Clock, Kube, Recorder, Result
+from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
 

@@ -54,7 +54,6 @@ from hypercobalt.operator.metrics import Overview
 from hypercobalt.operator.node_facts import COPIED_LABELS, HYPERVISOR_LABEL
 from hypercobalt.operator.node_names import claims
 from hypercobalt.operator.status_writer import StatusWriter
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import (
     Controller,
     Informer,
@@ -68,6 +67,7 @@ from hypercobalt.runtime import (
     tasks,
 )
 from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.write_cache import WriteCache
 
 T = TypeVar("T", bound=Object)
 Connect = Callable[[Callable[[], Iterable[Hypervisor]], LeaderGuard], ComputeService]

@@ -23,8 +23,8 @@ from hypercobalt.api.signing_request import SigningRequestError, read
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.certificates import BY_CLAIM, Issuing
 from hypercobalt.operator.node_names import NodeNames, names_of
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Cache, Clock, Kube, Result, split_key
+from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
 

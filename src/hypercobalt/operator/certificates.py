@@ -29,8 +29,8 @@ from hypercobalt.logs import get_logger
 from hypercobalt.operator.node_facts import owner_reference
 from hypercobalt.operator.node_names import NodeNames, names_of
 from hypercobalt.operator.subset import is_as_wanted
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Cache, Kube, Result
+from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
 

@@ -46,8 +46,8 @@ from hypercobalt.operator.node_facts import (
     owner_reference,
 )
 from hypercobalt.operator.subset import is_as_wanted
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Cache, Kube, Result
+from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
 

@@ -42,7 +42,6 @@ from hypercobalt.operator.node_facts import (
     takes_all_along,
 )
 from hypercobalt.operator.status_writer import Part, StatusWriter
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import (
     AlreadyExistsError,
     Cache,
@@ -51,6 +50,7 @@ from hypercobalt.runtime import (
     Recorder,
     Result,
 )
+from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
 

@@ -26,8 +26,8 @@ from hypercobalt.api.hypervisor_conditions import (
     SyncReason,
 )
 from hypercobalt.operator.status_writer import Part, StatusWriter
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Result
+from hypercobalt.runtime.write_cache import WriteCache
 
 NAME: Final = "ready"
 

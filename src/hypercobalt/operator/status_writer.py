@@ -24,8 +24,8 @@ from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import InvalidError, Kube, NotFoundError, Operation
+from hypercobalt.runtime.write_cache import WriteCache
 
 MANAGER: Final = "hypervisor-operator"
 """Field manager of the operator's part of a Hypervisor's status."""

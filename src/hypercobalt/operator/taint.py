@@ -16,8 +16,8 @@ from hypercobalt.api.conditions import Condition, get_condition, set_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, TaintedReason
 from hypercobalt.operator.status_writer import Part, StatusWriter
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Result
+from hypercobalt.runtime.write_cache import WriteCache
 
 NAME: Final = "HypervisorTaint"
 

@@ -208,7 +208,7 @@ class Controller:
         self._reconciler, self._watches = reconciler, watches
         self._concurrency, self._backoff = concurrency, backoff
 
-    async def run(self, *, metrics: Metrics, clock: Clock, stop: asyncio.Event) -> None:
+    async def run(self, stop: asyncio.Event, *, metrics: Metrics, clock: Clock) -> None:
         """Run passes until `stop`, then let those under way finish.
 
         Cancellation stops the passes where they are.

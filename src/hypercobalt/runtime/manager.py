@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from typing import Literal, TypeVar, cast
 
 from hypercobalt.api.meta import Object
@@ -96,6 +97,7 @@ class Manager:
         self._informers: dict[Selection[Object], Informer[Object]] = {}
         self._controllers: list[Controller] = []
         self._services: dict[str, Service] = {}
+        self._leading: dict[str, Service] = {}
         self._healthy: dict[str, Check] = {}
         self._ready: dict[str, Check] = {"caches": self._unsynced}
         self._stop = asyncio.Event()
@@ -147,17 +149,18 @@ class Manager:
             raise ConfigurationError(f"two controllers have the name {controller.name!r}")
         self._controllers.append(controller)
 
-    def add_service(self, name: str, service: Service) -> None:
-        """Have `service(stop)` run from start to stop, lease or no lease; its error ends the run.
+    def add_service(self, name: str, service: Service, *, leader_only: bool = False) -> None:
+        """Have `service(stop)` run from start to stop; its error ends the run.
 
-        It is stopped after the controllers, and cancelled if that takes longer than 5 s.
+        It is stopped after the controllers, and cancelled if that takes longer than 5 s. One that
+        is `leader_only` begins when this process leads, and is stopped with the controllers.
 
         Raises:
             ConfigurationError: there is one of that name.
         """
-        if name in self._services:
+        if name in self._services or name in self._leading:
             raise ConfigurationError(f"two services have the name {name!r}")
-        self._services[name] = service
+        (self._leading if leader_only else self._services)[name] = service
 
     def add_check(self, name: str, check: Check, *, readiness: bool = False) -> None:
         """Have `check` be part of `/healthz`, or of `/readyz`."""
@@ -227,26 +230,24 @@ class Manager:
         self._abort()
 
     async def _work(self) -> None:
-        leading = [c for c in self._controllers if c.leader_only]
+        leading, others = [*self._leading.items()], list[tuple[str, Service]]()
+        for controller in self._controllers:
+            work = partial(controller.run, metrics=self._metrics, clock=self.clock)
+            (leading if controller.leader_only else others).append((controller.name, work))
         async with asyncio.TaskGroup() as tasks:
-            for controller in self._controllers:
-                if not controller.leader_only:
-                    tasks.create_task(self._run(controller), name=controller.name)
+            tasks.create_task(self._run_all(others), name="controllers")
             if leading and self._elector:
                 tasks.create_task(
                     self._elector.run(lambda: self._run_all(leading), self._stop), name="lease"
                 )
             elif leading:
-                tasks.create_task(self._run_all(leading), name="controllers")
+                tasks.create_task(self._run_all(leading), name="leading")
             await self._stop.wait()
 
-    async def _run_all(self, controllers: list[Controller]) -> None:
+    async def _run_all(self, services: Iterable[tuple[str, Service]]) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for controller in controllers:
-                tasks.create_task(self._run(controller), name=controller.name)
-
-    async def _run(self, controller: Controller) -> None:
-        await controller.run(metrics=self._metrics, clock=self.clock, stop=self._stop)
+            for name, service in services:
+                tasks.create_task(service(self._stop), name=name)
 
     def _unsynced(self) -> str | None:
         waiting = [s.about for s, informer in self._informers.items() if not informer.has_synced]

@@ -33,6 +33,7 @@ from hypercobalt.apiserver.server import Server
 from hypercobalt.node_agent.migrations.follow import Migrations
 from hypercobalt.node_agent.settings import MigrationNames, Retention, Settings
 from hypercobalt.runtime import ConnectionFailedError, Kube, SystemClock, load_connection
+from hypercobalt.runtime.mailbox import LIMIT
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -86,6 +87,20 @@ class Silent(FakeLibvirt):
     async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
         if uuid == UUID:
             await asyncio.Event().wait()
+        return await super().job_stats(uuid, completed=completed)
+
+
+class Slow(FakeLibvirt):
+    """A libvirt that answers about running jobs only when a test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.answers = asyncio.Event(), asyncio.Event()
+
+    async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
+        if not completed:
+            self.asked.set()
+            await self.answers.wait()
         return await super().job_stats(uuid, completed=completed)
 
 
@@ -658,6 +673,26 @@ async def test_a_silent_qemu_holds_up_no_other_migration(
         other.complete()
 
         await until(kube, lambda all_: types(all_) == ["completed"])
+
+
+async def test_events_that_a_busy_domain_had_no_room_for_are_made_up_for(
+    server: Server, kube: Kube, move: Move
+) -> None:
+    """More events than a mailbox keeps, while the QEMU of the destination is silent."""
+    move.target = slow = Slow()
+    boot(slow, UUID, "vm1")
+    async with agent(server, move.source, "kvm-a"), agent(server, move.target, "kvm-b"):
+        await begun(kube, move)
+        for _ in range(LIMIT):
+            move.target.tell(UUID, EventKind.MIGRATION_ITERATION)
+        await slow.asked.wait()
+        move.target.completed_jobs[UUID] = JobStats(JobType.COMPLETED, {"operation": 4})
+        move.arrive()
+        move.complete()
+        await until(kube, lambda all_: types(all_) == ["completed"])
+        slow.answers.set()
+
+        await until(kube, lambda all_: all_[0].status.destination == "kvm-b")
 
 
 async def test_libvirt_away_for_a_moment_does_not_end_it(

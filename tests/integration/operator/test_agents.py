@@ -19,10 +19,10 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.times import micro_time
 from hypercobalt.compute.direct.directory import place
 from hypercobalt.compute.direct.settings import DirectSettings
-from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.presence import Presence
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
 from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.write_cache import Latest
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -25,7 +25,6 @@ from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.observer import Observer
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.reconciler import EvictionReconciler
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import (
     Informer,
     Kube,
@@ -36,6 +35,7 @@ from hypercobalt.runtime import (
     load_connection,
 )
 from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.write_cache import WriteCache
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 

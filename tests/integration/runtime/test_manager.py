@@ -358,3 +358,29 @@ async def test_one_informer_per_selection(kube: Kube, metrics: Metrics) -> None:
     assert manager.informer(Node, labels="a=b") is not first
     with pytest.raises(ConfigurationError, match="indexes"):
         manager.informer(Node, indexes={"x": lambda _: ()})
+
+
+async def test_leader_only_service_runs_in_the_leader_alone(server: ScriptedServer) -> None:
+    running: set[str] = set()
+
+    def service(name: str) -> Service:
+        async def run(stop: asyncio.Event) -> None:
+            running.add(name)
+            await stop.wait()
+            running.discard(name)
+
+        return run
+
+    one, two = Process(server, "one"), Process(server, "two")
+    try:
+        for made, name in ((one, "one"), (two, "two")):
+            made.manager.add_service("fleet", service(name), leader_only=True)
+            with pytest.raises(ConfigurationError, match="fleet"):
+                made.manager.add_service("fleet", service(name))
+        await eventually(lambda: len(running) == 1)
+        (leader,) = running
+        await (one if leader == "one" else two).end()
+        await eventually(lambda: running == {"one", "two"} - {leader})
+    finally:
+        await one.end()
+        await two.end()

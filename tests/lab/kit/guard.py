@@ -20,10 +20,10 @@ from hypercobalt.adapters.libvirt.model import (
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.logs import configure
 from hypercobalt.node_agent.host.shutdown_drain import Evacuation
-from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.status.board import Board, Inventory
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock, load_connection
 from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.write_cache import Latest
 
 
 async def main(kubeconfig: Path, node: str) -> None:

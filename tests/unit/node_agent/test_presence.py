@@ -12,10 +12,10 @@ from tests.unit.runtime.memory import memory_kube
 
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.presence import DURATION, LOOK, RENEW, AnotherAgentError, Presence
 from hypercobalt.runtime import FakeClock, Informer, Kube, Metrics
 from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.write_cache import Latest
 
 pytestmark = pytest.mark.looptime
 

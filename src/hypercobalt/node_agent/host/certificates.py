@@ -42,10 +42,10 @@ from hypercobalt.node_agent.host.certificate_check import CertificateFilesError
 from hypercobalt.node_agent.host.certificate_files import plan
 from hypercobalt.node_agent.host.certificate_install import Installer
 from hypercobalt.node_agent.host.own_names import own_names
-from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.status.board import Board
 from hypercobalt.runtime import AlreadyExistsError, Kube
 from hypercobalt.runtime.tasks import first
+from hypercobalt.runtime.write_cache import Latest
 
 log = get_logger(__name__)
 

@@ -27,9 +27,9 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, Updat
 from hypercobalt.api.hypervisor_status import HyperVisorUpdateStatus
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.status.board import Board
 from hypercobalt.runtime.tasks import first
+from hypercobalt.runtime.write_cache import Latest
 
 log = get_logger(__name__)
 

@@ -46,10 +46,10 @@ from hypercobalt.node_agent.host.certificate_request import (
 )
 from hypercobalt.node_agent.host.own_names import own_names
 from hypercobalt.node_agent.host.pending import Pending
-from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.status.board import Board
 from hypercobalt.runtime import AlreadyExistsError, Backoff, Change, Clock, Kube
 from hypercobalt.runtime.tasks import first
+from hypercobalt.runtime.write_cache import Latest
 
 log = get_logger(__name__)
 

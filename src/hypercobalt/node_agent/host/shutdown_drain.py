@@ -29,11 +29,11 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.errors import HypercobaltError, TerminalError
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.ownership import owned_by
 from hypercobalt.node_agent.status.board import Board, Parts
 from hypercobalt.runtime import AlreadyExistsError, Backoff, Change, Kube
 from hypercobalt.runtime.tasks import first
+from hypercobalt.runtime.write_cache import Latest
 
 log = get_logger(__name__)
 

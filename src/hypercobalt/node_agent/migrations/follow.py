@@ -16,8 +16,8 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
-from weakref import WeakValueDictionary
 
 from hypercobalt.adapters.libvirt.model import (
     Connected,
@@ -55,6 +55,7 @@ from hypercobalt.node_agent.migrations.rules import (
 )
 from hypercobalt.node_agent.settings import Settings
 from hypercobalt.runtime import Backoff, Clock, Kube
+from hypercobalt.runtime.mailbox import Mailbox
 
 log = get_logger(__name__)
 
@@ -91,12 +92,10 @@ class Migrations:
     ) -> None:
         self._kube, self._libvirt, self._settings = kube, libvirt, settings
         self._clock, self._grace = clock, grace
-        self._notices: asyncio.Queue[Notice] = asyncio.Queue()
         self._outgoing: dict[str, Outgoing] = {}
         self._incoming: dict[str, Incoming] = {}
         self._ending: set[Record] = set()  # ended here, but not written yet
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._pens: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._behind: set[str] = set()  # domains whose mailbox was full
         self._tasks: asyncio.TaskGroup | None = None
         self._sweep = asyncio.Event()
 
@@ -104,40 +103,47 @@ class Migrations:
         """Take note of what concerns migrations; until `run`, which looks first, nothing does."""
         if self._tasks is None:
             return
-        if isinstance(notice, Connected | Lost) or (
-            isinstance(notice, DomainEvent) and _concerns(notice)
-        ):
-            self._notices.put_nowait(notice)
+        if isinstance(notice, Connected | Lost):
+            self._spawn(self._recover(), "recover")
+        elif isinstance(notice, DomainEvent) and _concerns(notice):
+            self._post(notice)
 
     async def run(self) -> None:
         """Follow migrations until cancelled; what is unfinished then, the next start finishes."""
         async with asyncio.TaskGroup() as tasks:
+            # A silent QEMU holds up no other domain, and no write waits for one.
+            self._domains, self._writes = Mailbox(tasks), Mailbox(tasks)
             self._tasks = tasks
-            self._spawn(self._sweep_old(), "sweep")
             self._spawn(self._recover(), "recover")
-            while True:
-                notice = await self._notices.get()
-                if isinstance(notice, DomainEvent):
-                    self._spawn(self._take(notice), f"event-{notice.uuid}")
-                else:
-                    self._spawn(self._recover(), "recover")
+            await self._sweep_old()
 
-    def _turn(self, uuid: str) -> asyncio.Lock:
-        """What concerns one domain is done in order; a silent QEMU holds up no other domain."""
-        return self._turns.setdefault(uuid, asyncio.Lock())
+    def _post(self, event: DomainEvent) -> None:
+        uuid = event.uuid
+        if not self._domains.put(uuid, partial(self._take, event)) and uuid not in self._behind:
+            log.warning("migration_events_dropped", server=uuid)
+            self._behind.add(uuid)
+            self._spawn(self._catch_up(uuid), f"catch-up-{uuid}")
+
+    async def _catch_up(self, uuid: str) -> None:
+        """Read the present state in place of events that were dropped."""
+
+        async def drained() -> None:
+            self._behind.discard(uuid)
+
+        await self._domains.do(uuid, drained)
+        await self._recover()
 
     async def _take(self, event: DomainEvent) -> None:
-        async with self._turn(event.uuid):
-            match event.kind:
-                case EventKind.MIGRATION_ITERATION:
-                    await self._look(event.uuid)
-                case EventKind.MIGRATION_STATUS:
-                    if event.uuid in self._outgoing:
-                        self._outgoing[event.uuid].nudge(event.reason)
-                case EventKind.JOB_COMPLETED:
-                    self._job_completed(event.uuid, event.stats)
-                case _:
-                    await self._lifecycle(event)
+        match event.kind:
+            case EventKind.MIGRATION_ITERATION:
+                await self._look(event.uuid)
+            case EventKind.MIGRATION_STATUS:
+                if event.uuid in self._outgoing:
+                    self._outgoing[event.uuid].nudge(event.reason)
+            case EventKind.JOB_COMPLETED:
+                self._job_completed(event.uuid, event.stats)
+            case _:
+                await self._lifecycle(event)
 
     def _job_completed(self, uuid: str, stats: JobStats | None) -> None:
         if uuid in self._outgoing:
@@ -211,7 +217,8 @@ class Migrations:
         self._spawn(self._follow(uuid, outgoing, record), f"migration-{uuid}")
 
     async def _follow(self, uuid: str, outgoing: Outgoing, record: Record) -> None:
-        writing = asyncio.create_task(self._write(uuid, record))
+        # After what is still to be written of the server's migration before.
+        writing = asyncio.create_task(self._writes.do(uuid, record.run))
         try:
             ending = await outgoing.run()
             log.info("migration_ended", server=uuid, type=ending.type.value)
@@ -225,11 +232,6 @@ class Migrations:
             self._ending.discard(record)
             writing.cancel()
             await asyncio.wait({writing})
-
-    async def _write(self, uuid: str, record: Record) -> None:
-        """Write it, after what is still to be written of the server's migration before."""
-        async with self._pens.setdefault(uuid, asyncio.Lock()):
-            await record.run()
 
     def _receive(self, uuid: str, began: datetime | None = None) -> Incoming:
         if uuid in self._incoming:
@@ -264,14 +266,11 @@ class Migrations:
             log.warning("recovery_interrupted", error=str(error))  # a Connected will follow
             return
         for uuid, incoming in waiting.items():
-            async with self._turn(uuid):
-                await self._settle(incoming, next((d for d in domains if d.uuid == uuid), None))
+            domain = next((d for d in domains if d.uuid == uuid), None)
+            await self._domains.do(uuid, partial(self._settle, incoming, domain))
         for uuid in (domain.uuid for domain in domains if domain.active):
-            async with self._turn(uuid):
-                await self._look(uuid)
-                is_followed = uuid in self._outgoing or uuid in self._incoming
-                if not is_followed and await self._has_arrived(uuid):
-                    came.append(uuid)
+            if await self._domains.do(uuid, partial(self._look_for_arrival, uuid)):
+                came.append(uuid)
         selector = f"{ORIGIN}={label_value(self._settings.label)}"
         for left in await self._listed(selector):
             server = _server(left)
@@ -286,6 +285,13 @@ class Migrations:
             incoming.failed()
         elif domain.state is DomainState.RUNNING or await self._has_arrived(domain.uuid):
             incoming.arrived()
+
+    async def _look_for_arrival(self, uuid: str) -> bool:
+        """Begin to follow a migration away; return whether the server came here unseen."""
+        await self._look(uuid)
+        if uuid in self._outgoing or uuid in self._incoming:
+            return False
+        return await self._has_arrived(uuid)
 
     async def _has_arrived(self, uuid: str) -> bool:
         with suppress(LibvirtError):

@@ -34,8 +34,8 @@ from hypercobalt.operator.eviction.follow import Moment, Standing, Step
 from hypercobalt.operator.eviction.observer import Observer
 from hypercobalt.operator.eviction.policy import Order, Policy
 from hypercobalt.operator.node_facts import host_names
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Cache, Clock, Kube, Recorder, Result
+from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
 

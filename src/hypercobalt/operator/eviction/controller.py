@@ -11,8 +11,8 @@ from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.observer import Observer
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.reconciler import NAME, EvictionReconciler
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Controller, Informer, Manager, Metrics, Recorder, mapped, primary
+from hypercobalt.runtime.write_cache import WriteCache
 
 _WORKERS = 16
 """Passes at once, each for another Eviction: they wait for the compute service."""

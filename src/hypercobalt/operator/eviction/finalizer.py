@@ -7,8 +7,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Kube, NotFoundError
+from hypercobalt.runtime.write_cache import WriteCache
 
 FINALIZER: Final = "kvm.cloud.sap/eviction"
 """On an Eviction while it may have moves under way."""

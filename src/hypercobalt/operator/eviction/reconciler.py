@@ -44,8 +44,8 @@ from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.preflight import Preflight
 from hypercobalt.operator.eviction.targets import need
 from hypercobalt.operator.node_facts import host_names
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Cache, Clock, Kube, Recorder, Result
+from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
 

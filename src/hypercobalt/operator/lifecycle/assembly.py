@@ -28,7 +28,6 @@ from hypercobalt.operator.lifecycle.step import Type
 from hypercobalt.operator.lifecycle.sweep import Sweep
 from hypercobalt.operator.lifecycle.traits import TraitSync
 from hypercobalt.operator.status_writer import StatusWriter
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import (
     Cache,
     Controller,
@@ -39,6 +38,7 @@ from hypercobalt.runtime import (
     mapped,
     primary,
 )
+from hypercobalt.runtime.write_cache import WriteCache
 
 WORKERS: Final = 32
 """Passes at once: they wait for OpenStack, each for its own host's calls."""
@@ -138,9 +138,9 @@ def add_lifecycle(
         Offboarding(service.hosts),
     )
     sweep = Sweep(claimants.keys, settings.resync)
-    manager.add_service("sweep", sweep.run)
+    manager.add_service("sweep", sweep.run, leader_only=True)
     drift = Drift(service, shared.hypervisors.all, settings.compare, clock=manager.clock)
-    manager.add_service("drift", drift.run)
+    manager.add_service("drift", drift.run, leader_only=True)
     reconciler = LifecycleReconciler(
         manager.kube,
         shared.hypervisors,

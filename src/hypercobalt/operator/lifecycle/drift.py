@@ -152,7 +152,7 @@ class Drift:
     async def look(self) -> None:
         """Compare what is due: all of it each period, else what hosts wait for.
 
-        A process that has made no pass, because another one leads, lists nothing.
+        Before the first pass there is nothing to compare with, and nothing is listed.
         """
         if not self._hosts.left:
             return

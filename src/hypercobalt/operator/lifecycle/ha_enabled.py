@@ -18,8 +18,8 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type, is_evicted, is_silent
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import ConflictError, Kube
+from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
 

@@ -17,8 +17,8 @@ from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, OnboardingReason
 from hypercobalt.operator.node_facts import is_terminating
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Kube
+from hypercobalt.runtime.write_cache import WriteCache
 
 FINALIZER: Final = "kvm.cloud.sap/lifecycle"
 

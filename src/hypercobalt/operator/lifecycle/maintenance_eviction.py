@@ -42,8 +42,8 @@ from hypercobalt.operator.lifecycle.step import (
     is_evicted,
     is_onboarding,
 )
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
+from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
 

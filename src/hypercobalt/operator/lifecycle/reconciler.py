@@ -31,8 +31,8 @@ from hypercobalt.operator.lifecycle.holding import (
 )
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Step, Type
 from hypercobalt.operator.status_writer import Part, StatusWriter
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Clock, Kube, Metrics, Recorder, Result
+from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
 

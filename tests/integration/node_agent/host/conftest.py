@@ -28,10 +28,10 @@ from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.apiserver.server import Server, serve
-from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.status.board import Board, Inventory, Verdict
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock, load_connection
 from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.write_cache import Latest
 
 __all__ = ["certificates"]
 

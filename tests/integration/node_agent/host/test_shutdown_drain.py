@@ -347,9 +347,9 @@ async def test_shutdown_goes_on_when_the_api_is_away(kube: Kube, site: Site) -> 
 async def test_shutdown_goes_on_when_the_eviction_is_refused(kube: Kube, site: Site) -> None:
     hypervisor, shutdown = await guarded(kube, site)
     # An owner that the server would refuse.
-    site.hypervisor.on_update(
-        hypervisor, replace(hypervisor, metadata=replace(hypervisor.metadata, uid=""))
-    )
+    meta = hypervisor.metadata
+    later = replace(meta, uid="", resourceVersion=str(int(meta.resourceVersion) + 1))
+    site.hypervisor.wrote(replace(hypervisor, metadata=later))
 
     shutdown.prepare()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
-from typing import cast
 
 import pytest
 from hypothesis import given
@@ -33,9 +32,10 @@ from hypercobalt.node_agent.host.os_update import (
     recall,
     update_unit,
 )
-from hypercobalt.node_agent.latest import Latest
 from hypercobalt.node_agent.status.board import Board, Verdict
-from hypercobalt.runtime import FakeClock, Informer
+from hypercobalt.runtime import Connection, FakeClock, Informer, Kube, ListResult, Metrics
+from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.write_cache import Latest
 
 OLD, NEW, UNIT = "1877.2", "1877.3", "systemd-sysupdate@1877.3.service"
 REBOOT = "systemd-sysupdate-reboot.target"
@@ -173,10 +173,6 @@ def test_a_restarted_agent_recalls_how_far_it_was(
     assert recall(replace(hypervisor(), status=status)) == progress
 
 
-class NoInformer:
-    def add_handler(self, handler: object) -> None: ...
-
-
 class Updating:
     """An OsUpdate on a host whose unit a test scripts."""
 
@@ -186,7 +182,9 @@ class Updating:
             UnitState(REBOOT, load="loaded", active="inactive"),
         )
         self.board = Board(FakeClock())
-        self.own: Latest[Hypervisor] = Latest(cast("Informer[Hypervisor]", NoInformer()))
+        kube = Kube(Connection("http://127.0.0.1:1"))
+        self._informer = Informer(kube, Selection(Hypervisor), metrics=Metrics())
+        self.own, self._version = Latest(self._informer), 0
         self.concern = OsUpdate(
             self.units, self.own, self.board, pause=pause, time_limit=time_limit
         )
@@ -194,8 +192,14 @@ class Updating:
 
     def start(self, own: Hypervisor) -> None:
         self.board.put_operating_system(OperatingSystemStatus(version=OLD))
-        self.own.on_add(own)
+        self.see(own)
         self.task = asyncio.create_task(self.concern.run())
+
+    def see(self, own: Hypervisor) -> None:
+        """Have the API report the Hypervisor so."""
+        self._version += 1
+        meta = replace(own.metadata, resourceVersion=str(self._version))
+        self._informer.load(ListResult([replace(own, metadata=meta)], ""))
 
     def on_job(self, script: Callable[[str], None]) -> None:
         self.units.on_job = script
@@ -279,7 +283,7 @@ async def test_another_version_has_attempts_again(updating: Updating) -> None:
     updating.units.set(newest, "inactive")
     updating.on_job(lambda _: updating.units.set(newest, "inactive"))
 
-    updating.own.on_update(hypervisor(), hypervisor("latest"))
+    updating.see(hypervisor("latest"))
 
     await updating.until("Completed", "latest: installed")
     assert updating.update == HyperVisorUpdateStatus(False, "latest", "latest", 3)

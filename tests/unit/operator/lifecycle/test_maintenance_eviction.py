@@ -27,8 +27,8 @@ from hypercobalt.operator.lifecycle.maintenance_eviction import (
 from hypercobalt.operator.lifecycle.maintenance_eviction import decide as decide_after
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Kube
+from hypercobalt.runtime.write_cache import WriteCache
 
 LEAVING = with_fields(ON, maintenance="termination")
 

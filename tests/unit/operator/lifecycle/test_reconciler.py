@@ -20,8 +20,8 @@ from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.reconciler import LifecycleReconciler
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome
 from hypercobalt.operator.status_writer import Part, StatusWriter
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import FakeClock, Kube, Metrics, Recorder
+from hypercobalt.runtime.write_cache import WriteCache
 
 
 @dataclass

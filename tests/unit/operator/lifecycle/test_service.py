@@ -16,7 +16,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.operator.lifecycle.maintenance_eviction import Evictions
 from hypercobalt.operator.lifecycle.service import ServiceSync, wish
-from hypercobalt.operator.write_cache import WriteCache
+from hypercobalt.runtime.write_cache import WriteCache
 
 
 @pytest.mark.parametrize("mode", ["manual", "auto", "termination"])

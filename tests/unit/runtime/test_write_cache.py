@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from msgspec.structs import replace
 from tests.unit.operator.samples import hypervisor
 
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.write_cache import WriteCache
 from hypercobalt.runtime import Connection, Informer, Kube, ListResult, Metrics
 from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.write_cache import Latest, WriteCache
 
 
 def at(version: int, uid: str = "a") -> Hypervisor:
@@ -56,3 +58,17 @@ async def test_late_answer_does_not_hide_what_is_newer() -> None:
     _, hypervisors = await loaded(at(9))
     hypervisors.wrote(at(7))
     assert version(hypervisors.get("kvm-a")) == "9"
+
+
+async def test_waiter_gets_what_was_written_before_the_watch_reports_it() -> None:
+    informer = (await loaded(at(5)))[0]
+    own = Latest(informer)
+    before = own.value
+    waiter = asyncio.create_task(own.changed(before))
+    await asyncio.sleep(0)
+    own.wrote(at(7))
+    assert version(await asyncio.wait_for(waiter, 1)) == "7"
+    informer.load(ListResult([at(6)], "6"))
+    assert version(own.value) == "7"
+    informer.load(ListResult([], "9"))
+    assert own.value is None

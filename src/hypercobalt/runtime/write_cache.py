@@ -1,8 +1,8 @@
 """The newest known state of the objects of an informer: the cache, but for what was just written.
 
-The answer to a write is known before the watch tells of it. Until the cache has caught up, what was
-written is what everybody sees: nobody decides on a state that this process knows to be old, so
-nothing is written twice.
+The answer to a write is known before the watch reports it. Until the cache has caught up, readers
+get the answer: no decision rests on a state that this process knows to be old, so nothing is
+written twice.
 
 Source: Kubernetes API concepts, resource versions (of one kind they compare as numbers).
 """
@@ -12,7 +12,9 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from hypercobalt.api.meta import Object
-from hypercobalt.runtime import Informer, join_key, key_of
+from hypercobalt.runtime.client.watch import join_key, key_of
+from hypercobalt.runtime.informer import Informer
+from hypercobalt.runtime.observable import Observable
 
 T = TypeVar("T", bound=Object)
 
@@ -35,7 +37,7 @@ class WriteCache(Generic[T]):
         return [*({key_of(obj): obj for obj in self._cache} | self._written).values()]
 
     def wrote(self, obj: T) -> T:
-        """Take in what the server answered to a write, and give it back."""
+        """Take in the server's answer to a write, and return it."""
         key = key_of(obj)
         known = self._written.get(key) or self._cache.by_key(key)
         if known is None or _version(obj) > _version(known):
@@ -50,6 +52,7 @@ class WriteCache(Generic[T]):
         self._seen(obj)
 
     def on_update(self, old: T, new: T) -> None:
+        del old
         self._seen(new)
 
     def on_delete(self, obj: T) -> None:
@@ -59,6 +62,39 @@ class WriteCache(Generic[T]):
         written = self._written.get(key_of(obj))
         if written is not None and _version(obj) >= _version(written):
             del self._written[key_of(obj)]
+
+
+class Latest(WriteCache[T]):
+    """The one object that an informer's selection has, and a way to wait for its next state."""
+
+    def __init__(self, informer: Informer[T]) -> None:
+        self._newest: Observable[T | None] = Observable(None)
+        super().__init__(informer)
+
+    @property
+    def value(self) -> T | None:
+        """The newest known state; None if there is no such object, or before the first list."""
+        return self._newest.value
+
+    async def changed(self, since: T | None) -> T | None:
+        """Wait until the object is another than `since`; return it."""
+        return await self._newest.changed(since)
+
+    def wrote(self, obj: T) -> T:
+        super().wrote(obj)
+        self._refresh()
+        return obj
+
+    def on_delete(self, obj: T) -> None:
+        super().on_delete(obj)
+        self._refresh()
+
+    def _seen(self, obj: T) -> None:
+        super()._seen(obj)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self._newest.set(next(iter(self.all()), None))
 
 
 def _version(obj: Object) -> int:
