@@ -4,7 +4,7 @@ SHELL := bash
 BIN := .venv/bin
 RING := scripts/ring
 
-.PHONY: help setup lab test check lint types contract unit integration test-lab test-openstack conformance conformance-operator bench generate lock clean
+.PHONY: help setup lab test check lint types contract unit integration prepare test-lab timed test-openstack conformance conformance-operator bench generate lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,7 +15,7 @@ setup: ## make .venv from the locked requirements
 lab: setup ## set up, then boot three real hosts with the API that shows them (YES=1: ask nothing)
 	@$(BIN)/cobalt lab up
 
-test: setup unit integration test-lab ## set up, then run every test that the machine can run
+test: setup unit timed integration test-lab ## set up, then run every test that the machine can run
 
 check: setup lint types contract unit ## what to run before every commit
 
@@ -32,6 +32,9 @@ types: setup ## mypy over everything, pyright over src
 contract: setup ## which room may import which
 	$(BIN)/lint-imports
 
+prepare: setup ## install and build what the rings below need: packages, kube-apiserver, OpenStack
+	@$(BIN)/python -m tests.prepare
+
 unit: setup
 	$(RING) unit tests/unit -n 2
 
@@ -39,7 +42,10 @@ integration: setup
 	$(RING) integration tests/integration tests/openstack -n 2
 
 test-lab: setup ## run the tests on real hosts: systemd, libvirtd, QEMU, Open vSwitch
-	$(RING) lab tests/lab
+	$(RING) lab tests/lab -n 2 --dist worksteal -m 'not timed'
+
+timed: setup ## run the tests on real hosts that have deadlines of a few seconds
+	$(RING) timed tests/lab -m timed
 
 test-openstack: setup ## run the tests on a real OpenStack: Keystone, Placement, Glance, Nova, Neutron
 	$(RING) openstack tests/openstack --real

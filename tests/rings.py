@@ -1,8 +1,8 @@
 """A ring of tests keeps to its budget, and what needed a second try is named.
 
 `--ring NAME` holds the time to `budgets.toml`: CI fails beyond it. `--again` names what failed in
-the try before; the names stay in the cache with the seed of that try, and each later ring shows
-them.
+the try before; the names stay in the ring's own cache (`scripts/ring`) with the seed of that try,
+and each later ring of the run shows them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUDGETS: Final[dict[str, float]] = tomllib.loads(
 )
 AT_MOST: Final = 2
 """Tests that may need a second try in all rings together; more of them hide a race."""
-_FAILED, _SEED, _TRIED = "cache/lastfailed", "rings/seed", "rings/tried"
+_FAILED, _SEED = "cache/lastfailed", "rings/seed"
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -45,14 +45,21 @@ class Ring:
     def __init__(self, config: pytest.Config, name: str, *, again: bool) -> None:
         self._name, self._budget, self._began = name, BUDGETS[name], time.monotonic()
         self._cache = config.cache
-        self._tried: list[str] = self._cache.get(_TRIED, [])
+        own = self._cache.mkdir("rings") / "tried"
+        self._caches = own.parents[3]
         if again:
             seed = self._cache.get(_SEED, "unknown")
-            self._tried += [f"{test} (seed {seed})" for test in self._cache.get(_FAILED, {})]
-            if len(self._tried) > AT_MOST:
-                named = "\n  ".join(self._tried)
+            failed = [f"{test} (seed {seed})\n" for test in self._cache.get(_FAILED, {})]
+            with own.open("a", encoding="utf-8") as file:
+                file.writelines(failed)
+            if len(self._tried()) > AT_MOST:
+                named = "\n  ".join(self._tried())
                 raise pytest.UsageError(f"more than {AT_MOST} tests need a second try:\n  {named}")
-            self._cache.set(_TRIED, self._tried)
+
+    def _tried(self) -> list[str]:
+        """Tests of all rings that needed a second try, by name and seed."""
+        files = sorted(self._caches.glob("*/d/rings/tried"))
+        return [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
 
     @property
     def _took(self) -> float:
@@ -70,5 +77,5 @@ class Ring:
         terminalreporter.write_sep("=", f"ring {self._name}")
         over = ", which is too long" if self._took > self._budget else ""
         terminalreporter.write_line(f"{self._took:.0f} s of at most {self._budget:.0f} s{over}")
-        for one in self._tried:
+        for one in self._tried():
             terminalreporter.write_line(f"needed a second try: {one}")

@@ -48,6 +48,7 @@ def power(table: str) -> dict[str, str]:
     return column(table, 1)
 
 
+@pytest.mark.timed
 async def test_a_day_with_a_lab(data: Path) -> None:
     began = monotonic()
     said = await cobalt("up", data=data)

@@ -124,6 +124,7 @@ async def test_logind_keeps_the_contract_of_the_fake(hosts: TakeHosts) -> None:
     assert kept == [contract.__name__ for contract in shutdown.CONTRACTS], error
 
 
+@pytest.mark.timed
 async def test_a_killed_unit_shows_in_the_api_within_a_second(
     api: Kube, nodes: TakeHosts, record_property: Callable[[str, object], None]
 ) -> None:

@@ -101,6 +101,7 @@ def not_running(verdict: Verdict) -> bool:
     return not running(verdict)
 
 
+@pytest.mark.timed
 async def test_a_killed_unit_shows_within_a_second(hosts: TakeHosts) -> None:
     (host,) = await hosts(1)
     async with watched(host, LIBVIRTD) as units:
@@ -155,6 +156,7 @@ async def test_a_restart_of_systemd_or_the_bus_is_no_news(hosts: TakeHosts, what
         await units.until(LIBVIRTD, running)
 
 
+@pytest.mark.timed
 async def test_a_bus_that_is_away_is_said_and_comes_back(hosts: TakeHosts) -> None:
     (host,) = await hosts(1)
     async with without_agent(host), watched(host, LIBVIRTD) as units:
@@ -268,6 +270,7 @@ async def test_an_inhibitor_is_there_after_logind_was_restarted(nodes: TakeHosts
             assert "hypercobalt node-agent" in await guard.inhibitors()
 
 
+@pytest.mark.timed
 async def test_a_shutdown_waits_for_the_eviction_and_then_goes_on_at_once(
     api: Kube, nodes: TakeHosts, record_property: Callable[[str, object], None]
 ) -> None:

@@ -197,6 +197,7 @@ async def test_a_cut_cable_stops_traffic_until_it_is_restored(hosts: TakeHosts) 
     await until(lambda: second.run(*ping))
 
 
+@pytest.mark.timed
 async def test_a_slow_cable_adds_its_delay_each_way_until_it_is_restored(hosts: TakeHosts) -> None:
     first, second = await hosts(2)
 
@@ -215,6 +216,7 @@ async def test_a_slow_cable_adds_its_delay_each_way_until_it_is_restored(hosts: 
     assert first.wire.is_whole
 
 
+@pytest.mark.timed
 async def test_a_lossy_cable_loses_its_share(hosts: TakeHosts) -> None:
     first, second = await hosts(2)
     await second.run("busybox", "ping", "-c", "1", "-W", "2", first.name)  # now it knows the MAC

@@ -253,6 +253,7 @@ class Cable:
         await writer.wait_closed()
 
 
+@pytest.mark.timed
 async def test_a_cut_cable_is_noticed_and_events_follow_once_it_is_mended(
     libvirtd: Daemon, hand: libvirt.virConnect
 ) -> None:

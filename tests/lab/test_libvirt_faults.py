@@ -67,6 +67,7 @@ def start_guests(daemon: Daemon, names: list[str]) -> None:
     hand.close()
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
 async def test_loss_and_return_are_noticed_within_a_second(
     libvirtd: Daemon, how: signal.Signals
@@ -87,6 +88,7 @@ async def test_loss_and_return_are_noticed_within_a_second(
         assert await subject.domains() == ()
 
 
+@pytest.mark.timed
 async def test_a_hung_daemon_is_noticed_within_a_second_and_so_is_its_return(
     libvirtd: Daemon,
 ) -> None:
@@ -148,6 +150,7 @@ async def test_one_attempt_waits_for_a_daemon_that_hangs_at_the_start(libvirtd: 
         await notices.aclose()
 
 
+@pytest.mark.timed
 async def test_leaving_a_hung_daemon_does_not_take_long(libvirtd: Daemon) -> None:
     async with connected(libvirtd.uri) as (_, listener):
         libvirtd.send(signal.SIGSTOP)

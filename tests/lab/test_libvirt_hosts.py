@@ -29,6 +29,7 @@ async def disconnected(listener: Listener) -> Disconnected:
     return notice
 
 
+@pytest.mark.timed
 async def test_a_frozen_host_is_noticed_within_a_second_and_so_is_its_return(
     hosts: TakeHosts,
 ) -> None:
@@ -45,6 +46,7 @@ async def test_a_frozen_host_is_noticed_within_a_second_and_so_is_its_return(
         assert monotonic() - thawed < 0.95
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "restarted"])
 async def test_libvirtd_comes_back_by_its_unit(hosts: TakeHosts, how: signal.Signals) -> None:
     (host,) = await hosts(1)
@@ -61,6 +63,7 @@ async def test_libvirtd_comes_back_by_its_unit(hosts: TakeHosts, how: signal.Sig
         assert await subject.domains() == ()
 
 
+@pytest.mark.timed
 async def test_a_host_whose_power_was_cut_is_connected_to_when_it_is_up_again(
     hosts: TakeHosts,
 ) -> None:

@@ -25,6 +25,7 @@ async def longest_pause() -> float:
     return longest
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("by_hand", [False, True], ids=["idle", "close"])
 async def test_closing_waits_for_no_daemon(libvirtd: Daemon, by_hand: bool) -> None:
     session = Session(libvirtd.uri, deadline=10, idle=IDLE)

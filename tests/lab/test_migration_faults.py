@@ -24,6 +24,7 @@ def is_claimed(migration: Migration) -> bool:
     return migration.status.type == "unbounded" and bool(migration.status.destination)
 
 
+@pytest.mark.timed
 async def test_a_qemu_that_stops_answering_in_its_migration_hides_nothing_else(
     nodes: TakeHosts, api: Kube, lab: Lab
 ) -> None:

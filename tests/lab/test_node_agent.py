@@ -57,6 +57,7 @@ async def test_odd_domains_break_nothing(nodes: TakeHosts, api: Kube) -> None:
     assert cell.allocation == status.allocation
 
 
+@pytest.mark.timed
 async def test_200_domains_are_all_there(nodes: TakeHosts, api: Kube) -> None:
     (host,) = await nodes(1)
     await ready(api, host)
@@ -68,6 +69,7 @@ async def test_200_domains_are_all_there(nodes: TakeHosts, api: Kube) -> None:
     await until(api, host, instances(199), deadline=2)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(("how", "count", "dying"), [("KILL", 50, 5), ("TERM", 10, 3)])
 async def test_libvirtd_restarts_under_guests_while_some_die(
     nodes: TakeHosts, api: Kube, how: str, count: int, dying: int
@@ -93,6 +95,7 @@ async def test_libvirtd_restarts_under_guests_while_some_die(
     assert names == {f"guest-{n}" for n in range(dying, count)}
 
 
+@pytest.mark.timed
 async def test_a_hung_libvirtd_is_said_and_so_is_its_return(nodes: TakeHosts, api: Kube) -> None:
     (host,) = await nodes(1)
     await ready(api, host)
@@ -154,6 +157,7 @@ async def test_an_idle_agent_writes_nothing(nodes: TakeHosts, api: Kube) -> None
     assert after.metadata.resourceVersion == before.metadata.resourceVersion
 
 
+@pytest.mark.timed
 async def test_a_migration_shows_every_second_and_ends_completed(
     nodes: TakeHosts, api: Kube, lab: Lab
 ) -> None:

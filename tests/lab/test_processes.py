@@ -49,6 +49,7 @@ async def test_a_process_without_any_environment_belongs_to_no_lab(lab_id: str) 
         await bare.wait()
 
 
+@pytest.mark.timed
 @pytest.mark.usefixtures("able_machine")
 async def test_down_ends_what_a_killed_up_was_about_to_change(tmp_path: Path) -> None:
     data, begun = tmp_path / "lab", tmp_path / "begun"
