@@ -34,7 +34,7 @@ from tests.conformance.prepare import install_definitions, own_definitions
 from tests.conformance.targets import embedded_server
 
 from hypercobalt.api.conditions import set_condition
-from hypercobalt.api.eviction import Eviction, EvictionSpec
+from hypercobalt.api.eviction import Eviction, EvictionSpec, has_ended
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -42,7 +42,6 @@ from hypercobalt.compute.connect import connect_nova
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.eviction.controller import add_eviction
 from hypercobalt.operator.eviction.policy import Policy
-from hypercobalt.operator.eviction.status import has_ended
 from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
 
 HOST = "node0"
@@ -137,6 +136,7 @@ async def measure(
             manager.informer(Hypervisor),
             policy=policy,
             events=manager.recorder("example.com/benchmark"),
+            metrics=metrics,
         )
         running = asyncio.create_task(manager.run())
         await cloud.forget()

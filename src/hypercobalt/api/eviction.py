@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
-from hypercobalt.api.conditions import Condition
-from hypercobalt.api.meta import ResourceInfo, Struct
+from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta, OwnerReference, ResourceInfo, Struct
 from hypercobalt.api.schema import (
     Column,
     CustomObject,
@@ -25,6 +26,9 @@ from hypercobalt.api.schema import (
     Rule,
     condition_column,
 )
+
+FINALIZER: Final = "kvm.cloud.sap/eviction"
+"""On an Eviction while it may have moves under way."""
 
 
 class EvictionConditionType(StrEnum):
@@ -241,3 +245,47 @@ class Eviction(CustomObject, frozen=True, kw_only=True):
 
     spec: Annotated[EvictionSpec, Field("What should leave which host, and why.", required=False)]
     status: Annotated[EvictionStatus, Field("What has been done.")] = EvictionStatus()
+
+
+def evicting(status: EvictionStatus) -> Condition | None:
+    """The condition that sums an Eviction up; None before the operator's first pass."""
+    return get_condition(status.conditions, EvictionConditionType.EVICTING)
+
+
+def has_ended(status: EvictionStatus) -> bool:
+    """Whether the Eviction is over: it is never opened again."""
+    found = evicting(status)
+    return found is not None and found.status == ConditionStatus.FALSE
+
+
+def empties(eviction: Eviction, host: str) -> bool:
+    """Whether an Eviction is about all instances of a host; its own name does not matter."""
+    return eviction.spec.hypervisor == host and not eviction.spec.instances
+
+
+def whole_host(
+    hypervisor: Hypervisor,
+    reason: str,
+    trigger: Trigger,
+    *,
+    owner: OwnerReference | None,
+    labels: dict[str, str] | None = None,
+    parallelism: int | None = None,
+) -> Eviction:
+    """An Eviction of all instances of a host. It has the host's name, so there is one at a time.
+
+    Args:
+        hypervisor: of the host.
+        reason: for people.
+        trigger: for programs.
+        owner: with whom the Eviction is deleted; None for nobody.
+        labels: of the Eviction.
+        parallelism: instances moved at the same time; None leaves it to the operator.
+    """
+    name = hypervisor.metadata.name
+    return Eviction(
+        metadata=ObjectMeta(
+            name=name, labels=labels or {}, ownerReferences=(owner,) if owner else ()
+        ),
+        spec=EvictionSpec(hypervisor=name, reason=reason, trigger=trigger, parallelism=parallelism),
+    )

@@ -12,7 +12,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
-from hypercobalt.api.conditions import Condition
+from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, SyncReason
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ResourceInfo, Struct
 from hypercobalt.api.schema import (
@@ -259,3 +260,13 @@ class Hypervisor(CustomObject, frozen=True):
     @property
     def conditions(self) -> tuple[Condition, ...]:
         return self.status.conditions
+
+
+def is_evicted(hypervisor: Hypervisor) -> bool:
+    """Whether the host is known to be empty: after a failed or cancelled eviction it is not."""
+    found = get_condition(hypervisor.conditions, HypervisorConditionType.EVICTING)
+    return (
+        found is not None
+        and found.status == ConditionStatus.FALSE
+        and found.reason == SyncReason.SUCCEEDED
+    )

@@ -110,3 +110,24 @@ class Object(Struct, frozen=True):
     apiVersion: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
+
+
+def owner_reference(
+    owner: Object, *, controller: bool = False, blocks: bool = False
+) -> OwnerReference:
+    """A reference that has the API server's collector delete an object with its owner.
+
+    Args:
+        owner: as read: its uid counts.
+        controller: the owner manages the object; it may have one such owner only.
+        blocks: a deletion of the owner in the foreground waits for the object.
+    """
+    info, meta = owner.resource, owner.metadata
+    return OwnerReference(
+        apiVersion=info.api_version,
+        kind=info.kind,
+        name=meta.name,
+        uid=meta.uid,
+        controller=controller or None,
+        blockOwnerDeletion=blocks or None,
+    )

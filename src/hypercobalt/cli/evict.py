@@ -9,15 +9,21 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 from msgspec.structs import replace
 
-from hypercobalt.api.eviction import Eviction, EvictionReason, EvictionSpec, Trigger
+from hypercobalt.api.eviction import (
+    Eviction,
+    EvictionReason,
+    Trigger,
+    empties,
+    evicting,
+    has_ended,
+    whole_host,
+)
 from hypercobalt.api.hypervisor import UUID_PATTERN, Hypervisor, Maintenance
-from hypercobalt.api.meta import ObjectMeta, OwnerReference
+from hypercobalt.api.meta import owner_reference
 from hypercobalt.cli import asking
 from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig, Node
 from hypercobalt.cli.evict_progress import outcome
 from hypercobalt.cli.evict_watch import watch as watch_it
-from hypercobalt.operator.eviction.status import has_ended
-from hypercobalt.operator.lifecycle.maintenance_eviction import empties
 from hypercobalt.runtime import AlreadyExistsError, Deletion, Kube
 
 REASON: Final = "cobalt evict"
@@ -74,21 +80,16 @@ async def _evict(
         raise InvalidRequestError(f"--parallelism is {parallelism}; it is 1 or more")
     if not reason.strip():
         raise InvalidRequestError("--reason must not be empty")
-    spec = EvictionSpec(
-        hypervisor=node,
-        reason=reason,
-        instances=only,
-        trigger=Trigger.MANUAL,
-        parallelism=parallelism,
-    )
     async with asking.client(kubeconfig) as kube:
         host = await asking.hypervisor(kube, node)
+        owner = owner_reference(host, controller=True, blocks=True)
+        wanted = whole_host(host, reason, Trigger.MANUAL, owner=owner, parallelism=parallelism)
         if only:
-            eviction = await kube.create(_made(host, spec, partial=True))
+            eviction = await kube.create(_partial(wanted, only))
         else:
             await _refuse_others(kube, host)
             await _take_out(kube, host, reason)
-            eviction = await _whole(kube, host, spec)
+            eviction = await _whole(kube, host, wanted)
         if watch:
             return await watch_it(kube, eviction)
         print(outcome(eviction) or _asked(eviction))
@@ -127,13 +128,13 @@ async def _take_out(kube: Kube, host: Hypervisor, reason: str) -> None:
         await kube.merge_patch(Hypervisor, name, patch)
 
 
-async def _whole(kube: Kube, host: Hypervisor, spec: EvictionSpec) -> Eviction:
+async def _whole(kube: Kube, host: Hypervisor, new: Eviction) -> Eviction:
     """The Eviction of the whole host: the one that is there, or a new one.
 
     Args:
         kube: of the person.
         host: as it was before this command.
-        spec: of a new one.
+        new: created if there is none.
 
     Raises:
         InvalidRequestError: an old one is not gone yet.
@@ -151,11 +152,12 @@ async def _whole(kube: Kube, host: Hypervisor, spec: EvictionSpec) -> Eviction:
             known = None
         if known is None:
             try:
-                return await kube.create(_made(host, spec))
+                return await kube.create(new)
             except AlreadyExistsError:  # the operator was faster
                 continue
-        if spec.parallelism is not None and known.spec.parallelism != spec.parallelism:
-            wanted = replace(known, spec=replace(known.spec, parallelism=spec.parallelism))
+        parallelism = new.spec.parallelism
+        if parallelism is not None and known.spec.parallelism != parallelism:
+            wanted = replace(known, spec=replace(known.spec, parallelism=parallelism))
             return await kube.patch(known, wanted)
         return known
 
@@ -178,25 +180,13 @@ async def _refuse_others(kube: Kube, host: Hypervisor) -> None:
 
 def _is_its_end(eviction: Eviction, host: Hypervisor) -> bool:
     """Whether one that has ended tells that the host is empty now, and not some time ago."""
-    succeeded = any(
-        c.type == "Evicting" and c.reason == EvictionReason.SUCCEEDED
-        for c in eviction.status.conditions
-    )
+    found = evicting(eviction.status)
+    succeeded = found is not None and found.reason == EvictionReason.SUCCEEDED
     whole = empties(eviction, host.metadata.name)
     return whole and succeeded and bool(host.spec.maintenance and host.status.evicted)
 
 
-def _made(host: Hypervisor, spec: EvictionSpec, *, partial: bool = False) -> Eviction:
-    info, meta = Hypervisor.resource, host.metadata
-    owner = OwnerReference(
-        apiVersion=info.api_version,
-        kind=info.kind,
-        name=meta.name,
-        uid=meta.uid,
-        controller=True,
-        blockOwnerDeletion=True,
-    )
-    named = ObjectMeta(ownerReferences=(owner,))
-    if partial:
-        return Eviction(metadata=replace(named, generateName=f"{meta.name}-"), spec=spec)
-    return Eviction(metadata=replace(named, name=meta.name), spec=spec)
+def _partial(whole: Eviction, instances: tuple[str, ...]) -> Eviction:
+    """The same of some instances, under a name of its own: there may be several."""
+    meta = replace(whole.metadata, name="", generateName=f"{whole.metadata.name}-")
+    return replace(whole, metadata=meta, spec=replace(whole.spec, instances=instances))

@@ -12,9 +12,10 @@ from hypercobalt.api.eviction import (
     EvictionConditionType,
     EvictionReason,
     InstancePhase,
+    evicting,
+    has_ended,
 )
 from hypercobalt.cli import asking
-from hypercobalt.operator.eviction.status import has_ended
 from hypercobalt.operator.explain.model import printable
 
 _MOMENT = timedelta(seconds=1)
@@ -28,13 +29,13 @@ _EXIT = {
 
 def exit_code(eviction: Eviction) -> int:
     """0, or what the end of an Eviction makes of it."""
-    found = get_condition(eviction.status.conditions, EvictionConditionType.EVICTING)
+    found = evicting(eviction.status)
     return _EXIT.get(EvictionReason(found.reason), 0) if found else 0
 
 
 def outcome(eviction: Eviction) -> str:
     """How it ended, in a line; "" when it has not."""
-    found = get_condition(eviction.status.conditions, EvictionConditionType.EVICTING)
+    found = evicting(eviction.status)
     return (
         printable(f"eviction/{eviction.metadata.name}: {found.message}")
         if found and has_ended(eviction.status)
@@ -45,7 +46,7 @@ def outcome(eviction: Eviction) -> str:
 def summary(eviction: Eviction, now: datetime) -> str:
     """How far it is, in a line."""
     status = eviction.status
-    found = get_condition(status.conditions, EvictionConditionType.EVICTING)
+    found = evicting(status)
     if found is None:
         return "waiting for the operator"
     checks = get_condition(status.conditions, EvictionConditionType.PREFLIGHT_CHECKS_SUCCEEDED)

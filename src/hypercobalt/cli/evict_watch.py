@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 from hypercobalt.api.eviction import (
     Eviction,
+    has_ended,
 )
 from hypercobalt.cli import asking
 from hypercobalt.cli.evict_progress import Follower, exit_code, outcome, summary
-from hypercobalt.operator.eviction.status import has_ended
 from hypercobalt.runtime import Informer, Kube, Metrics
 from hypercobalt.runtime.client.requests import Selection
 

@@ -16,7 +16,7 @@ from typing import Final
 from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import ObjectMeta, OwnerReference
+from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.apiserver.access import kubeconfig, pki
 from hypercobalt.lab import heartbeat, processes, rights
 from hypercobalt.lab.errors import LabError
@@ -53,7 +53,7 @@ def node_labels(name: str, index: int) -> dict[str, str]:
 def lease(node: Node) -> Lease:
     """The Lease that a Node's heartbeat renews; it goes with the Node."""
     name = node.metadata.name
-    owner = OwnerReference(apiVersion="v1", kind="Node", name=name, uid=node.metadata.uid)
+    owner = owner_reference(node)
     meta = ObjectMeta(name=name, namespace=heartbeat.LEASE_NAMESPACE, ownerReferences=(owner,))
     return Lease(metadata=meta, spec=LeaseSpec(holderIdentity=name))
 

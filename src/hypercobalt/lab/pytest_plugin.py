@@ -22,7 +22,7 @@ import pytest_asyncio
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
-from hypercobalt.api.meta import ObjectMeta, OwnerReference
+from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
 from hypercobalt.lab.lab import Lab, Wish, down
@@ -188,13 +188,7 @@ async def _make_hypervisor(api: Kube, name: str) -> None:
     node = await api.get(Node, name)
     if node is None:
         raise LabError(f"Node {name} is not there")
-    owner = OwnerReference(
-        apiVersion="v1",
-        kind="Node",
-        name=name,
-        uid=node.metadata.uid,
-        blockOwnerDeletion=True,
-    )
+    owner = owner_reference(node, blocks=True)
     meta = ObjectMeta(name=name, ownerReferences=(owner,))
     with contextlib.suppress(AlreadyExistsError):
         await api.create(Hypervisor(metadata=meta, spec=_SPEC))

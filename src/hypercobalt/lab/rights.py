@@ -17,7 +17,7 @@ from hypercobalt.api.admission import (
     ValidatingAdmissionPolicyBinding,
 )
 from hypercobalt.api.core import Node
-from hypercobalt.api.meta import Object, ObjectMeta, OwnerReference
+from hypercobalt.api.meta import Object, ObjectMeta, owner_reference
 from hypercobalt.api.rbac import (
     ClusterRole,
     ClusterRoleBinding,
@@ -66,7 +66,7 @@ def of_charts() -> tuple[Object, ...]:
 def of_heartbeat(node: Node) -> tuple[Object, ...]:
     """What the heartbeat of one host may do: renew its own Lease, read and report its own Node."""
     name = node.metadata.name
-    owner = OwnerReference(apiVersion="v1", kind="Node", name=name, uid=node.metadata.uid)
+    owner = owner_reference(node)
     meta = ObjectMeta(name=f"lab:heartbeat:{name}", ownerReferences=(owner,))
     in_leases = msgspec.structs.replace(meta, namespace=LEASE_NAMESPACE)
     user = Subject(kind="User", name=node_user(name), apiGroup=_RBAC)

@@ -21,11 +21,10 @@ from msgspec.structs import replace
 
 from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.api.times import micro_time
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.ownership import owned_by
 from hypercobalt.runtime import Clock, ConflictError, ForbiddenError, Kube, NotFoundError
 from hypercobalt.runtime.write_cache import Latest
 
@@ -150,7 +149,7 @@ class Presence:
     def _owned(self, meta: ObjectMeta) -> ObjectMeta:
         """Gone with its Hypervisor."""
         hypervisor = self._hypervisor.value
-        return replace(meta, ownerReferences=(owned_by(hypervisor),)) if hypervisor else meta
+        return replace(meta, ownerReferences=(owner_reference(hypervisor),)) if hypervisor else meta
 
     def _renewed(self, old: LeaseSpec) -> LeaseSpec:
         now, mine = micro_time(self._clock.now()), old.holderIdentity == self._me

@@ -169,7 +169,14 @@ def _add_compute(
         labels=copied_labels(options.label_selector),
         metrics=metrics,
     )
-    add_eviction(manager, service, shared.informer, policy=options.eviction, events=shared.events)
+    add_eviction(
+        manager,
+        service,
+        shared.informer,
+        policy=options.eviction,
+        events=shared.events,
+        metrics=metrics,
+    )
     evictions = manager.informer(Eviction)
     metrics.registry.register(Overview(shared.hypervisors.all, lambda: list(evictions.cache)))
     manager.add_check(f"compute-{service.name}", lambda: service.trouble or None, readiness=True)

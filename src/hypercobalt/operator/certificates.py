@@ -24,9 +24,8 @@ from hypercobalt.api.certificate import (
 from hypercobalt.api.core import Node
 from hypercobalt.api.duration import format_duration
 from hypercobalt.api.host_certificate import AGENT, MANAGED_BY, CertificateSource
-from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.node_facts import owner_reference
 from hypercobalt.operator.node_names import NodeNames, names_of
 from hypercobalt.operator.subset import is_as_wanted
 from hypercobalt.runtime import Cache, Kube, Result
@@ -79,7 +78,7 @@ def decide(node: Node, names: NodeNames, issuing: Issuing) -> Certificate:
         metadata=ObjectMeta(
             name=f"libvirt-{name}",
             namespace=issuing.namespace,
-            ownerReferences=(owner_reference(node, controller=True),),
+            ownerReferences=(owner_reference(node, controller=True, blocks=True),),
         ),
         spec=CertificateSpec(
             secretName=f"tls-libvirt-{name}",

@@ -16,14 +16,13 @@ from msgspec.structs import replace
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, Maintenance
-from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.operator.node_facts import (
     LIFECYCLE_LABEL,
     SKIP_TESTS,
     aggregates,
     custom_traits,
     is_terminating,
-    owner_reference,
 )
 
 RECORD: Final = "kvm.cloud.sap/copied-from-node"
@@ -53,7 +52,7 @@ def first(node: Node, copied: Collection[str]) -> Hypervisor:
         spec = replace(spec, maintenance=Maintenance.TERMINATION)
     empty = Hypervisor(
         metadata=ObjectMeta(
-            name=node.metadata.name, ownerReferences=(owner_reference(node, controller=False),)
+            name=node.metadata.name, ownerReferences=(owner_reference(node, blocks=True),)
         ),
         spec=_spec(spec, node, withdrawn=False),
     )

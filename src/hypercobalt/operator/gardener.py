@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from hypercobalt.api.conditions import ConditionStatus, get_condition, is_true
 from hypercobalt.api.core import Node
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_evicted
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
-from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.api.workloads import (
     Container,
     Deployment,
@@ -37,13 +37,11 @@ from hypercobalt.api.workloads import (
     Toleration,
 )
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.hypervisor import has_been_evicted
 from hypercobalt.operator.node_facts import (
     HOSTNAME_LABEL,
     OFFBOARDING_TAINT,
     is_offboarding,
     is_terminating,
-    owner_reference,
 )
 from hypercobalt.operator.subset import is_as_wanted
 from hypercobalt.runtime import Cache, Kube, Result
@@ -101,9 +99,8 @@ def decide(
         return Plan(
             budget=_budget(node, meta, 0), deployment=_deployment(node, meta, 0, image, ready=True)
         )
-    conditions = hypervisor.conditions
     leaving = hypervisor.spec.maintenance == Maintenance.TERMINATION
-    emptied = has_been_evicted(get_condition(conditions, _Type.EVICTING))
+    emptied = is_evicted(hypervisor)
     if leaving and emptied and not is_offboarding(node):
         return Plan(taint=True)
     kept = 0 if may_go(node, hypervisor) else 1
@@ -142,7 +139,7 @@ def _metadata(node: Node, namespace: str) -> ObjectMeta:
         name=object_name(node),
         namespace=namespace,
         labels=_labels(node),
-        ownerReferences=(owner_reference(node, controller=True),),
+        ownerReferences=(owner_reference(node, controller=True, blocks=True),),
     )
 
 

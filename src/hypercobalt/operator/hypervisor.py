@@ -23,12 +23,11 @@ from hypercobalt.api.conditions import (
     set_condition,
 )
 from hypercobalt.api.core import Node
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_evicted
 from hypercobalt.api.hypervisor_conditions import (
     AgentPodsReason,
     HypervisorConditionType,
     SpecFrozenReason,
-    SyncReason,
     TerminatingReason,
 )
 from hypercobalt.logs import get_logger
@@ -85,20 +84,10 @@ class Plan:
 
 def agents_must_leave(hypervisor: Hypervisor, node: Node) -> bool:
     """Whether the time has come for the agents' pods to leave: the host is empty, for good."""
-    evicting = get_condition(hypervisor.conditions, _Type.EVICTING)
     return (
         hypervisor.spec.maintenance == Maintenance.TERMINATION
-        and has_been_evicted(evicting)
+        and is_evicted(hypervisor)
         and is_offboarding(node)
-    )
-
-
-def has_been_evicted(evicting: Condition | None) -> bool:
-    """Whether the condition `Evicting` says that nothing is left; after a failure it does not."""
-    return (
-        evicting is not None
-        and evicting.status == ConditionStatus.FALSE
-        and evicting.reason == SyncReason.SUCCEEDED
     )
 
 

@@ -15,9 +15,9 @@ from prometheus_client.registry import Collector
 from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.eviction import (
     Eviction,
-    EvictionConditionType,
     EvictionReason,
     InstancePhase,
+    evicting,
 )
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, ReadyReason
@@ -52,12 +52,7 @@ class Overview(Collector):
             _reason(get_condition(one.conditions, HypervisorConditionType.READY), ReadyReason)
             for one in hypervisors
         )
-        states = Counter(
-            _reason(
-                get_condition(one.status.conditions, EvictionConditionType.EVICTING), EvictionReason
-            )
-            for one in evictions
-        )
+        states = Counter(_reason(evicting(one.status), EvictionReason) for one in evictions)
         phases = Counter(
             str(entry.phase or "") for one in evictions for entry in one.status.instances
         )

@@ -11,7 +11,6 @@ from typing import Final
 from hypercobalt.api.addresses import is_host_address
 from hypercobalt.api.core import Node, Taint
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import OwnerReference
 
 HYPERVISOR_LABEL: Final = "nova.openstack.cloud.sap/virt-driver"
 """A Node that has it, with whatever value, is a hypervisor."""
@@ -92,23 +91,6 @@ def host_names(hypervisor: Hypervisor) -> tuple[str, ...]:
     """What a compute service may call the host: its hostname label, then the Node's name."""
     label = hypervisor.metadata.labels.get(HOSTNAME_LABEL, "")
     return tuple(dict.fromkeys(name for name in (label, hypervisor.metadata.name) if name))
-
-
-def owner_reference(node: Node, *, controller: bool) -> OwnerReference:
-    """A reference that has an object deleted with the Node.
-
-    Args:
-        node: as read.
-        controller: whether the Node, that is we in its name, is the one who manages the object.
-    """
-    return OwnerReference(
-        apiVersion="v1",
-        kind="Node",
-        name=node.metadata.name,
-        uid=node.metadata.uid,
-        controller=True if controller else None,
-        blockOwnerDeletion=True,
-    )
 
 
 def _listed(node: Node, annotation: str) -> list[str] | None:

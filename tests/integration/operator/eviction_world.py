@@ -165,6 +165,7 @@ def assemble(client: Kube, metrics: Metrics, compute: World, policy: Policy | No
         manager.informer(Hypervisor),
         policy=policy or Policy(),
         events=manager.recorder("kvm.cloud.sap/hypervisor-operator"),
+        metrics=metrics,
     )
     return manager
 

@@ -17,10 +17,9 @@ from tests.integration.operator.eviction_world import (
     world,
 )
 
-from hypercobalt.api.eviction import Eviction, InstancePhase
+from hypercobalt.api.eviction import FINALIZER, Eviction, InstancePhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.fake.moves import Script
-from hypercobalt.operator.eviction.finalizer import is_held
 from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.observer import Observer
 from hypercobalt.operator.eviction.policy import Policy
@@ -109,7 +108,7 @@ class Process:
 def over(eviction: Eviction | None) -> bool:
     if eviction is None:
         return True
-    return state(eviction).startswith("False") and not is_held(eviction)
+    return state(eviction).startswith("False") and FINALIZER not in eviction.metadata.finalizers
 
 
 async def run(

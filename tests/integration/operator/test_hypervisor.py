@@ -28,14 +28,13 @@ from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.coordination import Event
 from hypercobalt.api.core import ConfigMap, Node, NodeAddress, NodeCondition, NodeStatus
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.api.workloads import Container, Pod, PodSpec
 from hypercobalt.operator.from_node import RECORD
 from hypercobalt.operator.node_facts import (
     AGGREGATES_ANNOTATION,
     LIFECYCLE_LABEL,
     OFFBOARDING_TAINT,
-    owner_reference,
 )
 from hypercobalt.runtime import Kube
 
@@ -141,7 +140,7 @@ async def test_node_that_waits_for_what_it_owns_to_go_gets_nothing_new(
         meta = ObjectMeta(
             name=name,
             namespace=AGENTS[0],
-            ownerReferences=(owner_reference(node, controller=False),),
+            ownerReferences=(owner_reference(node, blocks=True),),
             finalizers=("a.test/held",),
         )
         await kube.create(ConfigMap(metadata=meta))

@@ -12,12 +12,11 @@ from tests.integration.operator.lifecycle import QUICK, message, set_spec, site
 from tests.integration.operator.service import in_service
 from tests.integration.runtime.scripted import eventually
 
-from hypercobalt.api.eviction import Eviction, EvictionSpec
+from hypercobalt.api.eviction import Eviction, EvictionSpec, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import HostAggregate, Server, Size
-from hypercobalt.operator.eviction.status import has_ended
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

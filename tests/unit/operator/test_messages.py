@@ -13,13 +13,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace as with_fields
 from tests.pages import ROOT
-from tests.unit.operator.lifecycle.facts import HOST, ON, facts
-from tests.unit.operator.samples import condition
+from tests.unit.operator.lifecycle.facts import facts
+from tests.unit.operator.lifecycle.strategies import conditions, hosts
 
-from hypercobalt.api import hypervisor_conditions as said
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.compute.model import Host
@@ -84,60 +82,6 @@ def test_what_counts_as_reading_one(tmp_path: Path, rule: str, lines: int) -> No
     path = tmp_path / "rule.py"
     path.write_text(f"def decide(c, old=None, new=None):\n    {rule}\n")
     assert len(found(path, "rule.py")) == lines
-
-
-REASONS = {
-    "Onboarding": said.OnboardingReason,
-    "Evicting": said.SyncReason,
-    "HaEnabled": said.HaEnabledReason,
-    "Registered": said.RegisteredReason,
-    "AggregatesUpdated": said.AggregatesReason,
-    "TraitsUpdated": said.SyncReason,
-    "LibVirtConnection": said.LibvirtConnectionReason,
-    "AgentReporting": said.AgentReportingReason,
-    "AgentPodsEvicted": said.AgentPodsReason,
-    "HypervisorDisabled": said.DisabledReason,
-    "Offboarded": said.OffboardedReason,
-}
-WORDS = st.sampled_from(
-    [
-        onboarding.LIFECYCLE_OFF,
-        onboarding.TERMINATION,
-        onboarding.MAINTENANCE,
-        ha_enabled.ENABLED,
-        ha_enabled.SILENT,
-        "Evicting",
-        "Evicting again: 1 server came when the host was empty: i1",
-        "Waiting for the host to be in order: no bridge, since 2026-11-21T00:00:00Z",
-        "by the service",
-    ]
-)
-
-
-@st.composite
-def conditions(draw: st.DrawFn) -> tuple[Condition, ...]:
-    """Any conditions of a host, with words that operators have used."""
-    made = []
-    for type_, reasons in REASONS.items():
-        status = draw(st.sampled_from(["", "True", "False", "Unknown"]))
-        if status:
-            reason, words = draw(st.sampled_from(list(reasons))), draw(WORDS)
-            generation = draw(st.sampled_from([None, 2, 3]))
-            one = condition(type_, status, reason, words)
-            made.append(with_fields(one, observedGeneration=generation))
-    return tuple(made)
-
-
-@st.composite
-def hosts(draw: st.DrawFn) -> tuple[HypervisorSpec, Host]:
-    """Any spec that matters here, of a host with and without servers."""
-    spec = with_fields(
-        ON,
-        maintenance=draw(st.sampled_from([None, "manual", "auto", "ha", "termination"])),
-        lifecycleEnabled=draw(st.booleans()),
-        highAvailability=draw(st.booleans()),
-    )
-    return spec, replace(HOST, servers=draw(st.sampled_from([(), ("i1",)])))
 
 
 def of_onboarding(given: Facts) -> object:

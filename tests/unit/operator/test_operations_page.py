@@ -10,6 +10,7 @@ from tests.unit.operator.samples import hypervisor as sample
 
 from hypercobalt.api import hypervisor_conditions as said
 from hypercobalt.api.eviction import (
+    FINALIZER,
     CheckResult,
     EvictionConditionType,
     EvictionReason,
@@ -21,7 +22,6 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType as Typ
 from hypercobalt.cli.operator import operator
 from hypercobalt.compute.model import Host, ServerStatus
 from hypercobalt.operator.election import lease_name
-from hypercobalt.operator.eviction.finalizer import FINALIZER
 from hypercobalt.operator.eviction.policy import Doubt
 from hypercobalt.operator.eviction.preflight import of_host, of_instances
 from hypercobalt.operator.from_node import RECORD

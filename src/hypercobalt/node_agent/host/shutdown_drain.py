@@ -23,13 +23,11 @@ from enum import Enum, auto
 from typing import Final
 
 from hypercobalt.adapters.host.port import HostError, Shutdown
-from hypercobalt.api.conditions import ConditionStatus, get_condition
-from hypercobalt.api.eviction import Eviction, EvictionConditionType, EvictionSpec, Trigger
+from hypercobalt.api.eviction import Eviction, Trigger, has_ended, whole_host
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.meta import owner_reference
 from hypercobalt.errors import HypercobaltError, TerminalError
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.ownership import owned_by
 from hypercobalt.node_agent.status.board import Board, Parts
 from hypercobalt.runtime import AlreadyExistsError, Backoff, Change, Kube
 from hypercobalt.runtime.tasks import first
@@ -89,7 +87,7 @@ def decide(eviction: Eviction | None, ours: str | None) -> Step:
     """
     if eviction is None:
         return Step.CREATE
-    if not _has_ended(eviction) or eviction.metadata.deletionTimestamp:
+    if not has_ended(eviction.status) or eviction.metadata.deletionTimestamp:
         # Also one that somebody else made, for maintenance perhaps: it does the same.
         return Step.WAIT
     whole = not eviction.spec.instances
@@ -98,16 +96,8 @@ def decide(eviction: Eviction | None, ours: str | None) -> Step:
 
 def make_eviction(hypervisor: Hypervisor) -> Eviction:
     """The Eviction for a shutdown of the host."""
-    name = hypervisor.metadata.name
-    return Eviction(
-        metadata=ObjectMeta(name=name, ownerReferences=(owned_by(hypervisor),)),
-        spec=EvictionSpec(hypervisor=name, reason=REASON, trigger=Trigger.HOST_SHUTDOWN),
-    )
-
-
-def _has_ended(eviction: Eviction) -> bool:
-    evicting = get_condition(eviction.status.conditions, EvictionConditionType.EVICTING)
-    return evicting is not None and evicting.status == ConditionStatus.FALSE
+    owner = owner_reference(hypervisor)
+    return whole_host(hypervisor, REASON, Trigger.HOST_SHUTDOWN, owner=owner)
 
 
 def _is_for_shutdown(eviction: Eviction) -> bool:
@@ -265,7 +255,7 @@ class Evacuation:
                 eviction = await self._kube.get(Eviction, name)
                 if eviction is None or not _is_for_shutdown(eviction):
                     return
-                if _has_ended(eviction):
+                if has_ended(eviction.status):
                     log.info("removing_eviction", eviction=name)
                     await self._kube.delete(Eviction, name, uid=eviction.metadata.uid)
                     return

@@ -21,6 +21,7 @@ from hypercobalt.api.eviction import (
     EvictionReason,
     EvictionStatus,
     InstancePhase,
+    has_ended,
 )
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
@@ -29,12 +30,12 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction import status as texts
 from hypercobalt.operator.eviction.entries import standings
-from hypercobalt.operator.eviction.finalizer import is_held, release
 from hypercobalt.operator.eviction.follow import Moment, Standing, Step
 from hypercobalt.operator.eviction.observer import Observer
 from hypercobalt.operator.eviction.policy import Order, Policy
 from hypercobalt.operator.node_facts import host_names
 from hypercobalt.runtime import Cache, Clock, Kube, Recorder, Result
+from hypercobalt.runtime.finalizer import Finalizer
 from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
@@ -144,18 +145,20 @@ class Cancelling:
         observer: Observer,
         policy: Policy,
         *,
+        finalizer: Finalizer[Eviction],
         clock: Clock,
         events: Recorder,
     ) -> None:
         self._kube, self._evictions, self._clock = kube, evictions, clock
+        self._finalizer = finalizer
         self._hypervisors = hypervisors
         self._observer, self._policy, self._events = observer, policy, events
 
     async def step(self, eviction: Eviction) -> Result:
         """Stop what is under way; once nothing is, let the object go."""
-        if not is_held(eviction):
+        if not self._finalizer.is_on(eviction):
             return Result()
-        over = texts.has_ended(eviction.status) and not _is_cancelled(eviction.status)
+        over = has_ended(eviction.status) and not _is_cancelled(eviction.status)
         try:
             left = None if over else await self._stop(eviction)
         except (UnreachableError, RefusedError, ConflictError) as error:
@@ -172,7 +175,7 @@ class Cancelling:
             text = late(left)
             log.warning("cancelled_late", eviction=eviction.metadata.name, text=text)
             self._events.record(eviction, "Warning", "CancelledLate", text, action="Evicting")
-        await release(self._kube, self._evictions, newest)
+        await self._finalizer.remove(newest)
         return Result()
 
     async def _stop(self, eviction: Eviction) -> Left | None:
@@ -221,7 +224,7 @@ class Cancelling:
     async def _tell(self, eviction: Eviction, left: Left, error: HypercobaltError) -> None:
         """Say, once, why it is still there."""
         stored = eviction.status
-        if texts.has_ended(stored):
+        if has_ended(stored):
             return
         now, generation = self._clock.now(), eviction.metadata.generation
         conditions = texts.Conditions(stored.conditions, generation, now)

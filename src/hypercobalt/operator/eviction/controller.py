@@ -25,7 +25,7 @@ def add_eviction(
     *,
     policy: Policy,
     events: Recorder,
-    metrics: Metrics | None = None,
+    metrics: Metrics,
 ) -> None:
     """Add the controller that works off Evictions.
 
@@ -43,7 +43,7 @@ def add_eviction(
         name = hypervisor.metadata.name
         return [e.metadata.name for e in evictions.cache if e.spec.hypervisor == name]
 
-    migrations = Migrations(manager.kube, metrics or Metrics())
+    migrations = Migrations(manager.kube, metrics)
     manager.add_service("eviction-migrations", migrations.run)
     reconciler = EvictionReconciler(
         manager.kube,

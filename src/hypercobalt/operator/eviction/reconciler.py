@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace as with_fields
 
-from hypercobalt.api.eviction import Eviction, EvictionReason, EvictionStatus
+from hypercobalt.api.eviction import FINALIZER, Eviction, EvictionReason, EvictionStatus, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
@@ -24,7 +24,6 @@ from hypercobalt.operator.eviction import status as texts
 from hypercobalt.operator.eviction.cancel import Cancelling
 from hypercobalt.operator.eviction.entries import left, standings, unlisted
 from hypercobalt.operator.eviction.estimate import fit, seconds_left
-from hypercobalt.operator.eviction.finalizer import hold, is_held, release
 from hypercobalt.operator.eviction.follow import Moment, Standing, Step, begun
 from hypercobalt.operator.eviction.memory import Memories, Memory
 from hypercobalt.operator.eviction.migrations import Migrations
@@ -45,6 +44,7 @@ from hypercobalt.operator.eviction.preflight import Preflight
 from hypercobalt.operator.eviction.targets import need
 from hypercobalt.operator.node_facts import host_names
 from hypercobalt.runtime import Cache, Clock, Kube, Recorder, Result
+from hypercobalt.runtime.finalizer import Finalizer
 from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
@@ -84,8 +84,16 @@ class EvictionReconciler:
         self._observer, self._policy = observer, policy
         self._migrations = migrations
         self._memories = Memories()
+        self._finalizer = Finalizer(FINALIZER, self._kube, evictions)
         self._cancelling = Cancelling(
-            self._kube, evictions, hypervisors, observer, policy, clock=clock, events=events
+            self._kube,
+            evictions,
+            hypervisors,
+            observer,
+            policy,
+            finalizer=self._finalizer,
+            clock=clock,
+            events=events,
         )
 
     async def reconcile(self, name: str, /) -> Result:
@@ -96,9 +104,9 @@ class EvictionReconciler:
         if eviction.metadata.deletionTimestamp is not None:
             self._forget(name)
             return await self._cancelling.step(eviction)
-        if texts.has_ended(eviction.status):
+        if has_ended(eviction.status):
             self._forget(name)
-            await release(self._kube, self._evictions, eviction)
+            await self._finalizer.remove(eviction)
             return Result()
         hypervisor = self._hypervisors.get(eviction.spec.hypervisor)
         if hypervisor is None:
@@ -113,9 +121,8 @@ class EvictionReconciler:
             host = await self._host(memory, hypervisor, moment)
             if host is None:
                 return await self._unknown_host(eviction, memory, hypervisor)
-            if not is_held(eviction):
-                eviction = await hold(self._kube, self._evictions, eviction)
-            return await self._pass(eviction, memory, hypervisor, host)
+            held = await self._finalizer.add(eviction)
+            return await self._pass(held, memory, hypervisor, host) if held else Result()
         except (UnreachableError, ConflictError, RefusedError) as error:
             return await self._unreachable(eviction, memory, error)
 
@@ -154,7 +161,7 @@ class EvictionReconciler:
         if settled.ended:
             self._forget(eviction.metadata.name)
             written = self._evictions.get(eviction.metadata.name)
-            await release(self._kube, self._evictions, written or eviction)
+            await self._finalizer.remove(written or eviction)
             return Result()
         pace = fit(memory.ended, memory.running(moment))
         typical = pace.seconds(_mean(memory.sizes)) if pace else None
@@ -278,9 +285,7 @@ class EvictionReconciler:
         return memory.targets
 
     def _running(self) -> list[Eviction]:
-        return [
-            eviction for eviction in self._evictions.all() if not texts.has_ended(eviction.status)
-        ]
+        return [eviction for eviction in self._evictions.all() if not has_ended(eviction.status)]
 
     async def _counted(
         self, eviction: Eviction, host: Host, now: tuple[Standing, ...]
@@ -352,7 +357,7 @@ class EvictionReconciler:
             self._record(eviction, note)
         await self._write(eviction, memory, moment)
         written = self._evictions.get(eviction.metadata.name)
-        await release(self._kube, self._evictions, written or eviction)
+        await self._finalizer.remove(written or eviction)
         return Result()
 
     async def _wait(

@@ -207,12 +207,6 @@ def with_host(status: EvictionStatus, host: Host) -> EvictionStatus:
     return replace(status, hypervisorServiceId=host.hypervisor_id or None)
 
 
-def has_ended(status: EvictionStatus) -> bool:
-    """Whether the Eviction is over: it is never opened again."""
-    evicting = get_condition(status.conditions, _Type.EVICTING)
-    return evicting is not None and evicting.status == "False"
-
-
 def has_begun(status: EvictionStatus) -> bool:
     """Whether the checks have passed once, so that moves may be under way."""
     found = get_condition(status.conditions, _Type.PREFLIGHT_CHECKS_SUCCEEDED)

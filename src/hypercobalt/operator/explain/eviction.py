@@ -17,6 +17,7 @@ from hypercobalt.api.eviction import (
     EvictionReason,
     EvictionStatus,
     InstancePhase,
+    evicting,
 )
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.eviction.status import called, count
@@ -83,10 +84,10 @@ class Facts:
 def explain(facts: Facts) -> Explanation:
     """Explain an Eviction."""
     meta, host = facts.eviction.metadata, facts.eviction.spec.hypervisor
-    evicting = get_condition(facts.eviction.status.conditions, _Type.EVICTING)
-    state = evicting.reason if evicting else "New"
-    since = evicting.lastTransitionTime if evicting else meta.creationTimestamp
-    if meta.deletionTimestamp is not None and (evicting is None or evicting.status != "False"):
+    found = evicting(facts.eviction.status)
+    state = found.reason if found else "New"
+    since = found.lastTransitionTime if found else meta.creationTimestamp
+    if meta.deletionTimestamp is not None and (found is None or found.status != "False"):
         state, since = "Cancelling", meta.deletionTimestamp
     return Explanation(
         kind="Eviction",
@@ -95,7 +96,7 @@ def explain(facts: Facts) -> Explanation:
         state=state,
         since=since,
         summary=_summary(facts),
-        waiting=tuple(_waiting(facts, state, evicting)),
+        waiting=tuple(_waiting(facts, state, found)),
         also=(
             *operator_findings(facts.reporters, facts.now),
             *_warnings(facts.eviction.status, host),
@@ -121,7 +122,7 @@ def _summary(facts: Facts) -> str:
     return "; ".join(parts)
 
 
-def _waiting(facts: Facts, state: str, evicting: Condition | None) -> Iterable[Finding]:
+def _waiting(facts: Facts, state: str, found: Condition | None) -> Iterable[Finding]:
     host = facts.eviction.spec.hypervisor
     if facts.hypervisor is None:
         remedy = Remedy(
@@ -129,32 +130,32 @@ def _waiting(facts: Facts, state: str, evicting: Condition | None) -> Iterable[F
             f"kubectl delete eviction {facts.eviction.metadata.name}",
         )
         yield Finding(f"There is no Hypervisor {host}", remedies=(remedy,))
-    if evicting is None:
+    if found is None:
         yield unseen_by_operator("Eviction")
         return
-    condition = f"{_Type.EVICTING} {evicting.status}/{evicting.reason}"
+    condition = f"{_Type.EVICTING} {found.status}/{found.reason}"
     if state == "Cancelling":
-        text = f"Moves that were begun are stopped first: {evicting.message}"
-        yield Finding(text, condition, evicting.lastTransitionTime, OPERATOR)
-    elif evicting.status == "False":
-        yield from _ended(facts, evicting, condition)
+        text = f"Moves that were begun are stopped first: {found.message}"
+        yield Finding(text, condition, found.lastTransitionTime, OPERATOR)
+    elif found.status == "False":
+        yield from _ended(facts, found, condition)
     else:
         checks = list(_checks(facts.eviction.status, host))
         yield from checks
         if not checks:
-            yield Finding(evicting.message, condition, evicting.lastTransitionTime, OPERATOR)
+            yield Finding(found.message, condition, found.lastTransitionTime, OPERATOR)
 
 
-def _ended(facts: Facts, evicting: Condition, condition: str) -> Iterable[Finding]:
+def _ended(facts: Facts, found: Condition, condition: str) -> Iterable[Finding]:
     """What is left to do when it is over."""
     host, hypervisor = facts.eviction.spec.hypervisor, facts.hypervisor
-    if evicting.reason != EvictionReason.SUCCEEDED:
+    if found.reason != EvictionReason.SUCCEEDED:
         again = Remedy(
             "mend what the messages below name, then try again",
             command("cobalt evict {host}", host=host),
         )
-        text = f"{evicting.message}; until then the host does not count as evicted"
-        yield Finding(text, condition, evicting.lastTransitionTime, OPERATOR, (again,))
+        text = f"{found.message}; until then the host does not count as evicted"
+        yield Finding(text, condition, found.lastTransitionTime, OPERATOR, (again,))
     elif hypervisor is not None and hypervisor.spec.maintenance:
         reason = hypervisor.spec.maintenanceReason
         why = f": {reason}" if reason else ""

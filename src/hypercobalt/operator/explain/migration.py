@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from hypercobalt.api.conditions import is_true
-from hypercobalt.api.eviction import Eviction, EvictionConditionType
+from hypercobalt.api.conditions import ConditionStatus
+from hypercobalt.api.eviction import Eviction, evicting
 from hypercobalt.api.iec import SizeError, parse_iec
 from hypercobalt.api.migration import SERVER, Migration, MigrationStatus, MigrationType
 from hypercobalt.operator.explain.model import Explanation, Finding, Remedy, command
@@ -153,7 +153,8 @@ def _silent(facts: Facts) -> Iterable[Finding]:
 
 
 def _moves(eviction: Eviction, server: str) -> bool:
-    under_way = is_true(eviction.status.conditions, EvictionConditionType.EVICTING)
+    found = evicting(eviction.status)
+    under_way = found is not None and found.status == ConditionStatus.TRUE
     return under_way and any(entry.id == server for entry in eviction.status.instances)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hypercobalt.api.conditions import ConditionStatus
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_evicted
 from hypercobalt.api.hypervisor_conditions import AggregatesReason, OnboardingReason
 from hypercobalt.api.hypervisor_status import Aggregate
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
@@ -23,7 +23,8 @@ from hypercobalt.compute.model import Host, HostAggregate
 from hypercobalt.compute.port import Aggregates, ComputeService
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type, is_evicted
+from hypercobalt.operator.lifecycle.reads import Reads
+from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
 from hypercobalt.operator.node_facts import ZONE_LABEL
 
 log = get_logger(__name__)
@@ -87,7 +88,7 @@ def wish(facts: Facts, test_aggregate: str) -> Wish | None:
     if not spec.lifecycleEnabled or facts.host is None:
         return None
     if spec.maintenance == Maintenance.TERMINATION:
-        if is_evicted(facts):
+        if is_evicted(facts.hypervisor):
             return Wish((), "False", _Why.TERMINATING, "Aggregates cleared: the host is leaving")
         text = "Aggregates stay until the host is empty"
         return Wish(None, "False", _Why.EVICTION_IN_PROGRESS, text)
@@ -160,6 +161,10 @@ class AggregateSync:
     """The shell around `wish` and `decide`."""
 
     name = NAME
+    reads = Reads(
+        fields=frozenset({"spec.lifecycleEnabled", "spec.maintenance", "spec.aggregates"}),
+        labels=frozenset({ZONE_LABEL}),
+    )
 
     def __init__(self, service: ComputeService, test_aggregate: str) -> None:
         self._service, self._test = service, test_aggregate

@@ -8,7 +8,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node
-from hypercobalt.api.eviction import Eviction, EvictionConditionType
+from hypercobalt.api.eviction import Eviction, evicting, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import RegisteredReason
 from hypercobalt.compute.model import Host
@@ -24,7 +24,7 @@ from hypercobalt.operator.lifecycle.reconciler import NAME, LifecycleReconciler
 from hypercobalt.operator.lifecycle.registration import Registration
 from hypercobalt.operator.lifecycle.service import ServiceSync
 from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.step import Type
+from hypercobalt.operator.lifecycle.step import Step, Type
 from hypercobalt.operator.lifecycle.sweep import Sweep
 from hypercobalt.operator.lifecycle.traits import TraitSync
 from hypercobalt.operator.status_writer import StatusWriter
@@ -32,6 +32,7 @@ from hypercobalt.runtime import (
     Cache,
     Controller,
     Informer,
+    Kube,
     Manager,
     Metrics,
     Recorder,
@@ -128,14 +129,14 @@ def add_lifecycle(
         WriteCache(informer), lambda name: informer.cache.find(BY_HYPERVISOR, name)
     )
     claimants = shared.informer.cache
-    steps = (
-        Onboarding(manager.kube, service, shared.nodes.cache, settings),
-        TraitSync(service),
-        AggregateSync(service, settings.test_aggregate),
-        Availability(manager.kube, shared.hypervisors),
-        ServiceSync(service.hosts, evictions),
-        EvictingSync(manager.kube, service.hosts, evictions, labels, settings.forgotten),
-        Offboarding(service.hosts),
+    steps = steps_after_registration(
+        manager.kube,
+        service,
+        nodes=shared.nodes.cache,
+        hypervisors=shared.hypervisors,
+        evictions=evictions,
+        settings=settings,
+        labels=labels,
     )
     sweep = Sweep(claimants.keys, settings.resync)
     manager.add_service("sweep", sweep.run, leader_only=True)
@@ -162,6 +163,28 @@ def add_lifecycle(
     manager.add(Controller(NAME, reconciler, watches=watches, concurrency=WORKERS))
 
 
+def steps_after_registration(
+    kube: Kube,
+    service: ComputeService,
+    *,
+    nodes: Cache[Node],
+    hypervisors: WriteCache[Hypervisor],
+    evictions: Evictions,
+    settings: Settings,
+    labels: Collection[str],
+) -> tuple[Step, ...]:
+    """The steps of a round, in their order; for the arguments see `add_lifecycle`."""
+    return (
+        Onboarding(kube, service, nodes, settings),
+        TraitSync(service),
+        AggregateSync(service, settings.test_aggregate),
+        Availability(kube, hypervisors),
+        ServiceSync(service.hosts, evictions),
+        EvictingSync(kube, service.hosts, evictions, labels, settings.forgotten),
+        Offboarding(service.hosts),
+    )
+
+
 def _claim_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:
     """A predicate: a Hypervisor may have let its host go."""
     if old is None or new is None:
@@ -178,7 +201,7 @@ def _state_changed(old: Eviction | None, new: Eviction | None) -> bool:
     if new is None:
         return True
     if old is None:
-        return new.spec.reason != REASON or bool(_end(new))
+        return new.spec.reason != REASON or has_ended(new.status)
     return (old.metadata.deletionTimestamp, old.spec, _end(old)) != (
         new.metadata.deletionTimestamp,
         new.spec,
@@ -186,9 +209,8 @@ def _state_changed(old: Eviction | None, new: Eviction | None) -> bool:
     )
 
 
-def _end(eviction: Eviction) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (c.reason, c.message)
-        for c in eviction.status.conditions
-        if c.type == EvictionConditionType.EVICTING and c.status == "False"
-    )
+def _end(eviction: Eviction) -> tuple[str, str] | None:
+    found = evicting(eviction.status)
+    if found is None or not has_ended(eviction.status):
+        return None
+    return found.reason, found.message

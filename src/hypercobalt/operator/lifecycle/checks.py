@@ -123,6 +123,13 @@ def _probe(probe: str, node: Node | None, hypervisor: Hypervisor) -> str:
     return "" if status == "True" else f"the {of}'s condition {type_} is {status} ({message})"
 
 
+def probed(settings: Settings) -> Iterable[str]:
+    """Types of the conditions of a Hypervisor that are storage probes."""
+    for probe in settings.storage_probes:
+        if probe.startswith(HYPERVISOR):
+            yield probe.removeprefix(HYPERVISOR)
+
+
 async def read_switches(kube: Kube, name: str) -> tuple[OVSNode, ...]:
     """The OVSNodes of a host; none where the cluster does not know the kind.
 

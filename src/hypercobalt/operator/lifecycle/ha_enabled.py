@@ -12,12 +12,13 @@ from __future__ import annotations
 from typing import Final
 
 from hypercobalt.api.conditions import Condition, get_condition
-from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor import Hypervisor, is_evicted
 from hypercobalt.api.hypervisor_conditions import HaEnabledReason, OnboardingReason
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type, is_evicted, is_silent
+from hypercobalt.operator.lifecycle.reads import Reads
+from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type, is_silent
 from hypercobalt.runtime import ConflictError, Kube
 from hypercobalt.runtime.write_cache import WriteCache
 
@@ -48,7 +49,7 @@ def decide(facts: Facts) -> tuple[str, HaEnabledReason, str] | None:
 def _verdict(facts: Facts, onboarding: Condition) -> tuple[str, HaEnabledReason, str]:
     if not facts.hypervisor.spec.highAvailability:
         return "False", _Why.SUCCEEDED, _OFF
-    if is_evicted(facts):
+    if is_evicted(facts.hypervisor):
         return "False", _Why.EVICTED, _EMPTY
     under_way = onboarding.status == "True" and onboarding.reason != OnboardingReason.HANDOVER
     if under_way or onboarding.reason == OnboardingReason.ABORTED:
@@ -64,6 +65,10 @@ class Availability:
     """The shell around `decide`; it writes at once, apart from the other steps."""
 
     name = NAME
+    reads = Reads(
+        conditions=frozenset({Type.LIBVIRT_CONNECTION, Type.AGENT_REPORTING, Type.HA_ENABLED}),
+        fields=frozenset({"spec.highAvailability"}),
+    )
 
     def __init__(self, kube: Kube, hypervisors: WriteCache[Hypervisor]) -> None:
         self._kube, self._hypervisors = kube.as_manager(NAME), hypervisors

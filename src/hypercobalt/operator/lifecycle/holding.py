@@ -10,24 +10,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec.structs import replace
-
 from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, OnboardingReason
 from hypercobalt.operator.node_facts import is_terminating
 from hypercobalt.runtime import Kube
-from hypercobalt.runtime.write_cache import WriteCache
 
 FINALIZER: Final = "kvm.cloud.sap/lifecycle"
 
 _Type = HypervisorConditionType
-
-
-def is_held(hypervisor: Hypervisor) -> bool:
-    """Whether the finalizer is there."""
-    return FINALIZER in hypervisor.metadata.finalizers
 
 
 def is_tested(hypervisor: Hypervisor) -> bool:
@@ -60,33 +52,3 @@ def is_needed(hypervisor: Hypervisor) -> bool:
     leaving = spec.lifecycleEnabled and spec.maintenance == Maintenance.TERMINATION
     there = bool(hypervisor.status.serviceId)
     return bool(leaving) and there and not is_true(hypervisor.conditions, _Type.OFFBOARDED)
-
-
-async def hold(kube: Kube, hypervisors: WriteCache[Hypervisor], name: str) -> Hypervisor | None:
-    """Add the finalizer, before anything is begun; None if the object is gone, or going."""
-    written = await kube.modify(Hypervisor, name, _held)
-    if written is None or not is_held(written):
-        return None
-    return hypervisors.wrote(written)
-
-
-async def release(kube: Kube, hypervisors: WriteCache[Hypervisor], hypervisor: Hypervisor) -> None:
-    """Take the finalizer away; a deleted Hypervisor is gone then."""
-    written = await kube.modify(Hypervisor, hypervisor.metadata.name, _released)
-    going = hypervisor.metadata.deletionTimestamp is not None
-    if written is None or (going and not written.metadata.finalizers):
-        hypervisors.missing(hypervisor)
-    else:
-        hypervisors.wrote(written)
-
-
-def _held(found: Hypervisor) -> Hypervisor:
-    if found.metadata.deletionTimestamp is not None or is_held(found):
-        return found
-    meta = replace(found.metadata, finalizers=(*found.metadata.finalizers, FINALIZER))
-    return replace(found, metadata=meta)
-
-
-def _released(found: Hypervisor) -> Hypervisor:
-    left = tuple(name for name in found.metadata.finalizers if name != FINALIZER)
-    return replace(found, metadata=replace(found.metadata, finalizers=left))

@@ -19,27 +19,29 @@ from typing import Final
 
 from msgspec.structs import replace as with_fields
 
-from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition
+from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.eviction import (
     Eviction,
-    EvictionConditionType,
     EvictionReason,
-    EvictionSpec,
     Trigger,
+    empties,
+    evicting,
+    has_ended,
+    whole_host,
 )
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_evicted
 from hypercobalt.api.hypervisor_conditions import RegisteredReason, SyncReason
-from hypercobalt.api.meta import ObjectMeta, OwnerReference
+from hypercobalt.api.meta import owner_reference
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.port import Hosts
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.eviction.status import count, has_ended
+from hypercobalt.operator.eviction.status import count
+from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import (
     PATIENCE,
     Facts,
     Outcome,
     Type,
-    is_evicted,
     is_onboarding,
 )
 from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
@@ -106,25 +108,20 @@ def decide(
         return Plan(delete=eviction if ours else None, evicted=False, remove_condition=True)
     over = eviction is None or has_ended(eviction.status)
     if over and mode == Maintenance.TERMINATION and _is_forgotten(facts, forgotten):
-        return Plan() if is_evicted(facts) else _without_service(facts)
+        return Plan() if is_evicted(facts.hypervisor) else _without_service(facts)
     if eviction is None:
-        if is_evicted(facts) and not _back(facts):
+        if is_evicted(facts.hypervisor) and not _back(facts):
             return Plan()  # finished, and somebody has tidied up
         return _running(facts, create=_eviction(hypervisor, labels))
     return _mirror(facts, eviction)
 
 
-def empties(eviction: Eviction, host: str) -> bool:
-    """Whether an Eviction is about all that is on a host; its name says nothing."""
-    return eviction.spec.hypervisor == host and not eviction.spec.instances
-
-
 def _mirror(facts: Facts, eviction: Eviction) -> Plan:
     """Show how far an Eviction is, if it is one of this maintenance; else have one made."""
-    name, found = eviction.metadata.name, _evicting(eviction)
+    name, found = eviction.metadata.name, evicting(eviction.status)
     over = found is not None and found.status == ConditionStatus.FALSE
     if eviction.metadata.deletionTimestamp is not None:
-        if is_evicted(facts):
+        if is_evicted(facts.hypervisor):
             return Plan()
         return _running(facts, f"{_TEXT}, once Eviction {name} is gone, which is being deleted")
     if not empties(eviction, facts.hypervisor.metadata.name):
@@ -159,10 +156,14 @@ def _is_forgotten(facts: Facts, after: timedelta) -> bool:
     )
 
 
+def _is_leaving(hypervisor: Hypervisor) -> bool:
+    return hypervisor.spec.maintenance == Maintenance.TERMINATION
+
+
 def _may_be_forgotten(facts: Facts) -> bool:
     """Whether only time has to pass until the host counts as forgotten."""
-    leaving = facts.hypervisor.spec.maintenance == Maintenance.TERMINATION
-    return leaving and not is_evicted(facts) and _is_forgotten(facts, timedelta(0))
+    leaving = _is_leaving(facts.hypervisor)
+    return leaving and not is_evicted(facts.hypervisor) and _is_forgotten(facts, timedelta(0))
 
 
 def _without_service(facts: Facts) -> Plan:
@@ -188,7 +189,7 @@ def _anew(facts: Facts, eviction: Eviction) -> Plan:
 
 def _back(facts: Facts) -> tuple[str, ...]:
     """Servers on a host that was empty: a resize was reverted, somebody has put them there."""
-    return facts.host.servers if facts.host is not None and is_evicted(facts) else ()
+    return facts.host.servers if facts.host is not None and is_evicted(facts.hypervisor) else ()
 
 
 def _running(
@@ -214,33 +215,16 @@ def _running(
     return Plan(create, delete, condition=condition, waits_for=waits_for, evicted=False)
 
 
-def _evicting(eviction: Eviction) -> Condition | None:
-    return get_condition(eviction.status.conditions, EvictionConditionType.EVICTING)
-
-
 def _eviction(hypervisor: Hypervisor, labels: Collection[str]) -> Eviction:
     meta, leaving = hypervisor.metadata, hypervisor.spec.maintenance == Maintenance.TERMINATION
-    owner = OwnerReference(
-        apiVersion="kvm.cloud.sap/v1",
-        kind="Hypervisor",
-        name=meta.name,
-        uid=meta.uid,
-        controller=True,
-        blockOwnerDeletion=True,
-    )
     # Owned by one that is deleted in the foreground, it would be deleted at once, and made again.
     going = meta.deletionTimestamp is not None
-    return Eviction(
-        metadata=ObjectMeta(
-            name=meta.name,
-            labels={key: meta.labels[key] for key in labels if key in meta.labels},
-            ownerReferences=() if going else (owner,),
-        ),
-        spec=EvictionSpec(
-            hypervisor=meta.name,
-            reason=REASON,
-            trigger=Trigger.TERMINATION if leaving else Trigger.MAINTENANCE,
-        ),
+    return whole_host(
+        hypervisor,
+        REASON,
+        Trigger.TERMINATION if leaving else Trigger.MAINTENANCE,
+        owner=None if going else owner_reference(hypervisor, controller=True, blocks=True),
+        labels={key: meta.labels[key] for key in labels if key in meta.labels},
     )
 
 
@@ -252,9 +236,7 @@ def keeps_disabled(evictions: Iterable[Eviction]) -> Eviction | None:
     count: it says itself when the host is disabled.
     """
     for eviction in evictions:
-        found = _evicting(eviction)
-        ended = found is not None and found.status == ConditionStatus.FALSE
-        over = ended and eviction.spec.trigger not in _LASTING
+        over = has_ended(eviction.status) and eviction.spec.trigger not in _LASTING
         leaving = eviction.metadata.deletionTimestamp is not None
         ours = eviction.spec.reason == REASON
         if not (eviction.spec.instances or over or leaving or ours):
@@ -290,6 +272,12 @@ class EvictingSync:
     ) -> None:
         self._kube, self._evictions, self._labels = kube, evictions, tuple(labels)
         self._hosts, self._forgotten = hosts, forgotten
+        self.reads = Reads(
+            conditions=frozenset({Type.NODE_HEALTHY}),
+            fields=frozenset({"spec.maintenance", "metadata.deletionTimestamp"}),
+            labels=frozenset(labels),
+            at_times={"status.numInstances": _is_leaving},
+        )
         self._deleted: dict[str, str] = {}
         """UIDs by names, until the watch tells of it."""
 

@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
 
-from hypercobalt.api.hypervisor import Maintenance
+from hypercobalt.api.hypervisor import Maintenance, is_evicted
 from hypercobalt.api.hypervisor_conditions import OffboardedReason, RegisteredReason
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Hosts
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome, Type, is_evicted
-from hypercobalt.operator.node_facts import host_names
+from hypercobalt.operator.lifecycle.reads import Reads
+from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome, Type
+from hypercobalt.operator.node_facts import HOSTNAME_LABEL, host_names
 
 log = get_logger(__name__)
 
@@ -75,7 +76,7 @@ def decide(facts: Facts) -> Plan:
     # Unknown to OpenStack: what is left there is at most a resource provider.
     unknown = facts.holds(Type.REGISTERED, "False", RegisteredReason.NOT_REGISTERED)
     forgotten = unknown and facts.hypervisor.metadata.deletionTimestamp is not None
-    if status.serviceId and not forgotten and not is_evicted(facts):
+    if status.serviceId and not forgotten and not is_evicted(facts.hypervisor):
         found = facts.condition(Type.EVICTING)
         why = f": {found.message}" if found is not None else ""
         return Plan(Next.WAIT, f"Waiting for the host to be evicted{why}", Type.EVICTING)
@@ -100,6 +101,13 @@ class Offboarding:
     """The shell around `decide`."""
 
     name = NAME
+    reads = Reads(
+        conditions=frozenset({Type.AGENT_PODS_EVICTED}),
+        fields=frozenset(
+            {"spec.lifecycleEnabled", "spec.maintenance", "metadata.deletionTimestamp"}
+        ),
+        labels=frozenset({HOSTNAME_LABEL}),
+    )
 
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts

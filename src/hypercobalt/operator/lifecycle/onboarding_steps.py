@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.core import Node
+from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import OnboardingReason
 from hypercobalt.api.hypervisor_status import SmokeTest
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
@@ -16,12 +18,13 @@ from hypercobalt.compute.model import Host, TestServer
 from hypercobalt.compute.port import ComputeService, SmokeTests
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle import onboarding, service, smoke_test
-from hypercobalt.operator.lifecycle.checks import read_switches, unmet, unreported
+from hypercobalt.operator.lifecycle.checks import probed, read_switches, unmet, unreported
 from hypercobalt.operator.lifecycle.onboarding import Act, Plan, Skip
+from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.smoke_test import Next
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
-from hypercobalt.operator.node_facts import ZONE_LABEL
+from hypercobalt.operator.node_facts import HOSTNAME_LABEL, ZONE_LABEL
 from hypercobalt.runtime import Cache, Kube
 
 log = get_logger(__name__)
@@ -41,6 +44,30 @@ class Onboarding:
     ) -> None:
         self._kube, self._service = kube, service
         self._nodes, self._settings = nodes, settings
+        self.reads = Reads(
+            conditions=frozenset(
+                {
+                    Type.LIBVIRT_CONNECTION,
+                    Type.AGENT_REPORTING,
+                    Type.HA_ENABLED,
+                    *probed(settings),
+                }
+            ),
+            fields=frozenset(
+                {
+                    "spec.lifecycleEnabled",
+                    "spec.maintenance",
+                    "spec.skipTests",
+                    "spec.highAvailability",
+                    "metadata.deletionTimestamp",
+                }
+            ),
+            labels=frozenset({HOSTNAME_LABEL, ZONE_LABEL}),
+            at_times={
+                "status.libVirtVersion": _is_connected,
+                "metadata.generation": _has_failed,
+            },
+        )
 
     async def run(self, facts: Facts) -> Outcome:
         plan = Plan()
@@ -185,6 +212,16 @@ def _say(
     )
 
 
+def _is_connected(hypervisor: Hypervisor) -> bool:
+    return is_true(hypervisor.conditions, Type.LIBVIRT_CONNECTION)
+
+
+def _has_failed(hypervisor: Hypervisor) -> bool:
+    """Whether a change of the spec begins it anew, whichever field it is of."""
+    found = get_condition(hypervisor.conditions, Type.ONBOARDING)
+    return found is not None and found.reason == _Why.ABORTED
+
+
 def _name(facts: Facts, host: Host) -> str:
     return smoke_test.server_name(facts.hypervisor, host.name)
 
@@ -193,6 +230,6 @@ def _names(facts: Facts) -> tuple[str, ...]:
     """What a test server of the Hypervisor may be called, also when its host is gone."""
     hypervisor = facts.hypervisor
     hosts = [facts.host.name] if facts.host else []
-    label = hypervisor.metadata.labels.get("kubernetes.io/hostname", hypervisor.metadata.name)
+    label = hypervisor.metadata.labels.get(HOSTNAME_LABEL, hypervisor.metadata.name)
     hosts += [hypervisor.metadata.name, label, label.partition(".")[0]]
     return tuple(dict.fromkeys(smoke_test.server_name(hypervisor, host) for host in hosts))

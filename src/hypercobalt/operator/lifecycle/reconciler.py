@@ -14,24 +14,19 @@ from typing import Final
 
 from msgspec.structs import replace as with_fields
 
-from hypercobalt.api.conditions import Condition, get_condition, is_true
+from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import OnboardingReason
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.drift import Drift
-from hypercobalt.operator.lifecycle.holding import (
-    has_node,
-    hold,
-    is_held,
-    is_needed,
-    is_tested,
-    release,
-)
+from hypercobalt.operator.lifecycle.holding import FINALIZER, has_node, is_needed, is_tested
+from hypercobalt.operator.lifecycle.reads import Inputs, Reads
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Step, Type
 from hypercobalt.operator.status_writer import Part, StatusWriter
 from hypercobalt.runtime import Clock, Kube, Metrics, Recorder, Result
+from hypercobalt.runtime.finalizer import Finalizer
 from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
@@ -59,6 +54,9 @@ FIELDS: Final = (
     "smokeTest",
     "evicted",
 )
+WRITES: Final = Reads(TYPES, frozenset(f"status.{name}" for name in FIELDS))
+"""What others change of this, a pass puts right."""
+
 _ROUNDS: Final = 8  # more than any way through the states has steps
 
 
@@ -108,14 +106,16 @@ class LifecycleReconciler:
     ) -> None:
         self._kube, self._drift = kube.as_manager(NAME), drift
         self._hypervisors, self._statuses = hypervisors, statuses
+        self._finalizer = Finalizer(FINALIZER, self._kube, hypervisors)
         self._registration, self._steps = registration, tuple(steps)
         self._clock, self._metrics, self._events = clock, metrics, events
+        self._inputs = Inputs((WRITES, registration.reads, *(step.reads for step in steps)))
         self._left: dict[str, tuple[object, ...]] = {}
 
     async def reconcile(self, name: str, /) -> Result:
         stored = self._hypervisors.get(name)
         self._left.pop(name, None)
-        if stored is None or (_is_going(stored) and not is_held(stored)):
+        if stored is None or (_is_going(stored) and not self._finalizer.is_on(stored)):
             return Result()
         run = _Pass(Facts(stored, None, self._clock.now()))
         if _is_over(stored):
@@ -123,7 +123,7 @@ class LifecycleReconciler:
             return Result()
         if _is_going(stored) and not is_tested(stored) and await has_node(self._kube, stored):
             log.info("hypervisor_begins_anew", hypervisor=name)
-            await release(self._kube, self._hypervisors, stored)
+            await self._finalizer.remove(stored)
             return Result()
         await self._one(self._registration, run)
         soonest = run.look_again
@@ -148,20 +148,20 @@ class LifecycleReconciler:
 
     async def _hold(self, run: _Pass) -> None:
         known = run.facts.hypervisor
-        if is_held(known) or not is_needed(known):
+        if self._finalizer.is_on(known) or not is_needed(known):
             return
-        held = await hold(self._kube, self._hypervisors, known.metadata.name)
+        held = await self._finalizer.add(known)
         if held is None:
             raise TransientError(f"hypervisor {known.metadata.name}: is gone, or being deleted")
         run.facts = replace(run.facts, hypervisor=with_fields(known, metadata=held.metadata))
 
     async def _let_go(self, run: _Pass) -> None:
         known = run.facts.hypervisor
-        if is_held(known) and not is_needed(known):
+        if self._finalizer.is_on(known) and not is_needed(known):
             log.info("letting_hypervisor_go", hypervisor=known.metadata.name)
             if _is_going(known):  # one made since then has no owner that would take it along
                 await self._kube.delete(Eviction, known.metadata.name)
-            await release(self._kube, self._hypervisors, known)
+            await self._finalizer.remove(known)
 
     async def _one(self, step: Step, run: _Pass) -> None:
         name, started = step.name, self._clock.monotonic()
@@ -185,7 +185,7 @@ class LifecycleReconciler:
         fields = {name: getattr(after.status, name) for name in FIELDS}
         self._drift.leave(run.facts)
         # Before the write: the watch may tell of it before the answer is here.
-        self._left[stored.metadata.name] = _inputs(after)
+        self._left[stored.metadata.name] = self._inputs.of(after)
         try:
             await self._statuses.put(stored, Part(TYPES, conditions, fields))
         except HypercobaltError:
@@ -206,9 +206,9 @@ class LifecycleReconciler:
                 self._left.pop(old.metadata.name, None)
                 self._drift.forget(old.metadata.name)
             return False
-        inputs = _inputs(new)
+        inputs = self._inputs.of(new)
         left = self._left.get(new.metadata.name)
-        return inputs != left if left is not None else old is None or inputs != _inputs(old)
+        return inputs != left if left is not None else old is None or inputs != self._inputs.of(old)
 
     def _tell(self, before: Hypervisor, after: Hypervisor) -> None:
         """Record what people should see of this pass: few Events, each a write."""
@@ -244,29 +244,3 @@ def _changes(before: Hypervisor, after: Hypervisor) -> Iterable[tuple[str, Condi
             old is None or (old.status, old.reason) != (new.status, new.reason)
         ):
             yield new.type, new
-
-
-def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
-    status = hypervisor.status
-    named = (
-        Type.LIBVIRT_CONNECTION,
-        Type.AGENT_REPORTING,
-        Type.NODE_HEALTHY,
-        Type.AGENT_PODS_EVICTED,
-        Type.HA_ENABLED,
-        *sorted(TYPES),
-    )
-    found = [get_condition(hypervisor.conditions, type_) for type_ in named]
-    said = tuple((c.type, c.status, c.reason) for c in found if c is not None)
-    return (
-        hypervisor.spec,
-        hypervisor.metadata.labels,
-        hypervisor.metadata.deletionTimestamp,
-        # Without OpenStack a host is known once it has an address.
-        status.internalIp if not is_true(hypervisor.conditions, Type.REGISTERED) else None,
-        status.libVirtVersion or "unknown",  # as the schema says
-        # It may hold up the end of a host that leaves; of others it changes too often.
-        status.numInstances if hypervisor.spec.maintenance == Maintenance.TERMINATION else None,
-        *(getattr(status, name) for name in FIELDS),
-        said,
-    )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
+from hypercobalt.api.conditions import is_true
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import RegisteredReason
 from hypercobalt.compute.errors import UnreachableError
@@ -20,8 +21,9 @@ from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.lifecycle.claims import owner, wants_host
+from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
-from hypercobalt.operator.node_facts import host_names
+from hypercobalt.operator.node_facts import HOSTNAME_LABEL, host_names
 from hypercobalt.runtime import Recorder
 
 NAME: Final = "registration"
@@ -70,10 +72,21 @@ def decide(
     return replace(said, host=found)
 
 
+def _is_unregistered(hypervisor: Hypervisor) -> bool:
+    """Whether the compute service is not known to have the host."""
+    return not is_true(hypervisor.conditions, Type.REGISTERED)
+
+
 class Registration:
     """The shell around `decide`."""
 
     name = NAME
+    reads = Reads(
+        fields=frozenset({"spec.lifecycleEnabled", "spec.maintenance"}),
+        labels=frozenset({HOSTNAME_LABEL}),
+        # Without OpenStack a host is known once it has an address.
+        at_times={"status.internalIp": _is_unregistered},
+    )
 
     def __init__(self, service: ComputeService, claimants: Claimants, events: Recorder) -> None:
         self._service, self._claimants, self._events = service, claimants, events

@@ -26,6 +26,7 @@ from hypercobalt.compute.port import Hosts
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.maintenance_eviction import EMPTYING, Evictions, keeps_disabled
+from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type, is_onboarding
 
 log = get_logger(__name__)
@@ -103,6 +104,7 @@ class ServiceSync:
     """The shell around the rules."""
 
     name = NAME
+    reads = Reads(fields=frozenset({"spec.maintenance"}))
 
     def __init__(self, hosts: Hosts, evictions: Evictions) -> None:
         self._hosts, self._evictions = hosts, evictions

@@ -25,6 +25,7 @@ from hypercobalt.api.hypervisor_conditions import (
 from hypercobalt.api.hypervisor_status import Wait
 from hypercobalt.compute.model import Host
 from hypercobalt.errors import HypercobaltError
+from hypercobalt.operator.lifecycle.reads import Reads
 
 POLL: Final = timedelta(seconds=10)
 """Between two looks at what OpenStack is doing, which tells nobody when it is done."""
@@ -154,14 +155,14 @@ class Step(Protocol):
         """Label of the metrics: the name of the existing operator's controller."""
         ...
 
+    @property
+    def reads(self) -> Reads:
+        """What of a Hypervisor the step decides by, besides what the steps write."""
+        ...
+
     async def run(self, facts: Facts) -> Outcome:
         """Look, decide, act; what goes wrong on the way becomes a condition."""
         ...
-
-
-def is_evicted(facts: Facts) -> bool:
-    """Whether the host is known to be empty: a failed or cancelled eviction is none."""
-    return facts.holds(Type.EVICTING, ConditionStatus.FALSE, "Succeeded")
 
 
 def is_silent(facts: Facts) -> bool:

@@ -22,6 +22,7 @@ from hypercobalt.compute.model import ProviderTraits
 from hypercobalt.compute.port import ComputeService, Traits
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
+from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
 
 log = get_logger(__name__)
@@ -99,6 +100,9 @@ class TraitSync:
     """The shell around `decide`."""
 
     name = NAME
+    reads = Reads(
+        fields=frozenset({"spec.lifecycleEnabled", "spec.maintenance", "spec.customTraits"})
+    )
 
     def __init__(self, service: ComputeService) -> None:
         self._service = service

@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 from tests.unit.operator.lifecycle.facts import HOST, ON, facts
+from tests.unit.operator.lifecycle.steps import steps
 from tests.unit.operator.samples import condition
 
 from hypercobalt.api.hypervisor import Hypervisor
@@ -17,8 +18,9 @@ from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.lifecycle.drift import Drift
+from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.reconciler import LifecycleReconciler
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome
+from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Step
 from hypercobalt.operator.status_writer import Part, StatusWriter
 from hypercobalt.runtime import FakeClock, Kube, Metrics, Recorder
 from hypercobalt.runtime.write_cache import WriteCache
@@ -30,6 +32,7 @@ class Doing:
 
     name: str
     act: Callable[[Facts], Outcome]
+    reads: Reads = Reads()  # noqa: RUF009 - frozen
 
     async def run(self, facts: Facts) -> Outcome:
         return self.act(facts)
@@ -66,7 +69,7 @@ def says(facts: Facts) -> Outcome:
     return Outcome(facts.with_condition("HypervisorDisabled", "True", "Succeeded", "told"))
 
 
-def made(around: Written, *steps: Doing) -> LifecycleReconciler:
+def made(around: Written, *steps: Step) -> LifecycleReconciler:
     found = Doing("registration", lambda given: Outcome(registered(given)))
     clock = FakeClock()
     return LifecycleReconciler(
@@ -134,8 +137,20 @@ LEAVING = replace(ON, maintenance="termination")
             False,
             id="what is computed from the rest",
         ),
+        pytest.param(
+            facts(spec=replace(ON, version="1")),
+            facts(spec=replace(ON, version="2")),
+            False,
+            id="a wish that the node agent fulfils",
+        ),
+        pytest.param(
+            facts(spec=ON),
+            facts(spec=replace(ON, customTraits=("CUSTOM_A",))),
+            True,
+            id="a wish that a step fulfils",
+        ),
     ],
 )
 def test_which_changes_of_others_lead_to_a_pass(old: Facts, new: Facts, worth: bool) -> None:
-    reconciler = made(Written(old.hypervisor))
+    reconciler = made(Written(old.hypervisor), *steps())
     assert reconciler.worth_a_pass(old.hypervisor, new.hypervisor) is worth

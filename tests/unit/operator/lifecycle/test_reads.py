@@ -1,0 +1,215 @@
+"""A step declares all that it reads: a change of anything else leads to no pass."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.unit.operator.lifecycle.facts import HOST, LABELS, facts
+from tests.unit.operator.lifecycle.steps import COPIED, steps
+from tests.unit.operator.lifecycle.strategies import conditions, hosts
+from tests.unit.operator.samples import NOW, condition
+
+from hypercobalt.api.conditions import Condition
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_status import Aggregate, HypervisorStatus, SmokeTest
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.operator.lifecycle.reads import Reads
+from hypercobalt.operator.lifecycle.reconciler import WRITES
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.step import Facts, Outcome, Step
+
+PROBE = "hypervisor:StorageReachable"
+FIXED = {f"metadata.{name}" for name in ("name", "uid", "creationTimestamp", "ownerReferences")}
+NOTED = {"metadata.generation"}
+"""Read at any time: conditions note of which generation they are."""
+
+
+class Log:
+    """What is read of a host, as paths; conditions by their type, labels by their key."""
+
+    read: ClassVar[set[str]] = set()
+
+
+def noting(prefix: str) -> Callable[[msgspec.Struct, str], object]:
+    """`__getattribute__` of a struct that notes which of its fields are read."""
+
+    def read(self: msgspec.Struct, name: str) -> object:
+        if name in type(self).__struct_fields__:
+            Log.read.add(f"{prefix}{name}")
+        return object.__getattribute__(self, name)
+
+    return read
+
+
+class Labels(dict[str, str]):
+    def get(self, key: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        Log.read.add(f"label {key}")
+        return super().get(key, default)
+
+    def __getitem__(self, key: str) -> str:
+        Log.read.add(f"label {key}")
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        Log.read.add(f"label {key}")
+        return super().__contains__(key)
+
+
+class NotedCondition(Condition, frozen=True):
+    def __getattribute__(self, name: str) -> object:
+        if name in {"status", "reason", "message", "lastTransitionTime"}:
+            Log.read.add(f"condition {self.type}")
+        return super().__getattribute__(name)
+
+
+class NotedSpec(HypervisorSpec, frozen=True):
+    __getattribute__ = noting("spec.")
+
+
+class NotedStatus(HypervisorStatus, frozen=True):
+    __getattribute__ = noting("status.")
+
+
+class NotedMeta(ObjectMeta, frozen=True):
+    __getattribute__ = noting("metadata.")
+
+
+def noted(known: Hypervisor) -> Hypervisor:
+    """The same, noting what is read of it."""
+
+    def fields(struct: msgspec.Struct) -> dict[str, Any]:
+        return {name: getattr(struct, name) for name in struct.__struct_fields__}
+
+    found = tuple(NotedCondition(**fields(one)) for one in known.conditions)
+    status = {**fields(known.status), "conditions": found}
+    meta = {**fields(known.metadata), "labels": Labels(known.metadata.labels)}
+    return msgspec.structs.replace(
+        known,
+        metadata=NotedMeta(**meta),
+        spec=NotedSpec(**fields(known.spec)),
+        status=NotedStatus(**status),
+    )
+
+
+def undeclared(step: Step, given: Facts) -> list[str]:
+    """What a step reads of a host in one run, and neither declares nor finds written by steps."""
+    Log.read.clear()
+    asyncio.run(step.run(replace(given, hypervisor=noted(given.hypervisor))))
+    read = Log.read - FIXED - {"status.conditions", "status.waits", "metadata.labels"}
+    return sorted(read - set(declared(step.reads, given.hypervisor)) - set(written(given)))
+
+
+def declared(reads: Reads, hypervisor: Hypervisor) -> Iterator[str]:
+    yield from reads.fields
+    yield from (f"condition {type_}" for type_ in reads.conditions)
+    yield from (f"label {key}" for key in reads.labels)
+    times = reads.at_times.items()
+    yield from (path for path, when in times if path in NOTED or when(hypervisor))
+
+
+def written(given: Facts) -> Iterator[str]:
+    return declared(WRITES, given.hypervisor)
+
+
+@st.composite
+def any_facts(draw: st.DrawFn) -> Facts:
+    """Any host, whether the compute service knows it or not."""
+    spec, host = draw(hosts())
+    spec = msgspec.structs.replace(spec, skipTests=draw(st.booleans()))
+    found = facts(
+        *draw(conditions()),
+        spec=spec,
+        host=host,
+        labels={**LABELS, COPIED[0]: "region-a"},
+        **draw(FIELDS),
+    )
+    gone = NOW if draw(st.booleans()) else None
+    meta = msgspec.structs.replace(found.hypervisor.metadata, deletionTimestamp=gone)
+    known = msgspec.structs.replace(found.hypervisor, metadata=meta)
+    return replace(found, hypervisor=known)
+
+
+FIELDS = st.fixed_dictionaries(
+    {
+        "numInstances": st.sampled_from([None, 0, 2]),
+        "libVirtVersion": st.sampled_from([None, "unknown", "7.0.0", "9.0.0"]),
+        "serviceId": st.sampled_from([None, "service-1"]),
+        "smokeTest": st.sampled_from([None, SmokeTest(attempts=1, server="s1")]),
+        "aggregates": st.sampled_from([(), (Aggregate(name="zone-a", uuid="u"),)]),
+        "evicted": st.sampled_from([None, True]),
+    }
+)
+
+
+FORGOTTEN = replace(
+    facts(
+        condition("Registered", "False", "NotRegistered"),
+        condition("NodeHealthy", "True", "Healthy"),
+        spec=HypervisorSpec(lifecycleEnabled=True, maintenance="termination"),
+        host=None,
+        numInstances=1,
+    ),
+    now=NOW + Settings().forgotten,
+)
+"""In termination, and unknown to the compute service for long."""
+
+PROBED = facts(
+    condition("Onboarding", "True", "Initial"),
+    condition("AgentReporting", "True", "Reporting"),
+    condition("LibVirtConnection", "True", "Connected"),
+    condition("StorageReachable", "False"),
+    libVirtVersion="9.0.0",
+)
+"""Waits for its storage and nothing else."""
+
+
+@pytest.mark.parametrize("place", range(len(steps())), ids=[step.name for step in steps()])
+@given(known=any_facts())
+@example(known=FORGOTTEN)
+@example(known=PROBED)
+def test_step_reads_nothing_that_it_does_not_declare(place: int, known: Facts) -> None:
+    compute = FakeCompute(lambda: NOW)
+    compute.world.add_host(HOST.name, servers=known.host.servers if known.host else ())
+    assert undeclared(steps(compute, PROBE)[place], known) == []
+
+
+@dataclass
+class Careless:
+    """A step that reads more than it declares."""
+
+    name = "careless"
+    reads = Reads(at_times={"status.numInstances": lambda one: bool(one.spec.maintenance)})
+
+    async def run(self, facts: Facts) -> Outcome:
+        hypervisor = facts.hypervisor
+        return Outcome(
+            facts
+            if hypervisor.status.numInstances
+            and hypervisor.spec.version
+            and hypervisor.metadata.labels.get("zone")
+            and facts.holds("TLSCertificateInstalled", "True")
+            else replace(facts)
+        )
+
+
+def test_what_counts_as_read() -> None:
+    known = facts(
+        condition("TLSCertificateInstalled", "True"),
+        spec=HypervisorSpec(version="2"),
+        labels={"zone": "a"},
+        numInstances=1,
+    )
+    assert undeclared(Careless(), known) == [
+        "condition TLSCertificateInstalled",
+        "label zone",
+        "spec.version",
+        "status.numInstances",
+    ]
