@@ -1,4 +1,4 @@
-"""What libvirt's adapter costs an agent, and how soon it notices, on a real libvirtd with QEMU.
+"""What libvirt's adapter costs an agent, and how soon it events, on a real libvirtd with QEMU.
 
     python benchmarks/libvirt_adapter.py [--domains 200] [--running 50] [--json FILE]
 
@@ -36,12 +36,12 @@ async def faults(daemon: Daemon) -> dict[str, float]:
     found: dict[str, list[float]] = {}
 
     async def said(kind: type[Connected | Disconnected], name: str, since: float) -> None:
-        while not isinstance(await anext(notices), kind):
+        while not isinstance(await anext(events), kind):
             pass
         found.setdefault(name, []).append((monotonic() - since) * 1000)
 
     async with connect(daemon.uri) as subject:
-        notices = subject.notices()
+        events = subject.events()
         await said(Connected, "connected_after_start_ms", monotonic())
         for _ in range(ROUNDS):
             since = monotonic()
@@ -58,7 +58,7 @@ async def faults(daemon: Daemon) -> dict[str, float]:
             since = monotonic()
             daemon.send(signal.SIGCONT)
             await said(Connected, "goes_on_ms", since)
-        await notices.aclose()
+        await events.aclose()
     return {name: median(times) for name, times in found.items()}
 
 

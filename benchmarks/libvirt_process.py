@@ -35,8 +35,8 @@ async def measure(uri: str) -> dict[str, float]:
     """Passes, memory and idle time of one connection."""
     found = {"resident_imported_mib": resident_mib()}
     async with connect(uri) as subject:
-        notices = subject.notices()
-        while not isinstance(await anext(notices), Connected):
+        events = subject.events()
+        while not isinstance(await anext(events), Connected):
             pass
         found["first_pass_ms"] = await timed(subject.domains)
         found["next_pass_ms"] = median([await timed(subject.domains) for _ in range(ROUNDS)])
@@ -46,7 +46,7 @@ async def measure(uri: str) -> dict[str, float]:
         before = sum(os.times()[:2])
         await asyncio.sleep(IDLE)  # what is measured: doing nothing
         found["idle_percent_of_a_core"] = (sum(os.times()[:2]) - before) / IDLE * 100
-        await notices.aclose()
+        await events.aclose()
     return found
 
 

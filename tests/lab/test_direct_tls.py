@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from hypercobalt.adapters.libvirt.remote.daemon import RemoteDaemons
+from hypercobalt.adapters.libvirt.on_demand import OnDemandDaemons
 from hypercobalt.adapters.ovn.northbound import Northbound, parse_remotes
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.service import DirectService
@@ -58,7 +58,7 @@ async def test_a_guest_and_its_disk_move_encrypted_or_not_at_all_and_it_is_clear
         await serve_tls(host, authority)
     directory = TlsDirectory(hosts, client_files(tmp_path, authority))
     ports = Northbound(parse_remotes(switched.central.northbound))
-    service = DirectService(directory, RemoteDaemons(), ports)
+    service = DirectService(directory, OnDemandDaemons(), ports)
     await hosts[1].run("rm", "-r", streams.DIRECTORY)
     try:
         server = await named(service, A, "a")

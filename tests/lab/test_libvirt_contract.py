@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hypercobalt.adapters.libvirt.connection import connect
-from tests.integration.libvirt.contract import Contract, DaemonWorld, World
+from tests.integration.libvirt.contract import DaemonWorld, QemuContract, World
 from tests.lab.kit.libvirtd import Daemon
 
 
-class TestLibvirtd(Contract):
+class TestLibvirtd(QemuContract):
     @pytest.fixture
     async def world(self, libvirtd: Daemon) -> AsyncIterator[World]:
         async with connect(libvirtd.uri) as subject:

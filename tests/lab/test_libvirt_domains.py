@@ -123,9 +123,9 @@ async def test_the_cpus_of_a_whole_guest_are_those_of_each_vcpu_that_is_not_pinn
 
 async def of_kind(listener: Listener, kind: EventKind) -> DomainEvent:
     while True:
-        notice = await listener.next()
-        if isinstance(notice, DomainEvent) and notice.kind is kind:
-            return notice
+        event = await listener.next()
+        if isinstance(event, DomainEvent) and event.kind is kind:
+            return event
 
 
 @asynccontextmanager
@@ -156,7 +156,7 @@ async def test_a_migration_is_followed_on_both_sides(
         completed = await of_kind(listener, EventKind.JOB_COMPLETED)
         await moving
 
-        assert (job.type, job.is_migration) == (JobType.UNBOUNDED, True)
+        assert (job.type, job.is_outgoing) == (JobType.UNBOUNDED, True)
         assert completed.stats
         assert completed.stats.type is JobType.COMPLETED
         assert completed.stats.values["operation"] == 5

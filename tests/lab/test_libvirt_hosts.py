@@ -24,9 +24,9 @@ def uri_of(host: Host) -> str:
 
 
 async def disconnected(listener: Listener) -> Disconnected:
-    while not isinstance(notice := await listener.next(), Disconnected):
+    while not isinstance(event := await listener.next(), Disconnected):
         pass
-    return notice
+    return event
 
 
 @pytest.mark.timed
@@ -93,7 +93,7 @@ async def test_tls_with_the_right_and_with_a_strange_certificate(
 
     files = client_files(tmp_path, strange)
     async with connect(f"{uri}{files}") as subject:
-        listener = Listener(notices := subject.notices())
+        listener = Listener(events := subject.events())
         assert "certificate" in (await disconnected(listener)).reason
-        await notices.aclose()
+        await events.aclose()
     await host.crash()  # the next test gets a fresh one

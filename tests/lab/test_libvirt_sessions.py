@@ -8,7 +8,8 @@ from time import monotonic
 
 import pytest
 
-from hypercobalt.adapters.libvirt.remote.session import Session
+from hypercobalt.adapters.libvirt.host import DEADLINE
+from hypercobalt.adapters.libvirt.on_demand import OnDemandConnection
 from tests.lab.kit.libvirtd import Daemon
 
 IDLE = 0.1
@@ -28,8 +29,8 @@ async def longest_pause() -> float:
 @pytest.mark.timed
 @pytest.mark.parametrize("by_hand", [False, True], ids=["idle", "close"])
 async def test_closing_waits_for_no_daemon(libvirtd: Daemon, by_hand: bool) -> None:
-    session = Session(libvirtd.uri, deadline=10, idle=IDLE)
-    assert await session.ask("version", lambda connection: connection.getLibVersion())
+    session = OnDemandConnection(libvirtd.uri, idle=IDLE)
+    assert await session.ask("version", lambda connection: connection.getLibVersion(), DEADLINE)
     libvirtd.send(signal.SIGSTOP)
     try:
         began = monotonic()
@@ -40,5 +41,5 @@ async def test_closing_waits_for_no_daemon(libvirtd: Daemon, by_hand: bool) -> N
     finally:
         libvirtd.send(signal.SIGCONT)
 
-    assert await session.ask("version", lambda connection: connection.getLibVersion())
+    assert await session.ask("version", lambda connection: connection.getLibVersion(), DEADLINE)
     session.close()

@@ -106,7 +106,7 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     applier = Applier(kube, settings.node, board, own, own=types)
     migrations = Migrations(kube, host.libvirt, settings, clock=manager.clock)
     state = LibvirtState(
-        host.libvirt, board, units=settings.units, listeners=(migrations.on_notice,)
+        host.libvirt, board, units=settings.units, listeners=(migrations.on_event,)
     )
     observers: dict[str, Concern] = {
         "libvirt": state.run,

@@ -6,28 +6,38 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
 
 import libvirt
+import pytest
 
 from hypercobalt.adapters.libvirt.model import (
     Connected,
+    Devices,
     Domain,
     DomainEvent,
     DomainState,
+    Event,
     EventKind,
     Lifecycle,
-    Notice,
 )
-from hypercobalt.adapters.libvirt.port import Libvirt
+from hypercobalt.adapters.libvirt.port import Control, Libvirt, LibvirtRefusedError
 
 BOUND = 20.0
+NOBODY = "00000000-0000-4000-8000-000000000000"
 MIB = 1024**2
 
 
-class World(ABC):
-    """A daemon, and somebody who changes its domains. Domains are named by their uuid."""
+class Subject(Libvirt, Control, Protocol):
+    """What is under test."""
 
-    def __init__(self, subject: Libvirt) -> None:
+
+class World(ABC):
+    """A daemon, and a second hand that changes its domains. Domains are named by their uuid."""
+
+    def __init__(self, subject: Subject) -> None:
         self.libvirt = subject
 
     @abstractmethod
@@ -60,7 +70,7 @@ class DaemonWorld(World):
     """
 
     def __init__(
-        self, subject: Libvirt, uri: str, document: Callable[[str, str, int], str]
+        self, subject: Subject, uri: str, document: Callable[[str, str, int], str]
     ) -> None:
         super().__init__(subject)
         self.hand = libvirt.open(uri)
@@ -106,55 +116,55 @@ class DaemonWorld(World):
 
 
 class Listener:
-    """Reads notices."""
+    """Reads events."""
 
-    def __init__(self, notices: AsyncIterator[Notice]) -> None:
-        self._notices = notices
+    def __init__(self, events: AsyncIterator[Event]) -> None:
+        self._events = events
 
-    async def next(self) -> Notice:
+    async def next(self) -> Event:
         async with asyncio.timeout(BOUND):
-            return await anext(self._notices)
+            return await anext(self._events)
 
     async def connected(self) -> Connected:
-        while not isinstance(notice := await self.next(), Connected):
+        while not isinstance(event := await self.next(), Connected):
             pass
-        return notice
+        return event
 
     async def lifecycle(self, uuid: str, *wanted: Lifecycle) -> list[DomainEvent]:
-        """Take notices until the last wanted event; gives the wanted ones, in order."""
+        """Take events until the last wanted event; gives the wanted ones, in order."""
         found: list[DomainEvent] = []
         while True:
-            notice = await self.next()
+            event = await self.next()
             if (
-                isinstance(notice, DomainEvent)
-                and notice.kind is EventKind.LIFECYCLE
-                and notice.uuid == uuid
-                and notice.type in wanted
+                isinstance(event, DomainEvent)
+                and event.kind is EventKind.LIFECYCLE
+                and event.uuid == uuid
+                and event.type in wanted
             ):
-                found.append(notice)
-                if notice.type == wanted[-1]:
+                found.append(event)
+                if event.type == wanted[-1]:
                     return found
 
 
 @asynccontextmanager
 async def listening(subject: Libvirt) -> AsyncIterator[Listener]:
     """A listener that is told of everything from `Connected` on."""
-    notices = subject.notices()
-    listener = Listener(notices)
+    events = subject.events()
+    listener = Listener(events)
     await listener.connected()
     try:
         yield listener
     finally:
-        await notices.aclose()
+        await events.aclose()
 
 
 class Contract:
     """The cases; a subclass gives the fixture `world`."""
 
     async def test_the_connection_is_told_with_its_versions(self, world: World) -> None:
-        notices = world.libvirt.notices()
-        connected = await Listener(notices).connected()
-        await notices.aclose()
+        events = world.libvirt.events()
+        connected = await Listener(events).connected()
+        await events.aclose()
 
         assert connected.versions.libvirt.count(".") == 2
         assert connected.versions.hypervisor.count(".") == 2
@@ -163,15 +173,16 @@ class Contract:
         for _ in range(2):
             async with listening(world.libvirt):
                 pass
-        notices = world.libvirt.notices()
+        events = world.libvirt.events()
 
-        assert isinstance(await anext(notices), Connected)
-        await notices.aclose()
+        assert isinstance(await anext(events), Connected)
+        await events.aclose()
 
     async def test_the_list_follows_every_event(self, world: World) -> None:
         async def now(uuid: str) -> Domain | None:
             listed = {one.uuid: one for one in await world.libvirt.domains()}
-            return listed.get(uuid)
+            found = listed.get(uuid)
+            return replace(found, devices=Devices()) if found else None
 
         async with listening(world.libvirt) as listener:
             uuid = await world.define("a", memory_mib=2)
@@ -233,12 +244,7 @@ class Contract:
 
             for completed in (False, True):
                 assert await world.libvirt.job_stats(uuid, completed=completed) is None
-                assert (
-                    await world.libvirt.job_stats(
-                        "00000000-0000-4000-8000-000000000000", completed=completed
-                    )
-                    is None
-                )
+                assert await world.libvirt.job_stats(NOBODY, completed=completed) is None
 
     async def test_a_host_has_cells_with_memory_and_cpus(self, world: World) -> None:
         async with listening(world.libvirt):
@@ -255,3 +261,69 @@ class Contract:
 
         assert offered.arch == host.arch
         assert offered.hypervisor_type in {"kvm", "qemu", "test"}
+
+    async def test_a_paused_domain_is_resumed(self, world: World) -> None:
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a")
+            await world.start(uuid)
+            await world.suspend(uuid)
+            await listener.lifecycle(uuid, Lifecycle.SUSPENDED)
+
+            await world.libvirt.resume(uuid)
+
+            await listener.lifecycle(uuid, Lifecycle.RESUMED)
+            (domain,) = [one for one in await world.libvirt.domains(jobs=True) if one.uuid == uuid]
+        assert (domain.state, domain.job) == (DomainState.RUNNING, None)
+        assert (domain.held, domain.moving_in, domain.moving_out) == (False, False, False)
+
+    async def test_what_is_asked_of_no_domain_is_refused(self, world: World) -> None:
+        async with listening(world.libvirt):
+            for ask in (world.libvirt.resume, world.libvirt.document):
+                with pytest.raises(LibvirtRefusedError):
+                    await ask(NOBODY)
+            await world.libvirt.undefine(NOBODY)
+
+    async def test_a_document_defines_its_domain_again(self, world: World) -> None:
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a", memory_mib=2)
+            document = await world.libvirt.document(uuid)
+            await world.undefine(uuid)
+            await listener.lifecycle(uuid, Lifecycle.UNDEFINED)
+
+            await world.libvirt.define(replace(document, autostart=True))
+
+            await listener.lifecycle(uuid, Lifecycle.DEFINED)
+            (domain,) = [one for one in await world.libvirt.domains() if one.uuid == uuid]
+            again = await world.libvirt.document(uuid)
+        assert (document.autostart, again.autostart) == (False, True)
+        assert (domain.name, domain.active, domain.memory_bytes) == ("a", False, 2 * MIB)
+
+
+class QemuContract(Contract):
+    """Besides, what libvirt's test driver does not have."""
+
+    async def test_a_domain_is_undefined(self, world: World) -> None:
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a")
+            await world.libvirt.undefine(uuid)
+            await listener.lifecycle(uuid, Lifecycle.UNDEFINED)
+            assert uuid not in {one.uuid for one in await world.libvirt.domains()}
+
+    async def test_to_abort_no_job_is_no_error(self, world: World) -> None:
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a")
+            await world.start(uuid)
+            await listener.lifecycle(uuid, Lifecycle.STARTED)
+            await world.libvirt.abort(uuid)
+
+    async def test_files_are_put_found_and_deleted(self, world: World, tmp_path: Path) -> None:
+        directory, control = str(tmp_path / "vms & more"), world.libvirt
+        async with listening(control):
+            assert not await control.has_file(directory, "a")
+            await control.make_directory(directory)
+            assert not await control.has_file(directory, "a")
+            await control.mark(directory, "a")
+            assert await control.has_file(directory, "a")
+            await control.delete_file(directory, "a")
+            await control.delete_file(directory, "a")
+            assert not await control.has_file(directory, "a")

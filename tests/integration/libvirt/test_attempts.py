@@ -20,20 +20,20 @@ async def test_an_attempt_that_is_never_answered_is_given_up_and_followed_by_ano
     pace = Pace(patience=0.05, patience_to_connect=0.1, longest_attempt=0.2)
     uri = f"qemu+tcp://127.0.0.1:{port}/system"
     async with server, connect(uri, pace=pace) as subject, asyncio.timeout(10):
-        notices = subject.notices()
+        events = subject.events()
         first = await attempts.get()
-        assert await anext(notices) == Disconnected("libvirt has not answered for 0.1 s")
+        assert await anext(events) == Disconnected("libvirt has not answered for 0.1 s")
         second = await attempts.get()
-        await notices.aclose()
+        await events.aclose()
         for writer in (first, second):
             writer.close()
 
 
 async def test_a_port_where_nobody_listens_is_said_with_libvirts_words() -> None:
     async with connect("qemu+tcp://127.0.0.1:1/system") as subject, asyncio.timeout(10):
-        notices = subject.notices()
-        said = await anext(notices)
-        await notices.aclose()
+        events = subject.events()
+        said = await anext(events)
+        await events.aclose()
 
     assert isinstance(said, Disconnected)
     assert "unable to connect to server at '127.0.0.1:1'" in said.reason

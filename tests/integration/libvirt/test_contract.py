@@ -10,7 +10,7 @@ import pytest
 from hypercobalt.adapters.libvirt.connection import connect
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
-from tests.integration.libvirt.contract import MIB, Contract, DaemonWorld, World
+from tests.integration.libvirt.contract import MIB, Contract, DaemonWorld, QemuContract, World
 
 TEST_DRIVER = "test:///default"
 
@@ -23,7 +23,7 @@ class FakeWorld(World):
 
     async def define(self, name: str, *, memory_mib: int = 1) -> str:
         uuid = self._uuids.setdefault(name, str(uuid4()))
-        self.fake.define(
+        self.fake.add(
             Domain(
                 uuid,
                 name,
@@ -42,16 +42,16 @@ class FakeWorld(World):
         self.fake.suspend(uuid)
 
     async def resume(self, uuid: str) -> None:
-        self.fake.resume(uuid)
+        await self.fake.resume(uuid)
 
     async def destroy(self, uuid: str) -> None:
         self.fake.stop(uuid)
 
     async def undefine(self, uuid: str) -> None:
-        self.fake.undefine(uuid)
+        await self.fake.undefine(uuid)
 
 
-class TestFake(Contract):
+class TestFake(QemuContract):
     @pytest.fixture
     def world(self) -> World:
         return FakeWorld()

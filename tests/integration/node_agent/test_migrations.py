@@ -72,8 +72,8 @@ async def agent(
             reading = asyncio.Event()
 
             async def read() -> None:
-                async for notice in libvirt.notices():
-                    migrations.on_notice(notice)
+                async for event in libvirt.events():
+                    migrations.on_event(event)
                     reading.set()
 
             async with background(migrations.run, read):
@@ -561,7 +561,7 @@ async def test_a_server_that_is_off_at_its_origin_was_not_moved_by_a_name_of_a_d
     server: Server, kube: Kube, move: Move, heard: bool, text: str
 ) -> None:
     move.source.forget(UUID)
-    move.source.define(Domain(UUID, "vm1", True, DomainState.RUNNING))
+    move.source.add(Domain(UUID, "vm1", True, DomainState.RUNNING))
     move.source.start(UUID)
     async with agent(server, move.target, "kvm-b"):
         async with agent(server, move.source, "kvm-a"):

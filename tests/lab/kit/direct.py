@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from hypercobalt.adapters.libvirt.remote.daemon import RemoteDaemons
+from hypercobalt.adapters.libvirt.on_demand import OnDemandDaemons
 from hypercobalt.adapters.ovn.northbound import Northbound, parse_remotes
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.service import DirectService
@@ -83,7 +83,7 @@ class LabWorld:
     @asynccontextmanager
     async def service(self) -> AsyncIterator[ComputeService]:
         ports = Northbound(parse_remotes(self._lab.central.northbound))
-        made = DirectService(LabDirectory(self._lab), RemoteDaemons(), ports)
+        made = DirectService(LabDirectory(self._lab), OnDemandDaemons(), ports)
         try:
             yield made
         finally:

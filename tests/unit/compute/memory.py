@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 
 from tests.contracts.direct import A, B, Storage
 
-from hypercobalt.adapters.libvirt.model import DomainState
-from hypercobalt.adapters.libvirt.remote.fake import FakeDaemon, FakeDaemons
-from hypercobalt.adapters.libvirt.remote.model import Disk, Guest, Makeup
+from hypercobalt.adapters.libvirt.fake import FakeDaemons, FakeLibvirt
+from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.compute.direct.service import DirectService
@@ -29,19 +28,21 @@ class Memory:
         self.daemons.shared.add("/shared/vms")
         self.places = {name: place(name) for name in (A, B, C)}
 
-    def host(self, name: str) -> FakeDaemon:
+    def host(self, name: str) -> FakeLibvirt:
         return self.daemons.at(self.places[name].control)
 
     async def add(
         self, name: str, *, disk: Storage | None = None, runs: bool = True, slow: bool = False
     ) -> None:
         disks = (Disk("vda", path=f"{DIRECTORIES[disk]}/{name}.img"),) if disk else ()
-        made = Guest(
+        made = Domain(
             uuid=identity(name),
             name=name,
             state=DomainState.RUNNING if runs else DomainState.SHUTOFF,
             active=runs,
-            makeup=Makeup(1024**3, 1, disks),
+            memory_bytes=1024**3,
+            vcpus=1,
+            devices=Devices(disks),
         )
         self.host(A).put(made)
         self.daemons.seconds[made.uuid] = 60 if slow else 1
@@ -54,9 +55,9 @@ class Memory:
 
     async def where(self) -> list[tuple[str, str, str]]:
         return sorted(
-            (guest.name, name, "running" if guest.active else "shut off")
+            (domain.name, name, "running" if domain.active else "shut off")
             for name in self.places
-            for guest in self.host(name).here.values()
+            for domain in self.host(name).here.values()
         )
 
     async def autostarts(self, host: str) -> list[str]:

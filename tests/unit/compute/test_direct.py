@@ -12,9 +12,9 @@ from tests.contracts.compute import HOSTS, MOVES, Site
 from tests.contracts.direct import CONTRACTS, A, B, World, ended, named
 from tests.unit.compute.memory import C, Fixed, Memory, identity, place
 
+from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import DomainState
-from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.libvirt.remote.port import LibvirtRefusedError
+from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.compute.direct.service import DirectService
@@ -30,6 +30,10 @@ NO_QEMU_CERTIFICATE = (
     "Unable to access credentials /etc/pki/qemu/ca-cert.pem: No such file or directory"
 )
 Contract = Callable[[World], Awaitable[None]]
+
+
+def give_uuid(daemon: FakeLibvirt, uuid: str) -> None:
+    daemon.host = replace(daemon.host, uuid=uuid)
 
 
 @pytest.fixture
@@ -80,7 +84,7 @@ class Counting:
     def _counted(self, place: Place) -> Place:
         here = self._world.host(place.name).here
         used = Size(len(here), len(here) * 1024)
-        return replace(place, used=used, guests=frozenset(here))
+        return replace(place, used=used, domains=frozenset(here))
 
 
 @pytest.mark.parametrize("contract", [*HOSTS, *MOVES], ids=lambda contract: contract.__name__)
@@ -121,7 +125,7 @@ async def test_what_is_on_its_way_takes_room_until_the_agent_counts_it(world: Me
         assert rooms == {B: Size(1, 1024), C: Size(0, 0)}
 
     counted = frozenset({identity("a")})
-    world.places[B] = replace(world.places[B], used=Size(1, 1024), guests=counted)
+    world.places[B] = replace(world.places[B], used=Size(1, 1024), domains=counted)
     async with world.service() as service:
         rooms = {
             room.host: room.used
@@ -162,7 +166,7 @@ async def test_a_target_that_dies_leaves_the_vm_on_its_source(world: Memory) -> 
         server = await named(service, A, "a")
         await service.moves.live_migrate(server, B)
         await service.moves.moves(A)
-        world.host(B).silent = True
+        world.host(B).disconnect()
         move = await ended(service, server)
     assert move.status == "error"
     assert move.message.startswith("it has stayed on kvm-1: ")
@@ -181,7 +185,7 @@ async def test_memory_and_disks_are_encrypted_unless_a_site_wants_them_clear(
         await service.moves.live_migrate(server, B)
         await ended(service, server)
         await service.close()
-    assert [way.tls for way in world.host(A).ways] == [True, False]
+    assert [options.tls for options in world.host(A).migrations] == [True, False]
 
 
 async def test_a_move_that_fails_for_tls_names_the_way_out(world: Memory) -> None:
@@ -198,7 +202,7 @@ async def test_a_move_that_fails_for_tls_names_the_way_out(world: Memory) -> Non
 async def test_a_host_whose_libvirt_does_not_serve_tls_names_the_way_out(world: Memory) -> None:
     await world.add("a")
     refused = "unable to connect to server at '10.0.0.2:16514': Connection refused"
-    world.host(B).failures["host_uuid"] = LibvirtError(refused)
+    world.host(B).failures["capabilities"] = LibvirtError(refused)
     async with world.service() as service:
         with pytest.raises(UnreachableError, match=r"host kvm-2: .*libvirtd-tls\.socket"):
             await service.moves.live_migrate(await named(service, A, "a"), B)
@@ -210,10 +214,10 @@ async def test_a_source_that_does_not_answer_is_waited_for(world: Memory) -> Non
         server = await named(service, A, "a")
         await service.moves.live_migrate(server, B)
         await service.moves.moves(A)
-        world.host(A).silent = True
+        world.host(A).disconnect()
         with pytest.raises(UnreachableError):
             await service.moves.moves(A)
-        world.host(A).silent = False
+        world.host(A).connect()
         assert (await ended(service, server)).status == "error"
 
 
@@ -221,7 +225,7 @@ async def test_a_vm_that_a_migration_left_paused_runs_on(world: Memory) -> None:
     await world.add("a")
     host = world.host(A)
     host.failures["migrate"] = LibvirtError("End of file while reading data")
-    host.here[identity("a")] = replace(host.here[identity("a")], held=True)
+    host.here[identity("a")] = replace(host.here[identity("a")], paused_by_migration=True)
     async with world.service() as service:
         server = await named(service, A, "a")
         await service.moves.live_migrate(server, B)
@@ -288,12 +292,12 @@ async def test_a_host_without_an_address_is_not_taken_for_an_empty_one(world: Me
 
 async def test_what_is_on_a_host_now_is_told_by_its_libvirtd(world: Memory) -> None:
     await world.add("a")
-    world.places[A] = replace(world.places[A], guests=frozenset({"moved-a-moment-ago"}))
+    world.places[A] = replace(world.places[A], domains=frozenset({"moved-a-moment-ago"}))
     async with world.service() as service:
         host = await service.hosts.get(A, fresh=True)
         assert host is not None
         assert host.servers == (identity("a"),)
-        world.host(A).silent = True
+        world.host(A).disconnect()
         with pytest.raises(UnreachableError):
             await service.hosts.get(A, fresh=True)
 
@@ -314,10 +318,10 @@ async def test_a_host_with_vms_is_not_forgotten(world: Memory) -> None:
 
 async def test_nothing_moves_to_a_daemon_of_another_host(world: Memory) -> None:
     await world.add("a")
-    world.host(B).uuid = world.host(C).uuid
+    give_uuid(world.host(B), world.host(C).host.uuid)
     async with world.service() as service:
         server = await named(service, A, "a")
-        with pytest.raises(RefusedError, match=f"{B}.*{world.host(C).uuid}"):
+        with pytest.raises(RefusedError, match=f"{B}.*{world.host(C).host.uuid}"):
             await service.moves.live_migrate(server, B)
         rooms = await service.moves.candidates(server)
 
@@ -327,7 +331,7 @@ async def test_nothing_moves_to_a_daemon_of_another_host(world: Memory) -> None:
 
 async def test_nothing_moves_away_from_a_daemon_of_another_host(world: Memory) -> None:
     await world.add("a")
-    world.host(A).uuid = world.host(C).uuid
+    give_uuid(world.host(A), world.host(C).host.uuid)
     async with world.service() as service:
         server = await named(service, A, "a")
         with pytest.raises(RefusedError, match=A):
@@ -338,15 +342,15 @@ async def test_nothing_moves_away_from_a_daemon_of_another_host(world: Memory) -
 
 async def test_daemon_that_was_mended_is_a_target_again(world: Memory) -> None:
     await world.add("a")
-    right = world.host(B).uuid
-    world.host(B).uuid = world.host(C).uuid
+    right = world.host(B).host.uuid
+    give_uuid(world.host(B), world.host(C).host.uuid)
     clock = FakeClock()
     service = DirectService(Fixed(*world.places.values()), world.daemons, NoPorts(), clock=clock)
     try:
         server = await named(service, A, "a")
         with pytest.raises(RefusedError):
             await service.moves.live_migrate(server, B)
-        world.host(B).uuid = right
+        give_uuid(world.host(B), right)
         clock.advance(timedelta(minutes=1))
 
         assert {room.host for room in await service.moves.candidates(server)} == {B, C}

@@ -5,15 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from tests.contracts.direct import A, B, named, until
 from tests.unit.compute.memory import Fixed, Memory, identity
 
-from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.libvirt.remote.fake import FakeDaemons
-from hypercobalt.adapters.libvirt.remote.model import Definition, Disk, Guest, Makeup, Way
-from hypercobalt.adapters.libvirt.remote.port import Daemon
+from hypercobalt.adapters.libvirt.fake import FakeDaemons
+from hypercobalt.adapters.libvirt.model import (
+    Devices,
+    Disk,
+    Domain,
+    DomainCapabilities,
+    DomainDocument,
+    DomainStats,
+    HostCapabilities,
+    JobStats,
+    MigrationOptions,
+)
+from hypercobalt.adapters.libvirt.port import Daemon, LibvirtError
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.model import Server
 from hypercobalt.compute.port import ComputeService
@@ -79,37 +89,49 @@ class FusedDaemon:
     def __init__(self, daemon: Daemon, fuse: Fuse) -> None:
         self._daemon, self._fuse = daemon, fuse
 
-    async def host_uuid(self) -> str:
+    async def capabilities(self) -> HostCapabilities:
         await self._fuse.burn()
-        return await self._daemon.host_uuid()
+        return await self._daemon.capabilities()
 
-    async def guests(self) -> tuple[Guest, ...]:
+    async def domain_capabilities(self) -> DomainCapabilities:
         await self._fuse.burn()
-        return await self._daemon.guests()
+        return await self._daemon.domain_capabilities()
 
-    async def migrate(self, uuid: str, way: Way) -> None:
+    async def domains(self, *, jobs: bool = False) -> tuple[Domain, ...]:
         await self._fuse.burn()
-        await self._daemon.migrate(uuid, way)
+        return await self._daemon.domains(jobs=jobs)
+
+    async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
+        await self._fuse.burn()
+        return await self._daemon.job_stats(uuid, completed=completed)
+
+    async def stats(self) -> tuple[DomainStats, ...]:
+        await self._fuse.burn()
+        return await self._daemon.stats()
+
+    async def migrate(self, uuid: str, options: MigrationOptions) -> None:
+        await self._fuse.burn()
+        await self._daemon.migrate(uuid, options)
 
     async def abort(self, uuid: str) -> None:
         await self._fuse.burn()
         await self._daemon.abort(uuid)
 
-    async def hurry(self, uuid: str) -> None:
+    async def force_complete(self, uuid: str) -> None:
         await self._fuse.burn()
-        await self._daemon.hurry(uuid)
+        await self._daemon.force_complete(uuid)
 
     async def resume(self, uuid: str) -> None:
         await self._fuse.burn()
         await self._daemon.resume(uuid)
 
-    async def definition(self, uuid: str) -> Definition:
+    async def document(self, uuid: str) -> DomainDocument:
         await self._fuse.burn()
-        return await self._daemon.definition(uuid)
+        return await self._daemon.document(uuid)
 
-    async def define(self, definition: Definition) -> None:
+    async def define(self, document: DomainDocument) -> None:
         await self._fuse.burn()
-        await self._daemon.define(definition)
+        await self._daemon.define(document)
 
     async def undefine(self, uuid: str) -> None:
         await self._fuse.burn()
@@ -189,7 +211,8 @@ async def test_a_crash_at_any_call_loses_and_doubles_nothing(runs: bool, disk: s
         world, fuse = Crashing(), Fuse(number)
         await world.add("a", runs=runs)
         made = world.host(A).here[identity("a")]
-        world.host(A).put(_with(made, Makeup(1024**3, 1, (Disk("vda", path=disk),), ("port-a",))))
+        devices = Devices((Disk("vda", path=disk),), ("port-a",))
+        world.host(A).put(replace(made, devices=devices))
         world.ports.bound["port-a"] = (A,)
 
         async with world.process(fuse) as first:
@@ -209,10 +232,6 @@ async def test_a_crash_at_any_call_loses_and_doubles_nothing(runs: bool, disk: s
         if not fuse.blown.is_set():
             return
     pytest.fail(f"a move has more than {_MORE_THAN_ANY} calls")
-
-
-def _with(guest: Guest, makeup: Makeup) -> Guest:
-    return Guest(guest.uuid, guest.name, guest.state, guest.active, makeup=makeup)
 
 
 async def test_the_move_is_what_it_says_without_a_crash() -> None:

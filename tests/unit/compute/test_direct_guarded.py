@@ -1,4 +1,4 @@
-"""What a process that may not act still asks of hosts and of the network."""
+"""A process that does not lead reads from hosts and the network, and changes nothing."""
 
 from __future__ import annotations
 
@@ -6,21 +6,30 @@ from typing import cast
 
 import pytest
 
-from hypercobalt.adapters.libvirt.remote.fake import FakeDaemons
-from hypercobalt.adapters.libvirt.remote.model import Definition, Way
-from hypercobalt.adapters.libvirt.remote.port import Daemon
+from hypercobalt.adapters.libvirt.fake import FakeDaemons
+from hypercobalt.adapters.libvirt.model import DomainDocument, MigrationOptions
+from hypercobalt.adapters.libvirt.port import Control, Daemon, Observe
 from hypercobalt.compute.direct.guarded import GuardedDaemons, GuardedPorts
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.errors import TransientError
 
 URI = "qemu+tcp://192.0.2.1/system"
-READS = {"host_uuid", "guests", "definition", "has_file", "close"}
+READS = {
+    "capabilities",
+    "domain_capabilities",
+    "domains",
+    "job_stats",
+    "stats",
+    "document",
+    "has_file",
+    "close",
+}
 CHANGES = {
-    "migrate": ("uuid", cast("Way", None)),
+    "migrate": ("uuid", cast("MigrationOptions", None)),
     "abort": ("uuid",),
-    "hurry": ("uuid",),
+    "force_complete": ("uuid",),
     "resume": ("uuid",),
-    "define": (cast("Definition", None),),
+    "define": (cast("DomainDocument", None),),
     "undefine": ("uuid",),
     "make_directory": ("/disks",),
     "mark": ("/disks", "mark"),
@@ -29,28 +38,30 @@ CHANGES = {
 
 
 def lost() -> None:
-    raise TransientError("the lease is somebody else's")
+    raise TransientError("the lease is another process's")
 
 
 def test_every_call_is_known_as_a_read_or_a_change() -> None:
-    assert {name for name in vars(Daemon) if not name.startswith("_")} == READS | CHANGES.keys()
+    declared = {name for part in (Observe, Control, Daemon) for name in vars(part)}
+    public = {name for name in declared if not name.startswith("_")}
+    assert public == READS | CHANGES.keys()
 
 
 @pytest.mark.parametrize("change", CHANGES)
 async def test_a_change_is_not_asked_for(change: str) -> None:
     daemons = FakeDaemons()
-    fenced = GuardedDaemons(daemons, lost).at(URI)
-    with pytest.raises(TransientError, match="somebody else's"):
-        await getattr(fenced, change)(*CHANGES[change])
+    guarded = GuardedDaemons(daemons, lost).at(URI)
+    with pytest.raises(TransientError, match="another process's"):
+        await getattr(guarded, change)(*CHANGES[change])
     assert not daemons.at(URI).calls
 
 
 async def test_reads_are_made_all_the_same() -> None:
     daemons = FakeDaemons()
-    fenced = GuardedDaemons(daemons, lost).at(URI)
-    assert await fenced.guests() == ()
-    assert await fenced.host_uuid() == daemons.at(URI).uuid
-    assert not await fenced.has_file("/disks", "mark")
+    guarded = GuardedDaemons(daemons, lost).at(URI)
+    assert await guarded.domains() == ()
+    assert await guarded.capabilities() == daemons.at(URI).host
+    assert not await guarded.has_file("/disks", "mark")
 
 
 async def test_ports_stay_where_they_are() -> None:

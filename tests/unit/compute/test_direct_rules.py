@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.adapters.libvirt.model import DomainState, JobStats, JobType
-from hypercobalt.adapters.libvirt.remote import makeup
-from hypercobalt.adapters.libvirt.remote.model import Disk, Guest, Makeup
+from hypercobalt.adapters.libvirt.documents.domain import Definition, parse
+from hypercobalt.adapters.libvirt.model import (
+    Devices,
+    Disk,
+    Domain,
+    DomainState,
+    JobStats,
+    JobType,
+)
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
@@ -65,23 +71,35 @@ def test_nothing_is_resumed_unless_the_target_says_that_it_has_it_not(
         assert target in {Sight.ABSENT, Sight.OFF}
 
 
-_JOB = JobStats(JobType.UNBOUNDED, {"operation": 5})
+_LEAVING = JobStats(JobType.UNBOUNDED, {"operation": 5})
+_COMING = JobStats(JobType.UNBOUNDED, {"operation": 4})
+_DUMP = JobStats(JobType.UNBOUNDED, {"operation": 3})
+
+
+def _active(
+    state: DomainState, job: JobStats | None = None, *, by_migration: bool = False
+) -> Domain:
+    return Domain("u", "n", active=True, state=state, paused_by_migration=by_migration, job=job)
 
 
 @pytest.mark.parametrize(
-    ("guest", "seen"),
+    ("domain", "seen"),
     [
         (None, Sight.ABSENT),
-        (Guest("u", "n", DomainState.SHUTOFF, active=False), Sight.OFF),
-        (Guest("u", "n", DomainState.RUNNING, active=True), Sight.RUNS),
-        (Guest("u", "n", DomainState.PAUSED, active=True), Sight.RUNS),
-        (Guest("u", "n", DomainState.RUNNING, active=True, job=_JOB), Sight.LEAVES),
-        (Guest("u", "n", DomainState.PAUSED, active=True, moving_in=True), Sight.ARRIVES),
-        (Guest("u", "n", DomainState.PAUSED, active=True, held=True), Sight.HELD),
+        (Domain("u", "n", active=False, state=DomainState.SHUTOFF), Sight.OFF),
+        (_active(DomainState.RUNNING), Sight.RUNS),
+        (_active(DomainState.PAUSED), Sight.RUNS),
+        (_active(DomainState.RUNNING, _DUMP), Sight.RUNS),
+        (_active(DomainState.RUNNING, _COMING), Sight.RUNS),  # by post-copy
+        (_active(DomainState.RUNNING, _LEAVING), Sight.LEAVES),
+        (_active(DomainState.PAUSED, _LEAVING, by_migration=True), Sight.LEAVES),
+        (_active(DomainState.PAUSED, _COMING, by_migration=True), Sight.ARRIVES),
+        (_active(DomainState.PAUSED, by_migration=True), Sight.HELD),
+        (_active(DomainState.PAUSED, _DUMP, by_migration=True), Sight.HELD),
     ],
 )
-def test_how_a_host_has_a_guest(guest: Guest | None, seen: Sight) -> None:
-    assert sight(guest) is seen
+def test_how_a_host_has_a_domain(domain: Domain | None, seen: Sight) -> None:
+    assert sight(domain) is seen
 
 
 # -- what is in the way --------------------------------------------------------------------------
@@ -95,36 +113,41 @@ def _shared(disk: Disk) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("made", "runs", "why"),
+    ("devices", "runs", "why"),
     [
-        (Makeup(), True, ""),
-        (Makeup(), False, ""),
-        (Makeup(disks=(_LOCAL,)), True, ""),
-        (Makeup(disks=(_LOCAL,)), False, "it is off and has disks on the host itself"),
-        (Makeup(disks=(_SHARED,)), False, ""),
-        (Makeup(disks=(Disk("sda", "cdrom"),)), True, ""),
-        (Makeup(disks=(Disk("sda", "cdrom", "/local/x.iso"),)), True, "the medium in its cdrom"),
-        (Makeup(disks=(Disk("sda", "cdrom", "/shared/x.iso"),)), True, ""),
-        (Makeup(disks=(Disk("vdb", path="/local/x", readonly=True),)), True, "its read-only disk"),
+        (Devices(), True, ""),
+        (Devices(), False, ""),
+        (Devices(disks=(_LOCAL,)), True, ""),
+        (Devices(disks=(_LOCAL,)), False, "it is off and has disks on the host itself"),
+        (Devices(disks=(_SHARED,)), False, ""),
+        (Devices(disks=(Disk("sda", "cdrom"),)), True, ""),
+        (Devices(disks=(Disk("sda", "cdrom", "/local/x.iso"),)), True, "the medium in its cdrom"),
+        (Devices(disks=(Disk("sda", "cdrom", "/shared/x.iso"),)), True, ""),
+        (Devices(disks=(Disk("vdb", path="/local/x", readonly=True),)), True, "its read-only disk"),
         (
-            Makeup(disks=(Disk("vdb", path="/dev/sdb", block=True),)),
+            Devices(disks=(Disk("vdb", path="/dev/sdb", block=True),)),
             True,
             "is a device of the host",
         ),
-        (Makeup(bound=("TPM of the type emulator",)), True, "tied to its host by: TPM"),
-        (Makeup(nvram="/local/VARS.fd"), True, ""),
-        (Makeup(nvram="/local/VARS.fd"), False, "its firmware's variables"),
-        (Makeup(nvram="/shared/VARS.fd"), False, ""),
-        (Makeup(problem="its definition cannot be read"), True, "cannot be read"),
+        (Devices(bound=("TPM of the type emulator",)), True, "tied to its host by: TPM"),
+        (Devices(nvram="/local/VARS.fd"), True, ""),
+        (Devices(nvram="/local/VARS.fd"), False, "its firmware's variables"),
+        (Devices(nvram="/shared/VARS.fd"), False, ""),
     ],
 )
-def test_what_keeps_a_guest_on_its_host(made: Makeup, runs: bool, why: str) -> None:
+def test_what_keeps_a_domain_on_its_host(devices: Devices, runs: bool, why: str) -> None:
     state = DomainState.RUNNING if runs else DomainState.SHUTOFF
-    found = hindrance(Guest("u", "n", state, active=runs, makeup=made), _shared)
+    found = hindrance(Domain("u", "n", runs, state, devices=devices), _shared)
     assert found == "" if not why else why in found
 
 
-# -- what a guest is made of ---------------------------------------------------------------------
+def test_a_domain_whose_document_is_not_read_whole_stays() -> None:
+    domain = Domain("u", "n", True, DomainState.RUNNING, problem="<memory> is missing")
+
+    assert hindrance(domain, _shared) == "its definition cannot be read: <memory> is missing"
+
+
+# -- the devices of a domain ---------------------------------------------------------------------
 
 _DOCUMENT = """\
 <domain type='kvm'><name>a</name><memory unit='MiB'>160</memory><vcpu>2</vcpu>
@@ -145,40 +168,42 @@ _DOCUMENT = """\
 </devices></domain>"""
 
 
-def test_what_a_document_says() -> None:
-    assert makeup.parse(_DOCUMENT) == Makeup(
+def test_the_document_has_the_devices() -> None:
+    assert parse(_DOCUMENT) == Definition(
         memory_bytes=160 * 1024**2,
         vcpus=2,
-        disks=(
-            Disk("vda", path="/local/a.img"),
-            Disk("vdb", path="/dev/sdb", block=True, readonly=True),
-            Disk("vdc"),
-            Disk("sda", "cdrom"),
+        devices=Devices(
+            disks=(
+                Disk("vda", path="/local/a.img"),
+                Disk("vdb", path="/dev/sdb", block=True, readonly=True),
+                Disk("vdc"),
+                Disk("sda", "cdrom"),
+            ),
+            ports=("p-1",),
+            bound=(
+                "host device pci 0000:3b:00.0",
+                "host device mdev c2177883",
+                "network interface passed through 0000:3b:01.2",
+                "TPM of the type emulator",
+                "directory of the host share",
+            ),
+            nvram="/var/lib/x_VARS.fd",
         ),
-        ports=("p-1",),
-        bound=(
-            "host device pci 0000:3b:00.0",
-            "host device mdev c2177883",
-            "network interface passed through 0000:3b:01.2",
-            "TPM of the type emulator",
-            "directory of the host share",
-        ),
-        nvram="/var/lib/x_VARS.fd",
     )
 
 
 @given(st.text() | st.text().map(lambda text: f"<domain><vcpu>{text}</vcpu></domain>"))
 def test_no_document_is_too_bad(document: str) -> None:
-    assert isinstance(makeup.parse(document), Makeup)
+    assert isinstance(parse(document), Definition)
 
 
-def test_a_guest_of_thousands_of_disks_cannot_be_read() -> None:
+def test_a_domain_of_thousands_of_disks_cannot_be_read() -> None:
     disks = "<disk><source file='/a'/></disk>" * 1025
 
-    found = makeup.parse(f"<domain><devices>{disks}</devices></domain>")
+    found = parse(f"<domain><memory>1</memory><devices>{disks}</devices></domain>")
 
-    assert found == Makeup(
-        problem="its definition cannot be read: it has 1025 disks, more than 1024"
+    assert found == Definition(
+        memory_bytes=1024, vcpus=1, problem="<devices>: it has 1025 disks, more than 1024"
     )
 
 
@@ -218,7 +243,12 @@ def _hypervisor(
 def test_a_place_has_the_room_that_the_hypervisor_shows() -> None:
     found = place(_hypervisor(*_READY), DirectSettings(control="qemu+tcp://{name}/system"))
     assert (found.capacity, found.used) == (Size(16, 16384), Size(3, 1024))
-    assert (found.id, found.guests, found.closed, found.up) == ("u-1", frozenset({"v-1"}), "", True)
+    assert (found.id, found.domains, found.closed, found.up) == (
+        "u-1",
+        frozenset({"v-1"}),
+        "",
+        True,
+    )
     assert (found.control, found.migration, found.stream) == (
         "qemu+tcp://h/system",
         "qemu+tls://192.0.2.1/system",
@@ -320,7 +350,7 @@ def test_hosts_that_are_reached_by_name_may_share_an_address() -> None:
     ],
     ids=["none", "a placeholder", "that of another", "that of another in capitals"],
 )
-def test_host_without_a_uuid_of_its_own_takes_no_guests(
+def test_host_without_a_uuid_of_its_own_takes_no_domains(
     one: str | None, other: str, why: str
 ) -> None:
     hosts = (_host("kvm-1", "192.0.2.1", one), _host("kvm-2", "192.0.2.2", other))

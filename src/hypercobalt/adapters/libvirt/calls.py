@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.promise import Job, promise
+from hypercobalt.adapters.thread_call import Job, thread_call
 
 Answer = TypeVar("Answer")
 
@@ -43,7 +43,7 @@ class Calls:
         try:
             async with asyncio.timeout(deadline), self._turn:
                 worker = self._free_worker(what)
-                answer, job = promise(call)
+                answer, job = thread_call(call)
                 worker.add(job)
                 try:
                     return await asyncio.wrap_future(answer)

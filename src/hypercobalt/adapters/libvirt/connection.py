@@ -1,42 +1,27 @@
-"""The real `Libvirt`: a daemon by its URI."""
+"""The real `Libvirt`: a daemon by its URI, connected to at once and again whenever it is lost."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from typing import TypeVar
 
-import libvirt
-
-from hypercobalt.adapters.libvirt import inventory, uri
+from hypercobalt.adapters.libvirt import links, uri
 from hypercobalt.adapters.libvirt.calls import Calls
 from hypercobalt.adapters.libvirt.definitions import Definitions
 from hypercobalt.adapters.libvirt.eventloop import ensure_running
-from hypercobalt.adapters.libvirt.keeper import Keeper, Link, Pace
-from hypercobalt.adapters.libvirt.lanes import Lanes
-from hypercobalt.adapters.libvirt.model import (
-    Domain,
-    DomainCapabilities,
-    DomainStats,
-    HostCapabilities,
-    JobStats,
-    Notice,
-)
-from hypercobalt.adapters.libvirt.notices import Notices
-from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.events import EventQueue
+from hypercobalt.adapters.libvirt.host import DEADLINE, Answer, Call, Host
+from hypercobalt.adapters.libvirt.keeper import Keeper, Pace
+from hypercobalt.adapters.libvirt.model import Event
+from hypercobalt.adapters.libvirt.per_subject import PerSubject
 
-Answer = TypeVar("Answer")
-
-# The first question for capabilities makes libvirt start an emulator of each architecture.
-_CAPABILITIES_DEADLINE = 60.0
-_JOB_DEADLINE = 3.0  # a QEMU that is well answers in milliseconds
 _CLOSING = 1.0
 
 
 @asynccontextmanager
 async def connect(
-    address: str, *, pace: Pace | None = None, deadline: float = 10.0
+    address: str, *, pace: Pace | None = None, deadline: float = DEADLINE
 ) -> AsyncGenerator[LibvirtConnection]:
     """Have a connection, and have it again whenever it breaks; returns before it stands.
 
@@ -50,18 +35,19 @@ async def connect(
     """
     checked = uri.parse(address)
     ensure_running()
-    pace, notices, definitions, calls = pace or Pace(), Notices(), Definitions(), Calls()
+    pace, events, definitions, calls = pace or Pace(), EventQueue(), Definitions(), Calls()
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
     def on_end() -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waited so long
+        with suppress(RuntimeError):  # the loop is closed already
             loop.call_soon_threadsafe(ended.set)
 
-    keeper = Keeper(checked, pace, notices, definitions, on_end)
+    keeper = Keeper(checked, pace, events, definitions, on_end)
     keeper.start()
     watch = asyncio.create_task(_watch(keeper, pace), name="libvirt-watch")
     try:
-        yield LibvirtConnection(keeper, notices, definitions, calls, deadline)
+        kept = KeptConnection(keeper, calls)
+        yield LibvirtConnection(checked.uri, kept, definitions, events, deadline)
     finally:
         watch.cancel()
         calls.close()
@@ -72,78 +58,44 @@ async def connect(
                 await ended.wait()
 
 
-class LibvirtConnection:
+class LibvirtConnection(Host):
     """See `hypercobalt.adapters.libvirt.port.Libvirt`; made by `connect`."""
 
     def __init__(
         self,
-        keeper: Keeper,
-        notices: Notices,
+        uri: str,
+        kept: KeptConnection,
         definitions: Definitions,
-        calls: Calls,
+        events: EventQueue,
         deadline: float,
     ) -> None:
-        self._keeper = keeper
-        self._notices = notices
-        self._definitions = definitions
-        self._calls = calls
-        self._jobs = Lanes()  # the one question here that asks the domain's QEMU
-        self._deadline = deadline
+        super().__init__(uri, kept, definitions, deadline=deadline)
+        self._events = events
 
-    def notices(self) -> AsyncGenerator[Notice]:
-        return self._notices.read()
+    def events(self) -> AsyncGenerator[Event]:
+        return self._events.read()
 
-    async def capabilities(self) -> HostCapabilities:
-        return await self._ask(
-            "capabilities",
-            lambda link: inventory.host_capabilities(link.connection),
-            _CAPABILITIES_DEADLINE,
-        )
 
-    async def domain_capabilities(self) -> DomainCapabilities:
-        return await self._ask(
-            "domain capabilities",
-            lambda link: inventory.domain_capabilities(link.connection),
-            _CAPABILITIES_DEADLINE,
-        )
+class KeptConnection:
+    """Carries calls over the connection that a keeper keeps."""
 
-    async def domains(self) -> tuple[Domain, ...]:
-        return await self._ask(
-            "list of domains",
-            lambda link: inventory.domains(
-                link.connection, self._definitions, bulk=link.offer.bulk
-            ),
-        )
+    def __init__(self, keeper: Keeper, calls: Calls) -> None:
+        self._keeper, self._calls = keeper, calls
+        self._domains = PerSubject()
 
-    async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
-        what = f"job of domain {uuid}"
-        call = self._call(
-            what, lambda link: inventory.job(link.connection, uuid, completed=completed)
-        )
-        return await self._jobs.run(uuid, what, call, deadline=min(self._deadline, _JOB_DEADLINE))
-
-    async def stats(self) -> tuple[DomainStats, ...]:
-        return await self._ask(
-            "counters of domains",
-            lambda link: inventory.counters(link.connection, bulk=link.offer.bulk),
-        )
-
-    async def _ask(
-        self, what: str, ask: Callable[[Link], Answer], deadline: float | None = None
+    async def ask(
+        self, what: str, call: Call[Answer], deadline: float, *, domain: str = ""
     ) -> Answer:
-        call = self._call(what, ask)
-        return await self._calls.run(what, call, deadline=deadline or self._deadline)
-
-    def _call(self, what: str, ask: Callable[[Link], Answer]) -> Callable[[], Answer]:
+        """See `Connection`."""
         link = self._keeper.link()
 
-        def call() -> Answer:
-            try:
-                return ask(link)
-            except libvirt.libvirtError as exc:
-                raise LibvirtError(f"{what}: {exc}") from exc
+        def ask() -> Answer:
+            with links.translated(what, link):
+                return call(link)
 
-        return call
+        if domain:
+            return await self._domains.run(domain, what, ask, deadline=deadline)
+        return await self._calls.run(what, ask, deadline=deadline)
 
 
 async def _watch(keeper: Keeper, pace: Pace) -> None:

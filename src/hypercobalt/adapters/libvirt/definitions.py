@@ -1,8 +1,8 @@
-"""Remembers what the domains' documents said, until something changes them.
+"""Remembers what was read from the domains' documents, until something changes them.
 
-A listing asks for the document of those domains only that it does not know. What is remembered is
-dropped by the events that tell of a change, by a new connection, and by age: a few changes, such as
-of `numatune`, have no event. Safe from every thread.
+A listing reads the documents of only those domains that it does not know. An entry is dropped by
+events of a change, by a new connection, by a new start of the domain, and by age: a few changes,
+such as of `numatune`, have no event. Safe from every thread.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from collections.abc import Callable, Container
 from datetime import timedelta
 from threading import Lock
 from time import monotonic
+from typing import Final
 
 from hypercobalt.adapters.libvirt.documents.domain import Definition
 
 # Below the agent's full pass every five minutes, so that each of them reads everything.
-_MAX_AGE = timedelta(minutes=4)
+_MAX_AGE: Final = timedelta(minutes=4)
+WITHOUT_EVENTS: Final = timedelta(minutes=1)
+"""Age where no event reports a change."""
 
 
 class Definitions:
@@ -23,34 +26,42 @@ class Definitions:
 
     Args:
         clock: seconds since an arbitrary moment.
+        max_age: after which a document is read again.
     """
 
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        self._clock = clock
+    def __init__(
+        self, clock: Callable[[], float] = monotonic, max_age: timedelta = _MAX_AGE
+    ) -> None:
+        self._clock, self._max_age = clock, max_age.total_seconds()
         self._lock = Lock()
-        self._known: dict[str, tuple[float, Definition]] = {}
+        self._known: dict[str, tuple[int, float, Definition]] = {}
         self._reading: dict[str, object] = {}
 
-    def get(self, uuid: str) -> Definition | None:
-        """What is known of a domain and still holds."""
+    def get(self, uuid: str, id_: int) -> Definition | None:
+        """What is known of a domain and still holds.
+
+        Args:
+            uuid: of the domain.
+            id_: of its present run; -1 of one that is off.
+        """
         with self._lock:
-            read_at, definition = self._known.get(uuid, (0.0, None))
-            fresh = self._clock() - read_at < _MAX_AGE.total_seconds()
+            known_id, read_at, definition = self._known.get(uuid, (-1, 0.0, None))
+            fresh = known_id == id_ and self._clock() - read_at < self._max_age
             return definition if fresh else None
 
     def start_reading(self, uuid: str) -> object:
-        """Say that a domain's document is asked for now; gives the ticket for `keep`."""
+        """Note that a domain's document is requested now; gives the ticket for `keep`."""
         ticket = object()
         with self._lock:
             self._reading[uuid] = ticket
         return ticket
 
-    def keep(self, uuid: str, definition: Definition, ticket: object) -> None:
+    def keep(self, uuid: str, id_: int, definition: Definition, ticket: object) -> None:
         """Remember what was read, unless the domain has changed since reading started."""
         with self._lock:
             if self._reading.get(uuid) is ticket:
                 del self._reading[uuid]
-                self._known[uuid] = (self._clock(), definition)
+                self._known[uuid] = (id_, self._clock(), definition)
 
     def forget(self, uuid: str) -> None:
         """The domain has changed."""

@@ -1,38 +1,43 @@
-"""A libvirt in memory: for tests, and for running an agent on a machine without libvirt.
+"""Daemons in memory: for tests, and for running an agent on a machine without libvirt.
 
-It keeps the port's promises (`hypercobalt.adapters.libvirt.port`); one contract test runs on this
-class, on libvirt's own test driver and on a real libvirtd.
+`FakeLibvirt` is one daemon, `FakeDaemons` are several between which domains migrate. They keep what
+`hypercobalt.adapters.libvirt.port` promises; one contract test runs on this class, on libvirt's own
+test driver and on a real libvirtd.
 """
 
 from __future__ import annotations
 
 import asyncio
+import posixpath
 from collections import Counter
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypeVar
+from uuid import NAMESPACE_DNS, uuid5
 
+from hypercobalt.adapters.libvirt.events import EventQueue
 from hypercobalt.adapters.libvirt.model import (
+    MIGRATION_IN,
+    MIGRATION_OUT,
     Connected,
     Disconnected,
     Domain,
     DomainCapabilities,
+    DomainDocument,
     DomainEvent,
     DomainState,
     DomainStats,
+    Event,
     EventKind,
     HostCapabilities,
     HostCell,
     JobStats,
+    JobType,
     Lifecycle,
-    Notice,
+    MigrationOptions,
     Versions,
 )
-from hypercobalt.adapters.libvirt.notices import Notices
-from hypercobalt.adapters.libvirt.port import LibvirtError
-
-Answer = TypeVar("Answer")
+from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
 
 _HOST = HostCapabilities(
     "x86_64",
@@ -43,21 +48,53 @@ _OFFERS = DomainCapabilities(
     "x86_64", "kvm", ("video", "video/virtio"), ("mode/host-model",), ("vmcoreinfo",)
 )
 _VERSIONS = Versions(libvirt="9.0.0", hypervisor="7.2.22")
+_STEPS = 10  # of a migration
+
+
+class FakeDaemons:
+    """In-memory `Daemons`: one for each URI that is used.
+
+    Attributes:
+        shared: directories that all hosts see as one.
+        seconds: that a migration takes, by the domain's UUID.
+        documents: the domains that were read as documents, by UUID, which here is the XML.
+    """
+
+    def __init__(self) -> None:
+        self.shared: set[str] = set()
+        self.shared_files: set[str] = set()
+        self.seconds: dict[str, float] = {}
+        self.documents: dict[str, Domain] = {}
+        self._known: dict[str, FakeLibvirt] = {}
+
+    def at(self, uri: str) -> FakeLibvirt:
+        if uri not in self._known:
+            host = replace(_HOST, uuid=str(uuid5(NAMESPACE_DNS, uri)))
+            self._known[uri] = FakeLibvirt(host=host, peers=self)
+        return self._known[uri]
+
+    async def close(self) -> None:
+        """Nothing is held; migrations go on."""
 
 
 class FakeLibvirt:
-    """In-memory `Libvirt`. It starts connected; set its attributes as the test needs.
+    """In-memory `Libvirt` and `Daemon`. It starts connected; set its attributes as the test needs.
 
     Args:
         host: what `capabilities` answers.
         offers: what `domain_capabilities` answers.
         versions: in `Connected`.
         missing: in `Connected`.
+        peers: the other daemons, to which domains can migrate.
 
     Attributes:
+        here: domains by UUID.
         jobs: running job by domain uuid.
         completed_jobs: last job by domain uuid.
         counters: what `stats` answers, by uuid; an active domain without one gets zeros.
+        files: paths of files that only this host has.
+        autostarted: UUIDs of domains that start with the host.
+        migrations: options of the migrations away from it, in order.
         failures: error that a method raises, by the method's name, until it is taken out.
         delays: seconds that a method takes, by name.
         calls: how often each method was called.
@@ -70,38 +107,44 @@ class FakeLibvirt:
         offers: DomainCapabilities = _OFFERS,
         versions: Versions = _VERSIONS,
         missing: tuple[str, ...] = (),
+        peers: FakeDaemons | None = None,
     ) -> None:
-        self.host = host
-        self.offers = offers
-        self.versions = versions
-        self.missing = missing
+        self.host, self.offers, self.versions, self.missing = host, offers, versions, missing
+        self.here: dict[str, Domain] = {}
         self.jobs: dict[str, JobStats] = {}
         self.completed_jobs: dict[str, JobStats] = {}
         self.counters: dict[str, DomainStats] = {}
+        self.files: set[str] = set()
+        self.autostarted: set[str] = set()
+        self.migrations: list[MigrationOptions] = []
         self.failures: dict[str, LibvirtError] = {}
         self.delays: dict[str, float] = {}
         self.calls: Counter[str] = Counter()
-        self._domains: dict[str, Domain] = {}
+        self._peers = peers or FakeDaemons()
         self._transient: set[str] = set()
-        self._notices = Notices()
+        self._moving: dict[str, asyncio.Task[None]] = {}
+        self._hurried: set[str] = set()
+        self._events = EventQueue()
         self.connect()
 
     # What a test does to it.
 
     def connect(self) -> None:
         """Bring the connection up, as if its subscriptions had just been made."""
-        self._notices.put(Connected(self.versions, self.missing))
+        self._events.put(Connected(self.versions, self.missing))
 
     def disconnect(self, reason: str = "End of file while reading data") -> None:
-        """Lose the connection; events of the time without it are nobody's."""
-        self._notices.put(Disconnected(reason))
+        """Lose the connection; events are lost until `connect`."""
+        self._events.put(Disconnected(reason))
 
     def put(self, domain: Domain) -> None:
-        """Set a domain as it is now, without an event."""
-        self._domains[domain.uuid] = domain
+        """Set a domain as it is now, with the files of its disks, without an event."""
+        self.here[domain.uuid] = domain
+        for disk in domain.devices.disks:
+            self._files(posixpath.dirname(disk.path)).add(disk.path)
 
-    def define(self, domain: Domain) -> None:
-        """Add an inactive domain."""
+    def add(self, domain: Domain) -> None:
+        """Define an inactive domain."""
         self.put(replace(domain, active=False, state=DomainState.SHUTOFF))
         self.lifecycle(domain.uuid, Lifecycle.DEFINED)
 
@@ -113,32 +156,21 @@ class FakeLibvirt:
 
     def start(self, uuid: str) -> None:
         """Start a domain; an unknown one is a KeyError, here and below."""
-        self._change(uuid, active=True, state=DomainState.RUNNING)
-        self.lifecycle(uuid, Lifecycle.STARTED)
+        self._change(uuid, Lifecycle.STARTED, active=True, state=DomainState.RUNNING)
 
     def suspend(self, uuid: str) -> None:
-        self._change(uuid, active=True, state=DomainState.PAUSED)
-        self.lifecycle(uuid, Lifecycle.SUSPENDED)
-
-    def resume(self, uuid: str) -> None:
-        self._change(uuid, active=True, state=DomainState.RUNNING)
-        self.lifecycle(uuid, Lifecycle.RESUMED)
+        self._change(uuid, Lifecycle.SUSPENDED, active=True, state=DomainState.PAUSED)
 
     def stop(self, uuid: str, detail: int = 0) -> None:
         """Stop a domain; `detail` is virDomainEventStoppedDetailType (2 crashed, 3 migrated)."""
-        self._change(uuid, active=False, state=DomainState.SHUTOFF)
         self.jobs.pop(uuid, None)
-        self.lifecycle(uuid, Lifecycle.STOPPED, detail)
+        self._change(uuid, Lifecycle.STOPPED, detail, active=False, state=DomainState.SHUTOFF)
         if uuid in self._transient:
             self.forget(uuid)
 
-    def undefine(self, uuid: str) -> None:
-        self.lifecycle(uuid, Lifecycle.UNDEFINED)
-        self.forget(uuid)
-
     def forget(self, uuid: str) -> None:
         """Have a domain no more, without an event."""
-        del self._domains[uuid]
+        del self.here[uuid]
         self._transient.discard(uuid)
 
     def lifecycle(self, uuid: str, type_: Lifecycle, detail: int = 0) -> None:
@@ -156,51 +188,178 @@ class FakeLibvirt:
         stats: JobStats | None = None,
     ) -> None:
         """Emit an event of a domain that is there, just now."""
-        name, at = self._domains[uuid].name, datetime.now(UTC)
+        name, at = self.here[uuid].name, datetime.now(UTC)
         self.emit(DomainEvent(kind, uuid, name, at, int(type_), detail, reason, stats))
 
+    @property
+    def connected(self) -> bool:
+        return isinstance(self._events.state, Connected)
+
     def emit(self, event: DomainEvent) -> None:
-        """Emit any event, if there is a connection to hear it."""
-        if isinstance(self._notices.state, Connected):
-            self._notices.put(event)
+        """Emit any event, if there is a connection for it."""
+        if self.connected:
+            self._events.put(event)
 
-    # The port.
+    # Events and Observe.
 
-    def notices(self) -> AsyncGenerator[Notice]:
-        return self._notices.read()
+    def events(self) -> AsyncGenerator[Event]:
+        return self._events.read()
 
     async def capabilities(self) -> HostCapabilities:
-        return await self._answer("capabilities", self.host)
+        await self._answer("capabilities")
+        return self.host
 
     async def domain_capabilities(self) -> DomainCapabilities:
-        return await self._answer("domain_capabilities", self.offers)
+        await self._answer("domain_capabilities")
+        return self.offers
 
-    async def domains(self) -> tuple[Domain, ...]:
-        await self._answer("domains", None)
-        return tuple(sorted(self._domains.values(), key=lambda one: (not one.active, one.name)))
+    async def domains(self, *, jobs: bool = False) -> tuple[Domain, ...]:
+        await self._answer("domains")
+        found = list(self.here.values())
+        if jobs:
+            found = [replace(one, job=self.jobs.get(one.uuid, one.job)) for one in found]
+        return tuple(sorted(found, key=lambda one: (not one.active, one.name, one.uuid)))
 
     async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
-        await self._answer("job_stats", None)
-        if uuid not in self._domains:
+        await self._answer("job_stats")
+        if uuid not in self.here:
             return None
         return (self.completed_jobs if completed else self.jobs).get(uuid)
 
     async def stats(self) -> tuple[DomainStats, ...]:
-        await self._answer("stats", None)
+        await self._answer("stats")
         return tuple(
             self.counters.get(one.uuid) or DomainStats(one.uuid, one.name, one.state)
-            for one in self._domains.values()
+            for one in self.here.values()
             if one.active
         )
 
-    async def _answer(self, method: str, answer: Answer) -> Answer:
+    # Control.
+
+    async def migrate(self, uuid: str, options: MigrationOptions) -> None:
+        self.migrations.append(options)
+        await self._answer("migrate")
+        domain, target = self._domain(uuid), self._peers.at(options.destination)
+        if not target.connected:
+            raise LibvirtRefusedError(f"unable to connect to {options.destination}")
+        if not domain.active or uuid in self.jobs:
+            raise LibvirtRefusedError(f"domain {domain.name} cannot be migrated now")
+        for disk in domain.devices.disks:
+            if disk.target in options.copies:
+                await target.mark(*posixpath.split(disk.path))
+            elif not await target.has_file(*posixpath.split(disk.path)):
+                raise LibvirtRefusedError(f"{disk.path}: no such file on the target")
+        self._moving[uuid] = asyncio.create_task(self._move(domain, target), name="fake migration")
+        await asyncio.shield(self._moving[uuid])  # libvirt goes on without its caller
+
+    async def abort(self, uuid: str) -> None:
+        await self._answer("abort")
+        if task := self._moving.get(uuid):
+            task.cancel()
+
+    async def force_complete(self, uuid: str) -> None:
+        await self._answer("force_complete")
+        self._hurried.add(uuid)
+
+    async def resume(self, uuid: str) -> None:
+        await self._answer("resume")
+        self.put(replace(self._domain(uuid), paused_by_migration=False))
+        self._change(uuid, Lifecycle.RESUMED, active=True, state=DomainState.RUNNING)
+
+    async def document(self, uuid: str) -> DomainDocument:
+        await self._answer("document")
+        self._peers.documents[uuid] = self._domain(uuid)
+        return DomainDocument(uuid, autostart=uuid in self.autostarted)
+
+    async def define(self, document: DomainDocument) -> None:
+        await self._answer("define")
+        uuid = document.xml
+        if uuid not in self.here:
+            if uuid not in self._peers.documents:
+                raise LibvirtRefusedError("XML error: (domain_definition)")
+            self.add(self._peers.documents[uuid])
+        change = self.autostarted.add if document.autostart else self.autostarted.discard
+        change(uuid)
+
+    async def undefine(self, uuid: str) -> None:
+        await self._answer("undefine")
+        self.autostarted.discard(uuid)
+        if uuid in self.here:
+            self.lifecycle(uuid, Lifecycle.UNDEFINED)
+            self.forget(uuid)
+
+    async def make_directory(self, directory: str) -> None:
+        await self._answer("make_directory")
+
+    async def mark(self, directory: str, name: str) -> None:
+        await self._answer("mark")
+        self._files(directory).add(posixpath.join(directory, name))
+
+    async def has_file(self, directory: str, name: str) -> bool:
+        await self._answer("has_file")
+        return posixpath.join(directory, name) in self._files(directory)
+
+    async def delete_file(self, directory: str, name: str) -> None:
+        await self._answer("delete_file")
+        self._files(directory).discard(posixpath.join(directory, name))
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    async def _move(self, domain: Domain, target: FakeLibvirt) -> None:
+        uuid, size = domain.uuid, domain.memory_bytes
+        incoming = JobStats(JobType.UNBOUNDED, {"operation": MIGRATION_IN})
+        target.here[uuid] = replace(domain, state=DomainState.PAUSED, paused_by_migration=True)
+        target.jobs[uuid] = incoming
+        arrived = False
+        try:
+            for step in range(_STEPS):
+                left = size * (_STEPS - step) // _STEPS
+                values = {
+                    "operation": MIGRATION_OUT,
+                    "memory_total": size,
+                    "memory_remaining": left,
+                }
+                self.jobs[uuid] = JobStats(JobType.UNBOUNDED, dict(values))
+                if uuid in self._hurried:
+                    break
+                # In real time: whoever watches a migration polls it in real time.
+                await asyncio.sleep(self._peers.seconds.get(uuid, 0.1) / _STEPS)
+                self._check_connected()
+                target._check_connected()
+            arrived = True
+        except asyncio.CancelledError:
+            raise LibvirtRefusedError("migration out job: canceled by client") from None
+        finally:
+            self._moving.pop(uuid, None)
+            self._hurried.discard(uuid)
+            del self.jobs[uuid], target.jobs[uuid]
+            left_over = self if arrived else target
+            left_over.here.pop(uuid, None)
+            if arrived:
+                target.here[uuid] = domain
+
+    def _files(self, directory: str) -> set[str]:
+        return self._peers.shared_files if directory in self._peers.shared else self.files
+
+    def _domain(self, uuid: str) -> Domain:
+        if uuid not in self.here:
+            raise LibvirtRefusedError(f"Domain not found: no domain with matching uuid {uuid!r}")
+        return self.here[uuid]
+
+    async def _answer(self, method: str) -> None:
         self.calls[method] += 1
-        await asyncio.sleep(self.delays.get(method, 0))
+        await asyncio.sleep(self.delays.get(method, 0))  # 0 lets others run, as a socket does
         if method in self.failures:
             raise self.failures[method]
-        if isinstance(state := self._notices.state, Disconnected):
-            raise LibvirtError(f"libvirt is not connected: {state.reason}")
-        return answer
+        self._check_connected()
 
-    def _change(self, uuid: str, *, active: bool, state: DomainState) -> None:
-        self.put(replace(self._domains[uuid], active=active, state=state))
+    def _check_connected(self) -> None:
+        if isinstance(state := self._events.state, Disconnected):
+            raise LibvirtError(f"libvirt is not connected: {state.reason}")
+
+    def _change(
+        self, uuid: str, type_: Lifecycle, detail: int = 0, *, active: bool, state: DomainState
+    ) -> None:
+        self.here[uuid] = replace(self.here[uuid], active=active, state=state)
+        self.lifecycle(uuid, type_, detail)

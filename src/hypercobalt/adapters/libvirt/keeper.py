@@ -15,15 +15,15 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 import libvirt
 
-from hypercobalt.adapters.libvirt import inventory
+from hypercobalt.adapters.libvirt import inventory, links
 from hypercobalt.adapters.libvirt.definitions import Definitions
+from hypercobalt.adapters.libvirt.events import EventQueue
 from hypercobalt.adapters.libvirt.model import Connected, Disconnected, DomainEvent
-from hypercobalt.adapters.libvirt.notices import Notices
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.sockets import shut_down_to
 from hypercobalt.adapters.libvirt.subscriptions import Subscriptions, changes_definition
@@ -32,8 +32,6 @@ from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
 
-# For a peer whose machine is gone: libvirt then breaks the connection after 5 s * (5 + 1).
-_KEEPALIVE_S, _KEEPALIVE_COUNT = 5, 5
 _MAX_EARLY = 1000
 _CLOSED = {
     libvirt.VIR_CONNECT_CLOSE_REASON_EOF: "libvirt closed the connection",
@@ -73,21 +71,13 @@ class Pace:
         return min(doubled, self.longest_wait_remote) * random.uniform(0.5, 1)  # noqa: S311
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A connection that can be used."""
-
-    connection: libvirt.virConnect
-    offer: inventory.Offer
-
-
 class Keeper(threading.Thread):
     """The thread; a daemon, because an attempt to connect may hang for ever.
 
     Args:
         address: of the daemon.
         pace: see there.
-        notices: told of the connection and of its events.
+        events: told of the connection and of its events.
         definitions: told of events that change a definition.
         ended: called, on the thread, when it ends after `stop`.
     """
@@ -96,14 +86,14 @@ class Keeper(threading.Thread):
         self,
         address: Address,
         pace: Pace,
-        notices: Notices,
+        events: EventQueue,
         definitions: Definitions,
         ended: Callable[[], None],
     ) -> None:
         super().__init__(name="libvirt-keeper", daemon=True)
         self._address = address
         self._pace = pace
-        self._notices = notices
+        self._events = events
         self._definitions = definitions
         self._ended = ended
         self._stopping = threading.Event()
@@ -111,7 +101,7 @@ class Keeper(threading.Thread):
         self._reason = ""  # why it broke
         # Guards what follows: the thread, libvirt's event thread and `check` meet here.
         self._lock = threading.Lock()
-        self._link: Link | None = None
+        self._link: libvirt.virConnect | None = None
         self._connected: Connected | None = None
         self._subscription: object | None = None
         self._early: list[DomainEvent] = []  # events between subscription and `Connected`
@@ -119,7 +109,7 @@ class Keeper(threading.Thread):
         self._quiet_until = 0.0  # no question is asked before
         self._silent = False  # the daemon owes an answer, and that was said
 
-    def link(self) -> Link:
+    def link(self) -> libvirt.virConnect:
         """The connection.
 
         Raises:
@@ -127,7 +117,7 @@ class Keeper(threading.Thread):
         """
         with self._lock:
             if self._link is None or self._silent:
-                state = self._notices.state
+                state = self._events.state
                 reason = state.reason if isinstance(state, Disconnected) else "not yet"
                 raise LibvirtError(f"libvirt is not connected: {reason}")
             return self._link
@@ -220,22 +210,22 @@ class Keeper(threading.Thread):
         if self._stopping.is_set():
             self._broken.set()
             return
-        # A driver inside this process has neither, and needs neither.
+        # A driver inside this process has none, and needs none.
         inventory.has(lambda: connection.registerCloseCallback(self._on_close, None))
-        inventory.has(lambda: connection.setKeepAlive(_KEEPALIVE_S, _KEEPALIVE_COUNT))
+        links.keep_alive(connection)
         self._definitions.forget_all()
         subscription = object()
         with self._lock:
             self._subscription = subscription
         missing = subscriptions.make(lambda event: self._on_event(subscription, event))
-        offer = inventory.offer(connection)
+        found = inventory.describe(connection)
         with self._lock:
-            self._link = Link(connection, offer)
-            self._connected = Connected(offer.versions, offer.missing() + missing)
+            self._link = connection
+            self._connected = replace(found, missing=found.missing + missing)
             self._silent = False
             self._say_connected()
             for event in self._early:
-                self._notices.put(event)
+                self._events.put(event)
             self._early.clear()
 
     def _listen(self, connection: libvirt.virConnect) -> None:
@@ -272,11 +262,11 @@ class Keeper(threading.Thread):
 
     def _say_connected(self) -> None:
         if self._connected is not None:
-            self._notices.put(self._connected)
+            self._events.put(self._connected)
 
     def _say_disconnected(self, reason: str) -> None:
-        if self._notices.state != (said := Disconnected(reason)):
-            self._notices.put(said)
+        if self._events.state != (said := Disconnected(reason)):
+            self._events.put(said)
 
     def _on_close(self, _connection: libvirt.virConnect, reason: int, _context: None) -> None:
         self._reason = _CLOSED.get(reason, "the connection was closed")
@@ -292,6 +282,6 @@ class Keeper(threading.Thread):
                 if self._silent:  # but it speaks: give it time for the answer as well
                     self._asked_at = monotonic()
                 self._revive()
-                self._notices.put(event)
+                self._events.put(event)
             elif len(self._early) < _MAX_EARLY:
                 self._early.append(event)

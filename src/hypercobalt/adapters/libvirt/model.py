@@ -1,4 +1,4 @@
-"""What libvirt says about a host and its domains, converted once: bytes, sets, enums.
+"""What libvirt reports about a host and its domains, converted once: bytes, sets, enums.
 
 Source: libvirt's capabilities, domain-capabilities and domain XML formats; libvirt-domain.h.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class HostCapabilities:
     Args:
         arch: for example `x86_64`.
         cells: NUMA cells.
-        uuid: of the host, lower case; "" when libvirt does not know it.
+        uuid: of the host, lower case; "" when libvirt has none.
     """
 
     arch: str
@@ -109,62 +110,44 @@ class MemoryNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
-    """One domain: identity, state, and what it takes of the host.
+class Disk:
+    """A disk, CD-ROM or floppy of a domain.
 
     Args:
-        uuid: lower case with dashes; Nova's server id for Nova's domains.
-        name: libvirt's name.
-        active: it has an id, so a process of it exists (running, paused, …).
-        state: virDomainState.
-        memory_bytes: `<memory>`.
-        vcpus: `<vcpu>`, the maximum.
-        pins: vCPU number to the host CPUs that it may run on; only those that are pinned.
-        memory_nodes: per guest cell when `numatune` binds memory to host cells, else empty; one
-            entry with all memory when the guest has no cells.
-        problem: why the document could not be read whole; the rest then has safe values.
+        target: name in the guest, `vda`.
+        device: `disk`, `cdrom`, `floppy` or `lun`.
+        path: of the file or block device on the host; "" for network disks and empty drives.
+        block: the path is a block device.
+        readonly: the guest cannot write to it.
     """
 
-    uuid: str
-    name: str
-    active: bool
-    state: DomainState
-    memory_bytes: int = 0
-    vcpus: int = 0
-    pins: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
-    memory_nodes: tuple[MemoryNode, ...] = ()
-    problem: str | None = None
+    target: str
+    device: str = "disk"
+    path: str = ""
+    block: bool = False
+    readonly: bool = False
 
 
-class Lifecycle(IntEnum):
-    """virDomainEventType."""
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """The devices of a domain that decide whether and how it can migrate.
 
-    DEFINED = 0
-    UNDEFINED = 1
-    STARTED = 2
-    SUSPENDED = 3
-    RESUMED = 4
-    STOPPED = 5
-    SHUTDOWN = 6
-    PMSUSPENDED = 7
-    CRASHED = 8
+    Args:
+        disks: all of them.
+        ports: interface ids of its Open vSwitch ports.
+        bound: devices that tie it to its host, in words: `host device pci 0000:3b:00.0`.
+        nvram: file of its firmware's variables; "" without one.
+    """
+
+    disks: tuple[Disk, ...] = ()
+    ports: tuple[str, ...] = ()
+    bound: tuple[str, ...] = ()
+    nvram: str = ""
 
 
-class EventKind(StrEnum):
-    """The domain events that we subscribe to, where the driver has them (virDomainEventID)."""
-
-    LIFECYCLE = "lifecycle"
-    REBOOT = "reboot"
-    WATCHDOG = "watchdog"
-    IO_ERROR = "io-error"  # VIR_DOMAIN_EVENT_ID_IO_ERROR_REASON
-    CONTROL_ERROR = "control-error"
-    AGENT_LIFECYCLE = "agent-lifecycle"
-    MIGRATION_ITERATION = "migration-iteration"
-    JOB_COMPLETED = "job-completed"  # QEMU's driver tells of jobs that succeeded only
-    MEMORY_FAILURE = "memory-failure"
-    MIGRATION_STATUS = "migration-status"  # QEMU's own word; it has an end that failed as well
-    DEVICE_CHANGED = "device-changed"  # added, removed, tunable, balloon: the inventory may differ
-
+MIGRATION_IN: Final = 4
+MIGRATION_OUT: Final = 5
+"""virDomainJobOperation."""
 
 JobValue = int | bool | str | float
 
@@ -194,17 +177,137 @@ class JobStats:
     values: dict[str, JobValue] = field(default_factory=dict[str, JobValue])
 
     @property
-    def is_migration(self) -> bool:
-        """The job moves the domain between hosts (VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN, _OUT)."""
-        return self.values.get("operation") in (4, 5)
+    def is_incoming(self) -> bool:
+        """The job is the far end of a migration (VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN)."""
+        return self.values.get("operation") == MIGRATION_IN
+
+    @property
+    def is_outgoing(self) -> bool:
+        """The job moves the domain away (VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT)."""
+        return self.values.get("operation") == MIGRATION_OUT
+
+    @property
+    def is_running(self) -> bool:
+        return self.type in {JobType.BOUNDED, JobType.UNBOUNDED}
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """One domain: identity, state, what it takes of the host, and its devices.
+
+    Args:
+        uuid: lower case with dashes; Nova's server id for Nova's domains.
+        name: libvirt's name.
+        active: it has an id, so a process of it exists (running, paused, …).
+        state: virDomainState.
+        memory_bytes: `<memory>`.
+        vcpus: `<vcpu>`, the maximum.
+        pins: vCPU number to the host CPUs that it may run on; only those that are pinned.
+        memory_nodes: per guest cell when `numatune` binds memory to host cells, else empty; one
+            entry with all memory when the guest has no cells.
+        devices: see there.
+        problem: why the document could not be read whole; the rest then has safe values.
+        paused_by_migration: VIR_DOMAIN_PAUSED_MIGRATION, on either end.
+        saved: its memory lies in a file on the host, to be loaded at its next start.
+        job: what it does now; only in a listing that was asked for with jobs.
+    """
+
+    uuid: str
+    name: str
+    active: bool
+    state: DomainState
+    memory_bytes: int = 0
+    vcpus: int = 0
+    pins: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+    memory_nodes: tuple[MemoryNode, ...] = ()
+    devices: Devices = Devices()
+    problem: str | None = None
+    paused_by_migration: bool = False
+    saved: bool = False
+    job: JobStats | None = None
+
+    @property
+    def moving_in(self) -> bool:
+        """It is the far end of a migration and does not run here yet."""
+        return self.paused_by_migration and self.job is not None and self.job.is_incoming
+
+    @property
+    def moving_out(self) -> bool:
+        """It migrates to another host now."""
+        return self.job is not None and self.job.is_running and self.job.is_outgoing
+
+    @property
+    def held(self) -> bool:
+        """It is paused on this host as a migration that has ended left it."""
+        return self.paused_by_migration and not self.moving_in and not self.moving_out
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationOptions:
+    """How a domain migrates to another daemon.
+
+    Args:
+        destination: URI by which this daemon reaches the other one.
+        stream: URI of the memory's own stream, `tcp://192.0.2.1`; "" leaves it to libvirt.
+        copies: targets of the disks that are copied along.
+        tls: QEMU encrypts its own streams, by its certificates.
+    """
+
+    destination: str
+    stream: str = ""
+    copies: tuple[str, ...] = ()
+    tls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DomainDocument:
+    """The whole document of a domain that is off, to be defined elsewhere.
+
+    Args:
+        xml: with the passwords that libvirt otherwise hides; never to be logged.
+        autostart: it is started with its host.
+    """
+
+    xml: str = field(repr=False)
+    autostart: bool
+
+
+class Lifecycle(IntEnum):
+    """virDomainEventType."""
+
+    DEFINED = 0
+    UNDEFINED = 1
+    STARTED = 2
+    SUSPENDED = 3
+    RESUMED = 4
+    STOPPED = 5
+    SHUTDOWN = 6
+    PMSUSPENDED = 7
+    CRASHED = 8
+
+
+class EventKind(StrEnum):
+    """The domain events that we subscribe to, where the driver has them (virDomainEventID)."""
+
+    LIFECYCLE = "lifecycle"
+    REBOOT = "reboot"
+    WATCHDOG = "watchdog"
+    IO_ERROR = "io-error"  # VIR_DOMAIN_EVENT_ID_IO_ERROR_REASON
+    CONTROL_ERROR = "control-error"
+    AGENT_LIFECYCLE = "agent-lifecycle"
+    MIGRATION_ITERATION = "migration-iteration"
+    JOB_COMPLETED = "job-completed"  # from QEMU's driver only of jobs that succeeded
+    MEMORY_FAILURE = "memory-failure"
+    MIGRATION_STATUS = "migration-status"  # QEMU's own status; reports failed ends as well
+    DEVICE_CHANGED = "device-changed"  # added, removed, tunable, balloon: the inventory may differ
 
 
 @dataclass(frozen=True, slots=True)
 class DomainEvent:
-    """Something happened to a domain.
+    """An event of a domain.
 
     Args:
-        kind: which subscription told it.
+        kind: the subscription that it came by.
         uuid: of the domain.
         name: of the domain.
         at: when this process received it, UTC.
@@ -251,7 +354,7 @@ class Lost:
     """Events came faster than they were read and some were dropped: list everything again."""
 
 
-Notice = DomainEvent | Connected | Disconnected | Lost
+Event = DomainEvent | Connected | Disconnected | Lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +398,7 @@ class DomainStats:
     Args:
         memory_bytes: balloon.current, the memory that the guest has now.
         memory_maximum_bytes: balloon.maximum.
-        memory_usage_bytes: what the guest uses by its balloon driver; 0 when it does not say.
+        memory_usage_bytes: what the guest uses by its balloon driver; 0 when it reports none.
     """
 
     uuid: str

@@ -1,4 +1,10 @@
-"""What the rooms above ask of libvirt: a port with two classes behind it, the real and the fake."""
+"""What the rooms above ask of libvirt: questions, events and changes, each with a deadline.
+
+One fake implements all of it (`fake.py`); the contract tests hold it and the real one to the same.
+Every call raises `LibvirtRefusedError` when libvirt refuses, `DomainHungError` when only the
+domain's own emulator is silent, and `LibvirtError` when the outcome is unknown: no connection, a
+connection that broke, no answer within the deadline.
+"""
 
 from __future__ import annotations
 
@@ -8,45 +14,46 @@ from typing import Protocol
 from hypercobalt.adapters.libvirt.model import (
     Domain,
     DomainCapabilities,
+    DomainDocument,
     DomainStats,
+    Event,
     HostCapabilities,
     JobStats,
-    Notice,
+    MigrationOptions,
 )
 from hypercobalt.errors import TransientError
 
 
 class LibvirtError(TransientError):
-    """A call to libvirt failed or was not answered in time; its message is libvirt's own."""
+    """A call to libvirt failed and its outcome is unknown; the message is libvirt's own."""
 
 
-class Libvirt(Protocol):
-    """One daemon, connected to and connected to again by itself.
+class LibvirtRefusedError(LibvirtError):
+    """libvirt answered with an error; nothing was begun."""
 
-    Every call has a deadline and raises `LibvirtError` when there is no connection, when libvirt
-    refuses, and when it does not answer in time. A domain that is gone is None, not an error.
-    """
 
-    def notices(self) -> AsyncGenerator[Notice]:
-        """Connection changes and domain events, in the order in which they happened.
+class DomainHungError(LibvirtError):
+    """A domain's emulator does not answer; the daemon and its other domains may."""
 
-        The first notice is the present state of the connection, once the first attempt has ended.
-        After `Connected` every event since the subscription follows: list then, and nothing is
-        missed. Between `Disconnected` and `Connected` there are none. One reader at a time;
-        close the generator to make way for the next.
-        """
-        ...
+
+class Observe(Protocol):
+    """Questions to a daemon. A domain that is gone is None, not an error."""
 
     async def capabilities(self) -> HostCapabilities:
-        """What the host has."""
+        """What the host has. The first call may take a minute: libvirt then starts emulators."""
         ...
 
     async def domain_capabilities(self) -> DomainCapabilities:
-        """What the driver can give a domain on this host."""
+        """What the driver can give a domain on this host; slow like `capabilities`."""
         ...
 
-    async def domains(self) -> tuple[Domain, ...]:
-        """Every domain: active ones first, then inactive ones, each by name."""
+    async def domains(self, *, jobs: bool = False) -> tuple[Domain, ...]:
+        """Every domain: active ones first, then inactive ones, each by name.
+
+        Args:
+            jobs: with the job of each active domain, read after its state; a domain that has gone
+                in between is left out. Only then one hung emulator can hold up the list.
+        """
         ...
 
     async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
@@ -54,7 +61,8 @@ class Libvirt(Protocol):
 
         libvirt keeps the last job while the domain runs here, and only if it succeeded: so of a
         migration on its destination. One that failed or was cancelled leaves nothing but a domain
-        that runs on without a job; it may show as failed or cancelled for a moment before.
+        that runs on without a job; it may show as failed or cancelled for a moment before. The far
+        end of a migration has an incoming job without statistics.
 
         Returns:
             None when the domain is gone or there is no such job.
@@ -63,4 +71,97 @@ class Libvirt(Protocol):
 
     async def stats(self) -> tuple[DomainStats, ...]:
         """Counters of all active domains, in one call."""
+        ...
+
+
+class Events(Protocol):
+    """The state of a connection that is kept, and the events that come over it."""
+
+    def events(self) -> AsyncGenerator[Event]:
+        """Connection changes and domain events, in the order in which they happened.
+
+        The first one is the present state of the connection, once the first attempt has ended.
+        After `Connected` every event since the subscription follows: list then, and nothing is
+        missed. Between `Disconnected` and `Connected` there are none. One reader at a time;
+        close the generator to make way for the next.
+        """
+        ...
+
+
+class Control(Protocol):
+    """What changes a daemon's host, with the questions that only a change needs."""
+
+    async def migrate(self, uuid: str, options: MigrationOptions) -> None:
+        """Migrate a running or paused domain live, and wait for the end.
+
+        The source daemon does it by itself: the migration goes on when this process ends.
+        """
+        ...
+
+    async def abort(self, uuid: str) -> None:
+        """Abort a domain's job; none is no error."""
+        ...
+
+    async def force_complete(self, uuid: str) -> None:
+        """Let a migration pause the domain for as long as the rest of its memory needs."""
+        ...
+
+    async def resume(self, uuid: str) -> None:
+        """Resume a paused domain."""
+        ...
+
+    async def document(self, uuid: str) -> DomainDocument:
+        """The whole document of a domain."""
+        ...
+
+    async def define(self, document: DomainDocument) -> None:
+        """Define a domain, or replace its definition."""
+        ...
+
+    async def undefine(self, uuid: str) -> None:
+        """Undefine a domain that is off, and keep its files; one that is gone is no error."""
+        ...
+
+    async def make_directory(self, directory: str) -> None:
+        """Make a directory for disks where it is missing, and let migrations make files there."""
+        ...
+
+    async def mark(self, directory: str, name: str) -> None:
+        """Put an empty file into a directory that exists."""
+        ...
+
+    async def has_file(self, directory: str, name: str) -> bool:
+        """Whether such a file exists; False when the directory does not."""
+        ...
+
+    async def delete_file(self, directory: str, name: str) -> None:
+        """Delete a file; one that is gone is no error."""
+        ...
+
+
+class Libvirt(Observe, Events, Protocol):
+    """The daemon of this host: connected at once, and again by itself whenever it is lost."""
+
+
+class Daemon(Observe, Control, Protocol):
+    """A daemon among many: connected by the first call, let go when it is not used."""
+
+    async def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class Daemons(Protocol):
+    """Daemons by their URIs."""
+
+    def at(self, uri: str) -> Daemon:
+        """The daemon with this URI.
+
+        Raises:
+            ConfigurationError: the URI cannot be used.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close all of their connections."""
         ...

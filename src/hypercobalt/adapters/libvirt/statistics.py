@@ -47,15 +47,15 @@ def domain_stats(uuid: str, name: str, values: Parameters) -> DomainStats:
     return DomainStats(
         uuid=uuid,
         name=name,
-        state=domain_state(_count(values, "state.state")),
+        state=domain_state(count(values, "state.state")),
         vcpus=tuple(
-            VcpuStats(n, timedelta(microseconds=_count(values, f"vcpu.{n}.time") // 1000))
-            for n in range(min(_count(values, "vcpu.maximum"), _MAX_PARTS))
+            VcpuStats(n, timedelta(microseconds=count(values, f"vcpu.{n}.time") // 1000))
+            for n in range(min(count(values, "vcpu.maximum"), _MAX_PARTS))
             if f"vcpu.{n}.time" in values
         ),
-        vcpu_count=_count(values, "vcpu.current"),
-        memory_bytes=_count(values, "balloon.current") * 1024,
-        memory_maximum_bytes=_count(values, "balloon.maximum") * 1024,
+        vcpu_count=count(values, "vcpu.current"),
+        memory_bytes=count(values, "balloon.current") * 1024,
+        memory_maximum_bytes=count(values, "balloon.maximum") * 1024,
         memory_usage_bytes=_used(values) * 1024,
         blocks=tuple(_block(values, prefix, name) for prefix, name in _parts(values, "block")),
         interfaces=tuple(
@@ -66,7 +66,7 @@ def domain_stats(uuid: str, name: str, values: Parameters) -> DomainStats:
 
 def job_of(values: Parameters) -> JobStats:
     """A job that virDomainGetJobStats gave: its `type` beside its parameters."""
-    number = _count(values, "type")
+    number = count(values, "type")
     kind = _TYPES[number] if number < len(_TYPES) else JobType.NONE
     return JobStats(kind, {key: value for key, value in values.items() if key != "type"})
 
@@ -83,46 +83,47 @@ def ended_job_of(values: Parameters) -> JobStats:
 
 
 def _used(values: Parameters) -> int:
-    """KiB that the guest cannot give away, by its balloon driver's own words."""
+    """KiB that the guest cannot give away, by its balloon driver's own count."""
     if "balloon.available" not in values:
         return 0
     free = "balloon.usable" if "balloon.usable" in values else "balloon.unused"
     if free not in values:
         return 0
-    return max(_count(values, "balloon.available") - _count(values, free), 0)
+    return max(count(values, "balloon.available") - count(values, free), 0)
 
 
 def _block(values: Parameters, prefix: str, device: str) -> BlockStats:
     return BlockStats(
         device=device,
-        read_bytes=_count(values, f"{prefix}.rd.bytes"),
-        read_requests=_count(values, f"{prefix}.rd.reqs"),
-        write_bytes=_count(values, f"{prefix}.wr.bytes"),
-        write_requests=_count(values, f"{prefix}.wr.reqs"),
+        read_bytes=count(values, f"{prefix}.rd.bytes"),
+        read_requests=count(values, f"{prefix}.rd.reqs"),
+        write_bytes=count(values, f"{prefix}.wr.bytes"),
+        write_requests=count(values, f"{prefix}.wr.reqs"),
     )
 
 
 def _interface(values: Parameters, prefix: str, device: str) -> InterfaceStats:
     return InterfaceStats(
         device=device,
-        receive_bytes=_count(values, f"{prefix}.rx.bytes"),
-        receive_packets=_count(values, f"{prefix}.rx.pkts"),
-        receive_errors=_count(values, f"{prefix}.rx.errs"),
-        receive_drops=_count(values, f"{prefix}.rx.drop"),
-        transmit_bytes=_count(values, f"{prefix}.tx.bytes"),
-        transmit_packets=_count(values, f"{prefix}.tx.pkts"),
-        transmit_errors=_count(values, f"{prefix}.tx.errs"),
-        transmit_drops=_count(values, f"{prefix}.tx.drop"),
+        receive_bytes=count(values, f"{prefix}.rx.bytes"),
+        receive_packets=count(values, f"{prefix}.rx.pkts"),
+        receive_errors=count(values, f"{prefix}.rx.errs"),
+        receive_drops=count(values, f"{prefix}.rx.drop"),
+        transmit_bytes=count(values, f"{prefix}.tx.bytes"),
+        transmit_packets=count(values, f"{prefix}.tx.pkts"),
+        transmit_errors=count(values, f"{prefix}.tx.errs"),
+        transmit_drops=count(values, f"{prefix}.tx.drop"),
     )
 
 
 def _parts(values: Parameters, group: str) -> Iterator[tuple[str, str]]:
-    for index in range(min(_count(values, f"{group}.count"), _MAX_PARTS)):
+    for index in range(min(count(values, f"{group}.count"), _MAX_PARTS)):
         prefix = f"{group}.{index}"
         if isinstance(name := values.get(f"{prefix}.name"), str):
             yield prefix, name
 
 
-def _count(values: Parameters, key: str) -> int:
+def count(values: Parameters, key: str) -> int:
+    """A parameter that is a number, not negative; 0 without it."""
     value = values.get(key, 0)
     return max(value, 0) if isinstance(value, int) else 0

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Final, TypeVar
 
-from hypercobalt.adapters.promise import Job, promise
+from hypercobalt.adapters.thread_call import Job, thread_call
 
 Answer = TypeVar("Answer")
 
@@ -40,7 +40,7 @@ class Threads:
 
         One that is cancelled before a thread has taken it is not made.
         """
-        answer, job = promise(call)
+        answer, job = thread_call(call)
         self._jobs.put(job)
         if not self._free.acquire(blocking=False) and self._started < self._size:
             self._started += 1

@@ -1,7 +1,7 @@
-"""One move of a guest that is off: its definition goes from host to host, its disks stay.
+"""One move of a domain that is off: its definition goes from host to host, its disks stay.
 
 The order makes every crash harmless: it is defined on the target, never started there by us, and
-only then forgotten by the source. What is between is a guest that is off on both; the next attempt
+only then forgotten by the source. What is between is a domain that is off on both; the next attempt
 goes on from there. So it never runs twice by our doing.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypercobalt.adapters.libvirt.remote.model import Guest
+from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import Sight
 from hypercobalt.compute.direct.shared_disks import files
@@ -19,7 +19,7 @@ from hypercobalt.errors import TransientError
 
 
 class ColdMoveError(TransientError):
-    """The guest is not as it has to be; it stays where it was."""
+    """The domain is not as it has to be; it stays where it was."""
 
 
 class ColdMove:
@@ -28,13 +28,15 @@ class ColdMove:
     Args:
         site: see there.
         move: its record.
-        guest: as the source has it.
+        domain: as the source has it.
         source: where it is.
         target: where it goes.
     """
 
-    def __init__(self, site: Site, move: Move, guest: Guest, source: Place, target: Place) -> None:
-        self._site, self._move, self._guest = site, move, guest
+    def __init__(
+        self, site: Site, move: Move, domain: Domain, source: Place, target: Place
+    ) -> None:
+        self._site, self._move, self._domain = site, move, domain
         self._source, self._target = source, target
 
     async def run(self) -> None:
@@ -62,7 +64,7 @@ class ColdMove:
 
     async def _bind(self, *hosts: Place) -> None:
         names = tuple(host.name for host in hosts)
-        await self._site.ports.bind(self._guest.makeup.ports, names)
+        await self._site.ports.bind(self._domain.devices.ports, names)
 
     async def _runs_elsewhere(self) -> bool:
         """Take back what other attempts have left: of this one, where it has moved live before.
@@ -70,7 +72,7 @@ class ColdMove:
         Raises:
             ColdMoveError: a host does not say whether it has it, or is moving it.
         """
-        site, uuid = self._site, self._guest.uuid
+        site, uuid = self._site, self._domain.uuid
         others = [one for one in site.hosts.all_places() if one.name != self._source.name]
         for place, sight, _ in await site.look_everywhere(uuid, others):
             if sight is Sight.RUNS:
@@ -80,15 +82,15 @@ class ColdMove:
             if sight is Sight.OFF and place.name != self._target.name:
                 await site.daemon(place).undefine(uuid)
             elif sight not in {Sight.ABSENT, Sight.OFF}:
-                raise ColdMoveError(f"{self._guest.name} is {sight} on {place.name}")
+                raise ColdMoveError(f"{self._domain.name} is {sight} on {place.name}")
         return False
 
     async def _transfer(self) -> None:
-        site, source, target, uuid = self._site, self._source, self._target, self._guest.uuid
-        for disk in files(self._guest):
+        site, source, target, uuid = self._site, self._source, self._target, self._domain.uuid
+        for disk in files(self._domain):
             if not await site.sharing.shares(disk, source, target, fresh=True):
                 raise ColdMoveError(f"{target.name} does not see {disk.path}")
-        definition = await site.daemon(source).definition(uuid)
+        definition = await site.daemon(source).document(uuid)
         # Started with its host only where it belongs: nothing starts it on both.
         await site.daemon(target).define(replace(definition, autostart=False))
         await self._expect(source, Sight.OFF)
@@ -97,17 +99,17 @@ class ColdMove:
         if await self._has_started(source):
             await site.daemon(source).define(definition)
             await site.daemon(target).undefine(uuid)
-            raise ColdMoveError(f"{self._guest.name} was started on {source.name} meanwhile")
+            raise ColdMoveError(f"{self._domain.name} was started on {source.name} meanwhile")
         if definition.autostart:
             await site.daemon(target).define(definition)
 
     async def _expect(self, place: Place, wanted: Sight) -> None:
-        sight, _ = await self._site.look(place, self._guest.uuid)
+        sight, _ = await self._site.look(place, self._domain.uuid)
         if sight is not wanted:
-            raise ColdMoveError(f"{self._guest.name} is {sight} on {place.name}, not {wanted}")
+            raise ColdMoveError(f"{self._domain.name} is {sight} on {place.name}, not {wanted}")
 
     async def _has_started(self, place: Place) -> bool:
-        sight, _ = await self._site.look(place, self._guest.uuid)
+        sight, _ = await self._site.look(place, self._domain.uuid)
         return sight is not Sight.ABSENT
 
     def _say(self, status: str, message: str = "") -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from prometheus_client import CollectorRegistry, Gauge
 
 from hypercobalt.adapters.libvirt import uri
-from hypercobalt.adapters.libvirt.remote.daemon import RemoteDaemons
+from hypercobalt.adapters.libvirt.on_demand import OnDemandDaemons
 from hypercobalt.adapters.ovn.northbound import Northbound, parse_remotes
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct.directory import HypervisorDirectory, fill
@@ -39,7 +39,7 @@ def connect(
     if settings.northbound:
         ports = Northbound(parse_remotes(settings.northbound))
     directory = HypervisorDirectory(hypervisors, settings)
-    daemons = GuardedDaemons(RemoteDaemons(), guard)
+    daemons = GuardedDaemons(OnDemandDaemons(), guard)
     return DirectService(directory, daemons, GuardedPorts(ports, guard), tls=settings.tls)
 
 

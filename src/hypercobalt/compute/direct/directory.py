@@ -2,7 +2,7 @@
 
 The address and the UUID of a host are what its Node and its node agent say, so both are checked
 before they are used: an address is parsed before it goes into a URI, and of two hosts that claim
-one address neither is connected to. A host without a UUID of its own takes and gives no guests,
+one address neither is connected to. A host without a UUID of its own takes and gives no domains,
 because `identity` compares it with that of the daemon.
 
 Capacity is what may be promised (`status.effectiveCapacity`), used what the node agent counts.
@@ -43,7 +43,7 @@ class Place:
         stream: URI of the memory's stream to it, `tcp://192.0.2.1`; "" leaves it to libvirt.
         capacity: what may be promised on it.
         used: what has been promised, by its agent.
-        guests: UUIDs of the domains that `used` counts.
+        domains: UUIDs of the domains that `used` counts.
         disabled: why it is out of service, by its Hypervisor; "" when it is in service.
         closed: why nothing may go there; "" when it may.
         uuid: of the host, by its agent; "" when that has not said.
@@ -59,7 +59,7 @@ class Place:
     stream: str = ""
     capacity: Size = _NOTHING
     used: Size = _NOTHING
-    guests: frozenset[str] = frozenset()
+    domains: frozenset[str] = frozenset()
     disabled: str = ""
     closed: str = ""
     uuid: str = ""
@@ -168,7 +168,7 @@ def _without_address(hypervisor: Hypervisor) -> Place:
         unidentified=unknown,
         capacity=_size(status.effectiveCapacity or status.capacity),
         used=_size(status.allocation),
-        guests=frozenset(instance.id for instance in status.instances),
+        domains=frozenset(instance.id for instance in status.instances),
         disabled=_why_disabled(hypervisor),
         closed=_why_closed(hypervisor) or unknown,
         up=_is_up(hypervisor),

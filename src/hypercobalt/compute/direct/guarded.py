@@ -1,11 +1,19 @@
-"""Hosts and network that are changed only while this process may: see `compute.guard`."""
+"""Hosts and network that only the leader changes: see `compute.leadership`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hypercobalt.adapters.libvirt.remote.model import Definition, Guest, Way
-from hypercobalt.adapters.libvirt.remote.port import Daemon, Daemons
+from hypercobalt.adapters.libvirt.model import (
+    Domain,
+    DomainCapabilities,
+    DomainDocument,
+    DomainStats,
+    HostCapabilities,
+    JobStats,
+    MigrationOptions,
+)
+from hypercobalt.adapters.libvirt.port import Daemon, Daemons
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.leadership import LeaderGuard
 
@@ -29,14 +37,23 @@ class GuardedDaemon:
     def __init__(self, daemon: Daemon, guard: LeaderGuard) -> None:
         self._daemon, self._guard = daemon, guard
 
-    async def host_uuid(self) -> str:
-        return await self._daemon.host_uuid()
+    async def capabilities(self) -> HostCapabilities:
+        return await self._daemon.capabilities()
 
-    async def guests(self) -> tuple[Guest, ...]:
-        return await self._daemon.guests()
+    async def domain_capabilities(self) -> DomainCapabilities:
+        return await self._daemon.domain_capabilities()
 
-    async def definition(self, uuid: str) -> Definition:
-        return await self._daemon.definition(uuid)
+    async def domains(self, *, jobs: bool = False) -> tuple[Domain, ...]:
+        return await self._daemon.domains(jobs=jobs)
+
+    async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
+        return await self._daemon.job_stats(uuid, completed=completed)
+
+    async def stats(self) -> tuple[DomainStats, ...]:
+        return await self._daemon.stats()
+
+    async def document(self, uuid: str) -> DomainDocument:
+        return await self._daemon.document(uuid)
 
     async def has_file(self, directory: str, name: str) -> bool:
         return await self._daemon.has_file(directory, name)
@@ -44,25 +61,25 @@ class GuardedDaemon:
     async def close(self) -> None:
         await self._daemon.close()
 
-    async def migrate(self, uuid: str, way: Way) -> None:
+    async def migrate(self, uuid: str, options: MigrationOptions) -> None:
         self._guard()
-        await self._daemon.migrate(uuid, way)
+        await self._daemon.migrate(uuid, options)
 
     async def abort(self, uuid: str) -> None:
         self._guard()
         await self._daemon.abort(uuid)
 
-    async def hurry(self, uuid: str) -> None:
+    async def force_complete(self, uuid: str) -> None:
         self._guard()
-        await self._daemon.hurry(uuid)
+        await self._daemon.force_complete(uuid)
 
     async def resume(self, uuid: str) -> None:
         self._guard()
         await self._daemon.resume(uuid)
 
-    async def define(self, definition: Definition) -> None:
+    async def define(self, document: DomainDocument) -> None:
         self._guard()
-        await self._daemon.define(definition)
+        await self._daemon.define(document)
 
     async def undefine(self, uuid: str) -> None:
         self._guard()

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.libvirt.remote.port import Daemons
+from hypercobalt.adapters.libvirt.port import Daemons, LibvirtError
 from hypercobalt.compute.direct.directory import Directory, Place
 from hypercobalt.compute.direct.identity import REASON, daemon_of
 from hypercobalt.compute.direct.tls_errors import explained
@@ -37,10 +36,10 @@ class DirectHosts:
             return None
         if place.refused:
             raise RefusedError(f"host {place.name}: {place.refused}", reason=REASON)
-        return self.host(place, await self._guests(place) if fresh else place.guests)
+        return self.host(place, await self._domains(place) if fresh else place.domains)
 
-    def host(self, place: Place, guests: frozenset[str]) -> Host:
-        """A place in the port's words, with those guests."""
+    def host(self, place: Place, domains: frozenset[str]) -> Host:
+        """A place in the port's words, with those domains."""
         reason = self._disabled.get(place.name) or place.disabled
         return Host(
             name=place.name,
@@ -49,16 +48,16 @@ class DirectHosts:
             enabled=not reason,
             disabled_reason=reason,
             up=place.up,
-            servers=tuple(sorted(guests)),
+            servers=tuple(sorted(domains)),
         )
 
-    async def _guests(self, place: Place) -> frozenset[str]:
+    async def _domains(self, place: Place) -> frozenset[str]:
         """What is on a host by its libvirtd: the agent's word is some seconds old."""
         try:
-            guests = await daemon_of(self._daemons, place).guests()
+            domains = await daemon_of(self._daemons, place).domains(jobs=True)
         except LibvirtError as exc:
             raise UnreachableError(f"host {place.name}: {explained(exc)}") from exc
-        return frozenset(guest.uuid for guest in guests if not guest.moving_in)
+        return frozenset(domain.uuid for domain in domains if not domain.moving_in)
 
     async def enable(self, host: Host) -> None:
         self._disabled.pop(host.name, None)
@@ -71,12 +70,12 @@ class DirectHosts:
         if place is None:
             return
         try:
-            guests = await daemon_of(self._daemons, place).guests()
+            domains = await daemon_of(self._daemons, place).domains(jobs=True)
         except LibvirtError as exc:
             raise UnreachableError(f"host {host.name}: {explained(exc)}") from exc
-        if guests:
-            names = ", ".join(guest.name for guest in guests[:5])
-            text = f"host {host.name} still has {len(guests)} virtual machines: {names}"
+        if domains:
+            names = ", ".join(domain.name for domain in domains[:5])
+            text = f"host {host.name} still has {len(domains)} virtual machines: {names}"
             raise RefusedError(text, reason="InUse")
         self._disabled.pop(host.name, None)
 
@@ -112,7 +111,7 @@ class _Known:
 
     def get(self, name: str) -> Host | None:
         place = _best(name, self.places)
-        return self.hosts.host(place, place.guests) if place and not place.refused else None
+        return self.hosts.host(place, place.domains) if place and not place.refused else None
 
 
 def _best(name: str, places: Mapping[str, Place]) -> Place | None:

@@ -2,7 +2,7 @@
 
 Nothing is moved before that is known. The node agent reads its host's UUID from the daemon beside
 it, over a Unix socket; the daemon that the operator reaches by the address of the Node has to have
-the same one. So neither a wrong address nor a host that takes the address of another has guests
+the same one. So neither a wrong address nor a host that takes the address of another has domains
 moved to or from a third host.
 
 Source: libvirt's formatcaps.html, `host/uuid`.
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.libvirt.remote.port import Daemon, Daemons
+from hypercobalt.adapters.libvirt.port import Daemon, Daemons, LibvirtError
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.tls_errors import explained
 from hypercobalt.compute.errors import RefusedError, UnreachableError
@@ -60,7 +59,7 @@ class Identities:
         if why := place.refused or place.unidentified:
             raise RefusedError(f"host {place.name}: {why}", reason=REASON)
         try:
-            found = await daemon_of(self._daemons, place).host_uuid()
+            found = (await daemon_of(self._daemons, place).capabilities()).uuid
         except LibvirtError as exc:
             raise UnreachableError(f"host {place.name}: {explained(exc)}") from exc
         if found == place.uuid:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.libvirt.remote.model import Guest
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import Sight, sight
 from hypercobalt.compute.direct.site import Site
@@ -15,9 +15,9 @@ log = get_logger(__name__)
 
 
 async def settle_ports(site: Site) -> None:
-    """Bind each port that may be on several hosts to the one where its guest is.
+    """Bind each port that may be on several hosts to the one where its domain is.
 
-    Those of a guest on its way are left alone: whoever follows the move binds them at its end.
+    Those of a domain on its way are left alone: whoever follows the move binds them at its end.
 
     Raises:
         TransientError: the network cannot be asked or told.
@@ -25,18 +25,18 @@ async def settle_ports(site: Site) -> None:
     between = await site.ports.between_hosts()
     if not between:
         return
-    listed = await asyncio.gather(*(_guests(site, place) for place in site.hosts.all_places()))
-    for place, guests in listed:
-        for guest in guests:
-            ports = [port for port in guest.makeup.ports if port in between]
-            is_here = sight(guest) in {Sight.RUNS, Sight.OFF}
-            if ports and is_here and not site.records.under_way(guest.uuid):
-                log.info("ports_settled", server=guest.uuid, host=place.name)
+    listed = await asyncio.gather(*(_domains(site, place) for place in site.hosts.all_places()))
+    for place, domains in listed:
+        for domain in domains:
+            ports = [port for port in domain.devices.ports if port in between]
+            is_here = sight(domain) in {Sight.RUNS, Sight.OFF}
+            if ports and is_here and not site.records.under_way(domain.uuid):
+                log.info("ports_settled", server=domain.uuid, host=place.name)
                 await site.ports.bind(ports, (place.name,))
 
 
-async def _guests(site: Site, place: Place) -> tuple[Place, tuple[Guest, ...]]:
+async def _domains(site: Site, place: Place) -> tuple[Place, tuple[Domain, ...]]:
     try:
-        return place, await site.daemon(place).guests()
+        return place, await site.daemon(place).domains(jobs=True)
     except LibvirtError:
         return place, ()  # what is there now cannot be told

@@ -1,7 +1,7 @@
-"""One live migration, from its preparation until it is known where the guest runs.
+"""One live migration, from its preparation until it is known where the domain runs.
 
 libvirt's source daemon does the migration by itself; this follows it. A follower that is gone is
-missed by nobody: the next one finds the job, or the guest where it arrived, and cleans up.
+missed by nobody: the next one finds the job, or the domain where it arrived, and cleans up.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import posixpath
 from collections.abc import Iterable
 from typing import Final
 
-from hypercobalt.adapters.libvirt.model import DomainState
+from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState, MigrationOptions
 from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.libvirt.remote.model import Disk, Guest, Way
 from hypercobalt.compute.direct import obstacles
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import Outcome, Sight, decide
@@ -37,21 +36,21 @@ _WORDS: Final = {
 
 
 class LiveMove:
-    """One migration of a guest.
+    """One migration of a domain.
 
     Args:
         site: see there.
         move: its record.
-        guest: as the source has it.
+        domain: as the source has it.
         source: where it is.
         target: where it goes.
         tls: QEMU's streams are encrypted.
     """
 
     def __init__(
-        self, site: Site, move: Move, guest: Guest, source: Place, target: Place, *, tls: bool
+        self, site: Site, move: Move, domain: Domain, source: Place, target: Place, *, tls: bool
     ) -> None:
-        self._site, self._move, self._guest = site, move, guest
+        self._site, self._move, self._domain = site, move, domain
         self._source, self._target, self._tls = source, target, tls
         self._copied: tuple[Disk, ...] = ()
         self._made: list[Disk] = []  # copies whose files were not on the target before
@@ -60,15 +59,15 @@ class LiveMove:
     async def run(self) -> None:
         """Move it, and see to the end."""
         try:
-            way = await self._prepare()
+            options = await self._prepare()
             self._say("running")
-            await self._site.daemon(self._source).migrate(self._guest.uuid, way)
+            await self._site.daemon(self._source).migrate(self._domain.uuid, options)
         except TransientError as exc:
             self._why = explained(exc)
         await self.follow()
 
     async def follow(self) -> None:
-        """Wait until it is known where the guest is, then finish what the migration leaves over."""
+        """Wait until it is known where the domain is, then clean up after the migration."""
         while True:
             outcome, seen = await self._observe()
             if outcome not in {Outcome.UNDER_WAY, Outcome.UNKNOWN}:
@@ -77,20 +76,20 @@ class LiveMove:
         try:
             await self._finish(outcome, seen)
         except TransientError as exc:
-            log.warning("move_left_over", server=self._guest.uuid, reason=str(exc))
+            log.warning("move_left_over", server=self._domain.uuid, reason=str(exc))
         self._conclude(outcome)
 
-    async def _prepare(self) -> Way:
+    async def _prepare(self) -> MigrationOptions:
         site, source, target = self._site, self._source, self._target
-        disks = [disk for disk in self._guest.makeup.disks if disk.path]
+        disks = [disk for disk in self._domain.devices.disks if disk.path]
         shared = [await site.sharing.shares(disk, source, target) for disk in disks]
         self._copied = tuple(
             disk for disk, is_shared in zip(disks, shared, strict=True) if not is_shared
         )
         for disk in self._copied:
             await self._make_room(disk)
-        await site.ports.bind(self._guest.makeup.ports, (source.name, target.name))
-        return Way(
+        await site.ports.bind(self._domain.devices.ports, (source.name, target.name))
+        return MigrationOptions(
             destination=target.migration,
             stream=target.stream,
             copies=tuple(disk.target for disk in self._copied),
@@ -104,18 +103,18 @@ class LiveMove:
         if not await daemon.has_file(directory, name):
             self._made.append(disk)
             return
-        for other in await daemon.guests():
-            if other.uuid != self._guest.uuid and _uses(other, disk):
+        for other in await daemon.domains():
+            if other.uuid != self._domain.uuid and _uses(other, disk):
                 raise LibvirtError(f"{self._target.name}: {disk.path} is a disk of {other.name}")
 
     async def _observe(self) -> tuple[Outcome, dict[str, Sight]]:
-        site, uuid = self._site, self._guest.uuid
+        site, uuid = self._site, self._domain.uuid
         source, target = site.hosts.find(self._source.name), site.hosts.find(self._target.name)
-        (here, guest), (there, _) = await asyncio.gather(
+        (here, domain), (there, _) = await asyncio.gather(
             site.look(source, uuid), site.look(target, uuid)
         )
-        if guest and guest.job:
-            site.records.progress(self._move, progress(guest), site.clock.now())
+        if domain and domain.moving_out:
+            site.records.progress(self._move, progress(domain), site.clock.now())
         outcome = decide(here, there)
         if outcome is Outcome.UNKNOWN:
             self._say(None, f"{self._source.name} is {here}, {self._target.name} is {there}")
@@ -125,13 +124,15 @@ class LiveMove:
         site, source, target = self._site, self._source, self._target
         arrived = outcome is Outcome.ARRIVED
         if outcome is Outcome.TWICE or outcome is Outcome.LOST:
-            log.error("move_went_wrong", server=self._guest.uuid, outcome=str(outcome))
+            log.error("move_went_wrong", server=self._domain.uuid, outcome=str(outcome))
             return
-        if outcome is Outcome.STAYED_HELD and self._guest.state is not DomainState.PAUSED:
-            await site.daemon(source).resume(self._guest.uuid)
-        await site.ports.bind(self._guest.makeup.ports, (target.name if arrived else source.name,))
+        if outcome is Outcome.STAYED_HELD and self._domain.state is not DomainState.PAUSED:
+            await site.daemon(source).resume(self._domain.uuid)
+        await site.ports.bind(
+            self._domain.devices.ports, (target.name if arrived else source.name,)
+        )
         if arrived and seen["source"] is Sight.OFF:  # libvirt was stopped before its last step
-            await site.daemon(source).undefine(self._guest.uuid)
+            await site.daemon(source).undefine(self._domain.uuid)
         if arrived and seen["source"] in {Sight.ABSENT, Sight.OFF}:
             await self._delete(self._copied, at=source, kept_by=target)
         elif not arrived and seen["target"] is Sight.ABSENT:
@@ -139,7 +140,7 @@ class LiveMove:
 
     async def _delete(self, disks: Iterable[Disk], *, at: Place, kept_by: Place) -> None:
         for disk in disks:
-            # A second look: nothing is deleted that is the guest's own.
+            # A second look: nothing is deleted that is the domain's own.
             if not await self._site.sharing.shares(disk, at, kept_by, fresh=True):
                 directory, name = posixpath.split(disk.path)
                 await self._site.daemon(at).delete_file(directory, name)
@@ -161,13 +162,13 @@ class LiveMove:
         """Say that somebody else has begun it: which disks are copied is what must be."""
         self._say("running")
         self._copied = obstacles.local_disks(
-            self._guest, lambda disk: self._site.sharing.is_shared(disk, self._source.name)
+            self._domain, lambda disk: self._site.sharing.is_shared(disk, self._source.name)
         )
 
 
-def progress(guest: Guest) -> Progress:
+def progress(domain: Domain) -> Progress:
     """How far it is, by its job."""
-    values = guest.job.values if guest.job else {}
+    values = domain.job.values if domain.job else {}
 
     def count(key: str) -> int:
         value = values.get(key, 0)
@@ -176,5 +177,5 @@ def progress(guest: Guest) -> Progress:
     return Progress(count("memory_total"), count("memory_remaining"), count("disk_remaining"))
 
 
-def _uses(guest: Guest, disk: Disk) -> bool:
-    return any(other.path == disk.path for other in guest.makeup.disks)
+def _uses(domain: Domain, disk: Disk) -> bool:
+    return any(other.path == disk.path for other in domain.devices.disks)

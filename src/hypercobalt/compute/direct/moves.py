@@ -7,8 +7,8 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import datetime
 
+from hypercobalt.adapters.libvirt.model import Disk, Domain
 from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.libvirt.remote.model import Disk, Guest
 from hypercobalt.compute.direct import leftovers, servers
 from hypercobalt.compute.direct.cold import ColdMove
 from hypercobalt.compute.direct.directory import Place
@@ -53,20 +53,20 @@ class DirectMoves:
         place = self._known(host)
         await self._settle_ports()
         with translated(f"host {host}"):
-            guests = await self._site.daemon(place).guests()
-        await self._learn(place, guests)
-        return tuple(self._server(guest, place) for guest in guests if not guest.moving_in)
+            domains = await self._site.daemon(place).domains(jobs=True)
+        await self._learn(place, domains)
+        return tuple(self._server(domain, place) for domain in domains if not domain.moving_in)
 
     async def server(self, id: str) -> Server | None:
         places = self._site.hosts.all_places()
-        likely = [place for place in places if id in place.guests]
+        likely = [place for place in places if id in place.domains]
         for some in (likely, places):
             seen = await self._site.look_everywhere(id, some)
             # Where it is active; else where it is defined. The far end of a move has it not yet.
-            for place, sight, guest in sorted(seen, key=lambda one: one[1] is Sight.OFF):
-                if guest is not None and sight is not Sight.ARRIVES:
-                    await self._learn(place, (guest,))
-                    return self._server(guest, place)
+            for place, sight, domain in sorted(seen, key=lambda one: one[1] is Sight.OFF):
+                if domain is not None and sight is not Sight.ARRIVES:
+                    await self._learn(place, (domain,))
+                    return self._server(domain, place)
         silent = [place.name for place, sight, _ in seen if sight is Sight.SILENT]
         if silent:
             text = f"server {id} is on no host that answers; silent are: {', '.join(silent)}"
@@ -76,12 +76,12 @@ class DirectMoves:
     async def moves(self, host: str) -> tuple[Move, ...]:
         place = self._known(host)
         with translated(f"host {host}"):
-            guests = await self._site.daemon(place).guests()
+            domains = await self._site.daemon(place).domains(jobs=True)
         records, now = self._site.records, self._site.clock.now()
-        leaving = [guest for guest in guests if guest.job]
+        leaving = [domain for domain in domains if domain.moving_out]
         moves = [records.under_way(one.uuid) or await self._adopt(one, place) for one in leaving]
-        for guest, move in zip(leaving, moves, strict=True):
-            records.progress(move, progress(guest), now)
+        for domain, move in zip(leaving, moves, strict=True):
+            records.progress(move, progress(domain), now)
         unknown = tuple(move for move in moves if not move.target)
         return (*unknown, *records.of(place.name))
 
@@ -97,28 +97,28 @@ class DirectMoves:
     # -- moving --------------------------------------------------------------------------------
 
     async def live_migrate(self, server: Server, target: str = "") -> None:
-        source, guest = await self._movable(server)
-        if guest is None:
+        source, domain = await self._movable(server)
+        if domain is None:
             return
-        if not guest.active:
+        if not domain.active:
             raise RefusedError(f"server {_called(server)} is off: it moves by its definition")
         to = await self._target(server, target)
         if not self._site.records.under_way(server.id):  # somebody else may have asked meanwhile
-            self._check_capacity(server, guest, to)
-            move = self._begin(guest, MoveKind.LIVE, source, to)
-            self._start(LiveMove(self._site, move, guest, source, to, tls=self._tls).run())
+            self._check_capacity(server, domain, to)
+            move = self._begin(domain, MoveKind.LIVE, source, to)
+            self._start(LiveMove(self._site, move, domain, source, to, tls=self._tls).run())
 
     async def cold_migrate(self, server: Server, target: str = "") -> None:
-        source, guest = await self._movable(server)
-        if guest is None:
+        source, domain = await self._movable(server)
+        if domain is None:
             return
-        if guest.active:
+        if domain.active:
             raise RefusedError(f"server {_called(server)} runs: it moves live")
         to = await self._target(server, target)
         if not self._site.records.under_way(server.id):
-            self._check_capacity(server, guest, to)
-            move = self._begin(guest, MoveKind.COLD, source, to)
-            self._start(ColdMove(self._site, move, guest, source, to).run())
+            self._check_capacity(server, domain, to)
+            move = self._begin(domain, MoveKind.COLD, source, to)
+            self._start(ColdMove(self._site, move, domain, source, to).run())
 
     async def confirm(self, server: Server) -> None:
         """Nothing waits for that: the source has forgotten it when the move has ended.
@@ -138,7 +138,7 @@ class DirectMoves:
         now = self._site.records.get(move)
         if not now.ended and now.kind == MoveKind.LIVE:
             with translated(f"server {move.server}"):
-                await self._site.daemon(self._place(now.source)).hurry(move.server)
+                await self._site.daemon(self._place(now.source)).force_complete(move.server)
 
     async def recover(self, server: Server) -> None:
         """See the port. Nobody notes down an ERROR here: a domain that has it has crashed."""
@@ -172,10 +172,10 @@ class DirectMoves:
             raise RefusedError(f"host {host!r} is not known", reason="NotFound", code=404)
         return place
 
-    async def _learn(self, place: Place, guests: tuple[Guest, ...]) -> None:
+    async def _learn(self, place: Place, domains: tuple[Domain, ...]) -> None:
         others = [one for one in self._site.hosts.all_places() if one.name != place.name and one.up]
         try:
-            await self._site.sharing.learn(guests, place, others)
+            await self._site.sharing.learn(domains, place, others)
         except LibvirtError as exc:
             raise UnreachableError(f"host {place.name}: {explained(exc)}") from exc
 
@@ -185,13 +185,13 @@ class DirectMoves:
 
         return is_shared
 
-    def _server(self, guest: Guest, place: Place) -> Server:
-        found = servers.server(guest, place.name, self._shared_at(place))
-        if self._site.records.under_way(guest.uuid) and not found.task_state:
+    def _server(self, domain: Domain, place: Place) -> Server:
+        found = servers.server(domain, place.name, self._shared_at(place))
+        if self._site.records.under_way(domain.uuid) and not found.task_state:
             return replace(found, task_state="migrating")
         return found
 
-    async def _movable(self, server: Server) -> tuple[Place, Guest | None]:
+    async def _movable(self, server: Server) -> tuple[Place, Domain | None]:
         """Where it is, and itself; None when it is on its way already.
 
         Raises:
@@ -203,21 +203,21 @@ class DirectMoves:
         if self._site.records.under_way(server.id):
             return place, None
         with translated(f"server {server.name}"):
-            guest = await self._site.guest(place, server.id)
-        if guest is None or guest.moving_in:
+            domain = await self._site.domain(place, server.id)
+        if domain is None or domain.moving_in:
             if await self.server(server.id) is None:
                 raise RefusedError(f"server {_called(server)} is gone", reason="NotFound", code=404)
             raise ConflictError(f"server {_called(server)} is no longer on {server.host}")
-        if guest.job:
-            await self._adopt(guest, place)
+        if domain.moving_out:
+            await self._adopt(domain, place)
             return place, None
         await self._site.identities.check(place)
-        await self._learn(place, (guest,))
-        if why := self._server(guest, place).hindrance:
+        await self._learn(place, (domain,))
+        if why := self._server(domain, place).hindrance:
             raise RefusedError(
                 f"server {_called(server)} cannot be moved: {why}", reason="Hindered"
             )
-        return place, guest
+        return place, domain
 
     async def _target(self, server: Server, wanted: str) -> Place:
         if wanted == server.host:
@@ -229,40 +229,42 @@ class DirectMoves:
         return place
 
     def _capacity(self, place: Place, now: datetime) -> Capacity:
-        claims = self._site.records.claims(place.name, place.guests, now)
+        claims = self._site.records.claims(place.name, place.domains, now)
         return Capacity(place.name, place.capacity, _sum(place.used, claims))
 
-    def _check_capacity(self, server: Server, guest: Guest, to: Place) -> None:
+    def _check_capacity(self, server: Server, domain: Domain, to: Place) -> None:
         """See that nobody has taken the room meanwhile; until `_begin` nothing is awaited."""
         left = self._capacity(to, self._site.clock.now())
-        if not _fits(servers.size(guest), left):
+        if not _fits(servers.size(domain), left):
             raise ConflictError(
                 f"server {_called(server)}: {to.name} has no room for it any more: "
                 f"{left.used.vcpus:g} of {left.total.vcpus:g} vCPUs and {left.used.memory_mib} "
                 f"of {left.total.memory_mib} MiB are promised"
             )
 
-    def _begin(self, guest: Guest, kind: MoveKind, source: Place, to: Place) -> Move:
-        size, now = servers.size(guest), self._site.clock.now()
+    def _begin(self, domain: Domain, kind: MoveKind, source: Place, to: Place) -> Move:
+        size, now = servers.size(domain), self._site.clock.now()
         return self._site.records.begin(
-            guest.uuid, size, kind, source=source.name, target=to.name, now=now
+            domain.uuid, size, kind, source=source.name, target=to.name, now=now
         )
 
-    async def _adopt(self, guest: Guest, source: Place) -> Move:
+    async def _adopt(self, domain: Domain, source: Place) -> Move:
         """Follow a migration that this process has not begun."""
         others = [one for one in self._site.hosts.all_places() if one.name != source.name]
-        seen = await self._site.look_everywhere(guest.uuid, others)
-        known = self._site.records.under_way(guest.uuid)
+        seen = await self._site.look_everywhere(domain.uuid, others)
+        known = self._site.records.under_way(domain.uuid)
         if known:
             return known
         target = next((place for place, sight, _ in seen if sight is Sight.ARRIVES), None)
         if target is None:  # it has just begun, or its target does not answer: ask again
             now = self._site.clock.now()
-            return Move(guest.uuid, guest.uuid, MoveKind.LIVE, "running", source.name, "", now, now)
-        log.info("move_adopted", server=guest.uuid, source=source.name, target=target.name)
-        move = self._begin(guest, MoveKind.LIVE, source, target)
-        await self._learn(source, (guest,))
-        adopted = LiveMove(self._site, move, guest, source, target, tls=self._tls)
+            return Move(
+                domain.uuid, domain.uuid, MoveKind.LIVE, "running", source.name, "", now, now
+            )
+        log.info("move_adopted", server=domain.uuid, source=source.name, target=target.name)
+        move = self._begin(domain, MoveKind.LIVE, source, target)
+        await self._learn(source, (domain,))
+        adopted = LiveMove(self._site, move, domain, source, target, tls=self._tls)
         adopted.adopt()
         self._start(adopted.follow())
         return move

@@ -1,27 +1,27 @@
-"""What keeps a guest on its host, and which of its disks have to be copied. Pure."""
+"""What keeps a domain on its host, and which of its disks have to be copied. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from hypercobalt.adapters.libvirt.remote.model import Disk, Guest
+from hypercobalt.adapters.libvirt.model import Disk, Domain
 
 IsShared = Callable[[Disk], bool]
 """Whether other hosts see a disk's file at the same path."""
 
 
-def local_disks(guest: Guest, is_shared: IsShared) -> tuple[Disk, ...]:
+def local_disks(domain: Domain, is_shared: IsShared) -> tuple[Disk, ...]:
     """Those of its disks that lie on the host itself."""
-    return tuple(disk for disk in guest.makeup.disks if disk.path and not is_shared(disk))
+    return tuple(disk for disk in domain.devices.disks if disk.path and not is_shared(disk))
 
 
-def hindrance(guest: Guest, is_shared: IsShared) -> str:
+def hindrance(domain: Domain, is_shared: IsShared) -> str:
     """Why it cannot be moved, the first reason; "" when nothing is known to be in the way."""
-    makeup, local = guest.makeup, local_disks(guest, is_shared)
-    if makeup.problem:
-        return makeup.problem
-    if makeup.bound:
-        return f"it is tied to its host by: {', '.join(makeup.bound)}"
+    devices, local = domain.devices, local_disks(domain, is_shared)
+    if domain.problem:
+        return f"its definition cannot be read: {domain.problem}"
+    if devices.bound:
+        return f"it is tied to its host by: {', '.join(devices.bound)}"
     for disk in local:
         if disk.device in {"cdrom", "floppy"}:
             return f"the medium in its {disk.device} {disk.target} lies on the host: {disk.path}"
@@ -29,16 +29,16 @@ def hindrance(guest: Guest, is_shared: IsShared) -> str:
             return f"its read-only disk {disk.target} lies on the host: {disk.path}"
         if disk.block:
             return f"its disk {disk.target} is a device of the host: {disk.path}"
-    return "" if guest.active else _when_off(guest, local, is_shared)
+    return "" if domain.active else _when_off(domain, local, is_shared)
 
 
-def _when_off(guest: Guest, local: tuple[Disk, ...], is_shared: IsShared) -> str:
-    if guest.saved:
+def _when_off(domain: Domain, local: tuple[Disk, ...], is_shared: IsShared) -> str:
+    if domain.saved:
         return "it is off with its memory saved in a file on the host: start it, or discard that"
     if local:
         disks = ", ".join(f"{disk.target} ({disk.path})" for disk in local)
         return f"it is off and has disks on the host itself: {disks}; start it, then it can move"
-    nvram = guest.makeup.nvram
+    nvram = domain.devices.nvram
     if nvram and not is_shared(Disk(target="nvram", path=nvram)):
         return f"it is off and its firmware's variables lie on the host itself: {nvram}"
     return ""

@@ -1,6 +1,6 @@
 """What became of a move, by what its two hosts say. Pure.
 
-libvirt starts a guest on the target only after the source has given it up, and gives up the
+libvirt starts a domain on the target only after the source has given it up, and gives up the
 source's only after the target runs. So what runs says it all; a host that is silent is no answer.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from hypercobalt.adapters.libvirt.remote.model import Guest
+from hypercobalt.adapters.libvirt.model import Domain
 
 
 class Sight(StrEnum):
-    """How a host has a guest."""
+    """How a host has a domain."""
 
     SILENT = "silent"  # it does not answer
     ABSENT = "absent"
@@ -35,17 +35,17 @@ class Outcome(StrEnum):
     LOST = "lost"
 
 
-def sight(guest: Guest | None) -> Sight:
+def sight(domain: Domain | None) -> Sight:
     """How a host that answers has it."""
-    if guest is None:
+    if domain is None:
         return Sight.ABSENT
-    if not guest.active:
+    if not domain.active:
         return Sight.OFF
-    if guest.moving_in:
+    if domain.moving_in:
         return Sight.ARRIVES
-    if guest.job is not None:
+    if domain.moving_out:
         return Sight.LEAVES
-    return Sight.HELD if guest.held else Sight.RUNS
+    return Sight.HELD if domain.held else Sight.RUNS
 
 
 _GONE = {Sight.ABSENT, Sight.OFF}

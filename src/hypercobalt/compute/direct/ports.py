@@ -1,4 +1,4 @@
-"""The network's part in a move: which hosts may have a guest's ports."""
+"""The network's part in a move: which hosts may have a domain's ports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Ports(Protocol):
-    """Ports of a virtual network, by the interface ids in the guests' definitions."""
+    """Ports of a virtual network, by the interface ids in the domains' definitions."""
 
     async def bind(self, ports: Iterable[str], hosts: tuple[str, ...]) -> None:
         """Say which hosts may have some ports: the one they are on, then the one they go to.

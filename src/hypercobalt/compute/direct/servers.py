@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypercobalt.adapters.libvirt.model import DomainState
-from hypercobalt.adapters.libvirt.remote.model import Guest
+from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.compute.direct.obstacles import IsShared, hindrance, local_disks
 from hypercobalt.compute.model import Server, ServerStatus, Size
 
@@ -16,31 +15,31 @@ _STATUS = {
 }
 
 
-def size(guest: Guest) -> Size:
+def size(domain: Domain) -> Size:
     """What it takes of its host."""
-    return Size(guest.makeup.vcpus, -(-guest.makeup.memory_bytes // _MIB))
+    return Size(domain.vcpus, -(-domain.memory_bytes // _MIB))
 
 
-def server(guest: Guest, host: str, is_shared: IsShared) -> Server:
+def server(domain: Domain, host: str, is_shared: IsShared) -> Server:
     """The server that a domain on a host is."""
     return Server(
-        id=guest.uuid,
-        name=guest.name,
+        id=domain.uuid,
+        name=domain.name,
         host=host,
-        status=_status(guest),
-        task_state="migrating" if guest.job else "",
-        running=guest.active and guest.state in {DomainState.RUNNING, DomainState.BLOCKED},
-        paused=guest.active and guest.state is DomainState.PAUSED,
-        size=size(guest),
-        local_disk=bool(local_disks(guest, is_shared)),
-        fault="its emulator has crashed" if guest.state is DomainState.CRASHED else "",
-        hindrance=hindrance(guest, is_shared),
+        status=_status(domain),
+        task_state="migrating" if domain.moving_out else "",
+        running=domain.active and domain.state in {DomainState.RUNNING, DomainState.BLOCKED},
+        paused=domain.active and domain.state is DomainState.PAUSED,
+        size=size(domain),
+        local_disk=bool(local_disks(domain, is_shared)),
+        fault="its emulator has crashed" if domain.state is DomainState.CRASHED else "",
+        hindrance=hindrance(domain, is_shared),
     )
 
 
-def _status(guest: Guest) -> ServerStatus:
-    if guest.job:
+def _status(domain: Domain) -> ServerStatus:
+    if domain.moving_out:
         return ServerStatus.MIGRATING
-    if guest.saved:
+    if domain.saved:
         return ServerStatus.SHUTOFF
-    return _STATUS.get(guest.state, ServerStatus.ACTIVE)
+    return _STATUS.get(domain.state, ServerStatus.ACTIVE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypercobalt.adapters.libvirt.remote.port import Daemons
+from hypercobalt.adapters.libvirt.port import Daemons
 from hypercobalt.compute.direct.directory import Directory
 from hypercobalt.compute.direct.hosts import DirectHosts
 from hypercobalt.compute.direct.identity import Identities

@@ -18,7 +18,7 @@ class DirectSettings:
         tls: QEMU encrypts its streams by the certificates in the hosts' `/etc/pki/qemu`, and
             nothing moves without them.
         northbound: OVN's northbound database, `tcp:HOST:PORT` or `unix:PATH`, with commas between
-            the servers of a cluster; "" where the network finds out by itself where a guest is.
+            the servers of a cluster; "" where the network finds out by itself where a domain is.
     """
 
     control: str = "qemu+tls://{ip}/system"

@@ -12,9 +12,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.libvirt.remote.model import Disk, Guest
-from hypercobalt.adapters.libvirt.remote.port import Daemon, Daemons, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.model import Disk, Domain
+from hypercobalt.adapters.libvirt.port import Daemon, Daemons, LibvirtError, LibvirtRefusedError
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.identity import daemon_of
 from hypercobalt.runtime import Clock
@@ -29,9 +28,9 @@ class Sharing:
         self._daemons, self._clock = daemons, clock
         self._known: dict[tuple[str, frozenset[str]], tuple[float, bool]] = {}
 
-    async def learn(self, guests: Iterable[Guest], here: Place, others: Iterable[Place]) -> None:
-        """Find out about all disks of some guests, with the first other host that answers."""
-        disks = [disk for guest in guests for disk in files(guest)]
+    async def learn(self, domains: Iterable[Domain], here: Place, others: Iterable[Place]) -> None:
+        """Find out about all disks of some domains, with the first other host that answers."""
+        disks = [disk for domain in domains for disk in files(domain)]
         for disk in {_subject(disk): disk for disk in disks}.values():
             for other in others:
                 try:
@@ -51,7 +50,7 @@ class Sharing:
         """Whether another host sees the file of a disk: for a medium, one of that name.
 
         Args:
-            disk: of a guest on `here`.
+            disk: of a domain on `here`.
             here: a host.
             there: another one.
             fresh: take no answer of some minutes ago.
@@ -78,10 +77,10 @@ class Sharing:
         return await _probe(directory, here, there)
 
 
-def files(guest: Guest) -> tuple[Disk, ...]:
-    """The guest's disks that are files or devices, its firmware's variables among them."""
-    found = tuple(disk for disk in guest.makeup.disks if disk.path)
-    nvram = guest.makeup.nvram
+def files(domain: Domain) -> tuple[Disk, ...]:
+    """The domain's disks that are files or devices, its firmware's variables among them."""
+    found = tuple(disk for disk in domain.devices.disks if disk.path)
+    nvram = domain.devices.nvram
     return (*found, Disk("nvram", path=nvram)) if nvram else found
 
 

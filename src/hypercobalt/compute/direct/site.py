@@ -7,9 +7,8 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.libvirt.remote.model import Guest
-from hypercobalt.adapters.libvirt.remote.port import Daemon, Daemons, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.model import Domain
+from hypercobalt.adapters.libvirt.port import Daemon, Daemons, LibvirtError, LibvirtRefusedError
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.hosts import DirectHosts
 from hypercobalt.compute.direct.identity import Identities, daemon_of
@@ -43,29 +42,29 @@ class Site:
         """
         return daemon_of(self.daemons, place)
 
-    async def guest(self, place: Place, uuid: str) -> Guest | None:
-        """A guest as its host has it.
+    async def domain(self, place: Place, uuid: str) -> Domain | None:
+        """A domain as its host has it.
 
         Raises:
             LibvirtError: the host does not answer.
         """
-        guests = await self.daemon(place).guests()
-        return next((guest for guest in guests if guest.uuid == uuid), None)
+        domains = await self.daemon(place).domains(jobs=True)
+        return next((domain for domain in domains if domain.uuid == uuid), None)
 
-    async def look(self, place: Place | None, uuid: str) -> tuple[Sight, Guest | None]:
-        """How a host has a guest; one that is gone or does not answer is silent."""
+    async def look(self, place: Place | None, uuid: str) -> tuple[Sight, Domain | None]:
+        """How a host has a domain; one that is gone or does not answer is silent."""
         if place is None:
             return Sight.SILENT, None
         try:
-            found = await self.guest(place, uuid)
+            found = await self.domain(place, uuid)
         except LibvirtError:
             return Sight.SILENT, None
         return sight(found), found
 
     async def look_everywhere(
         self, uuid: str, places: Iterable[Place]
-    ) -> tuple[tuple[Place, Sight, Guest | None], ...]:
-        """How each of some hosts has a guest."""
+    ) -> tuple[tuple[Place, Sight, Domain | None], ...]:
+        """How each of some hosts has a domain."""
         asked = tuple(places)
         answers = await asyncio.gather(*(self.look(place, uuid) for place in asked))
         return tuple((place, *answer) for place, answer in zip(asked, answers, strict=True))

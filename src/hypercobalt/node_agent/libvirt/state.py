@@ -1,6 +1,6 @@
 """Keeps the board's inventory and `LibVirtConnection` equal to libvirt.
 
-The adapter's notices say what may have changed; what to read again follows from them. While one
+The adapter's events report what may have changed; what to read again follows from them. While one
 read is under way further events only mark what is out of date, so a storm of events costs a few
 reads and not one each. While libvirt is away the last inventory stays on the board.
 """
@@ -20,10 +20,10 @@ from hypercobalt.adapters.libvirt.model import (
     Disconnected,
     Domain,
     DomainEvent,
+    Event,
     EventKind,
     Lifecycle,
     Lost,
-    Notice,
 )
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.api.conditions import ConditionStatus
@@ -73,9 +73,9 @@ _CHANGES_THE_LIST: Final = frozenset(
 )
 
 
-def due_after(notice: Notice) -> Due:
-    """What a notice puts out of date."""
-    match notice:
+def due_after(event: Event) -> Due:
+    """What an event puts out of date."""
+    match event:
         case Connected():
             return Due.ALL
         case Lost():
@@ -93,11 +93,11 @@ def _is_stop(event: DomainEvent) -> bool:
 
 
 class LibvirtState:
-    """The one reader of libvirt's notices.
+    """The one reader of libvirt's events.
 
     Args:
         units: the systemd units that are watched; those of libvirt's daemons explain a loss.
-        listeners: are given each notice, in order; they only take notes.
+        listeners: are given each event, in order; they must not block.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class LibvirtState:
         board: Board,
         *,
         units: Sequence[str] = (),
-        listeners: Sequence[Callable[[Notice], None]] = (),
+        listeners: Sequence[Callable[[Event], None]] = (),
         resync: timedelta = RESYNC,
     ) -> None:
         self._libvirt, self._board = libvirt, board
@@ -129,23 +129,23 @@ class LibvirtState:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_units(), name="libvirt-units")
             tasks.create_task(self._read_when_due(), name="libvirt-inventory")
-            async with aclosing(self._libvirt.notices()) as notices:
-                async for notice in notices:
-                    self._take(notice)
+            async with aclosing(self._libvirt.events()) as events:
+                async for event in events:
+                    self._take(event)
 
-    def _take(self, notice: Notice) -> None:
-        if isinstance(notice, Connected | Disconnected):
-            _log_change(self._link, notice)
-            self._link = notice
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Connected | Disconnected):
+            _log_change(self._link, event)
+            self._link = event
             self._failures, self._problem = 0, ""
             self._say()
-        self._mark(due_after(notice))
-        if isinstance(notice, DomainEvent) and _is_stop(notice):
+        self._mark(due_after(event))
+        if isinstance(event, DomainEvent) and _is_stop(event):
             for delay in AFTERMATH:
                 seconds = delay.total_seconds()
                 asyncio.get_running_loop().call_later(seconds, self._mark, Due.DOMAINS)
         for listener in self._listeners:
-            listener(notice)
+            listener(event)
 
     def _mark(self, due: Due) -> None:
         self._due |= due

@@ -24,11 +24,11 @@ from hypercobalt.adapters.libvirt.model import (
     Domain,
     DomainEvent,
     DomainState,
+    Event,
     EventKind,
     JobStats,
     Lifecycle,
     Lost,
-    Notice,
 )
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.api.migration import (
@@ -99,14 +99,14 @@ class Migrations:
         self._tasks: asyncio.TaskGroup | None = None
         self._sweep = asyncio.Event()
 
-    def on_notice(self, notice: Notice) -> None:
+    def on_event(self, event: Event) -> None:
         """Take note of what concerns migrations; until `run`, which looks first, nothing does."""
         if self._tasks is None:
             return
-        if isinstance(notice, Connected | Lost):
+        if isinstance(event, Connected | Lost):
             self._spawn(self._recover(), "recover")
-        elif isinstance(notice, DomainEvent) and _concerns(notice):
-            self._post(notice)
+        elif isinstance(event, DomainEvent) and _concerns(event):
+            self._post(event)
 
     async def run(self) -> None:
         """Follow migrations until cancelled; what is unfinished then, the next start finishes."""

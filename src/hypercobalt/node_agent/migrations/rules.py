@@ -36,8 +36,6 @@ GRACE: Final = timedelta(seconds=10)
 When it has not by then the destination ends it; the source that saw no end itself waits for that.
 """
 
-MIGRATION_OUT: Final = 5  # virDomainJobOperation
-_MIGRATION_IN: Final = 4
 _OPERATIONS: Final = tuple(MigrationOperation)
 _FINISHED: Final = frozenset(
     {
@@ -94,16 +92,12 @@ _COUNTS: Final = {
 
 def is_outgoing(stats: JobStats | None) -> bool:
     """Whether the job moves its domain away from this host."""
-    return stats is not None and stats.values.get("operation") == MIGRATION_OUT
+    return stats is not None and stats.is_outgoing
 
 
 def is_arrival(stats: JobStats | None) -> bool:
     """Whether a domain's last job has brought it to this host."""
-    return (
-        stats is not None
-        and stats.type is JobType.COMPLETED
-        and stats.values.get("operation") == _MIGRATION_IN
-    )
+    return stats is not None and stats.type is JobType.COMPLETED and stats.is_incoming
 
 
 def is_finished(migration: Migration) -> bool:

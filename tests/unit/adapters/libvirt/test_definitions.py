@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypercobalt.adapters.libvirt.definitions import Definitions
 from hypercobalt.adapters.libvirt.documents.domain import Definition
 
+ID = 7  # of a run of a domain
 SMALL, LARGE = Definition(memory_bytes=1), Definition(memory_bytes=2)
 
 
@@ -17,14 +18,14 @@ class Time:
 
 
 def known(definitions: Definitions, uuid: str = "a") -> Definition | None:
-    definitions.keep(uuid, SMALL, definitions.start_reading(uuid))
-    return definitions.get(uuid)
+    definitions.keep(uuid, ID, SMALL, definitions.start_reading(uuid))
+    return definitions.get(uuid, ID)
 
 
 def test_what_was_read_is_known() -> None:
     definitions = Definitions()
 
-    assert definitions.get("a") is None
+    assert definitions.get("a", ID) is None
     assert known(definitions) == SMALL
 
 
@@ -34,7 +35,14 @@ def test_a_change_makes_it_unknown() -> None:
 
     definitions.forget("a")
 
-    assert definitions.get("a") is None
+    assert definitions.get("a", ID) is None
+
+
+def test_a_new_run_of_the_domain_is_read() -> None:
+    definitions = Definitions()
+    known(definitions)
+
+    assert definitions.get("a", ID + 1) is None
 
 
 def test_a_change_while_it_is_read_wins() -> None:
@@ -42,9 +50,9 @@ def test_a_change_while_it_is_read_wins() -> None:
     ticket = definitions.start_reading("a")
 
     definitions.forget("a")
-    definitions.keep("a", SMALL, ticket)
+    definitions.keep("a", ID, SMALL, ticket)
 
-    assert definitions.get("a") is None
+    assert definitions.get("a", ID) is None
 
 
 def test_a_call_that_was_left_behind_does_not_overwrite_a_later_one() -> None:
@@ -53,10 +61,10 @@ def test_a_call_that_was_left_behind_does_not_overwrite_a_later_one() -> None:
     definitions.forget("a")
     new = definitions.start_reading("a")
 
-    definitions.keep("a", SMALL, old)
-    definitions.keep("a", LARGE, new)
+    definitions.keep("a", ID, SMALL, old)
+    definitions.keep("a", ID, LARGE, new)
 
-    assert definitions.get("a") == LARGE
+    assert definitions.get("a", ID) == LARGE
 
 
 def test_a_new_connection_knows_nothing() -> None:
@@ -65,9 +73,9 @@ def test_a_new_connection_knows_nothing() -> None:
     ticket = definitions.start_reading("b")
 
     definitions.forget_all()
-    definitions.keep("b", SMALL, ticket)
+    definitions.keep("b", ID, SMALL, ticket)
 
-    assert (definitions.get("a"), definitions.get("b")) == (None, None)
+    assert (definitions.get("a", ID), definitions.get("b", ID)) == (None, None)
 
 
 def test_it_is_read_again_after_four_minutes() -> None:
@@ -76,9 +84,9 @@ def test_it_is_read_again_after_four_minutes() -> None:
     known(definitions)
 
     time.now += 239
-    assert definitions.get("a") == SMALL
+    assert definitions.get("a", ID) == SMALL
     time.now += 1
-    assert definitions.get("a") is None
+    assert definitions.get("a", ID) is None
 
 
 def test_domains_that_are_gone_are_dropped() -> None:
@@ -88,5 +96,5 @@ def test_domains_that_are_gone_are_dropped() -> None:
 
     definitions.retain({"b"})
 
-    assert definitions.get("a") is None
-    assert definitions.get("b") == SMALL
+    assert definitions.get("a", ID) is None
+    assert definitions.get("b", ID) == SMALL

@@ -31,17 +31,17 @@ async def test_without_connection_every_call_fails_and_no_event_is_heard() -> No
     fake = FakeLibvirt()
     fake.put(DOMAIN)
     fake.disconnect("gone")
-    notices = as_port(fake).notices()
+    events = as_port(fake).events()
 
-    assert await anext(notices) == Disconnected("gone")
+    assert await anext(events) == Disconnected("gone")
     fake.stop(UUID)
     for call in (fake.domains, fake.stats, fake.capabilities, fake.domain_capabilities):
         with pytest.raises(LibvirtError, match="libvirt is not connected: gone"):
             await call()
     fake.connect()
-    assert isinstance(await anext(notices), Connected)
+    assert isinstance(await anext(events), Connected)
     assert [one.state for one in await fake.domains()] == [DomainState.SHUTOFF]
-    await notices.aclose()
+    await events.aclose()
 
 
 async def test_a_failure_lasts_until_it_is_taken_out() -> None:
@@ -69,21 +69,21 @@ async def test_a_call_takes_its_time() -> None:
 
 async def test_events_carry_what_happened() -> None:
     fake = FakeLibvirt()
-    fake.define(DOMAIN)
-    notices = fake.notices()
-    await anext(notices)
+    fake.add(DOMAIN)
+    events = fake.events()
+    await anext(events)
 
     fake.start(UUID)
     fake.stop(UUID, detail=2)
-    fake.undefine(UUID)
+    await fake.undefine(UUID)
 
-    got = [await anext(notices) for _ in range(3)]
+    got = [await anext(events) for _ in range(3)]
     assert [(one.type, one.detail) for one in got if isinstance(one, DomainEvent)] == [
         (Lifecycle.STARTED, 0),
         (Lifecycle.STOPPED, 2),
         (Lifecycle.UNDEFINED, 0),
     ]
-    await notices.aclose()
+    await events.aclose()
 
 
 async def test_a_transient_domain_is_gone_once_it_stops() -> None:

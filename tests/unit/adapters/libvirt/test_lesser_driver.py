@@ -60,7 +60,7 @@ class Handle:
     def XMLDesc(self) -> str:  # noqa: N802
         return self._owner.document()
 
-    def jobStats(self, _flags: int) -> dict[str, int]:  # noqa: N802
+    def jobStats(self, _flags: int = 0) -> dict[str, int]:  # noqa: N802
         raise Refused(libvirt.VIR_ERR_NO_SUPPORT)
 
 
@@ -98,7 +98,9 @@ class Driver:
     def getDomainCapabilities(self, *_: object) -> str:  # noqa: N802
         raise Refused(libvirt.VIR_ERR_NO_SUPPORT)
 
-    def listAllDomains(self, _flags: int = 0) -> list[Handle]:  # noqa: N802
+    def listAllDomains(self, flags: int = 0) -> list[Handle]:  # noqa: N802
+        if flags == libvirt.VIR_CONNECT_LIST_DOMAINS_MANAGEDSAVE:
+            raise Refused(libvirt.VIR_ERR_INVALID_ARG)
         return self.handles
 
     def lookupByUUIDString(self, _uuid: str) -> Handle:  # noqa: N802
@@ -119,10 +121,10 @@ def connection(driver: Driver) -> libvirt.virConnect:
 
 
 def test_what_is_not_there_is_said_in_words() -> None:
-    offer = inventory.offer(connection(Driver()))
+    described = inventory.describe(connection(Driver()))
 
-    assert offer.versions == Versions("10.2.3", "unknown")
-    assert offer.missing() == (
+    assert described.versions == Versions("10.2.3", "unknown")
+    assert described.missing == (
         "bulk statistics",
         "domain capabilities",
         "the version of the hypervisor",
@@ -148,7 +150,7 @@ def test_a_connection_that_breaks_meanwhile_is_not_a_lack() -> None:
 
 
 def test_domains_are_asked_one_by_one() -> None:
-    listed = inventory.domains(connection(Driver()), Definitions(), bulk=False)
+    listed = inventory.domains(connection(Driver()), Definitions(), jobs=True)
 
     assert listed == (
         Domain(
@@ -163,7 +165,7 @@ def test_domains_are_asked_one_by_one() -> None:
 
 
 def test_counters_are_what_the_domain_info_says() -> None:
-    (counted,) = inventory.counters(connection(Driver()), bulk=False)
+    (counted,) = inventory.counters(connection(Driver()))
 
     assert (counted.uuid, counted.name, counted.vcpu_count) == (UUID, "cloud", 3)
     assert (counted.memory_bytes, counted.memory_maximum_bytes) == (1024**2, 2 * 1024**2)
@@ -197,7 +199,7 @@ def test_a_document_that_is_not_given_is_a_problem_of_its_domain(
 
     driver = Driver()
     driver.document = document
-    (domain,) = inventory.domains(connection(driver), Definitions(), bulk=False)
+    (domain,) = inventory.domains(connection(driver), Definitions(), jobs=True)
 
     assert domain.problem
     assert problem in domain.problem
@@ -210,4 +212,4 @@ def test_a_domain_that_goes_while_it_is_read_is_not_listed() -> None:
     driver = Driver()
     driver.document = document
 
-    assert inventory.domains(connection(driver), Definitions(), bulk=False) == ()
+    assert inventory.domains(connection(driver), Definitions(), jobs=True) == ()

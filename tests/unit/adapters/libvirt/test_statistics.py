@@ -129,7 +129,7 @@ def test_a_job_has_a_type_beside_its_values(number: int, kind: JobType) -> None:
 
     assert job.type is kind
     assert job.values == {"operation": 5, "time_elapsed": 2**63}
-    assert job.is_migration
+    assert job.is_outgoing
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""Reads domain XML: what a domain takes of the host, and on which cells and CPUs.
+"""Reads domain XML: what a domain takes of the host, on which cells and CPUs, and its devices.
 
 A guest's own NUMA cells say nothing of the host's: `numatune` names the host cells (`nodeset`),
 `cputune/vcpupin` the host CPUs of one vCPU, and `vcpu` those of all without such a line (`cpuset`),
-unless libvirt is to place the guest by itself. A part that cannot be read leaves a safe value and a
-word in `problem`, so that one exotic document never hides the others.
+unless libvirt is to place the guest by itself. A part that cannot be read leaves a safe value and
+an entry in `problem`, so that one exotic document never hides the others.
 
 Source: libvirt's formatdomain.html.
 """
@@ -14,6 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from hypercobalt.adapters.libvirt.documents import devices
 from hypercobalt.adapters.libvirt.documents.scaled import (
     MOST_NAMED,
     members,
@@ -21,9 +22,9 @@ from hypercobalt.adapters.libvirt.documents.scaled import (
     number,
 )
 from hypercobalt.adapters.libvirt.documents.tree import DocumentError, Element, read
-from hypercobalt.adapters.libvirt.model import MemoryNode
+from hypercobalt.adapters.libvirt.model import Devices, MemoryNode
 
-_WANTED = frozenset({"memory", "vcpu", "cputune", "numatune", "cpu"})
+_WANTED = frozenset({"memory", "vcpu", "cputune", "numatune", "cpu"}) | devices.WANTED
 _MAX_VCPUS = 16 * 1024
 _MAX_PINNED = 1_000_000  # CPUs named by all pins of a domain together
 _MAX_NAMED = 2_000_000  # members and characters of all different sets of a document together
@@ -33,13 +34,14 @@ _NOWHERE: frozenset[int] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a domain's document says, as `Domain` shows it.
+    """What a domain's document has, as `Domain` shows it.
 
     Args:
         memory_bytes: `<memory>`.
         vcpus: `<vcpu>`; one without the element, as libvirt has it.
         pins: vCPU number to host CPUs.
         memory_nodes: see `Domain`.
+        devices: see `Devices`.
         problem: which parts could not be read, and why.
     """
 
@@ -47,6 +49,7 @@ class Definition:
     vcpus: int = 0
     pins: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
     memory_nodes: tuple[MemoryNode, ...] = ()
+    devices: Devices = field(default_factory=Devices)
     problem: str | None = None
 
 
@@ -63,6 +66,7 @@ def parse(document: str | bytes) -> Definition:
         vcpus=vcpus,
         pins=reader.pins(root, vcpus),
         memory_nodes=reader.memory_nodes(root, memory),
+        devices=reader.devices(root),
         problem="; ".join(reader.problems[:3]) or None,
     )
 
@@ -124,6 +128,11 @@ class _Reader:
         if not guest:
             return (MemoryNode(memory, everywhere.union(*bound.values())),)
         return tuple(MemoryNode(size, bound.get(cell, everywhere)) for cell, size in guest.items())
+
+    def devices(self, root: Element) -> Devices:
+        with self._noting("<devices>"):
+            return devices.of(root)
+        return Devices()
 
     def _bound(self, root: Element) -> dict[int, frozenset[int]]:
         """Guest cell to host cells, of those that have their own line."""

@@ -1,9 +1,8 @@
-"""Reads libvirt's XML without trusting it: a small tree of the parts that are asked for.
+"""Reads libvirt's XML without trusting it: a small tree of the parts that are wanted.
 
 Names, metadata and device addresses in these documents come from tenants. So the size, the depth,
 the number of elements and the length of tags and attributes are bounded, document types (and with
-them entities) are refused, and everything outside the wanted parts is skipped as it streams by: a
-domain with hundreds of devices costs what its NUMA and CPU tuning costs.
+them entities) are refused, and everything outside the wanted parts is skipped as it streams by.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _LONG_TAG = re.compile(rb"<[^<]{%d}" % _MAX_TAG)
 
 
 class DocumentError(ValueError):
-    """This is no document that can be read; the message says why, never with its contents."""
+    """The document cannot be read; the message has the reason, never the contents."""
 
 
 @dataclass(slots=True)
@@ -63,17 +62,20 @@ class Element:
 
 
 class _Builder:
-    """Keeps the root and, below it, the wanted children with all that is in them."""
+    """Keeps the root and, below it, the wanted parts with all that is in them."""
 
     def __init__(self, wanted: frozenset[str]) -> None:
         self.root: Element | None = None
-        self._wanted = wanted
+        self._wanted = dict[str, set[str]]()  # child of the root: its own wanted children, or all
+        for path in wanted:
+            tag, _, child = path.partition("/")
+            self._wanted.setdefault(tag, set()).update({child} - {""})
         self._open: list[Element] = []
         self._skipped = 0  # depth inside an unwanted part
         self._kept = self._passed = 0
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        if self._skipped or (len(self._open) == 1 and tag not in self._wanted):
+        if self._skipped or not self._is_wanted(tag):
             self._skipped += 1
             self._passed += 1
             if self._passed > _MAX_SKIPPED:
@@ -92,6 +94,15 @@ class _Builder:
             self.root = element
         self._open.append(element)
         self._check_depth(len(self._open))
+
+    def _is_wanted(self, tag: str) -> bool:
+        match self._open:
+            case [_]:
+                return tag in self._wanted
+            case [_, parent]:
+                return tag in (self._wanted[parent.tag] or {tag})
+            case _:
+                return True
 
     def end(self, _tag: str) -> None:
         if self._skipped:
@@ -113,12 +124,12 @@ class _Builder:
 
 
 def read(document: str | bytes, *, root: str, wanted: frozenset[str]) -> Element:
-    """Parse a document, keeping the wanted children of its root.
+    """Parse a document, keeping the wanted parts of its root.
 
     Args:
         document: text as libvirt gives it, or bytes in UTF-8.
         root: tag that the root must have.
-        wanted: tags of the root's children to keep.
+        wanted: children of the root to keep, `os`, or only some children of one, `devices/disk`.
 
     Raises:
         DocumentError: too large, too deep, not well-formed, not UTF-8, another root.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypercobalt.adapters.libvirt.documents import capabilities, domain, domcapabilities
 from hypercobalt.adapters.libvirt.documents.domain import Definition
 from hypercobalt.adapters.libvirt.documents.tree import DocumentError, read
-from hypercobalt.adapters.libvirt.model import HostCell, MemoryNode
+from hypercobalt.adapters.libvirt.model import Devices, Disk, HostCell, MemoryNode
 
 GIB = 1024**3
 SAMPLES = Path(__file__).parent / "samples"
@@ -133,7 +133,11 @@ class TestDomainCapabilities:
 
 class TestDomain:
     def test_a_real_guest_without_any_tuning(self) -> None:
-        assert domain.parse(sample("domain-tcg")) == Definition(memory_bytes=1024**2, vcpus=1)
+        floppy = Disk("fda", "floppy", "/srv/guests/boot.img", readonly=True)
+
+        assert domain.parse(sample("domain-tcg")) == Definition(
+            memory_bytes=1024**2, vcpus=1, devices=Devices((floppy,))
+        )
 
     def test_nova_guest_on_the_host_cells_that_its_nodesets_name(self) -> None:
         assert domain.parse(sample("domain-nova")) == Definition(
@@ -343,9 +347,9 @@ def test_hostile_sets_that_differ_cost_little_together() -> None:
 
 
 def test_what_is_not_wanted_is_skipped_however_much() -> None:
-    devices = "<disk><source file='/dev/null'/>text</disk>" * 60_000
+    controllers = "<controller><address bus='0'/>text</controller>" * 60_000
 
-    assert of("<devices>", devices, "</devices>").problem is None
+    assert of("<devices>", controllers, "</devices>").problem is None
 
 
 def test_a_lone_surrogate_is_refused() -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 from tests.following import background
 
-from hypercobalt.adapters.libvirt.lanes import Lanes
+from hypercobalt.adapters.libvirt.per_subject import PerSubject
 from hypercobalt.adapters.libvirt.port import LibvirtError
 
 BRIEF, LONG = 0.05, 5.0
@@ -34,13 +34,13 @@ def silent() -> Iterator[Silent]:
     made.speaks.set()  # no thread outlives its test
 
 
-async def refused(lanes: Lanes, subject: str, silent: Silent) -> None:
-    with pytest.raises(LibvirtError, match=r"^stuck: libvirt did not answer within 0\.05 s$"):
+async def refused(lanes: PerSubject, subject: str, silent: Silent) -> None:
+    with pytest.raises(LibvirtError, match=r"^stuck: no answer within 0\.05 s$"):
         await lanes.run(subject, "stuck", silent, deadline=BRIEF)
 
 
 async def test_a_call_gives_its_answer_or_raises_its_error() -> None:
-    lanes = Lanes()
+    lanes = PerSubject()
 
     assert await lanes.run("a", "one", lambda: 1, deadline=LONG) == 1
     with pytest.raises(ZeroDivisionError):
@@ -49,7 +49,7 @@ async def test_a_call_gives_its_answer_or_raises_its_error() -> None:
 
 
 async def test_others_are_answered_while_one_is_asked_again_and_again(silent: Silent) -> None:
-    lanes = Lanes()
+    lanes = PerSubject()
 
     async def ask_again() -> None:
         while True:
@@ -63,7 +63,7 @@ async def test_others_are_answered_while_one_is_asked_again_and_again(silent: Si
 
 
 async def test_what_is_silent_is_asked_once_until_it_speaks(silent: Silent) -> None:
-    lanes = Lanes()
+    lanes = PerSubject()
     for _ in range(5):
         await refused(lanes, "silent", silent)
     assert silent.asked == 1
@@ -75,7 +75,7 @@ async def test_what_is_silent_is_asked_once_until_it_speaks(silent: Silent) -> N
 
 
 async def test_few_calls_are_under_way_in_all(silent: Silent) -> None:
-    lanes = Lanes(most=2)
+    lanes = PerSubject(most=2)
     for subject in ("one", "two", "three"):
         await refused(lanes, subject, silent)
     assert silent.asked == 2
@@ -86,7 +86,7 @@ async def test_few_calls_are_under_way_in_all(silent: Silent) -> None:
 
 
 async def test_a_caller_that_goes_away_leaves_nothing_behind(silent: Silent) -> None:
-    lanes = Lanes(most=1)
+    lanes = PerSubject(most=1)
     holder = asyncio.create_task(lanes.run("silent", "stuck", silent, deadline=LONG))
     waiting = asyncio.create_task(lanes.run("other", "waits", lambda: 1, deadline=LONG))
     await asyncio.sleep(0)

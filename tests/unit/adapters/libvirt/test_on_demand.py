@@ -1,4 +1,4 @@
-"""A session's connection is closed when nobody uses it, and holds up nobody meanwhile."""
+"""A connection on demand is closed when it is not used, and blocks no caller meanwhile."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import cast
 import libvirt
 import pytest
 
-from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.libvirt.remote.port import LibvirtRefusedError
-from hypercobalt.adapters.libvirt.remote.session import Session
+from hypercobalt.adapters.libvirt.on_demand import OnDemandConnection
+from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
 
 SECONDS = 5.0
 IDLE = 0.05
@@ -72,8 +71,8 @@ def gate() -> Iterator[threading.Event]:
 
 
 @pytest.fixture
-def session(dialled: Dialled) -> Iterator[Session]:
-    made = Session("test:///default", deadline=SECONDS, idle=IDLE)
+def session(dialled: Dialled) -> Iterator[OnDemandConnection]:
+    made = OnDemandConnection("test:///default", idle=IDLE)
     yield made
     made.close()
 
@@ -99,23 +98,23 @@ async def stays_away(event: threading.Event) -> bool:
 
 
 async def test_questions_share_a_connection_that_is_closed_after_them(
-    session: Session, dialled: Dialled
+    session: OnDemandConnection, dialled: Dialled
 ) -> None:
     for _ in range(3):
-        await session.ask("something", nothing)
+        await session.ask("something", nothing, SECONDS)
 
     (only,) = dialled.connections
     assert await happens(only.closed)
-    await session.ask("something", nothing)
+    await session.ask("something", nothing, SECONDS)
     assert len(dialled.connections) == 2
 
 
 @pytest.mark.parametrize("by_hand", [False, True], ids=["idle", "close"])
 async def test_a_close_that_is_not_answered_holds_up_nobody(
-    session: Session, dialled: Dialled, by_hand: bool
+    session: OnDemandConnection, dialled: Dialled, by_hand: bool
 ) -> None:
     dialled.close_gate.clear()
-    await session.ask("something", nothing)
+    await session.ask("something", nothing, SECONDS)
     (first,) = dialled.connections
 
     if by_hand:
@@ -123,19 +122,19 @@ async def test_a_close_that_is_not_answered_holds_up_nobody(
 
     assert await happens(first.closing)
     assert threading.get_ident() not in first.closers
-    await session.ask("something", nothing)
+    await session.ask("something", nothing, SECONDS)
     assert not first.closed.is_set()
     dialled.close_gate.set()
 
 
 async def test_a_connection_is_closed_once_and_after_the_last_of_overlapping_questions(
-    session: Session, dialled: Dialled, gate: threading.Event
+    session: OnDemandConnection, dialled: Dialled, gate: threading.Event
 ) -> None:
     begun = [threading.Event(), threading.Event()]
     first_gate = threading.Event()
-    first = asyncio.create_task(session.ask("first", waiting(first_gate, begun[0])))
+    first = asyncio.create_task(session.ask("first", waiting(first_gate, begun[0]), SECONDS))
     assert await happens(begun[0])
-    last = asyncio.create_task(session.ask("last", waiting(gate, begun[1])))
+    last = asyncio.create_task(session.ask("last", waiting(gate, begun[1]), SECONDS))
     await asyncio.sleep(0)
     first_gate.set()
     await first
@@ -153,9 +152,9 @@ async def test_a_connection_is_closed_once_and_after_the_last_of_overlapping_que
 async def test_a_connection_is_not_closed_under_a_call_that_was_given_up(
     dialled: Dialled, gate: threading.Event
 ) -> None:
-    session, begun = Session("test:///default", deadline=IDLE, idle=IDLE), threading.Event()
+    session, begun = OnDemandConnection("test:///default", idle=IDLE), threading.Event()
     with pytest.raises(LibvirtError, match="did not answer"):
-        await session.ask("stuck", waiting(gate, begun))
+        await session.ask("stuck", waiting(gate, begun), IDLE)
     assert await happens(begun)
     (only,) = dialled.connections
 
@@ -168,16 +167,16 @@ async def test_a_connection_is_not_closed_under_a_call_that_was_given_up(
 
 @pytest.mark.parametrize("alive", [True, False])
 async def test_a_refusal_keeps_the_connection_and_a_break_ends_it(
-    session: Session, dialled: Dialled, alive: bool
+    session: OnDemandConnection, dialled: Dialled, alive: bool
 ) -> None:
     def refuse(_connection: libvirt.virConnect) -> None:
         dialled.connections[0].alive = alive
         raise libvirt.libvirtError("no")
 
     with pytest.raises(LibvirtError) as caught:
-        await session.ask("something", refuse)
+        await session.ask("something", refuse, SECONDS)
 
     assert isinstance(caught.value, LibvirtRefusedError) is alive
-    await session.ask("something", nothing)
+    await session.ask("something", nothing, SECONDS)
     assert len(dialled.connections) == (1 if alive else 2)
     assert dialled.connections[0].closing.is_set() is not alive

@@ -1,4 +1,4 @@
-"""Carries notices from any thread to one reader on an event loop, in bounded memory.
+"""Carries events from any thread to one reader on an event loop, in bounded memory.
 
 A reader first gets the present state of the connection, once there is one, then everything after
 it, in order. A reader that falls too far behind gets `Lost` in place of what was dropped.
@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from threading import Lock
 
-from hypercobalt.adapters.libvirt.model import Connected, Disconnected, Lost, Notice
+from hypercobalt.adapters.libvirt.model import Connected, Disconnected, Event, Lost
 
 _LIMIT = 4096
 
 
-class Notices:
-    """The way of notices to their reader. `put` is safe from every thread.
+class EventQueue:
+    """The way of events to their reader. `put` is safe from every thread.
 
     Args:
         limit: how many may wait; about half a KiB each.
@@ -27,30 +27,30 @@ class Notices:
         self._limit = limit
         self._lock = Lock()
         self._state: Connected | Disconnected | None = None
-        self._waiting: deque[Notice] = deque()
+        self._waiting: deque[Event] = deque()
         self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     @property
     def state(self) -> Connected | Disconnected | None:
-        """The latest word on the connection; None before the first attempt has ended."""
+        """The latest state of the connection; None before the first attempt has ended."""
         return self._state
 
-    def put(self, notice: Notice) -> None:
-        """Hand a notice over; without a reader only the connection's state is kept."""
+    def put(self, event: Event) -> None:
+        """Hand a event over; without a reader only the connection's state is kept."""
         with self._lock:
-            if isinstance(notice, Connected | Disconnected):
-                self._state = notice
+            if isinstance(event, Connected | Disconnected):
+                self._state = event
             if self._wake is None:
                 return
             if len(self._waiting) >= self._limit:
                 self._drop()
-            if not (isinstance(notice, Lost) and notice in self._waiting):
-                self._waiting.append(notice)
+            if not (isinstance(event, Lost) and event in self._waiting):
+                self._waiting.append(event)
             loop, wake = self._wake
             if len(self._waiting) == 1:
                 loop.call_soon_threadsafe(wake.set)
 
-    async def read(self) -> AsyncGenerator[Notice]:
+    async def read(self) -> AsyncGenerator[Event]:
         """Yield the state of the connection, then what follows, without end.
 
         Raises:
@@ -59,20 +59,20 @@ class Notices:
         wake = asyncio.Event()
         with self._lock:
             if self._wake is not None:
-                raise RuntimeError("libvirt's notices have a reader already")
+                raise RuntimeError("libvirt's events have a reader already")
             self._wake = (asyncio.get_running_loop(), wake)
             self._waiting.extend(self._known_state())
         try:
             while True:
-                while (notice := self._take(wake)) is not None:
-                    yield notice
+                while (event := self._take(wake)) is not None:
+                    yield event
                 await wake.wait()
         finally:
             with self._lock:
                 self._wake = None
                 self._waiting.clear()
 
-    def _take(self, wake: asyncio.Event) -> Notice | None:
+    def _take(self, wake: asyncio.Event) -> Event | None:
         with self._lock:
             if self._waiting:
                 return self._waiting.popleft()
@@ -87,5 +87,5 @@ class Notices:
             self._waiting.extend(self._known_state())
         self._waiting.append(Lost())
 
-    def _known_state(self) -> tuple[Notice, ...]:
+    def _known_state(self) -> tuple[Event, ...]:
         return () if self._state is None else (self._state,)

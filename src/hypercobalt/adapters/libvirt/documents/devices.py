@@ -1,4 +1,4 @@
-"""Reads from domain XML what decides whether and how a guest can move. Never raises.
+"""Reads from domain XML the devices that decide whether and how a domain can migrate.
 
 Source: libvirt's formatdomain.html.
 """
@@ -6,34 +6,40 @@ Source: libvirt's formatdomain.html.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from hypercobalt.adapters.libvirt.documents.scaled import memory_bytes, number
-from hypercobalt.adapters.libvirt.documents.tree import DocumentError, Element, read
-from hypercobalt.adapters.libvirt.remote.model import Disk, Makeup
+from hypercobalt.adapters.libvirt.documents.tree import Element
+from hypercobalt.adapters.libvirt.model import Devices, Disk
 
-_WANTED = frozenset({"memory", "vcpu", "os", "devices"})
-_MAX_VCPUS = 16 * 1024
-_MAX_DEVICES = 1024  # disks, and ports; QEMU has room for some 500 of both, and each costs calls
+WANTED: Final = frozenset(
+    {
+        "os",
+        "devices/disk",
+        "devices/interface",
+        "devices/hostdev",
+        "devices/tpm",
+        "devices/filesystem",
+    }
+)
+"""The parts of a domain's document that `of` reads."""
+
+_MAX_DEVICES: Final = 1024  # of a kind; QEMU has room for some 500, and each disk costs calls
+_ADDRESS: Final = ("domain", "bus", "slot", "function")
 _Device = TypeVar("_Device", Disk, str)
-_ADDRESS = ("domain", "bus", "slot", "function")
 
 
-def parse(document: str) -> Makeup:
-    """Read one domain's document."""
-    try:
-        root = read(document, root="domain", wanted=_WANTED)
-        memory = root.first("memory")
-        return Makeup(
-            memory_bytes=memory_bytes(memory.text, memory.get("unit")) if memory else 0,
-            vcpus=number(root.text_of("vcpu") or "1", _MAX_VCPUS),
-            disks=_few("disks", (_disk(disk) for disk in root.all("devices/disk"))),
-            ports=_few("ports", _ports(root)),
-            bound=tuple(_bound(root)),
-            nvram=root.text_of("os/nvram"),
-        )
-    except (DocumentError, ValueError) as exc:
-        return Makeup(problem=f"its definition cannot be read: {exc}")
+def of(root: Element) -> Devices:
+    """The devices of one domain.
+
+    Raises:
+        ValueError: more of them than any domain has.
+    """
+    return Devices(
+        disks=_few("disks", (_disk(disk) for disk in root.all("devices/disk"))),
+        ports=_few("ports", _ports(root)),
+        bound=_few("devices of the host", _bound(root)),
+        nvram=root.text_of("os/nvram"),
+    )
 
 
 def _few(what: str, devices: Iterable[_Device]) -> tuple[_Device, ...]:

@@ -10,13 +10,13 @@ Answer = TypeVar("Answer")
 Job = Callable[[], None]
 
 
-def promise(call: Callable[[], Answer]) -> tuple[Future[Answer], Job]:
+def thread_call(call: Callable[[], Answer]) -> tuple[Future[Answer], Job]:
     """Make of a call its answer to come and the job that brings it, on whatever thread."""
     answer: Future[Answer] = Future()
 
     def job() -> None:
         if not answer.set_running_or_notify_cancel():
-            return  # nobody waits any more
+            return  # the awaiting task has given up
         try:
             answer.set_result(call())
         except BaseException as exc:  # noqa: BLE001  raised where the answer is awaited

@@ -15,8 +15,8 @@ from threading import Thread
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.promise import promise
+from hypercobalt.adapters.libvirt.port import DomainHungError
+from hypercobalt.adapters.thread_call import thread_call
 
 Answer = TypeVar("Answer")
 
@@ -25,8 +25,8 @@ MOST: Final = 3
 and does not even read the sixth: neither that nor a sign of life."""
 
 
-class Lanes:
-    """A lane for each subject.
+class PerSubject:
+    """Calls in order for each subject, and some subjects at a time.
 
     Args:
         most: calls under way in all.
@@ -48,7 +48,7 @@ class Lanes:
             deadline: seconds, the wait for earlier calls included.
 
         Raises:
-            LibvirtError: it did not end in time, or could not even begin.
+            DomainHungError: it did not end in time, or could not even begin.
         """
         turn = self._turns.setdefault(subject, asyncio.Lock())
         try:
@@ -58,12 +58,12 @@ class Lanes:
                     held.callback(turn.release)
                     await self._places.acquire()
                     held.callback(self._places.release)
-                    answer, job = promise(call)
+                    answer, job = thread_call(call)
                     _when_ended(answer, held.pop_all())
                     Thread(target=job, name="libvirt-call", daemon=True).start()
                     return await asyncio.wrap_future(answer)
         except TimeoutError as exc:
-            raise LibvirtError(f"{what}: libvirt did not answer within {deadline:g} s") from exc
+            raise DomainHungError(f"{what}: no answer within {deadline:g} s") from exc
 
 
 def _when_ended(answer: Future[Answer], held: ExitStack) -> None:

@@ -1,0 +1,148 @@
+"""The real `Observe` and `Control`: the same calls over a connection that is kept or on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
+
+import libvirt
+
+from hypercobalt.adapters.libvirt import control, inventory, storage
+from hypercobalt.adapters.libvirt.definitions import Definitions
+from hypercobalt.adapters.libvirt.model import (
+    Domain,
+    DomainCapabilities,
+    DomainDocument,
+    DomainStats,
+    HostCapabilities,
+    JobStats,
+    MigrationOptions,
+)
+
+Answer = TypeVar("Answer")
+Call = Callable[[libvirt.virConnect], Answer]
+
+DEADLINE: Final = 10.0
+"""Of a call, seconds."""
+
+_JOB_DEADLINE: Final = 3.0  # a QEMU that is well answers in milliseconds
+
+
+class Connection(Protocol):
+    """Carries blocking calls to one daemon."""
+
+    async def ask(
+        self, what: str, call: Call[Answer], deadline: float, *, domain: str = ""
+    ) -> Answer:
+        """Make a call, with libvirt's errors translated.
+
+        Args:
+            what: the call, for the error.
+            call: blocks.
+            deadline: seconds, connecting included.
+            domain: UUID of the only domain whose emulator the call may wait for.
+
+        Raises:
+            LibvirtError: see the module `port`.
+        """
+        ...
+
+
+class Host:
+    """See `hypercobalt.adapters.libvirt.port`.
+
+    Args:
+        uri: of the daemon.
+        connection: carries the calls.
+        definitions: what is known of the domains' documents.
+        deadline: of a call, seconds; of one about a job at most 3 s.
+        slow_deadline: of a call for capabilities, seconds.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        connection: Connection,
+        definitions: Definitions,
+        *,
+        deadline: float = DEADLINE,
+        slow_deadline: float = 60.0,
+    ) -> None:
+        self._uri, self._connection = uri, connection
+        self._definitions = definitions
+        self._deadline, self._slow_deadline = deadline, slow_deadline
+
+    async def capabilities(self) -> HostCapabilities:
+        return await self._ask(
+            "capabilities", inventory.host_capabilities, deadline=self._slow_deadline
+        )
+
+    async def domain_capabilities(self) -> DomainCapabilities:
+        return await self._ask(
+            "domain capabilities", inventory.domain_capabilities, deadline=self._slow_deadline
+        )
+
+    async def domains(self, *, jobs: bool = False) -> tuple[Domain, ...]:
+        return await self._ask(
+            "list of domains", lambda link: inventory.domains(link, self._definitions, jobs=jobs)
+        )
+
+    async def job_stats(self, uuid: str, *, completed: bool = False) -> JobStats | None:
+        return await self._ask(
+            f"job of domain {uuid}",
+            lambda link: inventory.job(link, uuid, completed=completed),
+            deadline=min(self._deadline, _JOB_DEADLINE),
+            domain=uuid,
+        )
+
+    async def stats(self) -> tuple[DomainStats, ...]:
+        return await self._ask("counters of domains", inventory.counters)
+
+    async def migrate(self, uuid: str, options: MigrationOptions) -> None:
+        await control.migrate(self._uri, uuid, options)
+
+    async def abort(self, uuid: str) -> None:
+        await self._ask(f"abort of the job of {uuid}", lambda link: control.abort(link, uuid))
+
+    async def force_complete(self, uuid: str) -> None:
+        await self._ask(
+            f"longer downtime of {uuid}", lambda link: control.force_complete(link, uuid)
+        )
+
+    async def resume(self, uuid: str) -> None:
+        await self._ask(f"resume of {uuid}", lambda link: control.resume(link, uuid))
+
+    async def document(self, uuid: str) -> DomainDocument:
+        return await self._ask(f"document of {uuid}", lambda link: control.document(link, uuid))
+
+    async def define(self, document: DomainDocument) -> None:
+        await self._ask("definition of a domain", lambda link: control.define(link, document))
+
+    async def undefine(self, uuid: str) -> None:
+        await self._ask(f"undefining {uuid}", lambda link: control.undefine(link, uuid))
+
+    async def make_directory(self, directory: str) -> None:
+        await self._ask(
+            f"directory {directory}", lambda link: storage.make_directory(link, directory)
+        )
+
+    async def mark(self, directory: str, name: str) -> None:
+        await self._ask(
+            f"file {directory}/{name}", lambda link: storage.mark(link, directory, name)
+        )
+
+    async def has_file(self, directory: str, name: str) -> bool:
+        return await self._ask(
+            f"file {directory}/{name}", lambda link: storage.has_file(link, directory, name)
+        )
+
+    async def delete_file(self, directory: str, name: str) -> None:
+        await self._ask(
+            f"deleting {directory}/{name}", lambda link: storage.delete_file(link, directory, name)
+        )
+
+    async def _ask(
+        self, what: str, call: Call[Answer], *, deadline: float = 0, domain: str = ""
+    ) -> Answer:
+        what = f"{what} on {self._uri}"
+        return await self._connection.ask(what, call, deadline or self._deadline, domain=domain)

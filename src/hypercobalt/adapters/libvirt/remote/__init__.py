@@ -1,1 +1,0 @@
-"""Daemons of other hosts, asked now and then: their guests, and how those go elsewhere."""
