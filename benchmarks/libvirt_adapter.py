@@ -1,4 +1,4 @@
-"""What libvirt's adapter costs an agent, and how soon it events, on a real libvirtd with QEMU.
+"""What the libvirt adapter costs an agent, and how soon it notices faults, on a real libvirtd.
 
     python benchmarks/libvirt_adapter.py [--domains 200] [--running 50] [--json FILE]
 
@@ -20,8 +20,8 @@ from time import monotonic
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import libvirt
 from benchmarks.runtime_sample import describe, table, write_json
+from tests.lab.kit.hand import Hand
 from tests.lab.kit.libvirtd import Daemon, private_libvirtd
 
 from hypercobalt.adapters.libvirt.connection import connect
@@ -65,13 +65,9 @@ async def faults(daemon: Daemon) -> dict[str, float]:
 def run(domains: int, running: int) -> dict[str, float]:
     """Make the domains and measure."""
     with private_libvirtd() as daemon:
-        hand = libvirt.open(daemon.uri)
-        for number in range(domains):
-            domain = hand.defineXML(daemon.guest(f"guest-{number:03}"))
-            if number < running:
-                domain.create()
-        del domain
-        hand.close()
+        hand, names = Hand(daemon.uri), [f"guest-{number:03}" for number in range(domains)]
+        hand.define(*(daemon.guest(name) for name in names))
+        hand("; ".join(f"start {name}" for name in names[:running]))
         command = [sys.executable, str(MEASURED), daemon.uri]
         subprocess.run(command, check=True, capture_output=True)  # writes bytecode
         output = subprocess.run(command, check=True, capture_output=True).stdout

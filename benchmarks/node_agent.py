@@ -45,6 +45,8 @@ LONG = timedelta(minutes=10)
 DOMAIN = """<domain type='qemu'><name>{name}</name><memory unit='MiB'>16</memory><vcpu>1</vcpu>
 <os><type arch='x86_64'>hvm</type></os><on_crash>destroy</on_crash></domain>"""
 
+PYTHON = "/usr/bin/python3"  # with Debian's python3-libvirt
+
 # Runs in the host, on libvirt's own calls; prints the wall clock after each.
 CYCLE = """
 import json, sys, time, libvirt
@@ -76,7 +78,7 @@ for domain in connection.listAllDomains():
 
 
 async def in_host(host: Host, program: str, **told: object) -> str:
-    return await host.run(sys.executable, "-c", program, stdin=json.dumps(told), within=LONG)
+    return await host.run(PYTHON, "-c", program, stdin=json.dumps(told), within=LONG)
 
 
 class Follower:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic
 
-import libvirt
 import pytest
 
 from hypercobalt.adapters.libvirt.connection import LibvirtConnection, connect
@@ -22,16 +21,13 @@ from hypercobalt.adapters.libvirt.model import (
     MemoryNode,
 )
 from tests.integration.libvirt.contract import MIB, Listener, listening
+from tests.lab.kit.hand import Hand, HandError
 from tests.lab.kit.libvirtd import Daemon, private_libvirtd
-
-LIVE = libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PEER2PEER
 
 
 @pytest.fixture
-def hand(libvirtd: Daemon) -> Iterator[libvirt.virConnect]:
-    hand = libvirt.open(libvirtd.uri)
-    yield hand
-    hand.close()
+def hand(libvirtd: Daemon) -> Hand:
+    return Hand(libvirtd.uri)
 
 
 def tuned(daemon: Daemon, name: str, *, metadata: str = "") -> str:
@@ -52,10 +48,9 @@ def tuned(daemon: Daemon, name: str, *, metadata: str = "") -> str:
 
 
 async def test_a_pass_over_two_hundred_domains_asks_for_each_document_once(
-    libvirtd: Daemon, hand: libvirt.virConnect
+    libvirtd: Daemon, hand: Hand
 ) -> None:
-    for number in range(200):
-        hand.defineXML(tuned(libvirtd, f"guest-{number:03}"))
+    hand.define(*(tuned(libvirtd, f"guest-{number:03}") for number in range(200)))
     async with connect(libvirtd.uri) as subject, listening(subject):
         first = await subject.domains()
         started = monotonic()
@@ -69,13 +64,13 @@ async def test_a_pass_over_two_hundred_domains_asks_for_each_document_once(
 
 
 async def test_a_huge_and_odd_document_is_one_domain_among_others(
-    libvirtd: Daemon, hand: libvirt.virConnect
+    libvirtd: Daemon, hand: Hand
 ) -> None:
     notes = "".join(
         f"<note xmlns='urn:{n}'>&lt;vcpu&gt;9&lt;/vcpu&gt; é</note>" for n in range(9000)
     )
-    hand.defineXML(tuned(libvirtd, "huge", metadata=notes))
-    hand.defineXML(libvirtd.guest("näme <&> 'quoted'".replace("&", "&amp;").replace("<", "&lt;")))
+    hand.define(tuned(libvirtd, "huge", metadata=notes))
+    hand.define(libvirtd.guest("näme <&> 'quoted'".replace("&", "&amp;").replace("<", "&lt;")))
     async with connect(libvirtd.uri) as subject, listening(subject):
         huge, odd = await subject.domains()
 
@@ -84,14 +79,11 @@ async def test_a_huge_and_odd_document_is_one_domain_among_others(
     assert (odd.name, odd.vcpus, odd.problem) == ("näme <&> 'quoted'", 1, None)
 
 
-async def test_a_pin_that_is_changed_is_told_and_listed(
-    libvirtd: Daemon, hand: libvirt.virConnect
-) -> None:
-    domain = hand.defineXML(libvirtd.guest("a"))
-    domain.create()
+async def test_a_pin_that_is_changed_is_told_and_listed(libvirtd: Daemon, hand: Hand) -> None:
+    hand.create(libvirtd.guest("a"))
     async with connect(libvirtd.uri) as subject, listening(subject) as listener:
         (before,) = await subject.domains()
-        domain.pinVcpu(0, (False, True))
+        hand("vcpupin", "a", "0", "1")
         await of_kind(listener, EventKind.DEVICE_CHANGED)
         (after,) = await subject.domains()
 
@@ -100,20 +92,15 @@ async def test_a_pin_that_is_changed_is_told_and_listed(
 
 
 async def test_the_cpus_of_a_whole_guest_are_those_of_each_vcpu_that_is_not_pinned(
-    libvirtd: Daemon, hand: libvirt.virConnect
+    libvirtd: Daemon, hand: Hand
 ) -> None:
-    shared, _ = (
-        hand.defineXML(
-            libvirtd.guest(name).replace(
-                "<vcpu>1</vcpu>", f"<vcpu placement='{placement}' cpuset='0'>2</vcpu>"
-            )
-        )
-        for name, placement in (("a", "static"), ("b", "auto"))
-    )
-    shared.create()
+    for name, placement in (("a", "static"), ("b", "auto")):
+        vcpus = f"<vcpu placement='{placement}' cpuset='0'>2</vcpu>"
+        hand.define(libvirtd.guest(name).replace("<vcpu>1</vcpu>", vcpus))
+    hand("start", "a")
     async with connect(libvirtd.uri) as subject, listening(subject) as listener:
         before = {domain.name: domain.pins for domain in await subject.domains()}
-        shared.pinVcpu(1, (False, True))
+        hand("vcpupin", "a", "1", "1")
         await of_kind(listener, EventKind.DEVICE_CHANGED)
         after = {domain.name: domain.pins for domain in await subject.domains()}
 
@@ -135,23 +122,22 @@ async def second_host() -> AsyncIterator[tuple[Daemon, LibvirtConnection]]:
             yield daemon, subject
 
 
-def migrate(domain: libvirt.virDomain, target: Daemon, **parameters: int) -> None:
+async def migrate(hand: Hand, name: str, target: Daemon, *flags: str) -> None:
     channel = f"unix://{target.directory}/migration"
-    domain.migrateToURI3(target.uri, {libvirt.VIR_MIGRATE_PARAM_URI: channel, **parameters}, LIVE)
+    words = ("migrate", "--live", "--p2p", name, target.uri, "--migrateuri", channel, *flags)
+    await asyncio.to_thread(hand, *words)
 
 
-async def test_a_migration_is_followed_on_both_sides(
-    libvirtd: Daemon, hand: libvirt.virConnect
-) -> None:
+async def test_a_migration_is_followed_on_both_sides(libvirtd: Daemon, hand: Hand) -> None:
     async with (
         connect(libvirtd.uri) as source,
         listening(source) as listener,
         second_host() as (target, destination),
     ):
-        domain = hand.createXML(diskless(libvirtd, "a", "64 MiB"))
-        uuid = domain.UUIDString()
+        hand.create(diskless(libvirtd, "a", "64 MiB"))
+        uuid = hand.uuid("a")
         await listener.lifecycle(uuid, Lifecycle.STARTED)
-        moving = asyncio.create_task(asyncio.to_thread(migrate, domain, target))
+        moving = asyncio.create_task(migrate(hand, "a", target))
         job = await running_job(source, uuid)
         completed = await of_kind(listener, EventKind.JOB_COMPLETED)
         await moving
@@ -173,24 +159,24 @@ async def test_a_migration_is_followed_on_both_sides(
 
 
 async def test_a_cancelled_migration_says_so_and_leaves_a_domain_without_job(
-    libvirtd: Daemon, hand: libvirt.virConnect
+    libvirtd: Daemon, hand: Hand
 ) -> None:
     async with (
         connect(libvirtd.uri) as source,
         listening(source) as listener,
         second_host() as (target, destination),
     ):
-        domain = hand.createXML(diskless(libvirtd, "a", "640 MiB"))
-        uuid = domain.UUIDString()
-        moving = asyncio.create_task(asyncio.to_thread(migrate, domain, target, bandwidth=1))
+        hand.create(diskless(libvirtd, "a", "640 MiB"))
+        uuid = hand.uuid("a")
+        moving = asyncio.create_task(migrate(hand, "a", target, "--bandwidth", "1"))
         await of_kind(listener, EventKind.MIGRATION_ITERATION)
-        aborting = asyncio.create_task(asyncio.to_thread(domain.abortJob))
+        aborting = asyncio.create_task(asyncio.to_thread(hand, "domjobabort", "a"))
         while (await of_kind(listener, EventKind.MIGRATION_STATUS)).reason != "cancelled":
             pass
         last = await source.job_stats(uuid)
         assert last is None or last.type is JobType.CANCELLED  # it is gone in a moment
         await aborting
-        with pytest.raises(libvirt.libvirtError, match="cancel"):
+        with pytest.raises(HandError, match="cancel"):
             await moving
 
         assert await source.job_stats(uuid) is None
@@ -255,7 +241,7 @@ class Cable:
 
 @pytest.mark.timed
 async def test_a_cut_cable_is_noticed_and_events_follow_once_it_is_mended(
-    libvirtd: Daemon, hand: libvirt.virConnect
+    libvirtd: Daemon, hand: Hand
 ) -> None:
     cable = Cable(f"{libvirtd.directory}/run/libvirt-sock")
     async with (
@@ -268,7 +254,8 @@ async def test_a_cut_cable_is_noticed_and_events_follow_once_it_is_mended(
         while not isinstance(await listener.next(), Disconnected):
             pass
         assert monotonic() - cut < 0.95
-        uuid = hand.defineXML(libvirtd.guest("a")).UUIDString()
+        hand.define(libvirtd.guest("a"))
+        uuid = hand.uuid("a")
 
         cable.mend()
         await listener.lifecycle(uuid, Lifecycle.DEFINED)

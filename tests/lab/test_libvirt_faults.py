@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic
 
-import libvirt
 import pytest
 
 from hypercobalt.adapters.libvirt.connection import LibvirtConnection, connect
@@ -22,6 +21,7 @@ from hypercobalt.adapters.libvirt.model import (
 )
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from tests.integration.libvirt.contract import Listener
+from tests.lab.kit.hand import Hand
 from tests.lab.kit.libvirtd import Daemon
 
 # What the agent needs to have both in its status within a second.
@@ -49,11 +49,9 @@ async def disconnected(listener: Listener) -> Disconnected:
 
 def truth(uri: str) -> set[tuple[str, bool]]:
     """Name and activity of every domain, by a connection of its own."""
-    hand = libvirt.open(uri)
-    try:
-        return {(one.name(), bool(one.isActive())) for one in hand.listAllDomains()}
-    finally:
-        hand.close()
+    hand = Hand(uri)
+    active = hand.names()
+    return {(name, name in active) for name in hand.names("--all")}
 
 
 def told(domains: tuple[Domain, ...]) -> set[tuple[str, bool]]:
@@ -61,10 +59,9 @@ def told(domains: tuple[Domain, ...]) -> set[tuple[str, bool]]:
 
 
 def start_guests(daemon: Daemon, names: list[str]) -> None:
-    hand = libvirt.open(daemon.uri)
-    for name in names:
-        hand.defineXML(daemon.guest(name)).create()
-    hand.close()
+    hand = Hand(daemon.uri)
+    hand.define(*(daemon.guest(name) for name in names))
+    hand("; ".join(f"start {name}" for name in names))
 
 
 @pytest.mark.timed

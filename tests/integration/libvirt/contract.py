@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
+from uuid import uuid4
 
-import libvirt
 import pytest
 
 from hypercobalt.adapters.libvirt.model import (
@@ -24,6 +24,7 @@ from hypercobalt.adapters.libvirt.model import (
     Lifecycle,
 )
 from hypercobalt.adapters.libvirt.port import Control, Libvirt, LibvirtRefusedError
+from tests.lab.kit.hand import Hand
 
 BOUND = 20.0
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -61,58 +62,44 @@ class World(ABC):
 
 
 class DaemonWorld(World):
-    """Changes are made by a second connection.
+    """Changes are made by virsh.
 
     Args:
         subject: under test.
         uri: of the daemon.
-        document: gives domain XML for a name, a uuid ("" for any) and MiB of memory.
+        document: gives domain XML for a name, a uuid and MiB of memory.
     """
 
     def __init__(
         self, subject: Subject, uri: str, document: Callable[[str, str, int], str]
     ) -> None:
         super().__init__(subject)
-        self.hand = libvirt.open(uri)
-        self._document = document
+        self._hand, self._document = Hand(uri), document
         self._uuids: dict[str, str] = {}
 
     async def define(self, name: str, *, memory_mib: int = 1) -> str:
-        xml = self._document(name, self._uuids.get(name, ""), memory_mib)
-        domain = await asyncio.to_thread(self.hand.defineXML, xml)
-        self._uuids[name] = domain.UUIDString()
-        return self._uuids[name]
+        uuid = self._uuids.setdefault(name, str(uuid4()))
+        document = self._document(name, uuid, memory_mib)
+        await asyncio.to_thread(self._hand.define, document)
+        return uuid
 
     async def start(self, uuid: str) -> None:
-        await asyncio.to_thread(self.handle(uuid).create)
+        await self._run("start", uuid)
 
     async def suspend(self, uuid: str) -> None:
-        await asyncio.to_thread(self.handle(uuid).suspend)
+        await self._run("suspend", uuid)
 
     async def resume(self, uuid: str) -> None:
-        await asyncio.to_thread(self.handle(uuid).resume)
+        await self._run("resume", uuid)
 
     async def destroy(self, uuid: str) -> None:
-        await asyncio.to_thread(self.handle(uuid).destroy)
+        await self._run("destroy", uuid)
 
     async def undefine(self, uuid: str) -> None:
-        await asyncio.to_thread(self.handle(uuid).undefine)
+        await self._run("undefine", uuid)
 
-    def handle(self, uuid: str) -> libvirt.virDomain:
-        return self.hand.lookupByUUIDString(uuid)
-
-    def close(self) -> None:
-        """Remove what the test made."""
-        for uuid in self._uuids.values():
-            try:
-                domain = self.handle(uuid)
-            except libvirt.libvirtError:
-                continue
-            if domain.isActive():
-                domain.destroy()
-            if domain.isPersistent():
-                domain.undefine()
-        self.hand.close()
+    async def _run(self, *words: str) -> None:
+        await asyncio.to_thread(self._hand, *words)
 
 
 class Listener:

@@ -1,18 +1,14 @@
-"""The contract, on the libvirt in memory and on libvirt's own test driver."""
+"""The contract, on the libvirt in memory; tests/lab/test_libvirt_contract.py has the real one."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import pytest
 
-from hypercobalt.adapters.libvirt.connection import connect
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
-from tests.integration.libvirt.contract import MIB, Contract, DaemonWorld, QemuContract, World
-
-TEST_DRIVER = "test:///default"
+from tests.integration.libvirt.contract import MIB, QemuContract, World
 
 
 class FakeWorld(World):
@@ -55,20 +51,3 @@ class TestFake(QemuContract):
     @pytest.fixture
     def world(self) -> World:
         return FakeWorld()
-
-
-def _document(name: str, uuid: str, memory_mib: int) -> str:
-    given = f"<uuid>{uuid}</uuid>" if uuid else ""
-    return f"""
-<domain type='test'><name>{name}</name>{given}<memory unit='MiB'>{memory_mib}</memory>
-  <os><type>hvm</type></os>
-</domain>"""
-
-
-class TestTestDriver(Contract):
-    @pytest.fixture
-    async def world(self) -> AsyncIterator[World]:
-        async with connect(TEST_DRIVER) as subject:
-            world = DaemonWorld(subject, TEST_DRIVER, _document)
-            yield world
-            world.close()
