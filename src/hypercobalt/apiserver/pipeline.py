@@ -71,7 +71,7 @@ class Api:
     ) -> None:
         self._store, self._registry, self._aside = store, registry, Aside()
         self._reader = Reader(store, hub)
-        self.writer = Writer(store, self._aside, Policies(store, registry))
+        self.writer = Writer(store, self._aside, Policies(store, registry, self._aside))
         self._discovery, self._health = Discovery(registry), Health(store)
         self.rbac, self._accounts = Rbac(store), authenticator.accounts
         self._reviews = reviews.Reviews(authenticator, self.rbac)

@@ -1,7 +1,9 @@
-"""Create, update, patch, apply and delete: read the object, decide what it becomes, commit.
+"""Create, update, patch, apply and delete: prepare a write, await admission, commit.
 
-Each write holds its object from reading it to its commit, so no two writes of one object cross.
-Writes of different objects go on side by side and share commits.
+A write that no admitter asks about holds its object from reading it to its commit. One that has to
+be admitted holds nothing meanwhile, so a slow admitter keeps nobody waiting; then it is committed
+if its object is as it was, else prepared again. Writes of different objects go on side by side and
+share commits.
 
 Source: apiserver pkg/registry/generic/registry/store.go.
 """
@@ -11,26 +13,27 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Concatenate
+from typing import Concatenate, Protocol
 
 import msgspec
 
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.decisions import verbs
-from hypercobalt.apiserver.decisions.verbs import Change, Decision
+from hypercobalt.apiserver.decisions.verbs import Change, Prepared
 from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.kinds.builtin import strategies
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.offload import Aside, P, T
-from hypercobalt.apiserver.policies.following import POLICIES, Policies
+from hypercobalt.apiserver.policies.following import POLICIES
 from hypercobalt.apiserver.requests.bodies import APPLY_PATCH, MAX_BODY
 from hypercobalt.apiserver.requests.request import SYSTEM_USER, Call, DeleteOptions
 from hypercobalt.apiserver.requests.selection import select
 from hypercobalt.apiserver.storage.objects import Key, Stored
 from hypercobalt.apiserver.storage.store import Store
-from hypercobalt.apiserver.values import metadata, text_at
+from hypercobalt.apiserver.values import clone, metadata, text_at
 
 NAME_RETRIES = 8  # as its create with generateName
+CHANGE_RETRIES = 5  # as its patch, of an object that changes while admission is awaited
 # How much longer than others an object may take that has a rule for each small item, and a
 # definition or a policy, whose expressions are checked with types: 5 ms for each object with rules.
 RULES_FACTOR, DEFINITION_FACTOR = 4, 40
@@ -45,23 +48,40 @@ class Written:
     deleted: bool = False
 
 
+class Admitter(Protocol):
+    """What lets writes pass or refuses them: policies; in time, webhooks."""
+
+    def concerns(self, call: Call) -> bool:
+        """Whether this write has to be admitted."""
+        ...
+
+    async def admit(self, call: Call, write: Prepared) -> None:
+        """Let a write pass. No lock is held meanwhile.
+
+        Raises:
+            StatusError: it is refused.
+        """
+        ...
+
+
 class Writer:
     """The write verbs."""
 
-    def __init__(self, store: Store, aside: Aside, policies: Policies) -> None:
-        self._store, self._aside, self._policies = store, aside, policies
+    def __init__(self, store: Store, aside: Aside, *admitters: Admitter) -> None:
+        self._store, self._aside, self._admitters = store, aside, admitters
 
     async def create(self, call: Call) -> Written:
         """Create an object; where the server names it, with another name when one is taken."""
         tries = 1 if text_at(call.body.value, "metadata", "name") else NAME_RETRIES
         while True:
-            decision = await self._decide(None, verbs.create, call)
-            key = call.key._replace(name=text_at(decision.stored, "metadata", "name"))
+            prepared = await self._decide(None, verbs.create, call)
+            await self._admit(call, prepared)
+            key = call.key._replace(name=text_at(prepared.new, "metadata", "name"))
             await self._replace_damaged(call, key)
             tries -= 1
             async with self._store.locked(key) as held:
                 if held is None:
-                    return await self._commit(call, key, decision, held)
+                    return await self._commit(call, key, prepared, held)
             if not tries:
                 error = errors.already_exists(call.resource.subject(key.name))
                 if _is_ending(held):
@@ -76,7 +96,7 @@ class Writer:
             if metadata(body).get("resourceVersion"):
                 raise verbs.unversioned(call)
             return await self.create(call)
-        return await self.change(call, lambda _: body)
+        return await self.change(call, lambda _: clone(body))
 
     async def change(self, call: Call, to: Change) -> Written:
         """Write what `to` makes of the object.
@@ -84,11 +104,7 @@ class Writer:
         Raises:
             StatusError: 404; 409 when the result names another resourceVersion; 422.
         """
-        async with self._store.locked(call.key) as held:
-            if held is None:
-                raise errors.not_found(call.subject)
-            decision = await self._decide(held, verbs.change, call, held, to)
-            return await self._commit(call, call.key, decision, held)
+        return await self._write(call, lambda call, held: verbs.change(call, held, to))
 
     async def patch(self, call: Call) -> Written:
         applies = call.request.content_type == APPLY_PATCH
@@ -100,14 +116,7 @@ class Writer:
             cause = errors.FieldErrors.forbidden("force", text)
             raise errors.invalid_options("PatchOptions", cause)
         await self._replace_damaged(call, call.key)
-        async with self._store.locked(call.key) as held:
-            if applies:
-                decision = await self._decide(held, verbs.apply, call, held)
-            elif held is None:
-                raise errors.not_found(call.subject)
-            else:
-                decision = await self._decide(held, verbs.patch, call, held)
-            return await self._commit(call, call.key, decision, held)
+        return await self._write(call, verbs.apply if applies else verbs.patch)
 
     async def delete(self, call: Call, options: DeleteOptions) -> Written:
         """Delete one object, or begin to where something still holds it.
@@ -117,13 +126,7 @@ class Writer:
         """
         if call.key in self._store.damaged:
             return await self._delete_damaged(call, options)
-        async with self._store.locked(call.key) as held:
-            if held is None:
-                raise errors.not_found(call.subject)
-            decision = await self._decide(held, verbs.delete, call, held, options)
-            dry_run = "All" in options.dryRun
-            written = await self._commit(call, call.key, decision, held, dry_run=dry_run)
-        return replace(written, deleted=decision is not None and decision.event == "DELETED")
+        return await self._write(call, lambda call, held: verbs.delete(call, held, options))
 
     async def _delete_damaged(self, call: Call, options: DeleteOptions) -> Written:
         """Delete what cannot be read: whether finalizers hold it is not known."""
@@ -151,6 +154,30 @@ class Writer:
                 done.append(stored)
         return done
 
+    async def _write(
+        self, call: Call, prepare: Callable[[Call, Stored | None], Prepared]
+    ) -> Written:
+        """Write what `prepare` makes of the object, as it is when admission has let it pass.
+
+        Raises:
+            StatusError: what `prepare` and admission raise; 409 for an object that keeps changing.
+        """
+        for _ in range(CHANGE_RETRIES):
+            async with self._store.locked(call.key) as held:
+                prepared = await self._decide(held, prepare, call, held)
+                if not any(admitter.concerns(call) for admitter in self._admitters):
+                    return await self._commit(call, call.key, prepared, held)
+            await self._admit(call, prepared)
+            async with self._store.locked(call.key) as now:
+                if now == held:
+                    return await self._commit(call, call.key, prepared, held)
+        raise errors.conflict(call.subject)
+
+    async def _admit(self, call: Call, write: Prepared) -> None:
+        for admitter in self._admitters:
+            if admitter.concerns(call):
+                await admitter.admit(call, write)
+
     async def _decide(
         self,
         held: Stored | None,
@@ -165,25 +192,20 @@ class Writer:
             size *= DEFINITION_FACTOR
         elif schema.has_rules():
             size *= RULES_FACTOR
-        call = self._policies.applied_to(call)
         return await self._aside.run(size, decide, call, *args, **kwargs)
 
     async def _commit(
-        self,
-        call: Call,
-        key: Key,
-        decision: Decision | None,
-        held: Stored | None,
-        *,
-        dry_run: bool | None = None,
+        self, call: Call, key: Key, prepared: Prepared, held: Stored | None
     ) -> Written:
-        """Carry out a decision, while `key` is held; a delete's options say whether it is dry."""
+        """Decide an admitted write and carry it out, while `key` is held."""
+        decision = await self._decide(held, verbs.finish, call, prepared, held)
         if decision is None:
             return Written(held.data if held else b"")
         if held is None:
             self._check_open(call, key)
-        shown = decision.shown
-        if call.dry_run if dry_run is None else dry_run:
+        shown, options = decision.shown, prepared.options
+        created, deleted = held is None, options is not None and decision.event == "DELETED"
+        if call.dry_run if options is None else "All" in options.dryRun:
             shown = shown or decision.stored
             if held is not None:
                 metadata(shown)["resourceVersion"] = str(held.revision)
@@ -192,8 +214,8 @@ class Writer:
             encode = _encoder(decision.stored)
             done = await self._store.write(decision.event, key, encode, previous)
             if shown is None:
-                return Written(done.data, created=held is None)
-        return Written(msgspec.json.encode(shown), created=held is None)
+                return Written(done.data, created, deleted)
+        return Written(msgspec.json.encode(shown), created, deleted)
 
     def _check_open(self, call: Call, key: Key) -> None:
         """Refuse new content where its namespace or definition is missing or on its way out."""

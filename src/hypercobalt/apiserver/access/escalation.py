@@ -51,16 +51,14 @@ def guarded(call: Call, rbac: Rbac) -> Call:
         guard = _Guard(call, user, held, rbac)
     if create is None and guard is None:
         return call
-    before = call.admit
 
-    def admit(new: JSONObject | None, old: JSONObject | None) -> None:
+    def check(new: JSONObject | None, old: JSONObject | None) -> None:
         if create is not None and old is None:
             raise create
         if guard is not None and new is not None:
             guard.check(new, old)
-        before(new, old)
 
-    return replace(call, admit=admit)
+    return replace(call, guard=check)
 
 
 @dataclass(frozen=True, slots=True)

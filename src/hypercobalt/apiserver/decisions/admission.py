@@ -1,18 +1,15 @@
 """From what a client sent to what is stored: the stages every write goes through.
 
     decode → prune unknown fields → default → reset what this endpoint may not write →
-    track field owners → validate → (verbs) pass the admission policies
+    track field owners → validate
 
 All of it is synchronous and free of I/O: objects, time and request options in, object out.
-Admission webhooks would stand between defaulting and validation (`prepare_create`,
-`prepare_update`).
 
 Source: apiserver pkg/endpoints/handlers/{create,update,patch}.go and the registries' strategies.
 """
 
 from __future__ import annotations
 
-import copy
 import secrets
 import uuid
 from collections import Counter
@@ -28,7 +25,7 @@ from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.requests.request import Call
 from hypercobalt.apiserver.schema.changing import apply_defaults, drop_empty, drop_nulls
 from hypercobalt.apiserver.schema.validation import validate
-from hypercobalt.apiserver.values import metadata, objects_at, same, text_at, texts_at
+from hypercobalt.apiserver.values import clone, metadata, objects_at, same, text_at, texts_at
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery util/rand: no vowels, no words
 MAX_GENERATED = 63 - 5
@@ -72,7 +69,7 @@ def prepare_create(call: Call, obj: JSONObject) -> JSONObject:
     return obj
 
 
-def finish_create(call: Call, obj: JSONObject) -> JSONObject:
+def check_create(call: Call, obj: JSONObject) -> JSONObject:
     """Validate a new object.
 
     Raises:
@@ -110,7 +107,7 @@ def _other_uid(call: Call, sent: str, before: JSONObject) -> StatusError:
     return errors.invalid(call.resource.group, call.kind, call.name, [cause])
 
 
-def finish_update(call: Call, new: JSONObject, old: JSONObject) -> JSONObject:
+def check_update(call: Call, new: JSONObject, old: JSONObject) -> JSONObject:
     """Validate an updated object.
 
     Raises:
@@ -151,7 +148,7 @@ def _reset(call: Call, new: JSONObject, old: JSONObject) -> None:
 
 def _copy_field(new: JSONObject, old: JSONObject, name: str) -> None:
     if name in old:
-        new[name] = copy.deepcopy(old[name])
+        new[name] = clone(old[name])
     else:
         new.pop(name, None)
 

@@ -8,7 +8,6 @@ Source: apiserver pkg/registry/rest/delete.go and pkg/registry/generic/registry/
 
 from __future__ import annotations
 
-import copy
 from datetime import datetime, timedelta
 
 from hypercobalt.apiserver import errors
@@ -18,7 +17,7 @@ from hypercobalt.apiserver.kinds import serving
 from hypercobalt.apiserver.kinds.builtin import strategies
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
-from hypercobalt.apiserver.values import metadata, object_at, text_at, texts_at
+from hypercobalt.apiserver.values import clone, metadata, object_at, text_at, texts_at
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -103,7 +102,7 @@ def _keeps_namespace(call: Call, obj: JSONObject) -> bool:
 
 def _marked(call: Call, obj: JSONObject, grace_seconds: int) -> JSONObject:
     """An object whose deletion begins."""
-    marked = copy.deepcopy(obj)
+    marked = clone(obj)
     meta = metadata(marked)
     due = call.now + timedelta(seconds=min(grace_seconds, MAX_GRACE_SECONDS))
     meta["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -121,7 +120,7 @@ def _marked(call: Call, obj: JSONObject, grace_seconds: int) -> JSONObject:
 
 def _sooner(old: JSONObject, grace_seconds: int) -> JSONObject:
     """An object that is being deleted, perhaps with less time left."""
-    marked = copy.deepcopy(old)
+    marked = clone(old)
     meta = metadata(marked)
     given = meta.get("deletionGracePeriodSeconds")
     if isinstance(given, int) and grace_seconds < given:

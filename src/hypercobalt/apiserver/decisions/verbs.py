@@ -1,13 +1,16 @@
-"""What each write makes of an object.
+"""What each write makes of an object: prepared, let pass by admission, then decided.
 
-Pure: the call and the stored object in, a decision out; `writing` carries it out.
+    prepare (`create`, `change`, `patch`, `apply`, `delete`) → await admission → `finish`
+
+Pure: the call and the stored object in, a decision out; `writing` awaits admission in between and
+carries the decision out. What is prepared is valid, as admission policies and validating webhooks
+may expect; a mutating webhook would change the body that is prepared.
 
 Source: apiserver pkg/endpoints/handlers/{create,update,patch}.go.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
@@ -26,11 +29,26 @@ from hypercobalt.apiserver.requests.bodies import JSON_PATCH, MERGE_PATCH
 from hypercobalt.apiserver.requests.paging import parse_revision
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
 from hypercobalt.apiserver.storage.objects import EventType, Stored
-from hypercobalt.apiserver.values import metadata, object_at
+from hypercobalt.apiserver.values import clone, metadata, object_at
 
 Change = Callable[[JSONObject], JSONObject]
 
 _SHOWN = 100  # faults of an applied configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A write as admission sees it.
+
+    Args:
+        new: the object after it; None for a delete.
+        old: the object before it; None for a create.
+        options: of a delete.
+    """
+
+    new: JSONObject | None
+    old: JSONObject | None
+    options: DeleteOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +66,13 @@ class Decision:
     shown: JSONObject | None = None
 
 
-def create(call: Call) -> Decision:
+def create(call: Call) -> Prepared:
     """A new object.
 
     Raises:
         StatusError: 400 or 422.
     """
-    obj = admission.prepare_create(call, check_body(call, copy.deepcopy(call.body.value)))
+    obj = admission.prepare_create(call, check_body(call, clone(call.body.value)))
     ignored = ("status",) if call.resource.status else ()
     node, manager = call.resource.schema.node, call.manager()
     managed.track_update(node, None, obj, manager, call.stamp, ignored=ignored)
@@ -72,12 +90,13 @@ def check_update(call: Call) -> JSONObject:
     return body
 
 
-def change(call: Call, held: Stored, to: Change) -> Decision | None:
-    """What an update writes over the stored object; None when it changes nothing.
+def change(call: Call, held: Stored | None, to: Change) -> Prepared:
+    """What an update writes over the stored object.
 
     Raises:
-        StatusError: 400; 409 when the result names another resourceVersion; 422.
+        StatusError: 400; 404; 409 when the result names another resourceVersion; 422.
     """
+    held = _found(call, held)
     old = _shown(call.resource, held)
     new = to(old)
     admission.check_update_place(call, new)
@@ -89,22 +108,23 @@ def change(call: Call, held: Stored, to: Change) -> Decision | None:
     new = admission.prepare_update(call, new, old)
     node, manager = call.resource.schema.node, call.manager()
     managed.track_update(node, old, new, manager, call.stamp, reset=reset)
-    return _replaced(call, new, old, held)
+    return _replaced(call, new, old)
 
 
-def patch(call: Call, held: Stored) -> Decision | None:
-    """What a JSON, merge or strategic merge patch writes; None when it changes nothing.
+def patch(call: Call, held: Stored | None) -> Prepared:
+    """What a JSON, merge or strategic merge patch writes.
 
     Raises:
-        StatusError: 400; 409; 422.
+        StatusError: 400; 404; 409; 422.
     """
+    held = _found(call, held)
     if call.request.content_type != JSON_PATCH and not isinstance(call.body.value, dict):
         raise errors.bad_request("error decoding patch: json: a merge patch is an object")
-    return change(call, held, lambda old: _patched(call, copy.deepcopy(old)))
+    return change(call, held, lambda old: _patched(call, clone(old)))
 
 
-def apply(call: Call, held: Stored | None) -> Decision | None:
-    """What a server-side apply writes; None when it changes nothing.
+def apply(call: Call, held: Stored | None) -> Prepared:
+    """What a server-side apply writes.
 
     Raises:
         StatusError: 400; 404 of a subresource; 409 for conflicts; 422.
@@ -118,8 +138,7 @@ def apply(call: Call, held: Stored | None) -> Decision | None:
         new = managed.apply(node, old, config, manager, call.stamp, force=force)
         if call.request.manager == "kubectl" and not call.subresource:
             managed.note_last_applied(new, call.body.value)
-        new = admission.prepare_update(call, copy.deepcopy(new), old)
-        return _replaced(call, new, old, held)
+        return _replaced(call, admission.prepare_update(call, clone(new), old), old)
     if call.subresource:
         raise errors.not_found(call.subject)
     if uid := metadata(config).get("uid"):
@@ -134,15 +153,40 @@ def apply(call: Call, held: Stored | None) -> Decision | None:
     return _added(call, obj)
 
 
-def delete(call: Call, held: Stored, options: DeleteOptions) -> Decision | None:
-    """What a delete writes: the object's end or its beginning; None when that has been written.
+def delete(call: Call, held: Stored | None, options: DeleteOptions) -> Prepared:
+    """A delete whose preconditions hold.
 
     Raises:
-        StatusError: 403; 409 when a precondition does not hold.
+        StatusError: 403; 404; 409 when a precondition does not hold.
     """
-    old = _shown(call.resource, held)
+    old = _shown(call.resource, _found(call, held))
     deletion.check_delete(call, old, options)
-    call.admit(None, old)
+    call.guard(None, old)
+    return Prepared(None, old, options)
+
+
+def finish(call: Call, write: Prepared, held: Stored | None) -> Decision | None:
+    """What an admitted write stores over the object that it was prepared for.
+
+    None when it changes nothing.
+    """
+    new, old = write.new, write.old
+    if held is None or old is None:
+        return None if new is None else Decision("ADDED", _stored_form(call.resource, new))
+    if new is None:
+        return _deleted(call, old, write.options or DeleteOptions())
+    before = old
+    if call.resource.revised:  # a change of what is stored counts, seen or not
+        before = {**msgspec.json.decode(held.data), "apiVersion": old["apiVersion"]}
+    if not admission.changed(new, before):
+        return None
+    if deletion.is_released(call, new, old):
+        return Decision("DELETED", _stored_form(call.resource, clone(old)), new)
+    return Decision("MODIFIED", _stored_form(call.resource, new))
+
+
+def _deleted(call: Call, old: JSONObject, options: DeleteOptions) -> Decision | None:
+    """The object's end or its beginning; None when that has been written."""
     new = deletion.begin_delete(call, old, options)
     if new is None:
         return Decision("DELETED", _stored_form(call.resource, deletion.ended(call, old)))
@@ -156,23 +200,22 @@ def unversioned(call: Call) -> StatusError:
     return errors.invalid(call.resource.group, call.resource.names.plural, call.name, [cause])
 
 
-def _added(call: Call, obj: JSONObject) -> Decision:
-    obj = admission.finish_create(call, obj)
-    call.admit(obj, None)
-    return Decision("ADDED", _stored_form(call.resource, obj))
+def _added(call: Call, obj: JSONObject) -> Prepared:
+    obj = admission.check_create(call, obj)
+    call.guard(obj, None)
+    return Prepared(obj, None)
 
 
-def _replaced(call: Call, new: JSONObject, old: JSONObject, held: Stored) -> Decision | None:
-    new = admission.finish_update(call, new, old)
-    call.admit(new, old)
-    before = old
-    if call.resource.revised:  # a change of what is stored counts, seen or not
-        before = {**msgspec.json.decode(held.data), "apiVersion": old["apiVersion"]}
-    if not admission.changed(new, before):
-        return None
-    if deletion.is_released(call, new, old):
-        return Decision("DELETED", _stored_form(call.resource, copy.deepcopy(old)), new)
-    return Decision("MODIFIED", _stored_form(call.resource, new))
+def _replaced(call: Call, new: JSONObject, old: JSONObject) -> Prepared:
+    new = admission.check_update(call, new, old)
+    call.guard(new, old)
+    return Prepared(new, old)
+
+
+def _found(call: Call, held: Stored | None) -> Stored:
+    if held is None:
+        raise errors.not_found(call.subject)
+    return held
 
 
 def _shown(resource: Resource, held: Stored) -> JSONObject:
@@ -226,7 +269,7 @@ def _check_identity(call: Call, new: JSONObject) -> None:
 
 def _applied_config(call: Call) -> JSONObject:
     """What may be applied, without what this endpoint does not write."""
-    resource, config = call.resource, copy.deepcopy(call.body.value)
+    resource, config = call.resource, clone(call.body.value)
     if not isinstance(config, dict):
         raise errors.bad_request("error decoding YAML: a configuration is an object")
     version, kind = str(config.get("apiVersion") or ""), str(config.get("kind") or "")

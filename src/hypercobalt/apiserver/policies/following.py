@@ -5,13 +5,13 @@ Source: k8s.io/apiserver pkg/admission/plugin/policy/generic (policy_source.go).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 
 from hypercobalt.apiserver.decisions.admission import generation_of
+from hypercobalt.apiserver.decisions.verbs import Prepared
 from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.kinds.resources import Registry
+from hypercobalt.apiserver.offload import Aside
 from hypercobalt.apiserver.policies.attributes import Attributes, Endpoint
 from hypercobalt.apiserver.policies.policy import Binding, Bound, Policy, review
 from hypercobalt.apiserver.requests.request import Call
@@ -25,10 +25,10 @@ BINDINGS = f"validatingadmissionpolicybindings.{GROUP}"
 
 
 class Policies:
-    """Every policy with its bindings, for each write to pass."""
+    """Every policy with its bindings: an admitter of writes."""
 
-    def __init__(self, store: Store, registry: Registry) -> None:
-        self._store, self._registry = store, registry
+    def __init__(self, store: Store, registry: Registry, aside: Aside) -> None:
+        self._store, self._registry, self._aside = store, registry, aside
         self._policies: dict[str, tuple[str, Policy]] = {}  # with what tells their states apart
         self._bindings: dict[str, Binding] = {}
         self._bound: tuple[Bound, ...] = ()
@@ -38,22 +38,21 @@ class Policies:
         self._join()
         store.listen(self._on_event)
 
-    def applied_to(self, call: Call) -> Call:
-        """The same call, whose writes have to pass the policies that are in force now."""
-        if not self._bound or call.resource.group == GROUP:
-            return call
-        bound, namespace, before = self._bound, b"", call.admit
-        if call.namespace:
-            stored = self._store.get(Key("namespaces", "", call.namespace))
-            namespace = stored.data if stored else b""
+    def concerns(self, call: Call) -> bool:
+        return bool(self._bound) and call.resource.group != GROUP
+
+    async def admit(self, call: Call, write: Prepared) -> None:
+        """Let a write pass the policies that are in force now.
+
+        Raises:
+            StatusError: a policy refuses it.
+        """
+        stored = self._store.get(call.key)
+        size = len(call.request.body) + (len(stored.data) if stored else 0)
+        space = self._store.get(Key("namespaces", "", call.namespace)) if call.namespace else None
         endpoints = self._endpoints(call)
-
-        def admit(new: JSONObject | None, old: JSONObject | None) -> None:
-            before(new, old)
-            write = Attributes(call, new, old, endpoints, namespace)
-            call.request.warnings += review(bound, write)
-
-        return replace(call, admit=admit)
+        asked = Attributes(call, write.new, write.old, endpoints, space.data if space else b"")
+        call.request.warnings += await self._aside.run(size, review, self._bound, asked)
 
     def _endpoints(self, call: Call) -> tuple[Endpoint, ...]:
         """Where the call goes to, and the other versions in which the same objects are served."""

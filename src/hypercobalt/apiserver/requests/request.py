@@ -179,11 +179,11 @@ def parse_path(path: str) -> Target | None:
     return Target(group, version, resource, namespace, name, subresource)
 
 
-Admit: TypeAlias = Callable[[JSONObject | None, JSONObject | None], None]
+Guard: TypeAlias = Callable[[JSONObject | None, JSONObject | None], None]
 """Lets an object after and before a write pass, or raises a StatusError."""
 
 
-def _admit_all(_new: JSONObject | None, _old: JSONObject | None) -> None:
+def _unguarded(_new: JSONObject | None, _old: JSONObject | None) -> None:
     pass
 
 
@@ -198,7 +198,7 @@ class Call:
     subresource: str = ""
     body: Body = field(default_factory=Body)
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
-    admit: Admit = _admit_all  # what policies of admission are asked with
+    guard: Guard = _unguarded  # what the writer's rights forbid of this write
 
     @classmethod
     def internal(cls, resource: Resource, key: Key, manager: str, subresource: str = "") -> Call:
