@@ -24,9 +24,10 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab.errors import CommandError
 from hypercobalt.lab.host import Host
-from hypercobalt.node_agent.host.certificate_install import UPDATE_UNIT
-from hypercobalt.node_agent.host.certificates import Certificates, Settings
-from hypercobalt.node_agent.status.board import Board
+from hypercobalt.node_agent.host.certificates import Certificates
+from hypercobalt.node_agent.host.tls_files import UPDATE_UNIT, installer
+from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.write_cache import Latest
@@ -220,12 +221,11 @@ class Tls:
         fields = f"metadata.name=tls-libvirt-{host.name}"
         self._secrets = Informer(api, Selection(Secret, NAMESPACE, "", fields), metrics=Metrics())
         self._concern = Certificates(
-            Settings(host.name, NAMESPACE, root(host) / "etc/pki"),
-            SystemdUnits(bus(host)),
+            Settings(host.name, host.name, namespace=NAMESPACE),
             api,
+            installer(root(host) / "etc/pki", SystemdUnits(bus(host)), self.board),
             hypervisor=Latest(self._own),
             secret=Latest(self._secrets),
-            board=self.board,
         )
 
     @contextlib.asynccontextmanager

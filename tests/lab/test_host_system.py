@@ -15,13 +15,14 @@ import pytest
 from hypercobalt.adapters.host.port import Units
 from hypercobalt.adapters.host.system import HostSystem
 from hypercobalt.adapters.host.units import SystemdUnits
+from hypercobalt.agent.board import Verdict
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionStatus
 from hypercobalt.lab.agents import KUBECONFIG
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
 from hypercobalt.node_agent.host.units import UnitConditions
-from hypercobalt.node_agent.status.board import Board, Verdict
+from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Kube, SystemClock
 from tests.contracts.units import BAD, CONTRACTS, GOOD
 from tests.lab.conftest import TakeHosts

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from tests.pages import ROOT
 
-from hypercobalt.node_agent.agent import STOP_DEADLINE
+from hypercobalt.agent.process import STOP_DEADLINE
 from hypercobalt.runtime.manager import LAST, SERVICES_STOP, Manager
 
 OPERATOR: timedelta = inspect.signature(Manager).parameters["stop_deadline"].default

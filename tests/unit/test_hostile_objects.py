@@ -13,17 +13,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from tests.cost import on_loop, resident_mib
 
+from hypercobalt.agent.certificates.check import CertificateFilesError
+from hypercobalt.agent.certificates.files import KEYS
 from hypercobalt.api.core import Node, Secret
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.node_agent.host.certificate_check import CertificateFilesError
-from hypercobalt.node_agent.host.certificate_files import FILES, plan
+from hypercobalt.node_agent.host.tls_files import layout
 from hypercobalt.operator.from_node import first
 from hypercobalt.operator.gardener import decide as signal
 from hypercobalt.operator.hypervisor import decide
@@ -85,7 +87,7 @@ def secret(chance: Chance, size: int) -> Json:
     pem = chance.choice(["", "-----BEGIN CERTIFICATE-----\n", "-----BEGIN RSA PRIVATE KEY-----\n"])
     body = pem.encode() * max(1, size // 4 // (len(pem) or 1)) if pem else bytes(size // 4)
     keys = [
-        *chance.sample(sorted(FILES), chance.randrange(4)),
+        *chance.sample(sorted(KEYS), chance.randrange(4)),
         *many(chance, size // 4, "key-{}".format),
     ]
     data = dict.fromkeys(keys, b"") | dict.fromkeys(keys[:3], body)
@@ -131,7 +133,7 @@ def install(data: bytes) -> None:
     assert listed.items[-1].metadata == ObjectMeta(name="kvm-b")
     for found in listed.items:
         with suppress(CertificateFilesError):
-            plan(found.data)
+            layout(Path()).plan(found.data)
 
 
 @pytest.mark.parametrize(

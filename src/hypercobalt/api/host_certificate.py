@@ -5,10 +5,14 @@ What the node agent asks for and what the operator holds it to are the same word
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
+
+from hypercobalt.api.addresses import parse_host_address
 
 LIFETIME: Final = timedelta(days=47)
 """Of a certificate whose key was made on the host; the issuer may give less."""
@@ -27,6 +31,18 @@ class CertificateSource(StrEnum):
     SECRET = "secret"  # noqa: S105 - a Secret has both; its reader reads every Secret there
 
 
+class CertificateReason(StrEnum):
+    """Reasons of the condition that the host's certificate is installed."""
+
+    INSTALLING = "Installing"
+    READY = "Ready"
+    FAILED_TO_UPDATE = "FailedToUpdateTLSCertificate"
+    FAILED_TO_START_UPDATE = "FailedToStartUpdateTLSService"
+    REQUEST_PENDING = "RequestPending"  # ours, and those below: with a key made on the host
+    REQUEST_DENIED = "RequestDenied"
+    REQUEST_FAILED = "RequestFailed"
+
+
 @dataclass(frozen=True, slots=True)
 class HostNames:
     """What a certificate of a host names.
@@ -43,3 +59,17 @@ class HostNames:
     def all(self) -> tuple[str, ...]:
         """Every name and address."""
         return self.name, *self.addresses
+
+    @classmethod
+    def of(cls, name: str, addresses: Iterable[str]) -> HostNames:
+        """Those of a host; text that is no address of one is left out.
+
+        Args:
+            name: of the Node.
+            addresses: as the Node or the agent's environment has them.
+        """
+        found: set[str] = set()
+        for text in addresses:
+            with suppress(ValueError):
+                found.add(str(parse_host_address(text)))
+        return cls(name, tuple(sorted(found)))

@@ -207,15 +207,3 @@ class UpdateReason(StrEnum):
     RUNNING = "Running"
     COMPLETED = "Completed"
     STOPPED = "Stopped"
-
-
-class CertificateReason(StrEnum):
-    """Reasons of `TLSCertificateInstalled`."""
-
-    INSTALLING = "Installing"
-    READY = "Ready"
-    FAILED_TO_UPDATE = "FailedToUpdateTLSCertificate"
-    FAILED_TO_START_UPDATE = "FailedToStartUpdateTLSService"
-    REQUEST_PENDING = "RequestPending"  # ours, and those below: with a key made on the host
-    REQUEST_DENIED = "RequestDenied"
-    REQUEST_FAILED = "RequestFailed"

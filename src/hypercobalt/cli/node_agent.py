@@ -6,24 +6,17 @@ import os
 import re
 import socket
 import sys
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Final, Never
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from hypercobalt.agent.launch import become
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.cli.common_flags import LogFlags, version_line
 from hypercobalt.errors import ConfigurationError, HypercobaltError
-from hypercobalt.node_agent.settings import (
-    MigrationNames,
-    Retention,
-    Settings,
-    encode_settings,
-    settings,
-)
-from hypercobalt.runtime.self_signed import self_signed
+from hypercobalt.node_agent.settings import MigrationNames, Retention, settings
 
 COMPONENT: Final = "hypercobalt-node-agent"
 
@@ -105,7 +98,7 @@ def node_agent(
         print(version_line(COMPONENT))
         return 0
     try:
-        told = settings(
+        parsed = settings(
             os.environ,
             hostname=socket.gethostname(),
             node=node,
@@ -128,29 +121,7 @@ def node_agent(
     except HypercobaltError as error:
         print(f"cobalt node-agent: {error}", file=sys.stderr)
         return 2
-    return _become(told)
-
-
-def _become(told: Settings) -> Never:
-    """Be the agent, without what read the command line.
-
-    Few threads share glibc's memory arenas: one for each would keep some MiB that nobody uses.
-    """
-    if told.metrics is not None and told.metrics_secure:
-        told = replace(told, metrics_certificate=_certificate())
-    env = {"MALLOC_ARENA_MAX": "1", **os.environ}
-    program = [sys.executable, "-m", "hypercobalt.node_agent", encode_settings(told)]
-    os.execve(sys.executable, program, env)  # noqa: S606 - our own interpreter and module
-
-
-def _certificate() -> int:
-    """Descriptor of a certificate for the metrics page, which the agent inherits.
-
-    What makes it would take 12 MiB of the agent's memory for good.
-    """
-    descriptor = self_signed()
-    os.set_inheritable(descriptor, True)
-    return descriptor
+    return become("hypercobalt.node_agent", parsed)
 
 
 def _age(text: str) -> timedelta:

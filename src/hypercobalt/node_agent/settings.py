@@ -1,4 +1,4 @@
-"""What a node agent is told: flags first, then the existing agent's environment. Pure.
+"""Settings of a node agent: flags first, then the existing agent's environment. Pure.
 
 Source: kvm-node-agent, cmd/main.go and its chart.
 """
@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-import msgspec
-
+from hypercobalt.agent.settings import AgentSettings
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.runtime import Address, parse_address
+from hypercobalt.runtime import parse_address
 
 DEFAULT_URI: Final = "qemu:///system"
 DEFAULT_NAMESPACE: Final = "monsoon3"
@@ -46,38 +45,31 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """One agent.
+class Settings(AgentSettings):
+    """One node agent.
 
     Args:
-        node: name of the Node and of the Hypervisor.
         label: this host's name in Migrations.
         libvirt_uri: of the daemon.
-        namespace: of Migrations, Secret and Certificate.
+        namespace: of the Lease, Migrations, Secret and Certificate.
         units: systemd units with a condition each.
-        kubeconfig: file; None looks where kubectl and pods do.
         pki: directory for certificates; None installs none.
         source: of the certificate.
-        issuer: cert-manager Issuer; "" asks for no Certificate.
+        issuer: cert-manager Issuer; "" requests no Certificate.
         issuer_kind: Issuer in the agent's namespace, or ClusterIssuer.
         ca: file with the CA, where the issuer does not give it.
         addresses: of the host, for its Certificate.
         host_root: where the host's file system is; in a container it is mounted somewhere else.
-        metrics: where `/metrics` is served; None: nowhere.
-        metrics_secure: over TLS, to those whom the API server allows it.
-        metrics_certificate: descriptor of the certificate and its key; None makes one.
-        health: where `/healthz` and `/readyz` are served; None: nowhere.
-        log_level: the lowest that is logged, as `logging` counts.
-        log_text: log text rather than JSON; None: text on a terminal.
+        names: how Migrations are called.
+        retention: of finished Migrations.
         emulate: use the fakes for libvirt and the host's services.
     """
 
-    node: str
     label: str
-    libvirt_uri: str = DEFAULT_URI
+    _: KW_ONLY
     namespace: str = DEFAULT_NAMESPACE
+    libvirt_uri: str = DEFAULT_URI
     units: tuple[str, ...] = DEFAULT_UNITS
-    kubeconfig: Path | None = None
     pki: Path | None = None
     source: CertificateSource = CertificateSource.SECRET
     issuer: str = ""
@@ -87,12 +79,6 @@ class Settings:
     host_root: Path = Path("/")
     names: MigrationNames = MigrationNames.START
     retention: Retention = Retention()
-    metrics: Address | None = None
-    metrics_secure: bool = False
-    metrics_certificate: int | None = None
-    health: Address | None = None
-    log_level: int = logging.INFO
-    log_text: bool | None = None
     emulate: bool = False
 
 
@@ -140,7 +126,7 @@ def settings(
         log_text: as in `Settings`.
 
     Raises:
-        ConfigurationError: an address is none.
+        ConfigurationError: an address or CERTIFICATE_SOURCE cannot be used.
     """
     name = node or env.get("HOSTNAME") or hostname
     pki = pki_path or (Path(env["PKI_PATH"]) if env.get("PKI_PATH") else None)
@@ -178,23 +164,6 @@ def _source(env: Mapping[str, str]) -> CertificateSource:
         raise ConfigurationError(
             f"CERTIFICATE_SOURCE {text[:64]!r}: must be one of {known}"
         ) from exc
-
-
-def encode_settings(told: Settings) -> str:
-    """Write settings as the argument of the agent's process; they hold no secret."""
-    return msgspec.json.encode(told, enc_hook=str).decode()
-
-
-def decode_settings(text: str) -> Settings:
-    """Read what `encode_settings` wrote.
-
-    Raises:
-        ConfigurationError: it did not.
-    """
-    try:
-        return msgspec.json.decode(text, type=Settings, dec_hook=lambda _type, value: Path(value))
-    except msgspec.DecodeError as exc:
-        raise ConfigurationError(f"settings {text[:64]!r}: {exc}") from exc
 
 
 def uri_from(env: Mapping[str, str]) -> str:

@@ -59,8 +59,9 @@ class Manager:
     Attributes:
         kube: the client for reconcilers; under an election it refuses to write when this process
             does not lead.
-        guard: raises `NotLeadingError` when this process does not lead; for changes that are made
-            elsewhere than in Kubernetes. Any thread may call it.
+        metrics: of the process.
+        leader_guard: raises `NotLeadingError` when this process does not lead; for changes that
+            are made elsewhere than in Kubernetes. Any thread may call it.
         address: where the health pages are served, with the real port; None before.
         metrics_address: where the metrics page is, likewise.
     """
@@ -78,7 +79,7 @@ class Manager:
         stop_deadline: timedelta = timedelta(seconds=20),
         abort: Callable[[], None] = end_process,
     ) -> None:
-        self._client, self._metrics = kube, metrics
+        self._client, self.metrics = kube, metrics
         self.clock = clock or SystemClock()
         self._elector = (
             LeaderElector(kube, election, clock=self.clock, metrics=metrics, abort=abort)
@@ -134,7 +135,7 @@ class Manager:
                 raise ConfigurationError(f"informer {selection.about}: name its indexes first")
             return cast("Informer[T]", known)
         made = Informer(
-            self._client, selection, metrics=self._metrics, indexes=indexes, managers=managers
+            self._client, selection, metrics=self.metrics, indexes=indexes, managers=managers
         )
         self._informers[cast("Selection[Object]", selection)] = cast("Informer[Object]", made)
         return made
@@ -173,7 +174,7 @@ class Manager:
     def recorder(self, controller: str) -> Recorder:
         """A recorder whose Events this manager writes; `controller` is a qualified name."""
         made = Recorder(
-            self._client, controller, self._identity, clock=self.clock, metrics=self._metrics
+            self._client, controller, self._identity, clock=self.clock, metrics=self.metrics
         )
         self.add_service(f"events-{controller}", made.run)
         return made
@@ -232,7 +233,7 @@ class Manager:
     async def _work(self) -> None:
         leading, others = [*self._leading.items()], list[tuple[str, Service]]()
         for controller in self._controllers:
-            work = partial(controller.run, metrics=self._metrics, clock=self.clock)
+            work = partial(controller.run, metrics=self.metrics, clock=self.clock)
             (leading if controller.leader_only else others).append((controller.name, work))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._run_all(others), name="controllers")
@@ -270,7 +271,7 @@ class Manager:
     ) -> Address:
         pages = Endpoints(
             listen,
-            registry=self._metrics.registry if metrics else None,
+            registry=self.metrics.registry if metrics else None,
             healthy=self._healthy if health else None,
             ready=self._ready if health else None,
             refreshes=self._refreshes,

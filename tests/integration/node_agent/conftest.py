@@ -19,16 +19,17 @@ from tests.sockets import left_to_the_collector
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
+from hypercobalt.agent.applier import REFUSED, Applier
 from hypercobalt.api import crd
 from hypercobalt.api.definition import CustomResourceDefinition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.server import Server, serve
+from hypercobalt.node_agent.agent import report
 from hypercobalt.node_agent.libvirt.state import LibvirtState
-from hypercobalt.node_agent.status.applier import REFUSED, Applier
-from hypercobalt.node_agent.status.board import Board
 from hypercobalt.node_agent.status.compose import OWN_CONDITIONS
+from hypercobalt.node_agent.status.parts import Board, Parts
 from hypercobalt.runtime import (
     Backoff,
     Connection,
@@ -86,7 +87,7 @@ class Agent:
 
     libvirt: FakeLibvirt
     board: Board
-    applier: Applier
+    applier: Applier[Hypervisor, Parts, HypervisorStatus]
     writes: list[HypervisorStatus]
 
     async def wrote(self, good: Callable[[HypervisorStatus], bool]) -> None:
@@ -112,10 +113,8 @@ async def running(
             selection = Selection(Hypervisor, None, "", f"metadata.name={node}")
             informer = Informer(kube, selection, metrics=metrics)
             writes: list[HypervisorStatus] = []
-            own = (*OWN_CONDITIONS, *UNITS)
-            applier = Applier(
-                kube, node, board, informer, own=own, on_written=writes.append, refused=refused
-            )
+            how = report(node, (*OWN_CONDITIONS, *UNITS))
+            applier = Applier(kube, how, board, informer, on_written=writes.append, refused=refused)
             state = LibvirtState(libvirt, board, units=UNITS)
             async with background(informer.run, applier.run, state.run):
                 yield Agent(libvirt, board, applier, writes)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import os
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx2
 import pytest
+from tests.integration.agent.process import SECONDS, Process, lines_until, started
 from tests.integration.apiserver.conftest import no_check
 from tests.integration.node_agent.conftest import NODE, create, refusing_instances, until
 
@@ -20,36 +18,11 @@ from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SECONDS = 20.0
+COBALT = str(Path(sys.executable).with_name("cobalt"))
 
 
-@contextlib.asynccontextmanager
-async def agent(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    command = str(Path(sys.executable).with_name("cobalt"))
-    process = await asyncio.create_subprocess_exec(
-        command,
-        "node-agent",
-        *arguments,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "EMULATE": "1"},
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
-
-
-async def lines_until(process: asyncio.subprocess.Process, event: str) -> list[dict[str, object]]:
-    assert process.stderr is not None
-    found: list[dict[str, object]] = []
-    async with asyncio.timeout(SECONDS):
-        while not found or found[-1]["event"] != event:
-            line = await process.stderr.readline()
-            assert line, f"ended after {found}"
-            found.append(json.loads(line))
-    return found
+def agent(*arguments: str) -> contextlib.AbstractAsyncContextManager[Process]:
+    return started(COBALT, "node-agent", *arguments, env={"EMULATE": "1"})
 
 
 async def test_from_start_to_stop(server: Server, kube: Kube) -> None:
@@ -121,7 +94,7 @@ async def test_flags_of_the_existing_agent_are_accepted(server: Server, kube: Ku
         *("--zap-stacktrace-level=error", "--zap-time-encoding=iso8601"),
     )
     async with agent(*arguments, *pages, *theirs) as process:
-        lines = await lines_until(process, "this_host_is_ours")
+        lines = await lines_until(process, "lease_acquired")
         process.terminate()
         assert await asyncio.wait_for(process.wait(), SECONDS) == 0
 
@@ -130,7 +103,7 @@ async def test_flags_of_the_existing_agent_are_accepted(server: Server, kube: Ku
 
 async def test_the_version_is_printed_before_anything_is_looked_at() -> None:
     process = await asyncio.create_subprocess_exec(
-        str(Path(sys.executable).with_name("cobalt")),
+        COBALT,
         *("node-agent", "--version", "--metrics-bind-address", "here"),
         stdout=asyncio.subprocess.PIPE,
     )
@@ -146,12 +119,12 @@ async def test_a_second_agent_of_the_host_stands_by_until_the_first_has_ended(
     where = ("--kubeconfig", str(server.kubeconfig), "--node", NODE, "--namespace", "default")
     told = (*where, "--health-probe-bind-address", "0", "--metrics-bind-address", "0")
     async with agent(*told) as one:
-        await lines_until(one, "this_host_is_ours")
+        await lines_until(one, "lease_acquired")
         async with agent(*told) as other:
-            (*_, waiting) = await lines_until(other, "another_agent_has_this_host")
+            (*_, waiting) = await lines_until(other, "lease_held_by_another_agent")
             one.terminate()
             assert await asyncio.wait_for(one.wait(), SECONDS) == 0
-            (*_, taken) = await lines_until(other, "this_host_is_ours")
+            (*_, taken) = await lines_until(other, "lease_acquired")
 
     assert waiting["holder"] != taken["holder"]
 

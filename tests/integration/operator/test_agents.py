@@ -12,6 +12,7 @@ from tests.integration.operator.conftest import AGENTS, add_node, operator, pass
 from tests.integration.operator.lifecycle import agent_reports, message, site
 from tests.integration.operator.service import in_service
 
+from hypercobalt.agent.lease import AgentLease
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.hypervisor import Hypervisor
@@ -19,10 +20,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.times import micro_time
 from hypercobalt.compute.direct.directory import place
 from hypercobalt.compute.direct.settings import DirectSettings
-from hypercobalt.node_agent.presence import Presence
-from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
-from hypercobalt.runtime.client.requests import Selection
-from hypercobalt.runtime.write_cache import Latest
+from hypercobalt.runtime import Kube, SystemClock
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -181,14 +179,13 @@ async def test_real_agents_lease_is_understood(kube: Kube, kubeconfig: Path, nam
     async with operator(kubeconfig):
         await add_node(kube, name)
         await until(kube, Hypervisor, name, lambda _: True)
-        own = Informer(kube, Selection(Hypervisor, None), metrics=Metrics())
-        presence = Presence(
+        presence = AgentLease(
             kube,
             f"node-agent-{name}",
             NAMESPACE,
             "me",
             is_over=lambda _: False,
-            hypervisor=Latest(own),
+            owner=lambda: None,
             clock=SystemClock(),
         )
         running = asyncio.create_task(presence.run())

@@ -19,8 +19,8 @@ from hypercobalt.adapters.libvirt.model import (
 )
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.logs import configure
-from hypercobalt.node_agent.host.shutdown_drain import Evacuation
-from hypercobalt.node_agent.status.board import Board, Inventory
+from hypercobalt.node_agent.host.shutdown_drain import ShutdownDrain
+from hypercobalt.node_agent.status.parts import Board, Inventory, Parts
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock, load_connection
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.write_cache import Latest
@@ -29,18 +29,17 @@ from hypercobalt.runtime.write_cache import Latest
 async def main(kubeconfig: Path, node: str) -> None:
     configure()
     board = Board(SystemClock())
-    board.put_inventory(
-        Inventory(
-            Versions("9.0.0", "7.2.0"),
-            HostCapabilities("x86_64", ()),
-            DomainCapabilities("x86_64", "qemu"),
-            (Domain("u", "i", active=True, state=DomainState.RUNNING),),
-        )
+    inventory = Inventory(
+        Versions("9.0.0", "7.2.0"),
+        HostCapabilities("x86_64", ()),
+        DomainCapabilities("x86_64", "qemu"),
+        (Domain("u", "i", active=True, state=DomainState.RUNNING),),
     )
+    board.put(Parts(inventory=inventory))
     async with Kube(load_connection(kubeconfig)) as kube:
         selection = Selection(Hypervisor, None, "", f"metadata.name={node}")
         informer = Informer(kube, selection, metrics=Metrics())
-        guard = Evacuation(LogindShutdown(), kube, Latest(informer), board)
+        guard = ShutdownDrain(LogindShutdown(), kube, Latest(informer), board)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(informer.run())
             tasks.create_task(guard.run())

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from hypercobalt.agent.settings import decode_settings, encode_settings
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.node_agent.settings import (
     DEFAULT_UNITS,
     MigrationNames,
     Retention,
     Settings,
-    decode_settings,
-    encode_settings,
     settings,
     uri_from,
 )
@@ -81,6 +80,6 @@ def test_settings_survive_the_way_to_the_agents_process() -> None:
         health=Address("::1", 1),
     )
 
-    assert decode_settings(encode_settings(told)) == told
+    assert decode_settings(encode_settings(told), Settings) == told
     with pytest.raises(ConfigurationError):
-        decode_settings("{}")
+        decode_settings("{}", Settings)

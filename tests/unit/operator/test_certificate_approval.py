@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.unit.operator.samples import node
 
+from hypercobalt.agent.certificates.key_maker import make_here
+from hypercobalt.agent.certificates.pending import Pending
+from hypercobalt.agent.certificates.request import RequestSettings, Wanted, request_of
 from hypercobalt.api.certificate import CertificateRequest, CertificateRequestSpec, IssuerReference
 from hypercobalt.api.core import Node
 from hypercobalt.api.duration import format_duration
 from hypercobalt.api.host_certificate import AGENT, LIFETIME, MANAGED_BY, USAGES, HostNames
 from hypercobalt.api.signing_request import write
-from hypercobalt.node_agent.host.certificate_request import Wanted, request_of
-from hypercobalt.node_agent.host.key_maker import make_here
-from hypercobalt.node_agent.host.own_names import own_names
-from hypercobalt.node_agent.host.pending import Pending
 from hypercobalt.operator.certificate_approval import is_for, refusal, requester_node
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.node_names import names_of
@@ -68,9 +67,10 @@ def test_an_agent_s_request_for_its_own_host_is_approved(spec: CertificateReques
 
 def test_what_the_node_agent_asks_for_is_approved() -> None:
     """By its own code, from the key to the object."""
-    wanted = Wanted(own_names("kvm-a", ADDRESSES), ISSUING.reference)
+    wanted = Wanted(HostNames.of("kvm-a", ADDRESSES), ISSUING.reference)
     made = make_here(wanted.names)
-    asked = request_of(wanted, Pending(wanted.digest, made.request, made.key), ISSUING.namespace)
+    where = RequestSettings("libvirt-kvm-a", ISSUING.namespace, AGENT)
+    asked = request_of(wanted, Pending(wanted.digest, made.request, made.key), where)
     spec = replace(asked.spec, username=GOOD.username, extra=GOOD.extra)
     assert asked.metadata.labels == {MANAGED_BY: AGENT}  # those are looked at
     assert is_for(asked, ISSUING)

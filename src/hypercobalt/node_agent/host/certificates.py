@@ -1,12 +1,11 @@
-"""Installs the host's TLS Secret for libvirt, and has a certificate made where that is asked for.
+"""Installs libvirt's certificate: requested for a key made on the host, or from a TLS Secret.
 
 The Secret `tls-libvirt-<host>` counts only in the agent's own namespace. Its contents are put in
-place as `certificate_files` says; then the services are told: by a unit of the host, or else by a
-restart of libvirtd, which does not disturb guests. Only then is the Secret taken as installed, so a
-crash at any point ends in the same again.
+place and loaded; only then does the Secret count as installed, so a crash at any point ends in the
+same again.
 
-The Certificate `libvirt-<host>` is made when `spec.createCertManagerCertificate` is set. One that
-somebody else made, such as the operator, is left alone: the label says whose it is.
+The Certificate `libvirt-<host>` is made when `spec.createCertManagerCertificate` is set. One of
+another maker, such as the operator, is left alone: its label names the maker.
 
 Source: kvm-node-agent, internal/controller/secret_controller.go and internal/certificates.
 """
@@ -15,14 +14,15 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
 
-from hypercobalt.adapters.host.port import Units
+from hypercobalt.agent.certificates.check import CertificateFilesError
+from hypercobalt.agent.certificates.install import Installer
+from hypercobalt.agent.certificates.request import RequestSettings, Wanted
+from hypercobalt.agent.certificates.requester import RequestedCertificate
 from hypercobalt.api.certificate import (
     Certificate,
     CertificatePrivateKey,
@@ -32,68 +32,78 @@ from hypercobalt.api.certificate import (
 )
 from hypercobalt.api.core import Secret
 from hypercobalt.api.duration import format_duration
-from hypercobalt.api.host_certificate import AGENT, MANAGED_BY
+from hypercobalt.api.host_certificate import AGENT, MANAGED_BY, CertificateReason, HostNames
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_conditions import CertificateReason
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.host.certificate_check import CertificateFilesError
-from hypercobalt.node_agent.host.certificate_files import plan
-from hypercobalt.node_agent.host.certificate_install import Installer
-from hypercobalt.node_agent.host.own_names import own_names
-from hypercobalt.node_agent.status.board import Board
-from hypercobalt.runtime import AlreadyExistsError, Kube
+from hypercobalt.node_agent.settings import Settings
+from hypercobalt.runtime import AlreadyExistsError, Clock, Kube
 from hypercobalt.runtime.tasks import first
 from hypercobalt.runtime.write_cache import Latest
 
 log = get_logger(__name__)
 
 RESYNC: Final = timedelta(minutes=5)
-"""Files that somebody else changed are put right, and what failed is tried again, this often."""
+"""Between checks of the files in place, and attempts after a failure."""
 
 DURATION: Final = timedelta(days=47)
 RENEW_BEFORE: Final = timedelta(days=37)
 USAGES: Final = ("server auth", "client auth", "digital signature", "key encipherment")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Where certificates come from and go to.
+def requested(
+    settings: Settings,
+    kube: Kube,
+    installer: Installer,
+    hypervisor: Latest[Hypervisor],
+    *,
+    clock: Clock,
+    resync: timedelta = RESYNC,
+) -> RequestedCertificate[Hypervisor]:
+    """The concern that requests a certificate for a key made on this host."""
+    issuer = IssuerReference(settings.issuer, settings.issuer_kind, "cert-manager.io")
 
-    Args:
-        host: name of the Node.
-        namespace: the agent's own.
-        root: directory for certificates, PKI_PATH.
-        issuer: name of the cert-manager Issuer in the namespace; "": none can be asked for.
-        addresses: of the host, for the certificate, besides the Hypervisor's internal one.
-    """
+    def wanted(own: Hypervisor) -> Wanted | None:
+        if own.spec.installCertificate is False:
+            return None
+        return Wanted(names_of(settings, own.status.internalIp), issuer)
 
-    host: str
-    namespace: str
-    root: Path
-    issuer: str = ""
-    addresses: tuple[str, ...] = ()
+    return RequestedCertificate(
+        RequestSettings(f"libvirt-{settings.node}", settings.namespace, AGENT, settings.ca),
+        kube,
+        installer,
+        own=hypervisor,
+        wanted=wanted,
+        clock=clock,
+        resync=resync,
+    )
 
-    @property
-    def secret_name(self) -> str:
-        return f"tls-libvirt-{self.host}"
+
+def names_of(settings: Settings, internal_ip: str | None) -> HostNames:
+    """The names and addresses that the host's certificate is for."""
+    return HostNames.of(settings.node, (*settings.addresses, internal_ip or ""))
+
+
+def secret_name(settings: Settings) -> str:
+    """Name of the TLS Secret."""
+    return f"tls-libvirt-{settings.node}"
 
 
 def wanted_certificate(settings: Settings, internal_ip: str | None) -> Certificate:
     """The Certificate of this host, as the operator would make it."""
-    names = own_names(settings.host, (*settings.addresses, internal_ip or ""))
+    names = names_of(settings, internal_ip)
     return Certificate(
         metadata=ObjectMeta(
-            name=f"libvirt-{settings.host}",
+            name=f"libvirt-{settings.node}",
             namespace=settings.namespace,
             labels={MANAGED_BY: AGENT},
         ),
         spec=CertificateSpec(
-            secretName=settings.secret_name,
+            secretName=secret_name(settings),
             issuerRef=IssuerReference(name=settings.issuer, kind="Issuer", group="cert-manager.io"),
-            commonName=settings.host,
-            dnsNames=(settings.host,),
+            commonName=settings.node,
+            dnsNames=(settings.node,),
             ipAddresses=names.addresses,
             duration=format_duration(DURATION),
             renewBefore=format_duration(RENEW_BEFORE),
@@ -115,7 +125,7 @@ def decide(present: Certificate | None, wanted: Certificate) -> Certificate | No
 
 
 class Certificates:
-    """Keeps the host's certificate asked for and installed.
+    """Keeps the certificate of the Secret installed, and the Certificate as the spec wants it.
 
     Args:
         hypervisor: the own one.
@@ -125,18 +135,16 @@ class Certificates:
     def __init__(
         self,
         settings: Settings,
-        units: Units,
         kube: Kube,
+        installer: Installer,
         *,
         hypervisor: Latest[Hypervisor],
         secret: Latest[Secret],
-        board: Board,
         resync: timedelta = RESYNC,
     ) -> None:
         self._settings, self._kube = settings, kube
         self._hypervisor, self._secret = hypervisor, secret
-        self._installer = Installer(settings.root, units, board)
-        self._resync = resync
+        self._installer, self._resync = installer, resync
 
     async def run(self) -> None:
         """Install and renew until cancelled."""
@@ -162,36 +170,36 @@ class Certificates:
     async def _pass(self, hypervisor: Hypervisor, secret: Secret | None) -> None:
         spec = hypervisor.spec
         if spec.createCertManagerCertificate and self._settings.issuer:
-            await self._ask_for_certificate(hypervisor)
+            await self._request_certificate(hypervisor)
         elif spec.createCertManagerCertificate:
-            log.warning("no_issuer_for_certificate", host=self._settings.host)
+            log.warning("issuer_missing", host=self._settings.node)
         if spec.installCertificate is False:
             self._installer.drop()
         elif secret is not None:
             await self._install(secret, hypervisor.status.internalIp)
 
-    async def _ask_for_certificate(self, hypervisor: Hypervisor) -> None:
+    async def _request_certificate(self, hypervisor: Hypervisor) -> None:
         wanted = wanted_certificate(self._settings, hypervisor.status.internalIp)
         meta = wanted.metadata
         try:
             present = await self._kube.get(Certificate, meta.name, meta.namespace)
             write = decide(present, wanted)
             if write is not None and present is None:
-                log.info("creating_certificate", certificate=meta.name)
+                log.info("certificate_created", certificate=meta.name)
                 with suppress(AlreadyExistsError):  # whoever was first has it
                     await self._kube.create(write)
             elif write is not None and present is not None:
-                log.info("changing_certificate", certificate=meta.name)
+                log.info("certificate_changed", certificate=meta.name)
                 await self._kube.patch(present, write)
         except HypercobaltError as error:
-            log.warning("certificate_not_asked_for", certificate=meta.name, error=str(error))
+            log.warning("certificate_not_requested", certificate=meta.name, error=str(error))
 
     async def _install(self, secret: Secret, internal_ip: str | None) -> None:
         source = f"Secret {secret.metadata.name}"
         try:
-            files = plan(secret.data)
+            files = self._installer.layout.plan(secret.data)
         except CertificateFilesError as error:
             self._installer.fail(CertificateReason.FAILED_TO_UPDATE, f"{source}: {error}")
             return
-        names = own_names(self._settings.host, (*self._settings.addresses, internal_ip or ""))
+        names = names_of(self._settings, internal_ip)
         await self._installer.put(files, names, source)

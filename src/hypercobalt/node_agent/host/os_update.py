@@ -27,7 +27,7 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, Updat
 from hypercobalt.api.hypervisor_status import HyperVisorUpdateStatus
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.status.board import Board
+from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime.tasks import first
 from hypercobalt.runtime.write_cache import Latest
 
@@ -245,14 +245,13 @@ class OsUpdate:
 
     def _put(self, progress: Progress) -> None:
         self._progress = progress
-        self._board.put_update(
-            HyperVisorUpdateStatus(
-                inProgress=progress.in_progress,
-                installed=progress.installed,
-                retry=progress.retry,
-                version=progress.version or None,
-            )
+        update = HyperVisorUpdateStatus(
+            inProgress=progress.in_progress,
+            installed=progress.installed,
+            retry=progress.retry,
+            version=progress.version or None,
         )
+        self._board.put(replace(self._board.parts, update=update))
 
     def _say(self, status: ConditionStatus, reason: UpdateReason, message: str) -> None:
         self._board.put_condition(_CONDITION, status, reason, message)

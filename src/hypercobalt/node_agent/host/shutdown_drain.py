@@ -28,8 +28,9 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import owner_reference
 from hypercobalt.errors import HypercobaltError, TerminalError
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.status.board import Board, Parts
+from hypercobalt.node_agent.status.parts import Board, Parts
 from hypercobalt.runtime import AlreadyExistsError, Backoff, Change, Kube
+from hypercobalt.runtime.observable import Observable
 from hypercobalt.runtime.tasks import first
 from hypercobalt.runtime.write_cache import Latest
 
@@ -104,7 +105,7 @@ def _is_for_shutdown(eviction: Eviction) -> bool:
     return eviction.spec.trigger == Trigger.HOST_SHUTDOWN or eviction.spec.reason == REASON
 
 
-class Evacuation:
+class ShutdownDrain:
     """Delays shutdowns of the host and evacuates it before one.
 
     Args:
@@ -127,8 +128,7 @@ class Evacuation:
         self._shutdown, self._kube = shutdown, kube
         self._hypervisor, self._board = hypervisor, board
         self._api_patience, self._retry = api_patience.total_seconds(), retry.total_seconds()
-        self._preparing = False
-        self._news = asyncio.Event()
+        self._shutting_down = Observable(False)
 
     async def run(self) -> None:
         """Guard the host until cancelled."""
@@ -139,9 +139,7 @@ class Evacuation:
         async with aclosing(self._shutdown.preparations()) as preparations:
             async for preparing in preparations:
                 log.info("shutdown_is_prepared" if preparing else "shutdown_was_called_off")
-                self._preparing = preparing
-                self._news.set()
-                self._news = asyncio.Event()
+                self._shutting_down.set(preparing)
 
     async def _guard(self) -> None:
         complaint = ""
@@ -278,12 +276,19 @@ class Evacuation:
                 if decide(now, ours) is not Step.WAIT:
                     return
 
+    @property
+    def _preparing(self) -> bool:
+        """Whether a shutdown is being prepared."""
+        return self._shutting_down.value
+
     def _is_wanted(self) -> bool:
         return is_wanted(self._hypervisor.value, self._board.parts)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():
-            hypervisor, parts, news = self._hypervisor.value, self._board.parts, self._news
+            hypervisor, parts = self._hypervisor.value, self._board.parts
             await first(
-                self._hypervisor.changed(hypervisor), self._board.changed(parts), news.wait()
+                self._hypervisor.changed(hypervisor),
+                self._board.changed(parts),
+                self._shutting_down.changed(self._preparing),
             )

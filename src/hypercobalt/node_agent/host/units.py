@@ -1,4 +1,4 @@
-"""Says of each watched systemd unit how it is, as a condition that has the unit's name.
+"""Reports each watched systemd unit in a condition that has the unit's name.
 
 Source: kvm-node-agent, whose three reasons and message are kept; org.freedesktop.systemd1(5) for
 the states that it has no reason for.
@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Final
 
 from hypercobalt.adapters.host.model import UnitState, check_unit_name
 from hypercobalt.adapters.host.port import Units
+from hypercobalt.agent.board import Verdict
+from hypercobalt.agent.text import condition_type
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor_conditions import ServiceReason
-from hypercobalt.node_agent.status.board import Board
-from hypercobalt.node_agent.status.text import condition_type
+from hypercobalt.node_agent.status.parts import Board
 
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
@@ -38,23 +38,14 @@ _INACTIVE_BY_LOAD: Final[Mapping[str, ServiceReason]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class UnitVerdict:
-    """What a condition says of a unit."""
-
-    status: ConditionStatus
-    reason: ServiceReason
-    message: str
-
-
-def decide(state: UnitState) -> UnitVerdict:
+def decide(state: UnitState) -> Verdict:
     """Judge a unit; every state has a status and a reason, also one that systemd has yet to get."""
     message = f"{state.name}: {state.active}, {state.load}"
     if state.active == "inactive":
         reason = _INACTIVE_BY_LOAD.get(state.load, ServiceReason.STOPPED)
-        return UnitVerdict(_FALSE, reason, message)
+        return Verdict(_FALSE, reason, message)
     unknown = (ConditionStatus.UNKNOWN, ServiceReason.UNKNOWN)
-    return UnitVerdict(*_BY_ACTIVE.get(state.active, unknown), message)
+    return Verdict(*_BY_ACTIVE.get(state.active, unknown), message)
 
 
 class UnitConditions:
@@ -84,10 +75,10 @@ class UnitConditions:
                 else:
                     for name in self._names:
                         unreachable = ServiceReason.SYSTEMD_UNREACHABLE
-                        away = UnitVerdict(ConditionStatus.UNKNOWN, unreachable, str(found))
+                        away = Verdict(ConditionStatus.UNKNOWN, unreachable, str(found))
                         self._put(name, away)
 
-    def _put(self, name: str, verdict: UnitVerdict) -> None:
+    def _put(self, name: str, verdict: Verdict) -> None:
         self._board.put_condition(
             condition_type(name), verdict.status, verdict.reason, verdict.message
         )

@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from hypercobalt.adapters.libvirt.model import BlockStats, DomainStats, InterfaceStats
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
+from hypercobalt.agent.text import clean
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.status.text import clean
 
 log = get_logger(__name__)
 

@@ -26,11 +26,11 @@ from hypercobalt.adapters.libvirt.model import (
     Lost,
 )
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
+from hypercobalt.agent.text import condition_type
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, LibvirtConnectionReason
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.status.board import Board, Inventory, Parts
-from hypercobalt.node_agent.status.text import condition_type
+from hypercobalt.node_agent.status.parts import Board, Inventory, Parts
 from hypercobalt.runtime import Backoff
 
 log = get_logger(__name__)
@@ -181,14 +181,15 @@ class LibvirtState:
             known = replace(known, versions=link.versions, missing=link.missing)
             if Due.DOMAINS in due:
                 known = replace(known, domains=await self._libvirt.domains())
-            self._board.put_inventory(known)
+            self._board.put(replace(self._board.parts, inventory=known))
             if Due.HOST not in due:
                 return
         host = await self._libvirt.capabilities()
         offers = await self._libvirt.domain_capabilities()
         # Listed after the slow ones, so that the first inventory is as fresh as can be.
         domains = known.domains if known else await self._libvirt.domains()
-        self._board.put_inventory(Inventory(link.versions, host, offers, domains, link.missing))
+        found = Inventory(link.versions, host, offers, domains, link.missing)
+        self._board.put(replace(self._board.parts, inventory=found))
 
     async def _failed(self, error: LibvirtError) -> None:
         """Try again soon; said in the condition from the second time, as a loss comes this way."""

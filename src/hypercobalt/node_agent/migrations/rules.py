@@ -13,6 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from hypercobalt.adapters.libvirt.model import JobStats, JobType
+from hypercobalt.agent.text import clean
 from hypercobalt.api.codec import to_builtins
 from hypercobalt.api.duration import DurationError, format_nanoseconds, parse_duration
 from hypercobalt.api.iec import format_iec, format_iec_rate
@@ -28,7 +29,6 @@ from hypercobalt.api.migration import (
     label_value,
 )
 from hypercobalt.node_agent.settings import MigrationNames, Retention
-from hypercobalt.node_agent.status.text import clean
 
 GRACE: Final = timedelta(seconds=10)
 """After an arrival, or a failed one: for the source, which knows more, to make and end its object.

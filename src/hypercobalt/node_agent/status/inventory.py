@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from hypercobalt.adapters.libvirt.model import Domain, HostCapabilities, HostCell
+from hypercobalt.agent.text import clean
 from hypercobalt.api.hypervisor import CPU, MEMORY
 from hypercobalt.api.hypervisor_status import (
     Capabilities,
@@ -34,8 +35,7 @@ from hypercobalt.api.hypervisor_status import (
     Instance,
 )
 from hypercobalt.api.quantity import Quantity
-from hypercobalt.node_agent.status.board import Inventory
-from hypercobalt.node_agent.status.text import clean
+from hypercobalt.node_agent.status.parts import Inventory
 
 Amounts = dict[str, Quantity]
 FIELDS: Final = (

@@ -20,7 +20,7 @@ from hypercobalt.api.certificate import (
     CertificateRequest,
     CertificateRequestStatus,
 )
-from hypercobalt.node_agent.host.certificate_install import LIBVIRT_UNIT, UPDATE_UNIT
+from hypercobalt.node_agent.host.tls_files import LIBVIRT_UNIT, UPDATE_UNIT
 from hypercobalt.runtime import Change, Kube
 
 AUTHORITY = trustme.CA()

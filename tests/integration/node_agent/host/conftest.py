@@ -22,13 +22,14 @@ from hypercobalt.adapters.libvirt.model import (
     HostCapabilities,
     Versions,
 )
+from hypercobalt.agent.board import Verdict
 from hypercobalt.api.certificate import Certificate, CertificateRequest
 from hypercobalt.api.core import Namespace, Secret
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.apiserver.server import Server, serve
-from hypercobalt.node_agent.status.board import Board, Inventory, Verdict
+from hypercobalt.node_agent.status.parts import Board, Inventory
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock, load_connection
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.write_cache import Latest
@@ -101,14 +102,13 @@ class Site:
             Domain(f"u{number}", f"i{number}", state is DomainState.RUNNING, state)
             for number, state in enumerate(states)
         )
-        self.board.put_inventory(
-            Inventory(
-                Versions("9.0.0", "7.2.0"),
-                HostCapabilities("x86_64", ()),
-                DomainCapabilities("x86_64", "kvm"),
-                domains,
-            )
+        inventory = Inventory(
+            Versions("9.0.0", "7.2.0"),
+            HostCapabilities("x86_64", ()),
+            DomainCapabilities("x86_64", "kvm"),
+            domains,
         )
+        self.board.put(replace(self.board.parts, inventory=inventory))
 
     async def until(self, type_: str, reason: str) -> Verdict:
         """Wait until the board has a condition with this reason."""

@@ -28,14 +28,13 @@ from hypercobalt.api.core import Namespace, Secret
 from hypercobalt.api.host_certificate import MANAGED_BY
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.node_agent.host.certificate_files import is_loaded, plan
-from hypercobalt.node_agent.host.certificate_install import LIBVIRT_UNIT, UPDATE_UNIT
 from hypercobalt.node_agent.host.certificates import (
     Certificates,
-    Settings,
     decide,
     wanted_certificate,
 )
+from hypercobalt.node_agent.host.tls_files import LIBVIRT_UNIT, UPDATE_UNIT, installer, layout
+from hypercobalt.node_agent.settings import Settings
 from hypercobalt.runtime import Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -68,17 +67,22 @@ def begin(
     issuer: str = "",
     resync: timedelta = timedelta(minutes=5),
 ) -> None:
-    settings = Settings(NODE, NAMESPACE, root, issuer, ("192.0.2.1", "no address"))
+    settings = Settings(
+        NODE, NODE, namespace=NAMESPACE, issuer=issuer, addresses=("192.0.2.1", "no address")
+    )
     concern = Certificates(
         settings,
-        units,
         site.kube,
+        installer(root, units, site.board),
         hypervisor=site.hypervisor,
         secret=site.secret,
-        board=site.board,
         resync=resync,
     )
     site.start(concern.run)
+
+
+def is_loaded(root: Path, content: dict[str, bytes]) -> bool:
+    return layout(root).is_loaded(layout(root).plan(content))
 
 
 async def test_a_secret_is_installed_and_libvirt_told(
@@ -93,7 +97,7 @@ async def test_a_secret_is_installed_and_libvirt_told(
     ready = await site.until(TYPE, "Ready")
 
     assert (ready.status, ready.message) == ("True", f"Secret tls-libvirt-{NODE} is installed")
-    assert is_loaded(tmp_path / "pki", plan(DATA))
+    assert is_loaded(tmp_path / "pki", DATA)
     assert units.jobs == [f"start {UPDATE_UNIT}"]
     assert "PRIVATE" not in caplog.text
 
@@ -115,7 +119,7 @@ async def test_a_renewed_secret_replaces_the_old_one(
     async with asyncio.timeout(DEADLINE):
         await told.wait()
     await site.until(TYPE, "Ready")
-    assert is_loaded(tmp_path, plan(renewed))
+    assert is_loaded(tmp_path, renewed)
 
 
 async def test_an_installed_secret_is_left_alone_by_a_restarted_agent(
@@ -246,7 +250,7 @@ async def test_what_somebody_changed_is_put_right_in_time(
     async with asyncio.timeout(DEADLINE):
         await told.wait()
     await site.until(TYPE, "Ready")
-    assert is_loaded(tmp_path, plan(DATA))
+    assert is_loaded(tmp_path, DATA)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +281,7 @@ async def test_secret_that_is_not_for_this_host_changes_no_file(
 
     assert failed.status == "False"
     assert why in failed.message
-    assert is_loaded(tmp_path, plan(DATA))
+    assert is_loaded(tmp_path, DATA)
     assert units.jobs == [f"start {UPDATE_UNIT}"]
 
 
@@ -313,23 +317,22 @@ async def test_an_agent_that_dies_while_it_tells_libvirt_tells_it_again(
         while site.secret.value is None:
             await site.secret.changed(None)
     dying = Certificates(
-        Settings(NODE, NAMESPACE, tmp_path),
-        DyingUnits(after=after),
+        Settings(NODE, NODE, namespace=NAMESPACE),
         kube,
+        installer(tmp_path, DyingUnits(after=after), site.board),
         hypervisor=site.hypervisor,
         secret=site.secret,
-        board=site.board,
     )
     with pytest.raises(DyingError):
         await dying.run()
-    assert not is_loaded(tmp_path, plan(DATA))
+    assert not is_loaded(tmp_path, DATA)
 
     units = host_units()
     begin(site, tmp_path, units)
 
     await site.until(TYPE, "Ready")
     assert units.jobs == [f"start {UPDATE_UNIT}"]
-    assert is_loaded(tmp_path, plan(DATA))
+    assert is_loaded(tmp_path, DATA)
 
 
 async def certificate(kube: Kube, good: Callable[[Certificate], bool]) -> Certificate:
@@ -388,7 +391,7 @@ async def test_a_certificate_of_somebody_else_is_left_alone(
 
 
 async def test_the_decision_to_write_a_certificate() -> None:
-    settings = Settings(NODE, NAMESPACE, Path("/pki"), "nova-ca")
+    settings = Settings(NODE, NODE, namespace=NAMESPACE, issuer="nova-ca")
     wanted = wanted_certificate(settings, "192.0.2.7")
     ours = replace(wanted, metadata=replace(wanted.metadata, uid="u", resourceVersion="1"))
     stale = replace(ours, spec=CertificateSpec(secretName="x"))

@@ -25,6 +25,7 @@ from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
 from hypercobalt.adapters.host.fake import FakeUnits
+from hypercobalt.agent.certificates import pending
 from hypercobalt.api.certificate import (
     CertificateCondition,
     CertificateRequest,
@@ -33,8 +34,9 @@ from hypercobalt.api.certificate import (
 )
 from hypercobalt.api.core import Secret
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.node_agent.host import pending
-from hypercobalt.node_agent.host.requested import RequestedCertificate, RequestSettings
+from hypercobalt.node_agent.host.certificates import requested
+from hypercobalt.node_agent.host.tls_files import installer, layout
+from hypercobalt.node_agent.settings import Settings
 from hypercobalt.runtime import Kube, SystemClock
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -56,14 +58,19 @@ def deny(request: CertificateRequest) -> CertificateRequestStatus:
     return CertificateRequestStatus((denied,))
 
 
+def pending_key(root: Path) -> Path:
+    return root / layout(root).pending
+
+
 def begin(site: Site, root: Path, units: FakeUnits | None = None) -> asyncio.Task[None]:
-    told = RequestSettings(NODE, NAMESPACE, root, ISSUER, ("192.0.2.1", "no address"))
-    concern = RequestedCertificate(
-        told,
-        units or host_units(),
+    settings = Settings(
+        NODE, NODE, namespace=NAMESPACE, issuer="nova-ca", addresses=("192.0.2.1", "no address")
+    )
+    concern = requested(
+        settings,
         site.kube,
-        hypervisor=site.hypervisor,
-        board=site.board,
+        installer(root, units or host_units(), site.board),
+        site.hypervisor,
         clock=SystemClock(),
         resync=timedelta(milliseconds=200),
     )
@@ -111,7 +118,9 @@ async def test_key_is_made_on_the_host_and_nowhere_else(
     assert (tmp_path / "libvirt/private/serverkey.pem").stat().st_mode & 0o777 == 0o600
     assert b"PRIVATE KEY" in key
     assert not (await kube.list(Secret, NAMESPACE)).items
-    await eventually(lambda: pending.load(tmp_path) is None)  # follows the request's deletion
+    await eventually(
+        lambda: pending.load(pending_key(tmp_path)) is None
+    )  # follows the request's deletion
     assert len(units.jobs) == 1
     assert "PRIVATE" not in caplog.text
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
@@ -172,7 +181,7 @@ async def test_agent_that_dies_while_it_waits_goes_on_with_the_same_key(
     await site.until(TYPE, "RequestPending")
     task.cancel()
     await asyncio.wait({task})
-    kept = pending.load(tmp_path)
+    kept = pending.load(pending_key(tmp_path))
     site.board.drop_condition(TYPE)
 
     begin(site, tmp_path)
@@ -234,6 +243,6 @@ async def test_waiting_key_that_others_may_read_is_made_private_again(
     await create_hypervisor(kube)
     begin(site, tmp_path)
     await site.until(TYPE, "RequestPending")
-    waiting = tmp_path / pending.FILE
+    waiting = pending_key(tmp_path)
     waiting.chmod(0o644)
     await eventually(lambda: stat.S_IMODE(waiting.stat().st_mode) == 0o600, seconds=DEADLINE)

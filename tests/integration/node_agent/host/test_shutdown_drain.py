@@ -23,7 +23,7 @@ from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.server import Server
-from hypercobalt.node_agent.host.shutdown_drain import Evacuation, make_eviction
+from hypercobalt.node_agent.host.shutdown_drain import ShutdownDrain, make_eviction
 from hypercobalt.runtime import Backoff, Connection, Kube, Limits, SystemClock, load_connection
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -33,7 +33,7 @@ AMPLE = timedelta(minutes=10)
 
 
 def guard(site: Site, shutdown: FakeShutdown, kube: Kube | None = None) -> None:
-    evacuation = Evacuation(
+    evacuation = ShutdownDrain(
         shutdown,
         kube or site.kube,
         site.hypervisor,

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from hypercobalt.adapters.host.fake import FakeUnits
 from hypercobalt.adapters.host.model import UnitState, check_unit_name
 from hypercobalt.adapters.host.port import HostError
+from hypercobalt.agent.board import Verdict
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import (
@@ -32,7 +33,7 @@ from hypercobalt.node_agent.host.os_update import (
     recall,
     update_unit,
 )
-from hypercobalt.node_agent.status.board import Board, Verdict
+from hypercobalt.node_agent.status.parts import Board, Parts
 from hypercobalt.runtime import Connection, FakeClock, Informer, Kube, ListResult, Metrics
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.write_cache import Latest
@@ -191,7 +192,7 @@ class Updating:
         self.task: asyncio.Task[None] | None = None
 
     def start(self, own: Hypervisor) -> None:
-        self.board.put_operating_system(OperatingSystemStatus(version=OLD))
+        self.board.put(Parts(operating_system=OperatingSystemStatus(version=OLD)))
         self.see(own)
         self.task = asyncio.create_task(self.concern.run())
 

@@ -25,7 +25,7 @@ from hypercobalt.node_agent.host.shutdown_drain import (
     is_wanted,
     make_eviction,
 )
-from hypercobalt.node_agent.status.board import Inventory, Parts
+from hypercobalt.node_agent.status.parts import Inventory, Parts
 from hypercobalt.runtime import FakeClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,9 +9,10 @@ import pytest
 
 from hypercobalt.adapters.host.fake import FakeUnits
 from hypercobalt.adapters.host.model import UnitNameError, UnitState
+from hypercobalt.agent.board import Verdict
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.node_agent.host.units import UnitConditions, decide
-from hypercobalt.node_agent.status.board import Board, Verdict
+from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import FakeClock
 
 LIBVIRTD = "libvirtd.service"

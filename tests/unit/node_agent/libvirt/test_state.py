@@ -15,7 +15,7 @@ from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState, HostCell, Lifecycle
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.node_agent.libvirt.state import RESYNC, LibvirtState
-from hypercobalt.node_agent.status.board import Board, Inventory
+from hypercobalt.node_agent.status.parts import Board, Inventory
 from hypercobalt.runtime import FakeClock
 
 pytestmark = pytest.mark.looptime

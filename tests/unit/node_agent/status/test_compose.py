@@ -13,6 +13,8 @@ from hypercobalt.adapters.libvirt.model import (
     HostCell,
     Versions,
 )
+from hypercobalt.agent.board import Verdict
+from hypercobalt.agent.status import holds, leftovers
 from hypercobalt.api.conditions import Condition, ConditionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import (
@@ -22,8 +24,9 @@ from hypercobalt.api.hypervisor_status import (
     OperatingSystemStatus,
 )
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.node_agent.status.board import Inventory, Parts, Verdict
-from hypercobalt.node_agent.status.compose import compose, holds, leftovers
+from hypercobalt.node_agent.status.compose import compose
+from hypercobalt.node_agent.status.inventory import FIELDS
+from hypercobalt.node_agent.status.parts import Inventory, Parts
 
 THEN = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 NOW = THEN + timedelta(hours=1)
@@ -73,7 +76,7 @@ def test_what_nobody_knows_yet_is_kept_and_what_is_not_ours_left_out() -> None:
 def test_what_is_known_replaces_what_was_stored() -> None:
     os, update = OperatingSystemStatus(version="2"), HyperVisorUpdateStatus(retry=1)
 
-    status = composed(Parts(INVENTORY, os, update), stored())
+    status = composed(Parts(inventory=INVENTORY, operating_system=os, update=update), stored())
 
     assert (status.libVirtVersion, status.numInstances) == ("9.0.0", 0)
     assert (status.operatingSystem, status.updateStatus) == (os, update)
@@ -139,13 +142,13 @@ WANTED = HypervisorStatus(numInstances=0, conditions=(condition(LINK), condition
     ],
 )
 def test_whether_the_server_has_what_is_wanted(have: HypervisorStatus, *, right: bool) -> None:
-    assert holds(have, WANTED) is right
+    assert holds(have, WANTED, FIELDS) is right
 
 
 def test_leftovers_are_our_fields_that_an_apply_did_not_remove() -> None:
     after = replace(STORED, libVirtVersion="9.0.0", numInstances=0)
-    assert leftovers(after, replace(after, instances=())) == ("instances",)
-    assert leftovers(HypervisorStatus(hypervisorId="theirs"), HypervisorStatus()) == ()
+    assert leftovers(after, replace(after, instances=()), FIELDS) == ("instances",)
+    assert leftovers(HypervisorStatus(hypervisorId="theirs"), HypervisorStatus(), FIELDS) == ()
 
 
 @given(
@@ -164,9 +167,9 @@ def test_leftovers_are_our_fields_that_an_apply_did_not_remove() -> None:
 def test_what_is_composed_holds_once_it_is_stored(
     conditions: dict[str, Verdict | None],
 ) -> None:
-    parts = Parts(INVENTORY, conditions=conditions)
+    parts = Parts(inventory=INVENTORY, conditions=conditions)
     status = composed(parts, stored(condition(LINK), condition("Ready")))
 
-    assert holds(status, status)
+    assert holds(status, status, FIELDS)
     again = compose(parts, replace(stored(), status=status), status, OWN)
     assert again == status

@@ -18,8 +18,8 @@ from hypercobalt.adapters.libvirt.model import (
 )
 from hypercobalt.api import codec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
-from hypercobalt.node_agent.status.board import Inventory
 from hypercobalt.node_agent.status.inventory import FIELDS, status_of
+from hypercobalt.node_agent.status.parts import Inventory
 
 GIB = 1024**3
 OFFERS = DomainCapabilities(

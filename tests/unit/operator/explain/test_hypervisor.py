@@ -10,6 +10,7 @@ from tests.unit.operator.samples import NOW, condition, hypervisor
 
 from hypercobalt.api import hypervisor_conditions as said
 from hypercobalt.api.conditions import Condition
+from hypercobalt.api.host_certificate import CertificateReason
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType as Type
 from hypercobalt.api.hypervisor_status import HypervisorStatus, SmokeTest
@@ -372,7 +373,7 @@ REASONS = {
     Type.AGENT_REPORTING: said.AgentReportingReason,
     Type.LIBVIRT_CONNECTION: said.LibvirtConnectionReason,
     Type.NODE_HEALTHY: said.NodeHealthyReason,
-    Type.TLS_CERTIFICATE_INSTALLED: said.CertificateReason,
+    Type.TLS_CERTIFICATE_INSTALLED: CertificateReason,
     Type.OPERATING_SYSTEM_UPDATE: said.UpdateReason,
     Type.SPEC_FROZEN: said.SpecFrozenReason,
     Type.TAINTED: said.TaintedReason,

@@ -27,8 +27,8 @@ from hypercobalt.adapters.libvirt.model import (
     HostCell,
     Versions,
 )
-from hypercobalt.node_agent.status.board import Inventory
 from hypercobalt.node_agent.status.inventory import status_of
+from hypercobalt.node_agent.status.parts import Inventory
 
 Result = TypeVar("Result")
 

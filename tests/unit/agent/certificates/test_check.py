@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.authority import BOTH, DAY, NOW, Authority, Key, pem
 
-from hypercobalt.node_agent.host.certificate_check import CertificateFilesError, check
+from hypercobalt.agent.certificates.check import CertificateFilesError, check
 
 NAMES = ("kvm-a", "192.0.2.1")
 

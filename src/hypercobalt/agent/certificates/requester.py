@@ -10,48 +10,38 @@ Source: cert-manager, "CertificateRequest".
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from hypercobalt.adapters.host.port import Units
-from hypercobalt.api.certificate import CertificateRequest, IssuerReference
-from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_conditions import CertificateReason
-from hypercobalt.errors import HypercobaltError
-from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.host import key_maker, pending
-from hypercobalt.node_agent.host.certificate_check import CertificateFilesError
-from hypercobalt.node_agent.host.certificate_files import (
-    CA,
-    CERTIFICATE,
-    FILES,
-    KEY,
-    in_place,
-    is_loaded,
-    plan,
-    strays,
-)
-from hypercobalt.node_agent.host.certificate_install import Installed, Installer
-from hypercobalt.node_agent.host.certificate_request import (
+from hypercobalt.agent.certificates import key_maker, pending
+from hypercobalt.agent.certificates.check import CertificateFilesError
+from hypercobalt.agent.certificates.files import CA, CERTIFICATE, KEY
+from hypercobalt.agent.certificates.install import Installed, Installer
+from hypercobalt.agent.certificates.pending import Pending
+from hypercobalt.agent.certificates.request import (
     Facts,
     Plan,
+    RequestSettings,
     Step,
     Wanted,
     decide,
     is_old,
     request_of,
 )
-from hypercobalt.node_agent.host.own_names import own_names
-from hypercobalt.node_agent.host.pending import Pending
-from hypercobalt.node_agent.status.board import Board
+from hypercobalt.api.certificate import CertificateRequest
+from hypercobalt.api.host_certificate import CertificateReason
+from hypercobalt.api.meta import Object
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.logs import get_logger
 from hypercobalt.runtime import AlreadyExistsError, Backoff, Change, Clock, Kube
 from hypercobalt.runtime.tasks import first
 from hypercobalt.runtime.write_cache import Latest
 
 log = get_logger(__name__)
+
+T = TypeVar("T", bound=Object)
 
 RESYNC: Final = timedelta(minutes=5)
 """Files that somebody else changed are put right, and what was missed is seen, this often."""
@@ -59,57 +49,39 @@ RESYNC: Final = timedelta(minutes=5)
 _RETRY: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(minutes=5))
 
 
-@dataclass(frozen=True, slots=True)
-class RequestSettings:
-    """Where certificates come from and go to.
-
-    Args:
-        host: name of the Node.
-        namespace: of the requests.
-        root: directory for certificates.
-        issuer: of cert-manager.
-        addresses: of the host, besides the Hypervisor's internal one.
-        ca: file with the CA, for an issuer that does not give it.
-    """
-
-    host: str
-    namespace: str
-    root: Path
-    issuer: IssuerReference
-    addresses: tuple[str, ...] = ()
-    ca: Path | None = None
-
-
-class RequestedCertificate:
+class RequestedCertificate(Generic[T]):
     """The concern.
 
     Args:
-        hypervisor: the own one.
+        installer: puts the certificate in place and reports on it.
+        own: the object that decides what certificate the host is to have.
+        wanted: reads that off it; None: no certificate is to be installed.
     """
 
     def __init__(
         self,
         settings: RequestSettings,
-        units: Units,
         kube: Kube,
+        installer: Installer,
         *,
-        hypervisor: Latest[Hypervisor],
-        board: Board,
+        own: Latest[T],
+        wanted: Callable[[T], Wanted | None],
         clock: Clock,
         resync: timedelta = RESYNC,
     ) -> None:
         self._settings, self._kube, self._clock = settings, kube, clock
-        self._hypervisor, self._resync = hypervisor, resync
-        self._installer = Installer(settings.root, units, board)
+        self._own, self._wanted, self._resync = own, wanted, resync
+        self._installer, self._layout = installer, installer.layout
+        self._pending = installer.layout.root / installer.layout.pending
         self._failures = 0
         self._good_until: datetime | None = None
 
     async def run(self) -> None:
         """Request, install and renew until cancelled."""
         while True:
-            hypervisor = self._hypervisor.value
+            own = self._own.value
             try:
-                wait, watched = await self._pass(hypervisor)
+                wait, watched = await self._pass(own)
                 self._failures = 0
             except (HypercobaltError, OSError) as error:
                 log.warning("certificate_not_requested", error=str(error))
@@ -117,16 +89,16 @@ class RequestedCertificate:
                 wait, watched = _RETRY.wait(self._failures), None
                 self._failures += 1
             if wait > 0:
-                await self._wait(wait, hypervisor, watched)
+                await self._wait(wait, own, watched)
 
-    async def _pass(self, hypervisor: Hypervisor | None) -> tuple[float, CertificateRequest | None]:
+    async def _pass(self, own: T | None) -> tuple[float, CertificateRequest | None]:
         """Take one step; gives the seconds until the next, and the object to watch meanwhile."""
-        if hypervisor is None:
+        if own is None:
             return self._resync.total_seconds(), None
-        if hypervisor.spec.installCertificate is False:
+        wanted = self._wanted(own)
+        if wanted is None:
             self._installer.drop()
             return self._resync.total_seconds(), None
-        wanted = self._wanted(hypervisor)
         facts = await self._observe(wanted)
         self._good_until = facts.installed.not_after if facts.installed else None
         step = decide(facts)
@@ -142,21 +114,15 @@ class RequestedCertificate:
             error = f"installed, good until {self._good_until:%Y-%m-%dT%H:%M:%SZ}; {error}"
         self._installer.report(reason, error)
 
-    def _wanted(self, hypervisor: Hypervisor) -> Wanted:
-        told = self._settings
-        texts = (*told.addresses, hypervisor.status.internalIp or "")
-        return Wanted(own_names(told.host, texts), told.issuer)
-
     async def _observe(self, wanted: Wanted) -> Facts:
-        told = self._settings
-        waiting = await asyncio.to_thread(pending.load, told.root)
+        waiting = await asyncio.to_thread(pending.load, self._pending)
         request = None
         if waiting is not None:
-            name = waiting.name(told.host)
-            request = await self._kube.get(CertificateRequest, name, told.namespace)
-        files = await asyncio.to_thread(in_place, told.root)
-        intact = bool(files) and await asyncio.to_thread(is_loaded, told.root, files)
-        keys = (file.content for file in files if file.path in FILES[KEY])
+            name = waiting.name(self._settings.prefix)
+            request = await self._kube.get(CertificateRequest, name, self._settings.namespace)
+        files = await asyncio.to_thread(self._layout.in_place)
+        intact = bool(files) and await asyncio.to_thread(self._layout.is_loaded, files)
+        keys = (file.content for file in files if file.path in self._layout.files[KEY])
         return Facts(
             wanted=wanted.digest,
             installed=await self._installer.validity(wanted.names),
@@ -168,14 +134,13 @@ class RequestedCertificate:
         )
 
     async def _act(self, step: Plan, wanted: Wanted, facts: Facts) -> float:
-        told = self._settings
         match step.step:
             case Step.MAKE:
                 made = await key_maker.make(wanted.names)
                 new = Pending(wanted.digest, made.request, made.key)
-                await asyncio.to_thread(pending.store, told.root, new)
+                await asyncio.to_thread(pending.store, self._pending, new)
             case Step.ASK if facts.pending is not None:
-                asked = request_of(wanted, facts.pending, told.namespace)
+                asked = request_of(wanted, facts.pending, self._settings)
                 log.info("creating_certificate_request", request=asked.metadata.name)
                 with suppress(AlreadyExistsError):  # by this agent, before it died
                     await self._kube.create(asked)
@@ -201,18 +166,18 @@ class RequestedCertificate:
         return 0.0
 
     async def _mend(self, wanted: Wanted) -> None:
-        """Put the files beside libvirt's own right: their content, their modes, their links."""
-        files = await asyncio.to_thread(in_place, self._settings.root)
-        wrong = await asyncio.to_thread(strays, self._settings.root, files)
+        """Put the files beside the checked ones right: their content, their modes, their links."""
+        files = await asyncio.to_thread(self._layout.in_place)
+        wrong = await asyncio.to_thread(self._layout.strays, files)
         log.warning("certificate_files_changed", files=wrong)
         await self._installer.put(files, wanted.names, "the certificate of this host")
 
     async def _clean_up(self, waiting: Pending) -> None:
         """Delete the request, then the key: in this order both are found again after a crash."""
-        name = waiting.name(self._settings.host)
+        name = waiting.name(self._settings.prefix)
         log.info("deleting_certificate_request", request=name)
         await self._kube.delete(CertificateRequest, name, self._settings.namespace)
-        await asyncio.to_thread(pending.discard, self._settings.root)
+        await asyncio.to_thread(pending.discard, self._pending)
 
     async def _install(
         self, request: CertificateRequest, waiting: Pending, wanted: Wanted
@@ -222,7 +187,7 @@ class RequestedCertificate:
         if self._settings.ca is not None:
             ca = await asyncio.to_thread(self._settings.ca.read_bytes)
         try:
-            files = plan({CA: ca, CERTIFICATE: status.certificate, KEY: waiting.key})
+            files = self._layout.plan({CA: ca, CERTIFICATE: status.certificate, KEY: waiting.key})
         except CertificateFilesError as error:
             self._installer.fail(
                 CertificateReason.FAILED_TO_UPDATE,
@@ -232,19 +197,24 @@ class RequestedCertificate:
         return await self._installer.put(files, wanted.names, source)
 
     async def _wait(
-        self, seconds: float, since: Hypervisor | None, watched: CertificateRequest | None
+        self, seconds: float, since: T | None, watched: CertificateRequest | None
     ) -> None:
-        changes = [self._host_changed(since)]
+        changes = [self._wish_changed(since)]
         if watched is not None:
             changes.append(self._request_changed(watched))
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await first(*changes)
 
-    async def _host_changed(self, since: Hypervisor | None) -> None:
+    async def _wish_changed(self, since: T | None) -> None:
+        """Wait for a change that matters here; the status changes often."""
+
+        def wish(own: T | None) -> tuple[bool, Wanted | None]:
+            return own is None, None if own is None else self._wanted(own)
+
         known = since
-        while known is since or _inputs(known) == _inputs(since):
-            known = await self._hypervisor.changed(known)
+        while wish(known) == wish(since):
+            known = await self._own.changed(known)
 
     async def _request_changed(self, since: CertificateRequest) -> None:
         meta = since.metadata
@@ -261,10 +231,3 @@ class RequestedCertificate:
         except HypercobaltError as error:
             log.warning("watching_certificate_request_failed", error=str(error))
             await asyncio.sleep(_RETRY.base.total_seconds())
-
-
-def _inputs(hypervisor: Hypervisor | None) -> object:
-    """What matters here; the status changes often."""
-    if hypervisor is None:
-        return None
-    return hypervisor.metadata.uid, hypervisor.spec, hypervisor.status.internalIp

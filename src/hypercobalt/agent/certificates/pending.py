@@ -1,7 +1,7 @@
 """A key that was made on the host and waits for its certificate: one file that its owner can read.
 
-The file is written whole, before anybody is asked to sign: whatever dies on the way, the next start
-finds the key of the request that it has made.
+The file is written whole before the request is created: whatever dies on the way, the next start
+finds the key of its request.
 """
 
 from __future__ import annotations
@@ -14,12 +14,9 @@ from typing import Final
 
 import msgspec
 
-FILE: Final = "libvirt/private/.pending-request.json"
-"""Below the directory for certificates, among the keys."""
-
 _MODE: Final = 0o600
 _DIGITS: Final = 10
-_LONGEST_NODE: Final = 230  # with prefix and digest still a name
+_LONGEST: Final = 238  # of a prefix that makes a name together with a digest
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -38,18 +35,17 @@ class Pending(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         return f"Pending(wanted={self.wanted})"
 
-    def name(self, node: str) -> str:
+    def name(self, prefix: str) -> str:
         """The name of the request's object: the same for the same request."""
         digest = hashlib.sha256(self.request).hexdigest()[:_DIGITS]
-        return f"libvirt-{node[:_LONGEST_NODE]}-{digest}"
+        return f"{prefix[:_LONGEST]}-{digest}"
 
 
-def load(root: Path) -> Pending | None:
+def load(path: Path) -> Pending | None:
     """The pending key; None without one, or when its file cannot be read as one.
 
-    The file is made private again, whoever has opened it to others.
+    The file is made private again, if it was opened to others.
     """
-    path = root / FILE
     try:
         path.chmod(_MODE)
         return msgspec.json.decode(path.read_bytes(), type=Pending)
@@ -57,13 +53,12 @@ def load(root: Path) -> Pending | None:
         return None
 
 
-def store(root: Path, pending: Pending) -> None:
+def store(path: Path, pending: Pending) -> None:
     """Write it, in place of any other.
 
     Raises:
         OSError: it cannot be written.
     """
-    path = root / FILE
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)
     staged = path.with_suffix(".new")
@@ -76,7 +71,7 @@ def store(root: Path, pending: Pending) -> None:
     staged.replace(path)
 
 
-def discard(root: Path) -> None:
+def discard(path: Path) -> None:
     """Delete it; one that is gone is no error."""
     with suppress(FileNotFoundError):
-        (root / FILE).unlink()
+        path.unlink()

@@ -15,30 +15,31 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from msgspec.structs import replace as with_fields
 
+from hypercobalt.agent.certificates import pending
+from hypercobalt.agent.certificates.check import Validity
+from hypercobalt.agent.certificates.key_maker import Made, make, make_here
+from hypercobalt.agent.certificates.pending import Pending
+from hypercobalt.agent.certificates.request import (
+    AGAIN,
+    Facts,
+    RequestSettings,
+    Step,
+    Wanted,
+    decide,
+    request_of,
+)
 from hypercobalt.api.certificate import (
     CertificateCondition,
     CertificateRequest,
     CertificateRequestStatus,
     IssuerReference,
 )
-from hypercobalt.api.host_certificate import HostNames
-from hypercobalt.node_agent.host import pending
-from hypercobalt.node_agent.host.certificate_check import Validity
-from hypercobalt.node_agent.host.certificate_request import (
-    AGAIN,
-    Facts,
-    Step,
-    Wanted,
-    decide,
-    request_of,
-)
-from hypercobalt.node_agent.host.key_maker import Made, make, make_here
-from hypercobalt.node_agent.host.own_names import own_names
-from hypercobalt.node_agent.host.pending import Pending
+from hypercobalt.api.host_certificate import AGENT, HostNames
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 WANTED = Wanted(HostNames("kvm-a", ("192.0.2.1",)), IssuerReference("nova-ca", "Issuer"))
+SETTINGS = RequestSettings("libvirt-kvm-a", "agents", AGENT)
 PENDING = Pending(WANTED.digest, b"a request", b"a key")
 FRESH, OLD = Validity(NOW - DAY, NOW + 5 * DAY), Validity(NOW - 5 * DAY, NOW + DAY)
 NOTHING = Facts(WANTED.digest, None, intact=True, in_use=False, pending=None, request=None, now=NOW)
@@ -47,7 +48,7 @@ NOTHING = Facts(WANTED.digest, None, intact=True, in_use=False, pending=None, re
 def asked(
     *conditions: tuple[str, str, str], certificate: bytes = b"", failed: datetime | None = None
 ) -> CertificateRequest:
-    made = request_of(WANTED, PENDING, "agents")
+    made = request_of(WANTED, PENDING, SETTINGS)
     found = tuple(
         CertificateCondition(type_, status, reason, "as it is", NOW - timedelta(minutes=1))
         for type_, status, reason in conditions
@@ -170,9 +171,9 @@ def test_next_step(facts: Facts, step: Step, reason: str | None, message: str) -
 
 
 def test_request_names_its_host_and_has_no_key() -> None:
-    made = request_of(WANTED, PENDING, "agents")
+    made = request_of(WANTED, PENDING, SETTINGS)
 
-    assert made.metadata.name == PENDING.name("kvm-a")
+    assert made.metadata.name == PENDING.name("libvirt-kvm-a")
     assert made.metadata.name.startswith("libvirt-kvm-a-")
     assert made.spec.request == PENDING.request
     assert made.spec.isCA is False
@@ -181,7 +182,7 @@ def test_request_names_its_host_and_has_no_key() -> None:
 
 
 def test_own_addresses_are_parsed_and_sorted() -> None:
-    found = own_names("kvm-a", ("2001:DB8::1", "192.0.2.1", "", "127.0.0.1", "10.0.0.1/8"))
+    found = HostNames.of("kvm-a", ("2001:DB8::1", "192.0.2.1", "", "127.0.0.1", "10.0.0.1/8"))
 
     assert found.all == ("kvm-a", "192.0.2.1", "2001:db8::1")
 
@@ -205,7 +206,7 @@ async def test_made_key_is_of_the_request_and_the_names_are_its_own(name: str) -
 
 def test_agent_that_makes_keys_does_not_carry_what_makes_them() -> None:
     code = (
-        "import sys; import hypercobalt.node_agent.host.requested;"
+        "import sys; import hypercobalt.agent.certificates.requester;"
         "print('cryptography.x509' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -215,19 +216,20 @@ def test_agent_that_makes_keys_does_not_carry_what_makes_them() -> None:
 
 def test_pending_key_is_for_its_owner_alone_and_survives(tmp_path: Path) -> None:
     made = make_here(HostNames("kvm-a"))
+    path = tmp_path / "private/.pending"
     kept = Pending(WANTED.digest, made.request, made.key)
 
-    assert pending.load(tmp_path) is None
-    pending.store(tmp_path, PENDING)
-    pending.store(tmp_path, kept)
+    assert pending.load(path) is None
+    pending.store(path, PENDING)
+    pending.store(path, kept)
     (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
 
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.parent.stat().st_mode & 0o777 == 0o700
-    assert pending.load(tmp_path) == kept
+    assert pending.load(path) == kept
     assert "PRIVATE" not in repr(kept) + repr(Made(made.key, made.request))
     file.write_bytes(b"half a fi")
-    assert pending.load(tmp_path) is None
-    pending.discard(tmp_path)
-    pending.discard(tmp_path)
+    assert pending.load(path) is None
+    pending.discard(path)
+    pending.discard(path)
     assert not file.exists()

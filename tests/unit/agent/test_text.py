@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from hypercobalt.agent.text import clean, condition_type
 from hypercobalt.api.conditions import set_condition
-from hypercobalt.node_agent.status.text import clean, condition_type
 from hypercobalt.runtime import FakeClock
 
 

@@ -14,22 +14,45 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from pathlib import Path
 from typing import Final
 
+from hypercobalt.agent.certificates.check import Validity
+from hypercobalt.agent.certificates.pending import Pending
 from hypercobalt.api.certificate import (
     CertificateRequest,
     CertificateRequestSpec,
     IssuerReference,
 )
 from hypercobalt.api.duration import format_duration
-from hypercobalt.api.host_certificate import AGENT, LIFETIME, MANAGED_BY, USAGES, HostNames
-from hypercobalt.api.hypervisor_conditions import CertificateReason
+from hypercobalt.api.host_certificate import (
+    LIFETIME,
+    MANAGED_BY,
+    USAGES,
+    CertificateReason,
+    HostNames,
+)
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.node_agent.host.certificate_check import Validity
-from hypercobalt.node_agent.host.pending import Pending
 
 AGAIN: Final = timedelta(hours=1)
-"""After a denial or a failure: whoever said no, or the issuer, is asked again this much later."""
+"""Between a denial or a failure and the next request."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSettings:
+    """Where an agent's requests are, and whose they are.
+
+    Args:
+        prefix: of their names, before a dash and a digest.
+        namespace: of them.
+        agent: value of their label `app.kubernetes.io/managed-by`.
+        ca: file with the CA, for an issuer that does not give it.
+    """
+
+    prefix: str
+    namespace: str
+    agent: str
+    ca: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +77,13 @@ class Wanted:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def request_of(wanted: Wanted, pending: Pending, namespace: str) -> CertificateRequest:
-    """The object that asks for the pending key's certificate."""
+def request_of(wanted: Wanted, pending: Pending, of: RequestSettings) -> CertificateRequest:
+    """The object that requests the pending key's certificate."""
     return CertificateRequest(
         metadata=ObjectMeta(
-            name=pending.name(wanted.names.name),
-            namespace=namespace,
-            labels={MANAGED_BY: AGENT},
+            name=pending.name(of.prefix),
+            namespace=of.namespace,
+            labels={MANAGED_BY: of.agent},
         ),
         spec=CertificateRequestSpec(
             request=pending.request,

@@ -8,17 +8,9 @@ from pathlib import Path
 import pytest
 import trustme
 
-from hypercobalt.node_agent.host.certificate_check import CertificateFilesError
-from hypercobalt.node_agent.host.certificate_files import (
-    FILES,
-    LINKS,
-    MARK,
-    File,
-    install,
-    is_loaded,
-    mark_loaded,
-    plan,
-)
+from hypercobalt.agent.certificates.check import CertificateFilesError
+from hypercobalt.agent.certificates.files import File
+from hypercobalt.node_agent.host.tls_files import layout
 
 
 def secret(ca: trustme.CA, host: str = "kvm-a") -> dict[str, bytes]:
@@ -31,6 +23,7 @@ def secret(ca: trustme.CA, host: str = "kvm-a") -> dict[str, bytes]:
 
 
 NAMES = ("kvm-a",)
+PLACES = layout(Path())
 CA_A, CA_B = trustme.CA(), trustme.CA()
 DATA = secret(CA_A)
 OTHER = secret(CA_B)
@@ -52,7 +45,7 @@ def tree(root: Path) -> dict[str, str]:
 
 
 def test_files_links_and_modes_are_libvirts(tmp_path: Path) -> None:
-    install(tmp_path, plan(DATA), NAMES)
+    layout(tmp_path).install(PLACES.plan(DATA), NAMES)
 
     assert tree(tmp_path) == {
         "CA": "755",
@@ -76,7 +69,7 @@ def test_files_links_and_modes_are_libvirts(tmp_path: Path) -> None:
         "qemu/server-cert.pem": "644",
         "qemu/server-key.pem": "600",
     }
-    for key, paths in FILES.items():
+    for key, paths in PLACES.files.items():
         assert {(tmp_path / path).read_bytes() for path in paths} == {DATA[key]}
     assert (tmp_path / "libvirt/private/clientkey.pem").read_bytes() == DATA["tls.key"]
 
@@ -96,7 +89,7 @@ def test_missing_keys_are_named(lacking: set[str], named: str, how: str) -> None
         data |= dict.fromkeys(lacking, b"")
 
     with pytest.raises(CertificateFilesError, match=named) as raised:
-        plan(data)
+        PLACES.plan(data)
     assert raised.value.reason == "FailedToUpdateTLSCertificate"
 
 
@@ -112,24 +105,24 @@ def test_missing_keys_are_named(lacking: set[str], named: str, how: str) -> None
     ids=["other key", "no certificate", "no key", "encrypted key", "no ca"],
 )
 def test_what_does_not_fit_together_changes_nothing(tmp_path: Path, bad: dict[str, bytes]) -> None:
-    install(tmp_path, plan(OTHER), NAMES)
+    layout(tmp_path).install(PLACES.plan(OTHER), NAMES)
     before = tree(tmp_path)
 
     with pytest.raises(CertificateFilesError, match="PEM") as raised:
-        install(tmp_path, plan(bad), NAMES)
+        layout(tmp_path).install(PLACES.plan(bad), NAMES)
 
     assert tree(tmp_path) == before
-    for key, paths in FILES.items():
+    for key, paths in PLACES.files.items():
         assert {(tmp_path / path).read_bytes() for path in paths} == {OTHER[key]}
     assert "PRIVATE KEY" not in str(raised.value)
 
 
 def test_a_new_secret_replaces_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    install(tmp_path, plan(DATA), NAMES)
+    layout(tmp_path).install(PLACES.plan(DATA), NAMES)
     before = tree(tmp_path)
     held = (tmp_path / "libvirt/servercert.pem").open("rb")
 
-    install(tmp_path, plan(OTHER), NAMES)
+    layout(tmp_path).install(PLACES.plan(OTHER), NAMES)
 
     assert tree(tmp_path) == before
     assert (tmp_path / "libvirt/servercert.pem").read_bytes() == OTHER["tls.crt"]
@@ -141,8 +134,8 @@ def test_a_new_secret_replaces_everything_and_leaves_nothing_behind(tmp_path: Pa
 def test_a_crash_half_way_is_mended(
     tmp_path: Path, crash_after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path, plan(DATA), NAMES)
-    mark_loaded(tmp_path, plan(DATA))
+    layout(tmp_path).install(PLACES.plan(DATA), NAMES)
+    layout(tmp_path).mark_loaded(PLACES.plan(DATA))
     renames = 0
     replace = Path.replace
 
@@ -156,14 +149,14 @@ def test_a_crash_half_way_is_mended(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", crash)
         with pytest.raises(KeyboardInterrupt):
-            install(tmp_path, plan(OTHER), NAMES)
+            layout(tmp_path).install(PLACES.plan(OTHER), NAMES)
 
-    assert not is_loaded(tmp_path, plan(OTHER))
+    assert not layout(tmp_path).is_loaded(PLACES.plan(OTHER))
     (tmp_path / "qemu/.server-key.pem.x7").write_bytes(b"left by a kill")
     (tmp_path / "qemu/server-key.pem").chmod(0o640)
-    install(tmp_path, plan(OTHER), NAMES)
-    mark_loaded(tmp_path, plan(OTHER))
-    assert is_loaded(tmp_path, plan(OTHER))
+    layout(tmp_path).install(PLACES.plan(OTHER), NAMES)
+    layout(tmp_path).mark_loaded(PLACES.plan(OTHER))
+    assert layout(tmp_path).is_loaded(PLACES.plan(OTHER))
     assert not list(tmp_path.rglob(".*.pem*"))
 
 
@@ -200,51 +193,51 @@ def link_over_file(root: Path) -> None:
 )
 def test_what_somebody_changed_is_put_right(tmp_path: Path, harm: object) -> None:
     assert callable(harm)
-    files = plan(DATA)
-    install(tmp_path, files, NAMES)
-    mark_loaded(tmp_path, files)
+    files = PLACES.plan(DATA)
+    layout(tmp_path).install(files, NAMES)
+    layout(tmp_path).mark_loaded(files)
     before = tree(tmp_path)
-    assert is_loaded(tmp_path, files)
+    assert layout(tmp_path).is_loaded(files)
 
     harm(tmp_path)
-    assert not is_loaded(tmp_path, files)
-    install(tmp_path, files, NAMES)
+    assert not layout(tmp_path).is_loaded(files)
+    layout(tmp_path).install(files, NAMES)
 
-    assert is_loaded(tmp_path, files)
+    assert layout(tmp_path).is_loaded(files)
     (tmp_path / "elsewhere").unlink(missing_ok=True)
     assert tree(tmp_path) == before
 
 
 def test_what_is_right_is_not_written_again(tmp_path: Path) -> None:
-    install(tmp_path, plan(DATA), NAMES)
+    layout(tmp_path).install(PLACES.plan(DATA), NAMES)
     before = {path: path.lstat().st_ino for path in tmp_path.rglob("*")}
 
-    install(tmp_path, plan(DATA), NAMES)
+    layout(tmp_path).install(PLACES.plan(DATA), NAMES)
 
     assert {path: path.lstat().st_ino for path in tmp_path.rglob("*")} == before
 
 
 def test_installed_files_are_not_loaded_until_the_services_were_told(tmp_path: Path) -> None:
-    install(tmp_path, plan(DATA), NAMES)
-    assert not is_loaded(tmp_path, plan(DATA))
+    layout(tmp_path).install(PLACES.plan(DATA), NAMES)
+    assert not layout(tmp_path).is_loaded(PLACES.plan(DATA))
 
-    mark_loaded(tmp_path, plan(DATA))
+    layout(tmp_path).mark_loaded(PLACES.plan(DATA))
 
-    assert is_loaded(tmp_path, plan(DATA))
-    assert not is_loaded(tmp_path, plan(OTHER))
-    assert stat.S_IMODE((tmp_path / MARK).stat().st_mode) == 0o600
+    assert layout(tmp_path).is_loaded(PLACES.plan(DATA))
+    assert not layout(tmp_path).is_loaded(PLACES.plan(OTHER))
+    assert stat.S_IMODE((tmp_path / PLACES.mark).stat().st_mode) == 0o600
 
 
 def test_a_directory_in_the_way_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "qemu/client-key.pem").mkdir(parents=True)
 
     with pytest.raises(OSError, match="client-key"):
-        install(tmp_path, plan(DATA), NAMES)
+        layout(tmp_path).install(PLACES.plan(DATA), NAMES)
 
     assert not list((tmp_path / "qemu").glob(".*"))
 
 
 def test_no_key_is_shown(tmp_path: Path) -> None:
-    assert "PRIVATE" not in repr(plan(DATA))
+    assert "PRIVATE" not in repr(PLACES.plan(DATA))
     assert repr(File("a", b"secret", 0o600)) == "File(a, mode=600)"
-    assert set(LINKS).isdisjoint(file.path for file in plan(DATA))
+    assert set(PLACES.links).isdisjoint(file.path for file in PLACES.plan(DATA))

@@ -1,11 +1,11 @@
 """Whether a certificate, its key and its CA are this host's: two peers in memory try them out.
 
-One peer shows the certificate as libvirt's server does, the other as its client does, and both
-trust the CA's file alone. So chain, dates, key, names, addresses and both purposes are checked by
+One peer shows the certificate as a server does, the other as a client does, and both trust the CA's
+file alone. So chain, dates, key, names, addresses and both purposes are checked by
 the rules of TLS, on files that nothing uses yet. No certificate is parsed here: what parses them
 would cost the agent more memory than all of its other parts.
 
-Source: RFC 5280, 6; RFC 9525; OpenSSL, X509_verify_cert_error_string; libvirt, "TLS certificates".
+Source: RFC 5280, 6; RFC 9525; OpenSSL, X509_verify_cert_error_string.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from hypercobalt.api.hypervisor_conditions import CertificateReason
+from hypercobalt.api.host_certificate import CertificateReason
 from hypercobalt.errors import TerminalError
 
 _FLIGHTS: Final = 8  # a handshake has fewer

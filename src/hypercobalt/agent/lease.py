@@ -1,9 +1,9 @@
-"""The agent's Lease: says that it lives, and keeps a second agent of the same host from writing.
+"""The agent's Lease: shows that the agent lives, and keeps a second agent of a host from writing.
 
-Whoever holds the Lease works; another one waits until it is released, has run out, or its holder is
-known to have died. Renewed on the interval of the kubelet's own. An API that is away changes
-nothing: only another holder, seen, ends the work. If the API refuses Leases altogether, the agent
-works without, because one missing right must not take the whole host's status.
+The holder of the Lease works; another agent waits until the Lease is released, has run out, or its
+holder is known to have died. It is renewed as often as the kubelet renews its own. An API that is
+away changes nothing: only another holder, seen, ends the work. If the API refuses Leases
+altogether, the agent works without: one missing right must not cost the whole host's status.
 
 Source: the kubelet's node Leases (renewed each 10 s, for 40 s); client-go, tools/leaderelection,
 for measuring another's Lease on our own clock alone.
@@ -20,13 +20,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from hypercobalt.api.coordination import Lease, LeaseSpec
-from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import ObjectMeta, owner_reference
+from hypercobalt.api.meta import Object, ObjectMeta, owner_reference
 from hypercobalt.api.times import micro_time
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime import Clock, ConflictError, ForbiddenError, Kube, NotFoundError
-from hypercobalt.runtime.write_cache import Latest
 
 log = get_logger(__name__)
 
@@ -39,10 +37,10 @@ _RELEASE: Final = timedelta(seconds=2)
 
 
 class AnotherAgentError(HypercobaltError):
-    """Another agent has taken this host over: end, and wait for it at the next start."""
+    """Another agent has taken the Lease: end, and wait for the Lease at the next start."""
 
 
-class Presence:
+class AgentLease:
     """One agent's hold on its host.
 
     Args:
@@ -50,11 +48,11 @@ class Presence:
         namespace: of the Lease.
         me: unique among processes.
         is_over: whether it is certain that the holder of that name does not run any more.
-        hypervisor: the own one; owns the Lease, once there is one.
+        owner: gives the object that the Lease goes with; None while there is none.
 
     Attributes:
         held: set once the agent may work.
-        holder: another agent that has the host; "" for none.
+        holder: another agent that holds the Lease; "" for none.
     """
 
     def __init__(
@@ -65,21 +63,27 @@ class Presence:
         me: str,
         *,
         is_over: Callable[[str], bool],
-        hypervisor: Latest[Hypervisor],
+        owner: Callable[[], Object | None],
         clock: Clock,
     ) -> None:
         self._kube, self._name, self._namespace, self._me = kube, name, namespace, me
-        self._is_over, self._hypervisor, self._clock = is_over, hypervisor, clock
+        self._is_over, self._owner, self._clock = is_over, owner, clock
         self._lease: Lease | None = None  # as last seen
         self._seen_at = 0.0  # when it was last seen to change
         self._complaint = ""
         self.held, self.holder = asyncio.Event(), ""
 
+    def waiting(self) -> str | None:
+        """Why the agent may not work yet, None once it may; for `/readyz`."""
+        if self.held.is_set():
+            return None
+        return f"Lease held by {self.holder}" if self.holder else "Lease not acquired yet"
+
     async def run(self) -> None:
         """Take the Lease and renew it until cancelled, then release it.
 
         Raises:
-            AnotherAgentError: it was ours, and somebody else has it now.
+            AnotherAgentError: this agent held it, and another holds it now.
         """
         try:
             while True:
@@ -93,7 +97,7 @@ class Presence:
         try:
             renewed = await self._take_or_renew()
         except (ForbiddenError, NotFoundError) as error:
-            self._complain("working_without_lease", error)
+            self._complain("lease_refused", error)
             self.held.set()
             return True
         except AnotherAgentError:
@@ -127,9 +131,11 @@ class Presence:
 
     def _wait_for(self, holder: str) -> None:
         if self.held.is_set():
-            raise AnotherAgentError(f"another agent has taken over this host: {holder}")
+            raise AnotherAgentError(
+                f"Lease {self._namespace}/{self._name}: taken by another agent, {holder}"
+            )
         if holder != self.holder:
-            log.warning("another_agent_has_this_host", lease=self._name, holder=holder)
+            log.warning("lease_held_by_another_agent", lease=self._name, holder=holder)
         self.holder = holder
 
     async def _write(self, old: Lease | None) -> bool:
@@ -141,15 +147,14 @@ class Presence:
             new = replace(old, metadata=self._owned(old.metadata), spec=self._renewed(old.spec))
             written = await self._kube.patch(old, new)
         if not self.held.is_set():
-            log.info("this_host_is_ours", lease=self._name, holder=self._me)
+            log.info("lease_acquired", lease=self._name, holder=self._me)
         self._lease, self._seen_at, self.holder = written, self._clock.monotonic(), ""
         self.held.set()
         return True
 
     def _owned(self, meta: ObjectMeta) -> ObjectMeta:
-        """Gone with its Hypervisor."""
-        hypervisor = self._hypervisor.value
-        return replace(meta, ownerReferences=(owner_reference(hypervisor),)) if hypervisor else meta
+        owner = self._owner()
+        return replace(meta, ownerReferences=(owner_reference(owner),)) if owner else meta
 
     def _renewed(self, old: LeaseSpec) -> LeaseSpec:
         now, mine = micro_time(self._clock.now()), old.holderIdentity == self._me

@@ -1,38 +1,33 @@
-"""Puts a host's certificate in place, has libvirt load it, and writes `TLSCertificateInstalled`.
+"""Puts a host's certificate in place, has the services load it, and reports that in a condition.
 
 A certificate that is not the host's changes no file, and what is in place is checked again at each
 pass: one that has expired since shows in the condition.
-
-Source: kvm-node-agent, internal/controller/secret_controller.go.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from enum import Enum, auto
-from pathlib import Path
-from typing import Final
+from typing import Protocol
 
-from hypercobalt.adapters.host.port import HostError, Units
+from hypercobalt.agent.certificates.check import CertificateFilesError, Validity
+from hypercobalt.agent.certificates.files import File, Layout
 from hypercobalt.api.conditions import ConditionStatus
-from hypercobalt.api.host_certificate import HostNames
-from hypercobalt.api.hypervisor_conditions import CertificateReason, HypervisorConditionType
+from hypercobalt.api.host_certificate import CertificateReason, HostNames
+from hypercobalt.errors import TransientError
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.host.certificate_check import CertificateFilesError, Validity
-from hypercobalt.node_agent.host.certificate_files import (
-    File,
-    check_installed,
-    install,
-    is_loaded,
-    mark_loaded,
-)
-from hypercobalt.node_agent.status.board import Board
 
 log = get_logger(__name__)
 
-UPDATE_UNIT: Final = "virt-admin-server-update-tls.service"
-LIBVIRT_UNIT: Final = "libvirtd.service"
-_CONDITION: Final = HypervisorConditionType.TLS_CERTIFICATE_INSTALLED
+
+class Conditions(Protocol):
+    """The part of a board that is used."""
+
+    def put_condition(
+        self, type_: str, status: ConditionStatus, reason: str, message: str = ""
+    ) -> None: ...
+    def drop_condition(self, type_: str) -> None: ...
 
 
 class Installed(Enum):
@@ -47,13 +42,21 @@ class Installer:
     """The files, the services that read them, and the condition.
 
     Args:
-        root: directory for certificates.
-        units: the host's.
+        layout: where the files go.
+        load: has the services load them; raises TransientError when they have not.
         board: takes the condition.
+        condition: its type.
     """
 
-    def __init__(self, root: Path, units: Units, board: Board) -> None:
-        self._root, self._units, self._board = root, units, board
+    def __init__(
+        self,
+        layout: Layout,
+        load: Callable[[], Awaitable[None]],
+        board: Conditions,
+        condition: str,
+    ) -> None:
+        self.layout, self._load_files = layout, load
+        self._board, self._condition = board, condition
 
     async def put(self, files: tuple[File, ...], names: HostNames, source: str) -> Installed:
         """Install files and have them loaded.
@@ -61,16 +64,16 @@ class Installer:
         Args:
             files: the whole set.
             names: that the certificate has to be good for.
-            source: where the files are from, for the condition: `Secret tls-libvirt-kvm-1`.
+            source: where the files are from, for the condition: `Secret tls-kvm-1`.
         """
         try:
-            if not await asyncio.to_thread(is_loaded, self._root, files):
+            if not await asyncio.to_thread(self.layout.is_loaded, files):
                 log.info("installing_certificate", source=source)
                 self.report(CertificateReason.INSTALLING, f"{source} is being installed")
-                await asyncio.to_thread(install, self._root, files, names.all)
+                await asyncio.to_thread(self.layout.install, files, names.all)
                 if not await self._load(files):
                     return Installed.NOT_LOADED
-            await asyncio.to_thread(check_installed, self._root, names.all)
+            await asyncio.to_thread(self.layout.check_installed, names.all)
         except (CertificateFilesError, OSError) as error:
             # The text has names and paths, never content.
             self.fail(CertificateReason.FAILED_TO_UPDATE, f"{source}: {error}")
@@ -81,7 +84,7 @@ class Installer:
     async def validity(self, names: HostNames) -> Validity | None:
         """For how long the installed certificate is good for the names; None if it is not."""
         try:
-            return await asyncio.to_thread(check_installed, self._root, names.all)
+            return await asyncio.to_thread(self.layout.check_installed, names.all)
         except (CertificateFilesError, OSError):
             return None
 
@@ -89,7 +92,7 @@ class Installer:
         """Set the condition; True for `Ready` alone."""
         ready = reason is CertificateReason.READY
         status = ConditionStatus.TRUE if ready else ConditionStatus.FALSE
-        self._board.put_condition(_CONDITION, status, reason, message)
+        self._board.put_condition(self._condition, status, reason, message)
 
     def fail(self, reason: CertificateReason, message: str) -> None:
         """Set the condition False, and log it."""
@@ -98,18 +101,14 @@ class Installer:
 
     def drop(self) -> None:
         """Have the object without the condition."""
-        self._board.drop_condition(_CONDITION)
+        self._board.drop_condition(self._condition)
 
     async def _load(self, files: tuple[File, ...]) -> bool:
-        """Have libvirt load the files; gives whether it has."""
+        """Have the services load the files; gives whether they have."""
         try:
-            await self._units.start(UPDATE_UNIT)
-        except HostError as error:
+            await self._load_files()
+        except TransientError as error:
             self.fail(CertificateReason.FAILED_TO_START_UPDATE, str(error))
-            try:
-                await self._units.restart(LIBVIRT_UNIT)
-            except HostError as worse:
-                self.fail(CertificateReason.FAILED_TO_START_UPDATE, f"{error}; {worse}")
-                return False
-        await asyncio.to_thread(mark_loaded, self._root, files)
+            return False
+        await asyncio.to_thread(self.layout.mark_loaded, files)
         return True

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
 
+from hypercobalt.agent.board import Board, Parts
 from hypercobalt.api.conditions import ConditionStatus
-from hypercobalt.api.hypervisor_status import HyperVisorUpdateStatus
-from hypercobalt.node_agent.status.board import Board
 from hypercobalt.runtime import FakeClock
 
 TRUE, FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
@@ -18,27 +18,35 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
+@dataclass(frozen=True, slots=True)
+class Counted(Parts):
+    """What some agent has besides conditions."""
+
+    bridges: int | None = None
+
+
 @pytest.fixture
-def board(clock: FakeClock) -> Board:
-    return Board(clock)
+def board(clock: FakeClock) -> Board[Counted]:
+    return Board(clock, Counted())
 
 
-def test_the_same_said_again_is_no_change(board: Board) -> None:
+def test_the_same_said_again_is_no_change(board: Board[Counted]) -> None:
     board.put_condition("libvirtd.service", TRUE, "Running", "active")
-    board.put_update(HyperVisorUpdateStatus(retry=3))
+    board.put(replace(board.parts, bridges=3))
     before = board.parts
 
     board.put_condition("libvirtd.service", TRUE, "Running", "active")
-    board.put_update(HyperVisorUpdateStatus(retry=3))
+    board.put(replace(board.parts, bridges=3))
+
+    assert board.parts is before
     board.drop_condition("Other")
+    dropped = board.parts
     board.drop_condition("Other")
-
-    assert board.parts.conditions["libvirtd.service"] == before.conditions["libvirtd.service"]
-    assert board.parts.conditions["Other"] is None
-    assert board.parts.update is before.update
+    assert board.parts is dropped
+    assert (dropped.conditions["Other"], dropped.bridges) == (None, 3)
 
 
-def test_since_moves_with_the_status_only(board: Board, clock: FakeClock) -> None:
+def test_since_moves_with_the_status_only(board: Board[Counted], clock: FakeClock) -> None:
     start = clock.now()
     board.put_condition("x", TRUE, "Running")
     clock.advance(timedelta(seconds=5))
@@ -53,7 +61,7 @@ def test_since_moves_with_the_status_only(board: Board, clock: FakeClock) -> Non
     assert other.since == start + timedelta(seconds=5)
 
 
-async def test_every_waiter_hears_of_a_change(board: Board) -> None:
+async def test_every_waiter_hears_of_a_change(board: Board[Counted]) -> None:
     seen = board.parts
     waiters = [asyncio.create_task(board.changed(seen)) for _ in range(3)]
     await asyncio.sleep(0)
@@ -63,7 +71,7 @@ async def test_every_waiter_hears_of_a_change(board: Board) -> None:
     assert [await waiter for waiter in waiters] == [board.parts] * 3
 
 
-async def test_who_is_behind_does_not_wait(board: Board) -> None:
+async def test_who_is_behind_does_not_wait(board: Board[Counted]) -> None:
     seen = board.parts
     board.put_condition("x", TRUE, "Running")
 

@@ -18,7 +18,7 @@ from hypercobalt.api.host_certificate import HostNames
 from hypercobalt.errors import TransientError
 
 _DEADLINE: Final = timedelta(seconds=30)
-_MODULE: Final = "hypercobalt.node_agent.host.key_maker"
+_MODULE: Final = "hypercobalt.agent.certificates.key_maker"
 
 
 class Made(msgspec.Struct, frozen=True):

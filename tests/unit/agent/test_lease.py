@@ -10,12 +10,9 @@ import pytest
 from tests.integration.runtime.scripted import Reply, Request, ScriptedServer
 from tests.unit.runtime.memory import memory_kube
 
+from hypercobalt.agent.lease import DURATION, LOOK, RENEW, AgentLease, AnotherAgentError
 from hypercobalt.api.coordination import Lease
-from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.node_agent.presence import DURATION, LOOK, RENEW, AnotherAgentError, Presence
-from hypercobalt.runtime import FakeClock, Informer, Kube, Metrics
-from hypercobalt.runtime.client.requests import Selection
-from hypercobalt.runtime.write_cache import Latest
+from hypercobalt.runtime import FakeClock, Kube
 
 pytestmark = pytest.mark.looptime
 
@@ -30,14 +27,13 @@ class Agent:
         clock = FakeClock(source=asyncio.get_running_loop().time)
         self.online = True
         self.kube: Kube = memory_kube(server, clock, reachable=lambda: self.online)
-        informer = Informer(self.kube, Selection(Hypervisor, None, "", ""), metrics=Metrics())
-        self.presence = Presence(
+        self.presence = AgentLease(
             self.kube,
             NAME,
             SPACE,
             me,
             is_over=lambda holder: holder in dead,
-            hypervisor=Latest(informer),
+            owner=lambda: None,
             clock=clock,
         )
         self.task = asyncio.create_task(self.presence.run())
@@ -107,7 +103,7 @@ async def test_a_second_agent_waits_until_the_first_lets_go(
         assert other.works
         assert other.presence.holder == ""
 
-    said = [record for record in caplog.records if "another_agent_has_this_host" in record.message]
+    said = [record for record in caplog.records if "lease_held_by_another_agent" in record.message]
     assert len(said) == 1
 
 
@@ -173,5 +169,5 @@ async def test_without_the_right_to_leases_the_agent_works(
         await asyncio.sleep(3 * RENEW.total_seconds())
         assert agent.works
 
-    said = [record for record in caplog.records if "working_without_lease" in record.message]
+    said = [record for record in caplog.records if "lease_refused" in record.message]
     assert len(said) == 1

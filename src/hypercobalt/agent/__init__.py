@@ -1,0 +1,1 @@
+"""What every agent of a host has: Lease, board, applier, certificates, process."""

@@ -1,0 +1,1 @@
+"""A certificate whose key is made on the host: request, check, files, renewal."""

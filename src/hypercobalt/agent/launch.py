@@ -1,0 +1,29 @@
+"""From the command line to the agent's process: settings over exec.
+
+What reads command lines and makes certificates would otherwise stay in the agent's memory for good.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from typing import Never
+
+from hypercobalt.agent.settings import AgentSettings, encode_settings
+from hypercobalt.runtime.self_signed import self_signed
+
+
+def become(module: str, settings: AgentSettings) -> Never:
+    """Replace this process by `python -m MODULE SETTINGS`.
+
+    It inherits the certificate of its metrics page. Few threads share glibc's memory arenas: one
+    for each would keep some MiB that nothing uses.
+    """
+    if settings.metrics is not None and settings.metrics_secure:
+        certificate = self_signed()
+        os.set_inheritable(certificate, True)
+        settings = replace(settings, metrics_certificate=certificate)
+    env = {"MALLOC_ARENA_MAX": "1", **os.environ}
+    program = [sys.executable, "-m", module, encode_settings(settings)]
+    os.execve(sys.executable, program, env)  # noqa: S606 - our own interpreter and module

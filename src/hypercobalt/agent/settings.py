@@ -1,0 +1,61 @@
+"""What every agent is started with, and how it gets to the agent's process."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.runtime import Address
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """One agent; each kind adds its own.
+
+    Args:
+        node: name of the Node.
+        namespace: of the agent's Lease, and of its other objects that have one.
+        kubeconfig: file; None looks where kubectl and pods do.
+        metrics: where `/metrics` is served; None: nowhere.
+        metrics_secure: over TLS, to those whom the API server allows it.
+        metrics_certificate: descriptor of the certificate and its key; None makes one.
+        health: where `/healthz` and `/readyz` are served; None: nowhere.
+        log_level: the lowest that is logged, as `logging` counts.
+        log_text: log text rather than JSON; None: text on a terminal.
+    """
+
+    node: str
+    _: KW_ONLY
+    namespace: str
+    kubeconfig: Path | None = None
+    metrics: Address | None = None
+    metrics_secure: bool = False
+    metrics_certificate: int | None = None
+    health: Address | None = None
+    log_level: int = logging.INFO
+    log_text: bool | None = None
+
+
+S = TypeVar("S", bound=AgentSettings)
+
+
+def encode_settings(settings: AgentSettings) -> str:
+    """Write settings as the argument of the agent's process; they hold no secret."""
+    return msgspec.json.encode(settings, enc_hook=str).decode()
+
+
+def decode_settings(text: str, kind: type[S]) -> S:
+    """Read what `encode_settings` wrote.
+
+    Raises:
+        ConfigurationError: it did not.
+    """
+    try:
+        return msgspec.json.decode(text, type=kind, dec_hook=lambda _type, value: Path(value))
+    except msgspec.DecodeError as exc:
+        raise ConfigurationError(f"settings {text[:64]!r}: {exc}") from exc

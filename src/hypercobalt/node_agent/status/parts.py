@@ -1,0 +1,52 @@
+"""What the node agent's concerns put on the board."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypercobalt.adapters.libvirt.model import (
+    Domain,
+    DomainCapabilities,
+    HostCapabilities,
+    Versions,
+)
+from hypercobalt.agent import board
+from hypercobalt.api.hypervisor_status import HyperVisorUpdateStatus, OperatingSystemStatus
+from hypercobalt.runtime import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """libvirt's last answers, whole: the four belong together.
+
+    Args:
+        missing: what the driver does not offer, in words for a person.
+    """
+
+    versions: Versions
+    host: HostCapabilities
+    offers: DomainCapabilities
+    domains: tuple[Domain, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts(board.Parts):
+    """Everything that is known of the host at one moment.
+
+    Args:
+        inventory: the last one; kept while libvirt is away. None: never read by this process.
+        operating_system: None: not known yet.
+        update: None: not known yet.
+    """
+
+    inventory: Inventory | None = None
+    operating_system: OperatingSystemStatus | None = None
+    update: HyperVisorUpdateStatus | None = None
+
+
+class Board(board.Board[Parts]):
+    """The node agent's."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock, Parts())
