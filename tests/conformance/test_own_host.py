@@ -11,9 +11,11 @@ import time
 import pytest
 from tests.conformance.charts import NAMESPACE, rendered
 from tests.conformance.hosts import BY_NAME, KINDS, PATCHES, Fleet
-from tests.conformance.own_host import OTHER, OWN, attempt
+from tests.conformance.own_host import OTHER, OWN, attempt, hosts, objects
 from tests.conformance.prepare import call
 from tests.conformance.wire import Body, Json
+
+__all__ = ["hosts", "objects"]
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
