@@ -21,10 +21,10 @@ from msgspec.structs import replace
 
 from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.meta import Object, ObjectMeta, owner_reference
-from hypercobalt.api.times import micro_time
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime import Clock, ConflictError, ForbiddenError, Kube, NotFoundError
+from hypercobalt.runtime.leader import renewed
 
 log = get_logger(__name__)
 
@@ -157,15 +157,7 @@ class AgentLease:
         return replace(meta, ownerReferences=(owner_reference(owner),)) if owner else meta
 
     def _renewed(self, old: LeaseSpec) -> LeaseSpec:
-        now, mine = micro_time(self._clock.now()), old.holderIdentity == self._me
-        return replace(
-            old,
-            holderIdentity=self._me,
-            leaseDurationSeconds=round(DURATION.total_seconds()),
-            acquireTime=old.acquireTime if mine else now,
-            renewTime=now,
-            leaseTransitions=(old.leaseTransitions or 0) + (0 if mine else 1),
-        )
+        return renewed(old, self._me, DURATION, self._clock.now())
 
     async def _release(self) -> None:
         """Let the next agent begin at once."""

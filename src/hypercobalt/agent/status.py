@@ -9,11 +9,9 @@ Source: Kubernetes API concepts, "Server-Side Apply".
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import cast
 
 from hypercobalt.agent.board import Verdict
 from hypercobalt.agent.text import clean
-from hypercobalt.api.codec import to_builtins
 from hypercobalt.api.conditions import (
     Condition,
     InvalidConditionError,
@@ -22,6 +20,7 @@ from hypercobalt.api.conditions import (
 )
 from hypercobalt.api.meta import Struct
 from hypercobalt.logs import get_logger
+from hypercobalt.runtime.subset import is_within
 
 log = get_logger(__name__)
 
@@ -78,9 +77,8 @@ def holds(stored: Struct, wanted: Struct, fields: Collection[str]) -> bool:
     Fields of others, and defaults that the server has put in, do not matter. One of `fields` that
     is wanted empty must be empty.
     """
-    have = to_builtins(stored)
-    stale = any(have.get(name) and not getattr(wanted, name) for name in fields)
-    return not stale and _within(to_builtins(wanted), have)
+    stale = any(getattr(stored, name) and not getattr(wanted, name) for name in fields)
+    return not stale and is_within(wanted, stored, key="type")
 
 
 def leftovers(stored: Struct, wanted: Struct, fields: Collection[str]) -> tuple[str, ...]:
@@ -89,28 +87,3 @@ def leftovers(stored: Struct, wanted: Struct, fields: Collection[str]) -> tuple[
     It happens when this agent takes over from another that wrote the same values.
     """
     return tuple(name for name in fields if getattr(stored, name) and not getattr(wanted, name))
-
-
-def _within(wanted: object, have: object) -> bool:
-    """Whether `have` has all that `wanted` has; conditions are matched by type."""
-    if isinstance(wanted, dict) and isinstance(have, dict):
-        there = cast("dict[str, object]", have)
-        return all(
-            name in there and _within(value, there[name])
-            for name, value in cast("dict[str, object]", wanted).items()
-        )
-    if isinstance(wanted, list) and isinstance(have, list):
-        mine, theirs = cast("list[object]", wanted), cast("list[object]", have)
-        if _typed(mine):
-            by_type = {_type(item): item for item in theirs}
-            return all(_within(item, by_type.get(_type(item))) for item in mine)
-        return len(mine) == len(theirs) and all(map(_within, mine, theirs))
-    return wanted == have
-
-
-def _typed(items: list[object]) -> bool:
-    return bool(items) and all(_type(item) is not None for item in items)
-
-
-def _type(item: object) -> object:
-    return cast("dict[str, object]", item).get("type") if isinstance(item, dict) else None

@@ -105,25 +105,9 @@ def settings(
 ) -> Settings:
     """Put flags and environment together; a flag that is given goes first.
 
-    Args:
-        env: the process's environment.
-        hostname: the operating system's, when nothing else names the node.
-        node: as in `Settings`; None, here and below: not given.
-        libvirt_uri: as in `Settings`.
-        namespace: as in `Settings`.
-        units: as in `Settings`.
-        kubeconfig: as in `Settings`.
-        pki_path: `Settings.pki`.
-        certificate_source: `Settings.source`.
-        pki_ca_file: `Settings.ca`.
-        host_root: as in `Settings`.
-        names: as in `Settings`.
-        retention: as in `Settings`.
-        metrics: address as `HOST:PORT` or `:PORT`; `0` for none.
-        metrics_secure: as in `Settings`.
-        health: an address, as for `metrics`.
-        log_level: as in `Settings`.
-        log_text: as in `Settings`.
+    The arguments are those of `Settings`, None where a flag is not given; `metrics` and `health`
+    are addresses as `HOST:PORT` or `:PORT`, `0` for none. The operating system's `hostname` counts
+    when nothing else names the node.
 
     Raises:
         ConfigurationError: an address or CERTIFICATE_SOURCE cannot be used.

@@ -27,8 +27,8 @@ from hypercobalt.api.host_certificate import AGENT, MANAGED_BY, CertificateSourc
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.node_names import NodeNames, names_of
-from hypercobalt.operator.subset import is_as_wanted
 from hypercobalt.runtime import Cache, Kube, Result
+from hypercobalt.runtime.subset import is_within
 from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
@@ -120,7 +120,7 @@ class CertificateReconciler:
         names = names_of(node, lambda claimed: self._nodes.find(BY_CLAIM, claimed))
         wanted = decide(node, names, self._issuing)
         stored = self._certificates.get(wanted.metadata.name, self._issuing.namespace)
-        if stored is not None and (is_the_agents(stored) or is_as_wanted(stored, wanted)):
+        if stored is not None and (is_the_agents(stored) or is_within(wanted, stored, key="uid")):
             return Result()
         log.info("applying_certificate", certificate=wanted.metadata.name, node=name)
         self._certificates.wrote(await self._kube.apply(wanted, force=True))

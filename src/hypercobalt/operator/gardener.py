@@ -43,8 +43,8 @@ from hypercobalt.operator.node_facts import (
     is_offboarding,
     is_terminating,
 )
-from hypercobalt.operator.subset import is_as_wanted
 from hypercobalt.runtime import Cache, Kube, Result
+from hypercobalt.runtime.subset import is_within
 from hypercobalt.runtime.write_cache import WriteCache
 
 log = get_logger(__name__)
@@ -231,11 +231,11 @@ class GardenerReconciler:
             await self._kube.patch(node, _tainted(node))
         if plan.budget is not None:
             stored = self._budgets.get(plan.budget.metadata.name, self._namespace)
-            if stored is None or not is_as_wanted(stored, plan.budget):
+            if stored is None or not is_within(plan.budget, stored, key="uid"):
                 self._budgets.wrote(await self._kube.apply(plan.budget, force=True))
         if plan.deployment is not None:
             known = self._deployments.get(plan.deployment.metadata.name, self._namespace)
-            if known is None or not is_as_wanted(known, plan.deployment):
+            if known is None or not is_within(plan.deployment, known, key="uid"):
                 self._deployments.wrote(await self._kube.apply(plan.deployment, force=True))
         return Result()
 

@@ -22,7 +22,7 @@ from hypercobalt.logs import get_logger
 from hypercobalt.runtime.cache import Cache, IndexFunction
 from hypercobalt.runtime.client.collection import ListResult
 from hypercobalt.runtime.client.errors import GoneError, WatchClosedError
-from hypercobalt.runtime.client.kube import IDLE, PAGE, WATCH_LENGTH, Kube
+from hypercobalt.runtime.client.reader import IDLE, PAGE, WATCH_LENGTH, Reader
 from hypercobalt.runtime.client.requests import Selection, resource_name
 from hypercobalt.runtime.client.retry import Backoff
 from hypercobalt.runtime.client.watch import Change, WatchEvent, key_of
@@ -64,7 +64,7 @@ class Informer(Generic[T]):
 
     def __init__(
         self,
-        kube: Kube,
+        kube: Reader,
         selection: Selection[T],
         *,
         metrics: Metrics,

@@ -16,7 +16,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 from msgspec.structs import replace
@@ -93,6 +93,19 @@ class Election:
 def process_identity() -> str:
     """A fresh identity: host name and random text, as two processes may share a host."""
     return f"{socket.gethostname()}_{uuid4()}"
+
+
+def renewed(old: LeaseSpec, identity: str, duration: timedelta, now: datetime) -> LeaseSpec:
+    """The spec of a Lease that `identity` takes or renews now, for `duration`."""
+    mine = old.holderIdentity == identity
+    return replace(
+        old,
+        holderIdentity=identity,
+        leaseDurationSeconds=round(duration.total_seconds()),
+        acquireTime=old.acquireTime if mine else micro_time(now),
+        renewTime=micro_time(now),
+        leaseTransitions=(old.leaseTransitions or 0) + (0 if mine else 1),
+    )
 
 
 def end_process() -> None:
@@ -263,16 +276,7 @@ class LeaderElector:
         return now >= self._seen_at + duration
 
     def _spec(self, old: LeaseSpec) -> LeaseSpec:
-        now = micro_time(self._clock.now())
-        mine = old.holderIdentity == self._election.identity
-        return replace(
-            old,
-            holderIdentity=self._election.identity,
-            leaseDurationSeconds=round(self._timing.duration.total_seconds()),
-            acquireTime=old.acquireTime if mine else now,
-            renewTime=now,
-            leaseTransitions=(old.leaseTransitions or 0) + (0 if mine else 1),
-        )
+        return renewed(old, self._election.identity, self._timing.duration, self._clock.now())
 
     async def _release(self) -> None:
         """Let the next one start at once; if that fails, it starts when the lease has run out."""

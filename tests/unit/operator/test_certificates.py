@@ -12,7 +12,7 @@ from hypercobalt.api.meta import OwnerReference
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.certificates import decide as certificate_for
 from hypercobalt.operator.node_names import names_of
-from hypercobalt.operator.subset import is_as_wanted
+from hypercobalt.runtime.subset import is_within
 
 ISSUING = Issuing("monsoon3", "ca")
 
@@ -85,7 +85,7 @@ def test_what_others_add_is_no_difference_and_what_they_change_is() -> None:
         ownerReferences=(other, *wanted.metadata.ownerReferences),
     )
     added: Certificate = replace(wanted, metadata=meta, spec=replace(wanted.spec, isCA=False))
-    assert is_as_wanted(added, wanted)
-    assert not is_as_wanted(replace(added, spec=replace(added.spec, dnsNames=())), wanted)
+    assert is_within(wanted, added, key="uid")
+    assert not is_within(wanted, replace(added, spec=replace(added.spec, dnsNames=())), key="uid")
     disowned = replace(added.metadata, ownerReferences=(other,))
-    assert not is_as_wanted(replace(added, metadata=disowned), wanted)
+    assert not is_within(wanted, replace(added, metadata=disowned), key="uid")

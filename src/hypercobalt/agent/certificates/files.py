@@ -141,10 +141,7 @@ class Layout:
         Raises:
             OSError: it cannot be written.
         """
-        path, mark = self.root / self.mark, File(self.mark, digest(files).encode(), 0o600)
-        with ExitStack() as undo:
-            _stage(path, mark, undo).replace(path)
-        _sync(path.parent)
+        put(self.root / self.mark, File(self.mark, digest(files).encode(), 0o600))
 
     @property
     def _checked(self) -> tuple[Path, Path, Path]:
@@ -157,6 +154,17 @@ class Layout:
         for directory in sorted({str(Path(path).parent) for path in paths}):
             mode = 0o700 if directory in self.private else 0o755
             (self.root / directory).mkdir(mode=mode, parents=True, exist_ok=True)
+
+
+def put(path: Path, file: File) -> None:
+    """Write one file whole, in place of any other.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with ExitStack() as undo:
+        _stage(path, file, undo).replace(path)
+    _sync(path.parent)
 
 
 def _stage(path: Path, file: File, undo: ExitStack) -> Path:

@@ -7,12 +7,13 @@ finds the key of its request.
 from __future__ import annotations
 
 import hashlib
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
+
+from hypercobalt.agent.certificates.files import File, put
 
 _MODE: Final = 0o600
 _DIGITS: Final = 10
@@ -61,14 +62,7 @@ def store(path: Path, pending: Pending) -> None:
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)
-    staged = path.with_suffix(".new")
-    staged.unlink(missing_ok=True)
-    descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(msgspec.json.encode(pending))
-        stream.flush()
-        os.fsync(descriptor)
-    staged.replace(path)
+    put(path, File(path.name, msgspec.json.encode(pending), _MODE))
 
 
 def discard(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The typed verbs.
+"""The typed verbs: those that write, on top of those that read.
 
 There is no PUT: writes are server-side apply under a field manager, or a patch of what changed, so
 that fields which our types do not know survive. A patch made from an object that was read carries
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Self, TypeVar
@@ -23,7 +22,6 @@ import msgspec
 from hypercobalt.api.codec import decode, to_builtins
 from hypercobalt.api.meta import Object, Struct
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.runtime.client.collection import ListResult, read_pages
 from hypercobalt.runtime.client.deletion import (
     Deletion,
     Propagation,
@@ -32,30 +30,27 @@ from hypercobalt.runtime.client.deletion import (
 )
 from hypercobalt.runtime.client.errors import (
     ConflictError,
-    GoneError,
     NotFoundError,
     TerminalApiError,
     as_conflict,
 )
 from hypercobalt.runtime.client.kubeconfig import Connection
 from hypercobalt.runtime.client.patch import JsonObject, Operation, diff, locked
-from hypercobalt.runtime.client.requests import Selection, make_call
+from hypercobalt.runtime.client.reader import Reader
+from hypercobalt.runtime.client.requests import make_call
 from hypercobalt.runtime.client.session import TransportFactory
 from hypercobalt.runtime.client.transport import Call, Limits, Transport
-from hypercobalt.runtime.client.watch import WatchEvent, key_of, read_events
+from hypercobalt.runtime.client.watch import key_of
 from hypercobalt.runtime.clock import Clock, SystemClock
 from hypercobalt.runtime.metrics import Metrics
 
 T = TypeVar("T", bound=Object)
 
-IDLE = timedelta(seconds=90)  # servers send a bookmark each minute or so
-WATCH_LENGTH = timedelta(minutes=8)  # a bound on what a silent fault can hide
-PAGE = 500  # objects; decoding one page holds the loop for about 5 ms
 _MERGE, _JSON = "application/merge-patch+json", "application/json-patch+json"
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
 
 
-class Kube:
+class Kube(Reader):
     """A client for one API server; one serves a whole process.
 
     Args:
@@ -75,10 +70,7 @@ class Kube:
         clock: Clock | None = None,
         factory: TransportFactory | None = None,
     ) -> None:
-        self.namespace = connection.namespace
-        self._manager = field_manager
-        self._guard: Callable[[], None] | None = None
-        self._transport = Transport(
+        transport = Transport(
             connection,
             clock=clock or SystemClock(),
             metrics=metrics or Metrics(),
@@ -86,6 +78,10 @@ class Kube:
             user_agent=field_manager,
             factory=factory,
         )
+        super().__init__(transport)
+        self.namespace = connection.namespace
+        self._manager = field_manager
+        self._guard: Callable[[], None] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -114,70 +110,6 @@ class Kube:
         view = copy.copy(self)
         view._manager, view._guard = field_manager, guard  # noqa: SLF001 - a copy of ourselves
         return view
-
-    async def get(self, type_: type[T], name: str, namespace: str | None = None) -> T | None:
-        """Read one object; None if there is none of that name."""
-        call = make_call("get", "GET", type_, (namespace, name))
-        try:
-            return decode(await self._transport.send(call), type_)
-        except NotFoundError:
-            return None
-
-    async def list(
-        self,
-        type_: type[T],
-        namespace: str | None = None,
-        *,
-        labels: str = "",
-        fields: str = "",
-        limit: int = PAGE,
-    ) -> ListResult[T]:
-        """Read a collection, page by page, all pages at one version.
-
-        No namespace means all of them; a page has `limit` objects, or everything if it is 0.
-        """
-        of = Selection(type_, namespace, labels, fields)
-
-        async def send(params: dict[str, str]) -> bytes:
-            call = make_call("list", "GET", type_, (namespace, None), params=params)
-            return await self._transport.send(call)
-
-        try:
-            return await read_pages(send, of, limit)
-        except GoneError:
-            # The version of the first page was compacted before the last one was read.
-            return await read_pages(send, of, 0)
-
-    @asynccontextmanager
-    async def watch(
-        self,
-        type_: type[T],
-        namespace: str | None = None,
-        *,
-        labels: str = "",
-        fields: str = "",
-        resource_version: str = "",
-        length: timedelta = WATCH_LENGTH,
-        idle: timedelta = IDLE,
-    ) -> AsyncGenerator[AsyncIterator[WatchEvent[T]]]:
-        """Open a watch: `async with kube.watch(Kind) as events: async for event in events: ...`.
-
-        It starts after `resource_version`; without one it starts with every object there is. The
-        server ends it in good order after `length`; `idle` is the longest silence, bookmarks
-        included, before the connection counts as dead.
-
-        Raises:
-            GoneError: that version is no longer kept; from here or from the iterator.
-            WatchClosedError: from the iterator, when the connection broke or went silent.
-        """
-        params = {"watch": "true", "allowWatchBookmarks": "true"}
-        params["timeoutSeconds"] = str(max(1, round(length.total_seconds())))
-        if resource_version:
-            params["resourceVersion"] = resource_version
-        params |= Selection(type_, namespace, labels, fields).params
-        call = make_call("watch", "GET", type_, (namespace, None), params=params)
-        async with self._transport.stream(call, idle) as chunks:
-            yield read_events(chunks, type_, call.about)
 
     async def create(self, obj: T) -> T:
         """Create an object; with `generateName` the server completes the name.
