@@ -1,11 +1,11 @@
-"""What the README and docs/ show to type, and what they show to come of it, is so."""
+"""What the README and docs/ show to type can be typed, and what they link to is there.
+
+What comes of the README's commands is seen by running them: `tests/lab/test_readme.py`.
+"""
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -22,17 +22,12 @@ from tests.pages import (
     typed,
 )
 
-from hypercobalt.api import crd
 from hypercobalt.cli import app
 from hypercobalt.cli.apiserver import apiserver
-from hypercobalt.cli.lab_screen import _COLUMNS
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 README, SERVER = PAGES[0].read_text(), (ROOT / "docs/apiserver.md").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-KINDS = {
-    name: kind for kind in crd.KINDS for name in (kind.resource.plural, kind.resource.kind.lower())
-}
 
 
 def fault(words: list[str], *, whole: bool = True) -> str:
@@ -102,79 +97,6 @@ def test_the_readme_names_every_command() -> None:
         for cell in first_cells(section(README, "## What is here"))
     }
     assert named == {name for name in app.resolved_commands() if not name.startswith("-")}
-
-
-def tables() -> list[tuple[str, list[list[str]]]]:
-    """Each table of the README that kubectl prints: what was asked for, and the cells."""
-    return [
-        (words[2], [re.split(r" {2,}", line.strip()) for line in output])
-        for words, output in typed(README)
-        if words[:2] == ["kubectl", "get"]
-    ]
-
-
-def test_there_are_tables() -> None:
-    assert [name for name, _ in tables()] == ["hypervisors", "migrations"]
-
-
-@pytest.mark.parametrize(("asked", "lines"), tables())
-def test_tables_have_the_columns_of_the_definitions(asked: str, lines: list[list[str]]) -> None:
-    columns = KINDS[asked].definition.columns
-    expected = ["NAME", *(column.name.upper() for column in columns if not column.priority)]
-    assert lines[0] == expected
-    assert [len(cells) for cells in lines] == [len(expected)] * len(lines)
-
-
-def picture(name: str) -> list[str]:
-    """The texts of a picture of a terminal."""
-    svg = (ROOT / "docs/images" / name).read_text()
-    texts: list[str] = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
-    return [text.replace("&#160;", " ").strip() for text in texts]
-
-
-@pytest.mark.parametrize("name", re.findall(r"docs/images/([^)]+)", README))
-def test_pictures_are_of_commands_that_there_are(name: str) -> None:
-    assert fault(picture(name)[0].split()) == ""
-
-
-def test_the_picture_of_the_hosts_has_the_columns_of_the_screen() -> None:
-    header = list(takewhile(bool, picture("lab.svg")[1:]))
-    assert header == [column for column in _COLUMNS if column in header]
-    assert {"NODE", "STATE", "INSTANCES"} <= set(header)
-
-
-def printed(folder: Path) -> Iterator[re.Pattern[str]]:
-    """A pattern of each text in the code that has some letters of its own."""
-    for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-            fixed = [str(part.value) for part in parts if isinstance(part, ast.Constant)]
-            if sum(letter.isalpha() for letter in "".join(fixed)) >= 4:
-                yield re.compile(
-                    "".join(
-                        re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".+"
-                        for part in parts
-                    )
-                )
-
-
-def unprinted(lines: list[str]) -> list[str]:
-    """Those lines that no text in the code of the command or the lab makes."""
-    folders = (ROOT / "src/hypercobalt/cli", ROOT / "src/hypercobalt/lab")
-    patterns = [pattern for folder in folders for pattern in printed(folder)]
-    return [line for line in lines if not any(one.fullmatch(line) for one in patterns)]
-
-
-def test_lines_that_nothing_prints_are_noticed() -> None:
-    wrong = ["everything has gone", "kvm-1 goes to service", "the guest image"]
-    assert unprinted([*wrong, "everything is gone", "guest image"]) == wrong
-
-
-def test_the_readme_shows_lines_that_the_code_prints() -> None:
-    ours = [output for words, output in typed(README) if words[0] in {"make", "cobalt"}]
-    lines = [re.sub(r"^ +[0-9.]+ s  (.*): done$", r"\1", line) for part in ours for line in part]
-    assert len(lines) > 20
-    assert unprinted(lines) == []
 
 
 def test_flags_of_the_api_server_are_those_of_the_code_with_their_defaults() -> None:
