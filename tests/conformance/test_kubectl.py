@@ -22,8 +22,17 @@ DISCOVERED_AFTER = re.compile(r"^[EWI]\d{4} .*$\n?", re.MULTILINE)  # client-sid
 READY = '{"status":{"conditions":[{"type":"Ready","status":"True"}]}}'
 
 
-async def kubectl(api: Api, *arguments: str, stdin: Json = None, quiet: bool = False) -> str:
-    """Run kubectl in the scenario's namespace and record exit code, output and errors."""
+async def kubectl(
+    api: Api,
+    *arguments: str,
+    stdin: Json = None,
+    quiet: bool = False,
+    begun: asyncio.Event | None = None,
+) -> str:
+    """Run kubectl in the scenario's namespace and record exit code, output and errors.
+
+    `begun` is set with the first line of output.
+    """
     home = api.server.kubeconfig.parent / "kubectl"
     text = None if stdin is None else stdin if isinstance(stdin, bytes) else documents(stdin)
     child = await asyncio.create_subprocess_exec(
@@ -34,13 +43,18 @@ async def kubectl(api: Api, *arguments: str, stdin: Json = None, quiet: bool = F
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "KUBE_EDITOR": "true", "HOME": str(home)},
     )
+    first = b""
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):
+            if begun is not None and child.stdout is not None:
+                first = await child.stdout.readline()
+                begun.set()
             out, err = await child.communicate(text)
     except TimeoutError:
         child.kill()
         out, err = await child.communicate()
         err += b"(killed: it took too long)"
+    out = first + out
     if not quiet:
         seen = [child.returncode, plain(out.decode()), plain(err.decode())]
         api.record(f"kubectl {' '.join(arguments)}", seen)
@@ -211,15 +225,14 @@ async def test_changes_of_one_object(api: Api) -> None:
 @scenario
 async def test_watching(api: Api) -> None:
     await kubectl(api, "create", "-f", "-", stdin=[gadget("one")])
-    watch = asyncio.create_task(
-        kubectl(api, "get", "gadgets", "--watch", "--output-watch-events", "--request-timeout=3s")
-    )
-    await asyncio.sleep(1)
+    follow = ("get", "gadgets", "--watch", "--output-watch-events", "--request-timeout=3s")
+    watch = asyncio.create_task(kubectl(api, *follow, begun=(begun := asyncio.Event())))
+    await begun.wait()
     await api.ask("POST", api.at("gadgets"), gadget("two"))
     await api.ask("DELETE", api.at("gadgets", "one"))
     await watch
     wait = asyncio.create_task(kubectl(api, "wait", "gadget/two", "--for=delete", "--timeout=10s"))
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(2)  # it shows nothing before the end
     await api.ask("DELETE", api.at("gadgets", "two"))
     await wait
 
