@@ -12,6 +12,7 @@ from hypercobalt.api import codec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import (
     Migration,
+    MigrationOperation,
     MigrationSpec,
     MigrationStatus,
     MigrationType,
@@ -20,11 +21,13 @@ from hypercobalt.api.migration import (
 from hypercobalt.node_agent.migrations.rules import (
     Ending,
     arrived_by,
+    changed_fields,
     ending_of,
     expired,
     finish,
     is_arrival,
     is_of,
+    is_outgoing,
     new_migration,
     started_at,
     stayed,
@@ -147,6 +150,20 @@ def test_what_the_statistics_do_not_say_stays() -> None:
     assert (after.downtime, after.dataTotal, after.dataProcessed) == ("16ms", "1.0 MiB", "1.0 MiB")
 
 
+def test_an_operation_that_is_not_known_and_an_empty_error_stay_out() -> None:
+    status = with_stats(MigrationStatus(), stats(operation=len(MigrationOperation), errmsg=""))
+
+    assert (status.operation, status.errMsg) == (None, None)
+
+
+def test_a_patch_has_what_changes_and_what_goes() -> None:
+    old = MigrationStatus(type="unbounded", origin="kvm-a", timeRemaining="5s")
+
+    changed = changed_fields(old, MigrationStatus(type="completed", origin="kvm-a"))
+
+    assert changed == {"type": "completed", "timeRemaining": None}
+
+
 values = st.one_of(st.integers(-(2**70), 2**70), st.booleans(), st.text("aß\udcff"), st.floats())
 names = st.sampled_from(
     [
@@ -181,6 +198,7 @@ def test_no_statistics_make_a_status_that_cannot_be_written(given_: dict[str, Jo
         (stats(JobType.COMPLETED, success=True), "completed", None),
         (stats(JobType.COMPLETED, success=False, errmsg="no space"), "failed", "no space"),
         (stats(JobType.FAILED), "failed", "the migration failed"),
+        (stats(JobType.FAILED, success=False), "failed", "the migration failed"),
         (stats(JobType.CANCELLED), "cancelled", "the migration was cancelled"),
     ],
 )
@@ -236,11 +254,27 @@ def test_the_start_is_reckoned_back_and_names_the_object() -> None:
 
 
 @pytest.mark.parametrize(
+    ("job", "before"),
+    [
+        pytest.param(None, timedelta(0), id="no job"),
+        pytest.param(stats(), timedelta(0), id="it does not tell"),
+        pytest.param(stats(time_elapsed=999), timedelta(seconds=1), id="to the second"),
+        pytest.param(stats(time_elapsed=2**62), timedelta(seconds=10**9), id="absurdly long"),
+    ],
+)
+def test_how_long_before_it_is_seen_a_job_began(job: JobStats | None, before: timedelta) -> None:
+    now = NOW.replace(microsecond=0)
+
+    assert started_at(job, now) == now - before
+
+
+@pytest.mark.parametrize(
     ("name", "began", "same"),
     [
         pytest.param(UUID, NOW, True, id="the same"),
         pytest.param(UUID, NOW - timedelta(seconds=2), True, id="read off again"),
-        pytest.param(UUID, NOW + timedelta(seconds=2), True, id="read off again, later"),
+        pytest.param(UUID, NOW + timedelta(seconds=3), True, id="read off again, later"),
+        pytest.param(UUID, NOW + timedelta(seconds=3.1), False, id="too much later"),
         pytest.param(UUID, NOW - timedelta(hours=1), False, id="an earlier one"),
         pytest.param(UUID, None, False, id="no status, nor a start in the name"),
         pytest.param(f"{UUID}-20261121-084530", None, True, id="no status, but the name"),
@@ -289,7 +323,7 @@ def migration(
     )
 
 
-LONG = timedelta(days=2)
+HOUR, LONG = timedelta(hours=1), timedelta(days=2)
 
 
 @pytest.mark.parametrize(
@@ -301,6 +335,7 @@ LONG = timedelta(days=2)
         pytest.param([migration("old", age=LONG), migration("new")], "new", id="the newest of two"),
         pytest.param([migration("m", type_="completed", took="1m")], "m", id="over before we look"),
         pytest.param([migration("m", type_="completed", took="55s")], "m", id="clocks differ"),
+        pytest.param([migration("m", type_="completed", took="50s")], None, id="by all of 10 s"),
         pytest.param([migration("m", type_="completed", took="9s")], None, id="over before that"),
         pytest.param([migration("m", type_="completed")], None, id="began before, takes no time"),
         pytest.param([migration("m", type_="completed", took="x")], None, id="no duration"),
@@ -336,6 +371,7 @@ def test_which_migration_an_arrival_belongs_to(there: list[Migration], claimed: 
         pytest.param([], None, id="none"),
         pytest.param([migration("m")], "m", id="under way"),
         pytest.param([migration("m", type_="completed")], "m", id="over"),
+        pytest.param([migration("m", type_="completed", age=HOUR)], "m", id="over for an hour"),
         pytest.param([migration("m", type_="completed", age=LONG)], None, id="over for long"),
         pytest.param([migration("m", age=LONG)], "m", id="nobody has ended it"),
         pytest.param([migration("m", age=LONG, destination="kvm-b")], "m", id="ours, not ended"),
@@ -372,6 +408,19 @@ def test_which_migration_an_unseen_arrival_belongs_to(
     found = arrived_by(there, "kvm-b", NOW)
 
     assert (found.metadata.name if found else None) == claimed
+
+
+@pytest.mark.parametrize(
+    ("job", "outgoing"),
+    [
+        (None, False),
+        (JobStats(JobType.UNBOUNDED, {"operation": 5}), True),
+        (JobStats(JobType.UNBOUNDED, {"operation": 4}), False),
+        (JobStats(JobType.UNBOUNDED), False),
+    ],
+)
+def test_which_job_moves_a_domain_away(job: JobStats | None, outgoing: bool) -> None:
+    assert is_outgoing(job) is outgoing
 
 
 @pytest.mark.parametrize(
