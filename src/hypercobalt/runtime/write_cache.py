@@ -40,7 +40,7 @@ class WriteCache(Generic[T]):
         """Take in the server's answer to a write, and return it."""
         key = key_of(obj)
         known = self._written.get(key) or self._cache.by_key(key)
-        if known is None or _version(obj) > _version(known):
+        if known is None or version_of(obj) > version_of(known):
             self._written[key] = obj
         return obj
 
@@ -60,7 +60,7 @@ class WriteCache(Generic[T]):
 
     def _seen(self, obj: T) -> None:
         written = self._written.get(key_of(obj))
-        if written is not None and _version(obj) >= _version(written):
+        if written is not None and version_of(obj) >= version_of(written):
             del self._written[key_of(obj)]
 
 
@@ -97,6 +97,7 @@ class Latest(WriteCache[T]):
         self._newest.set(next(iter(self.all()), None))
 
 
-def _version(obj: Object) -> int:
+def version_of(obj: Object) -> int:
+    """Of two states of one object the newer has the greater; 0 for one that was not read."""
     version = obj.metadata.resourceVersion
     return int(version) if version.isascii() and version.isdigit() else 0

@@ -59,10 +59,12 @@ async def test_host_without_a_test_is_onboarded_with_few_writes(
     reads = ("hosts.get", "traits.get", "aggregates.list")
     changes = [call for call in compute.world.calls if not call.startswith(reads)]
     assert len(changes) <= 8, changes
-    entered = [call for call in changes if call.startswith("aggregates.add")]
-    assert {f"aggregates.add {TEST_AGGREGATE} {name}", f"aggregates.add zone-a {name}"} <= set(
-        entered
-    )
+    assert sorted(call for call in changes if call.startswith("aggregates.")) == [
+        f"aggregates.add general {name}",
+        f"aggregates.add {TEST_AGGREGATE} {name}",
+        f"aggregates.add zone-a {name}",
+        f"aggregates.remove {TEST_AGGREGATE} {name}",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -273,10 +273,9 @@ class EvictingSync:
         self._kube, self._evictions, self._labels = kube, evictions, tuple(labels)
         self._hosts, self._forgotten = hosts, forgotten
         self.reads = Reads(
-            conditions=frozenset({Type.NODE_HEALTHY}),
             fields=frozenset({"spec.maintenance", "metadata.deletionTimestamp"}),
             labels=frozenset(labels),
-            at_times={"status.numInstances": _is_leaving},
+            at_times={"status.numInstances": _is_leaving, Type.NODE_HEALTHY: _is_leaving},
         )
         self._deleted: dict[str, str] = {}
         """UIDs by names, until the watch tells of it."""

@@ -23,7 +23,7 @@ class Reads:
         conditions: types; a change of status or reason counts, one of the message does not.
         fields: as paths, `spec.maintenance`; an absent one counts as an empty one.
         labels: keys.
-        at_times: fields that matter in some states of a host only, and else change too often.
+        at_times: fields, or types of conditions, that matter in some states of a host only.
     """
 
     conditions: frozenset[str] = frozenset()
@@ -37,20 +37,70 @@ class Inputs:
 
     def __init__(self, reads: Iterable[Reads]) -> None:
         every = tuple(reads)
-        self._conditions = sorted({type_ for one in every for type_ in one.conditions})
+        names = {name for one in every for name in (*one.conditions, *one.fields)}
         self._labels = sorted({key for one in every for key in one.labels})
-        self._fields = [attrgetter(path) for path in sorted({p for r in every for p in r.fields})]
+        self._always = [_getter(name) for name in sorted(names)]
         self._at_times = [
-            (attrgetter(path), when) for one in every for path, when in one.at_times.items()
+            (_getter(name), when) for one in every for name, when in one.at_times.items()
         ]
 
     def of(self, hypervisor: Hypervisor) -> tuple[object, ...]:
-        """What the steps read of a host: while it is equal, a pass would do nothing new."""
-        found = [get_condition(hypervisor.conditions, type_) for type_ in self._conditions]
+        """What the steps read of a host, each thing in its place."""
         labels = hypervisor.metadata.labels
         return (
-            *((one.type, one.status, one.reason) for one in found if one is not None),
             *(labels.get(key) for key in self._labels),
-            *(get(hypervisor) or None for get in self._fields),
-            *(when(hypervisor) and (get(hypervisor) or None) for get, when in self._at_times),
+            *(get(hypervisor) for get in self._always),
+            *(get(hypervisor) if when(hypervisor) else None for get, when in self._at_times),
         )
+
+
+def _getter(name: str) -> Callable[[Hypervisor], object]:
+    """What gives a field by its path, or status and reason of a condition by its type."""
+    if "." in name:
+        field_of = attrgetter(name)
+        return lambda hypervisor: field_of(hypervisor) or None
+
+    def state(hypervisor: Hypervisor) -> object:
+        found = get_condition(hypervisor.conditions, name)
+        return (found.status, found.reason) if found is not None else None
+
+    return state
+
+
+class Seen:
+    """What the steps read of one host, before and after the last pass over it.
+
+    Args:
+        found: before.
+    """
+
+    __slots__ = ("_found", "_left", "_meanwhile", "_version")
+
+    def __init__(self, found: tuple[object, ...]) -> None:
+        self._found, self._left = found, found
+        self._version: int | None = None
+        self._meanwhile: list[tuple[object, ...]] = []
+
+    def is_news(self, inputs: tuple[object, ...], version: int) -> bool:
+        """Whether a state of the object leads to another pass; asked during one, `end` answers.
+
+        A state that the pass's own write has replaced may have some things as found and others as
+        left: what the pass wrote on its way, and what others wrote meanwhile.
+        """
+        if self._version is None:
+            self._meanwhile.append(inputs)
+            return False
+        return inputs != self._left if version >= self._version else self._adds(inputs)
+
+    def leave(self, left: tuple[object, ...]) -> None:
+        """Note what the pass is about to write."""
+        self._left = left
+
+    def end(self, version: int) -> bool:
+        """Note the version that the pass has written; give whether others wrote meanwhile."""
+        self._version = version
+        return any(self._adds(inputs) for inputs in self._meanwhile)
+
+    def _adds(self, inputs: tuple[object, ...]) -> bool:
+        known = zip(inputs, self._found, self._left, strict=True)
+        return any(one not in (found, left) for one, found, left in known)

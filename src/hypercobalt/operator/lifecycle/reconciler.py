@@ -22,12 +22,12 @@ from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.holding import FINALIZER, has_node, is_needed, is_tested
-from hypercobalt.operator.lifecycle.reads import Inputs, Reads
+from hypercobalt.operator.lifecycle.reads import Inputs, Reads, Seen
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Step, Type
 from hypercobalt.operator.status_writer import Part, StatusWriter
 from hypercobalt.runtime import Clock, Kube, Metrics, Recorder, Result
 from hypercobalt.runtime.finalizer import Finalizer
-from hypercobalt.runtime.write_cache import WriteCache
+from hypercobalt.runtime.write_cache import WriteCache, version_of
 
 log = get_logger(__name__)
 
@@ -110,11 +110,11 @@ class LifecycleReconciler:
         self._registration, self._steps = registration, tuple(steps)
         self._clock, self._metrics, self._events = clock, metrics, events
         self._inputs = Inputs((WRITES, registration.reads, *(step.reads for step in steps)))
-        self._left: dict[str, tuple[object, ...]] = {}
+        self._seen: dict[str, Seen] = {}
 
     async def reconcile(self, name: str, /) -> Result:
         stored = self._hypervisors.get(name)
-        self._left.pop(name, None)
+        self._seen.pop(name, None)
         if stored is None or (_is_going(stored) and not self._finalizer.is_on(stored)):
             return Result()
         run = _Pass(Facts(stored, None, self._clock.now()))
@@ -125,6 +125,19 @@ class LifecycleReconciler:
             log.info("hypervisor_begins_anew", hypervisor=name)
             await self._finalizer.remove(stored)
             return Result()
+        seen = self._seen[name] = Seen(self._inputs.of(stored))
+        try:
+            await self._rounds(run)
+            news = await self._write(stored, run, seen)
+        except BaseException:
+            self._seen.pop(name, None)
+            raise
+        if run.error is not None and not isinstance(run.error, TerminalError):
+            raise run.error
+        await self._let_go(run)
+        return Result(timedelta(0) if news else run.look_again)
+
+    async def _rounds(self, run: _Pass) -> None:
         await self._one(self._registration, run)
         soonest = run.look_again
         for _ in range(_ROUNDS):
@@ -132,9 +145,6 @@ class LifecycleReconciler:
             await self._round(run)
             if run.final or run.facts == before or run.error is not None:
                 break
-        result = await self._end(stored, run)
-        await self._let_go(run)
-        return result
 
     async def _round(self, run: _Pass) -> None:
         """Take every step once; of a deleted object those that end what was begun."""
@@ -178,37 +188,33 @@ class LifecycleReconciler:
             self._metrics.reconcile_errors.labels(name).inc()
             log.warning("step_failed", step=name, error=str(outcome.error))
 
-    async def _end(self, stored: Hypervisor, run: _Pass) -> Result:
+    async def _write(self, stored: Hypervisor, run: _Pass, seen: Seen) -> bool:
+        """Write what the pass leaves; give whether others have changed the host meanwhile."""
         after = run.facts.hypervisor
         self._tell(stored, after)
         conditions = tuple(c for c in after.conditions if c.type in TYPES)
         fields = {name: getattr(after.status, name) for name in FIELDS}
         self._drift.leave(run.facts)
-        # Before the write: the watch may tell of it before the answer is here.
-        self._left[stored.metadata.name] = self._inputs.of(after)
-        try:
-            await self._statuses.put(stored, Part(TYPES, conditions, fields))
-        except HypercobaltError:
-            self._left.pop(stored.metadata.name, None)
-            raise
-        if run.error is not None and not isinstance(run.error, TerminalError):
-            raise run.error
-        return Result(run.look_again)
+        seen.leave(self._inputs.of(after))
+        written = await self._statuses.put(stored, Part(TYPES, conditions, fields))
+        return seen.end(version_of(written))
 
     def worth_a_pass(self, old: Hypervisor | None, new: Hypervisor | None) -> bool:
-        """A predicate: something that the steps look at is not as the last pass left it.
+        """A predicate: something that the steps read is not as the last pass left it.
 
         The node agent writes every few seconds on a busy host, and passes write themselves: that is
         none of it.
         """
         if new is None:
             if old is not None:
-                self._left.pop(old.metadata.name, None)
+                self._seen.pop(old.metadata.name, None)
                 self._drift.forget(old.metadata.name)
             return False
         inputs = self._inputs.of(new)
-        left = self._left.get(new.metadata.name)
-        return inputs != left if left is not None else old is None or inputs != self._inputs.of(old)
+        seen = self._seen.get(new.metadata.name)
+        if seen is not None:
+            return seen.is_news(inputs, version_of(new))
+        return old is None or inputs != self._inputs.of(old)
 
     def _tell(self, before: Hypervisor, after: Hypervisor) -> None:
         """Record what people should see of this pass: few Events, each a write."""

@@ -112,7 +112,8 @@ def declared(reads: Reads, hypervisor: Hypervisor) -> Iterator[str]:
     yield from (f"condition {type_}" for type_ in reads.conditions)
     yield from (f"label {key}" for key in reads.labels)
     times = reads.at_times.items()
-    yield from (path for path, when in times if path in NOTED or when(hypervisor))
+    at_times = [name for name, when in times if name in NOTED or when(hypervisor)]
+    yield from (name if "." in name else f"condition {name}" for name in at_times)
 
 
 def written(given: Facts) -> Iterator[str]:

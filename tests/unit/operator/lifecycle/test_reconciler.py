@@ -13,6 +13,7 @@ from tests.unit.operator.lifecycle.facts import HOST, ON, facts
 from tests.unit.operator.lifecycle.steps import steps
 from tests.unit.operator.samples import condition
 
+from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.fake import FakeCompute
@@ -51,8 +52,9 @@ class Written:
     def get(self, _name: str) -> Hypervisor:
         return self.hypervisor
 
-    async def put(self, _stored: Hypervisor, part: Part) -> None:
+    async def put(self, stored: Hypervisor, part: Part) -> Hypervisor:
         self.parts.append(part)
+        return stored
 
     def record(self, *_about: object, **_more: object) -> None:
         """Events are not looked at here."""
@@ -120,10 +122,10 @@ LEAVING = replace(ON, maintenance="termination")
             id="the last instance left a host that leaves",
         ),
         pytest.param(
-            facts(condition("NodeHealthy", "True", "Healthy")),
-            facts(condition("NodeHealthy", "Unknown", "Unreachable")),
+            facts(condition("NodeHealthy", "True", "Healthy"), spec=LEAVING),
+            facts(condition("NodeHealthy", "Unknown", "Unreachable"), spec=LEAVING),
             True,
-            id="the Node is unreachable",
+            id="the Node of a host that leaves is unreachable",
         ),
         pytest.param(
             facts(condition("AgentReporting", "True", "Reporting")),
@@ -154,3 +156,48 @@ LEAVING = replace(ON, maintenance="termination")
 def test_which_changes_of_others_lead_to_a_pass(old: Facts, new: Facts, worth: bool) -> None:
     reconciler = made(Written(old.hypervisor), *steps())
     assert reconciler.worth_a_pass(old.hypervisor, new.hypervisor) is worth
+
+
+def at(given: Facts, version: int) -> Hypervisor:
+    """The host of a pass, as the watch shows it at a version."""
+    known = given.hypervisor
+    return replace(known, metadata=replace(known.metadata, resourceVersion=str(version)))
+
+
+MANUAL = facts(spec=replace(ON, maintenance="manual"))
+CONNECTED = condition("LibVirtConnection", "True", "Connected")
+
+
+@pytest.mark.parametrize(
+    ("others", "again"),
+    [
+        pytest.param((), None, id="nothing but the pass's own write"),
+        pytest.param((CONNECTED,), timedelta(0), id="the node agent's report"),
+    ],
+)
+async def test_what_is_written_during_a_pass_leads_to_another_one_only_if_others_wrote_it(
+    others: tuple[Condition, ...], again: timedelta | None
+) -> None:
+    around = Written(at(MANUAL, 1))
+
+    def enables(given: Facts) -> Outcome:
+        after = given.with_condition("HaEnabled", "False", "Evicted", "The host is empty")
+        meanwhile = after.with_status(conditions=(*after.hypervisor.conditions, *others))
+        around.hypervisor = at(meanwhile, 2)  # the watch is faster than the answer
+        assert not reconciler.worth_a_pass(at(given, 1), around.hypervisor)
+        return Outcome(after)
+
+    reconciler = made(around, Doing("ha", enables, steps()[4].reads))
+    result = await reconciler.reconcile("kvm-a")
+    assert result.requeue_after == again
+
+
+async def test_state_that_a_pass_has_replaced_leads_to_no_other_pass() -> None:
+    around = Written(at(MANUAL, 3))
+    reconciler = made(around, Doing("service", says), *steps()[1:2])
+    await reconciler.reconcile("kvm-a")
+    (part,) = around.parts
+    older, own = at(MANUAL, 2), at(MANUAL.with_status(conditions=part.conditions), 3)
+    assert not reconciler.worth_a_pass(None, older)
+    assert not reconciler.worth_a_pass(older, own)
+    assert reconciler.worth_a_pass(own, at(MANUAL, 4))  # somebody took the condition away
