@@ -149,9 +149,16 @@ class AgentLeases:
 
         A Lease that seems to have run out is read first.
         """
-        found = [await f.of(node) for f in self.followers if node in f]
+        for follower in self.followers:
+            await follower.settle(node)
+        return self.glance(node)
+
+    def glance(self, node: str) -> Sighting | None:
+        """The same without a read: None also while a Lease seems to have run out."""
+        found = [f.glance(node) for f in self.followers if node in f]
         if found:
-            return min(found, key=lambda one: one.state)
+            known = [one for one in found if one is not None]
+            return min(known, key=lambda one: one.state) if len(known) == len(found) else None
         if self._synced_at is None:
             return None
         waited = timedelta(seconds=self._time().time() - self._synced_at)
@@ -216,13 +223,17 @@ class Follower:
                 del self._entries[node]
             # Else the agent may make it again before its timer runs out.
 
-    async def of(self, node: str) -> Sighting:
-        """What is known of a Lease that is there."""
-        entry = self._entries[node]
-        if entry.timer is None and entry.state is not LeaseState.EXPIRED:
+    async def settle(self, node: str) -> None:
+        """Read a Lease that seems to have run out, and take in what it is now."""
+        entry = self._entries.get(node)
+        if entry is not None and entry.is_due():
             await self._read_again(node, entry)
-        if node not in self._entries:
-            return Sighting(LeaseState.ABSENT)
+
+    def glance(self, node: str) -> Sighting | None:
+        """What is known of a Lease that is there; None while it seems to have run out."""
+        entry = self._entries[node]
+        if entry.is_due():
+            return None
         lease = entry.lease
         return Sighting(
             entry.state,
@@ -297,6 +308,10 @@ class _Entry:
     def __init__(self, lease: LeaseGlance, state: LeaseState, seen: float) -> None:
         self.lease, self.state, self.seen = lease, state, seen
         self.timer: Timer | None = None
+
+    def is_due(self) -> bool:
+        """Whether it seems to have run out, and was not read since."""
+        return self.timer is None and self.state is not LeaseState.EXPIRED
 
     def is_renewed_by(self, new: LeaseGlance) -> bool:
         """Whether nothing but the time of the last renewal changes."""

@@ -118,10 +118,42 @@ def unknown(found: Condition | None, verdict: Verdict, now: datetime) -> Conditi
     )
 
 
+def initial(hypervisor: Hypervisor, seen: Sighting | None, now: datetime) -> tuple[Condition, ...]:
+    """The condition for the first write of a status, whoever makes it: it costs no write then.
+
+    Nothing of an agent that is silent: more follows from that.
+
+    Args:
+        hypervisor: as it is going to be written.
+        seen: of the agent's Lease; None while not enough is known.
+        now: the only clock that this function sees.
+    """
+    if seen is None or get_condition(hypervisor.conditions, _Type.AGENT_REPORTING) is not None:
+        return ()
+    verdict = decide(None, seen)
+    return _condition(None, verdict, now) if verdict is not None and not verdict.silent else ()
+
+
+def _condition(stored: Condition | None, verdict: Verdict, now: datetime) -> tuple[Condition, ...]:
+    return set_condition(
+        (stored,) if stored else (),
+        _Type.AGENT_REPORTING,
+        verdict.status,
+        verdict.reason,
+        verdict.message,
+        now=now,
+    )
+
+
 def worth_a_pass(old: Hypervisor | None, new: Hypervisor | None) -> bool:
-    """A predicate: the host is new or gone, or the condition is not as it was."""
-    if old is None or new is None:
+    """A predicate: the host is gone, or the condition is not as it was.
+
+    Of a new Hypervisor the first write of the status takes the condition along.
+    """
+    if new is None:
         return True
+    if old is None:
+        return bool(new.conditions)
     return get_condition(old.conditions, _Type.AGENT_REPORTING) != get_condition(
         new.conditions, _Type.AGENT_REPORTING
     )
@@ -165,16 +197,7 @@ class AgentReportingReconciler:
             await self._take_libvirt(hypervisor, verdict, seen)
         else:
             self._taken.pop(name, None)
-        now = self._clock.now()
-        before = (stored,) if stored else ()
-        found = set_condition(
-            before,
-            _Type.AGENT_REPORTING,
-            verdict.status,
-            verdict.reason,
-            verdict.message,
-            now=now,
-        )
+        found = _condition(stored, verdict, self._clock.now())
         await self._statuses.put(hypervisor, Part(_OWN, found))
         self._tell(hypervisor, stored, verdict)
         return Result()

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from msgspec.structs import replace
+
 from hypercobalt.api.certificate import Certificate, CertificateRequest
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.core import Node
@@ -143,12 +145,16 @@ def add_controllers(
         connect: makes the service where hosts are registered and instances run; None leaves out
             what needs such a service.
     """
-    shared = _shared(manager, options)
+    known = _hypervisors(manager, options)
+    # An agent keeps its Lease where it keeps its Certificate, which need not be where its pod is.
+    namespaces = (*options.agent_namespaces, options.issuing.namespace)
+    leases = AgentLeases(manager.kube, namespaces, known.cache.keys, metrics)
+    shared = _shared(manager, options, known, leases)
     if connect is not None:
         service = connect(shared.hypervisors.all, manager.leader_guard)
         _add_compute(manager, options, shared, service, metrics)
     _add_hypervisors(manager, options, shared, metrics)
-    _add_agents(manager, options, shared, metrics)
+    _add_agents(manager, shared, leases)
     if options.gardener_namespace:
         _add_gardener(manager, options, shared)
     if options.issuing.source is CertificateSource.REQUEST:
@@ -188,19 +194,27 @@ def _add_compute(
     manager.add_service("compute", close)
 
 
-def _shared(manager: Manager, options: Options) -> Shared:
-    chosen = ",".join(part for part in (HYPERVISOR_LABEL, options.label_selector) if part)
-    informer = manager.informer(
+def _hypervisors(manager: Manager, options: Options) -> Informer[Hypervisor]:
+    return manager.informer(
         Hypervisor,
         labels=options.label_selector,
         indexes={BY_SERVICE: service_of, BY_HOST: hosts_of},
         managers=True,
     )
+
+
+def _shared(
+    manager: Manager, options: Options, informer: Informer[Hypervisor], leases: AgentLeases
+) -> Shared:
+    chosen = ",".join(part for part in (HYPERVISOR_LABEL, options.label_selector) if part)
     hypervisors = WriteCache(informer)
 
     def computed(found: Hypervisor) -> tuple[Condition, ...]:
         now = manager.clock.now()
-        return ready.condition(found, now), taint.condition(found, now)
+        agent = agent_reporting.initial(found, leases.glance(found.metadata.name), now)
+        status = replace(found.status, conditions=(*found.conditions, *agent))
+        whole = replace(found, status=status)
+        return *agent, ready.condition(whole, now), taint.condition(whole, now)
 
     return Shared(
         nodes=manager.informer(Node, labels=chosen, indexes={certificates.BY_CLAIM: claims}),
@@ -229,7 +243,11 @@ def _add_hypervisors(manager: Manager, options: Options, shared: Shared, metrics
                 clock=clock,
                 events=shared.events,
             ),
-            watches=(primary(shared.nodes), primary(shared.informer), pods.source.watch),
+            watches=(
+                primary(shared.nodes),
+                primary(shared.informer, when=hypervisor.worth_a_pass),
+                pods.source.watch,
+            ),
             concurrency=WORKERS,
         )
     )
@@ -251,13 +269,8 @@ def _add_hypervisors(manager: Manager, options: Options, shared: Shared, metrics
     )
 
 
-def _add_agents(manager: Manager, options: Options, shared: Shared, metrics: Metrics) -> None:
-    """Add what follows the node agents' Leases.
-
-    An agent keeps its Lease where it keeps its Certificate, which need not be where its pod is.
-    """
-    namespaces = (*options.agent_namespaces, options.issuing.namespace)
-    leases = AgentLeases(manager.kube, namespaces, shared.informer.cache.keys, metrics)
+def _add_agents(manager: Manager, shared: Shared, leases: AgentLeases) -> None:
+    """Add what follows the node agents' Leases."""
     manager.add_service("agent-leases", leases.run)
     manager.add_check("agent-leases", leases.unread, readiness=True)
     manager.add(

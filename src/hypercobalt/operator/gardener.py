@@ -199,7 +199,8 @@ def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
     asked = (_Type.EVICTING, _Type.OFFBOARDED, _Type.ONBOARDING, _Type.HA_ENABLED)
     found = (get_condition(hypervisor.conditions, type_) for type_ in asked)
     spec = hypervisor.spec
-    return spec.lifecycleEnabled, spec.maintenance, *found
+    states = ((one.status, one.reason) if one is not None else None for one in found)
+    return spec.lifecycleEnabled, spec.maintenance, *states
 
 
 class GardenerReconciler:

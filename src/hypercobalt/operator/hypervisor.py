@@ -194,6 +194,23 @@ def _own(
     return conditions
 
 
+def worth_a_pass(old: Hypervisor | None, new: Hypervisor | None) -> bool:
+    """A predicate: what the rules above look at may have changed.
+
+    The node agent's writes, a few seconds apart on a busy host, change none of it.
+    """
+    return old is None or new is None or _inputs(old) != _inputs(new)
+
+
+def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
+    meta, asked = hypervisor.metadata, (*sorted(_OWN), _Type.EVICTING)
+    return (
+        *(meta.labels, meta.annotations, meta.deletionTimestamp, meta.finalizers),
+        *(hypervisor.spec, hypervisor.status.internalIp),
+        *(get_condition(hypervisor.conditions, type_) for type_ in asked),
+    )
+
+
 class HypervisorReconciler:
     """The shell around `decide`.
 

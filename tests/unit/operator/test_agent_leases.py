@@ -340,3 +340,18 @@ async def test_candidate_that_saw_a_lease_run_out_and_return_judges_it_by_its_re
 
 def _later(meta: ObjectMeta) -> ObjectMeta:
     return replace(meta, resourceVersion=str(int(meta.resourceVersion) + 1), creationTimestamp=NOW)
+
+
+async def test_glance_reads_nothing_and_does_not_know_of_a_lease_that_seems_to_have_run_out() -> (
+    None
+):
+    world = World()
+    assert world.leases.glance(NODE) is None
+    world.starts()
+    world.changes(lease(1))
+    assert world.leases.glance(NODE) == await world.seen()
+    world.loop.advance(41)
+    assert (world.leases.glance(NODE), world.server.reads) == (None, 0)
+    assert world.leases.glance(NODE) is None
+    assert await world.state() is LeaseState.EXPIRED
+    assert world.leases.glance(NODE) == await world.seen()

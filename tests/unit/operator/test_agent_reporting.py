@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.unit.operator.samples import NOW, condition
+from tests.unit.operator.samples import NOW, condition, hypervisor
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.operator.agent_leases import LeaseState, Sighting
-from hypercobalt.operator.agent_reporting import decide, look_again, unknown
+from hypercobalt.operator.agent_reporting import decide, initial, look_again, unknown, worth_a_pass
 
 LEASE, AT = "agents/node-agent-kvm-a", "2026-11-22T10:00:00.000000Z"
 REPORTING = condition("AgentReporting", "True", "Reporting")
@@ -113,3 +113,29 @@ def test_what_a_silent_agent_reported_of_libvirt_is_unknown(
     if made is not None:
         assert (made.status, made.reason) == ("Unknown", "AgentSilent")
         assert made.lastTransitionTime == NOW + timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("stored", "lease", "given"),
+    [
+        pytest.param((), seen(LeaseState.RENEWED), ["Reporting"], id="reports"),
+        pytest.param((), ABSENT, ["NeverReported"], id="has no Lease"),
+        pytest.param((), seen(LeaseState.EXPIRED), [], id="silent: more than this follows"),
+        pytest.param((), seen(LeaseState.UNRENEWED), [], id="not judged yet"),
+        pytest.param((), None, [], id="not known yet"),
+        pytest.param((NEVER,), seen(LeaseState.RENEWED), [], id="the controller's from then on"),
+    ],
+)
+def test_first_status_of_a_host_takes_the_condition_along(
+    stored: tuple[Condition, ...], lease: Sighting | None, given: list[str]
+) -> None:
+    assert [one.reason for one in initial(hypervisor(*stored), lease, NOW)] == given
+
+
+def test_new_host_has_no_pass_of_its_own() -> None:
+    assert not worth_a_pass(None, hypervisor())
+    assert worth_a_pass(None, hypervisor(REPORTING))
+    assert worth_a_pass(hypervisor(REPORTING), hypervisor(SILENT))
+    assert not worth_a_pass(
+        hypervisor(REPORTING), hypervisor(REPORTING, condition("Ready", "True"))
+    )

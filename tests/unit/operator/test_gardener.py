@@ -126,6 +126,9 @@ IDLE = hypervisor(ONBOARDED, spec=ON)
         pytest.param(IDLE, False, id="nothing"),
         pytest.param(hypervisor(ONBOARDED, spec=replace(ON, version="2")), False, id="version"),
         pytest.param(hypervisor(ONBOARDED, condition("Ready", "True"), spec=ON), False, id="ready"),
+        pytest.param(
+            hypervisor(replace(ONBOARDED, message="other words"), spec=ON), False, id="a message"
+        ),
         pytest.param(hypervisor(ONBOARDED, OFFBOARDED, spec=ON), True, id="offboarded"),
         pytest.param(hypervisor(ONBOARDED, HA_OFF, spec=ON), True, id="ha"),
         pytest.param(hypervisor(ONBOARDED, EVICTED, spec=ON), True, id="evicted"),

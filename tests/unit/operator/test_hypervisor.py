@@ -5,15 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.unit.operator.samples import NOW, condition, hypervisor, node, reports
+from msgspec.structs import replace
+from tests.unit.operator.samples import LABELS, NOW, condition, hypervisor, node, reports
 
 from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.core import Node
-from hypercobalt.api.hypervisor import HypervisorSpec
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.workloads import Pod, PodSpec, PodStatus, Toleration
 from hypercobalt.operator.agent_pods import OVERDUE, Report, still_running
-from hypercobalt.operator.hypervisor import agents_must_leave, decide
+from hypercobalt.operator.hypervisor import agents_must_leave, decide, worth_a_pass
 from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, OFFBOARDING_TAINT
 
 LATER = NOW + timedelta(minutes=5)
@@ -161,3 +162,37 @@ def test_when_agents_must_leave(
     )
     where = node(taints=(OFFBOARDING_TAINT,) if tainted else ())
     assert agents_must_leave(of, where) is leave
+
+
+LIVES = hypervisor(condition("NodeHealthy", "True"), labels=LABELS)
+
+
+@pytest.mark.parametrize(
+    ("new", "worth"),
+    [
+        pytest.param(hypervisor(*LIVES.conditions, labels=LABELS), False, id="nothing"),
+        pytest.param(
+            hypervisor(*LIVES.conditions, condition("LibVirtConnection", "True"), labels=LABELS),
+            False,
+            id="the node agent's report",
+        ),
+        pytest.param(
+            replace(LIVES, status=replace(LIVES.status, numInstances=3)), False, id="an instance"
+        ),
+        pytest.param(hypervisor(*LIVES.conditions), True, id="a label was taken away"),
+        pytest.param(hypervisor(labels=LABELS), True, id="a condition was taken away"),
+        pytest.param(
+            replace(LIVES, spec=HypervisorSpec(maintenance="termination")), True, id="the spec"
+        ),
+        pytest.param(
+            replace(LIVES, status=replace(LIVES.status, internalIp="10.0.0.9")), True, id="address"
+        ),
+        pytest.param(
+            hypervisor(*LIVES.conditions, condition("Evicting", "False", "Succeeded")),
+            True,
+            id="empty",
+        ),
+    ],
+)
+def test_which_changes_of_others_lead_to_a_pass(new: Hypervisor, worth: bool) -> None:
+    assert worth_a_pass(LIVES, new) is worth
