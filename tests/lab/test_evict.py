@@ -37,7 +37,7 @@ pytestmark = pytest.mark.timeout(300)
 
 COBALT = str(Path(sys.executable).parent / "cobalt")
 HOSTS = ("kvm-1", "kvm-2", "kvm-3")
-SLOW = "4"  # MiB a second: a guest takes 15 s
+SLOW = "8"  # MiB a second: a guest takes 8 s
 
 
 @dataclass(frozen=True, slots=True)
