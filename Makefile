@@ -4,7 +4,7 @@ SHELL := bash
 BIN := .venv/bin
 RING := scripts/ring
 
-.PHONY: help setup lab test check lint types contract unit integration prepare test-lab timed test-openstack conformance conformance-operator bench generate lock clean
+.PHONY: help setup lab test check lint types contract unit integration prepare test-lab timed test-openstack conformance conformance-operator mutants bench generate lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ conformance: setup ## compare the embedded API server with a real kube-apiserver
 
 conformance-operator: setup ## run the operator's tests on a real kube-apiserver, with its chart's rights
 	scripts/conformance operator
+
+mutants: setup ## change the rules one place at a time: do their unit tests notice?
+	$(BIN)/python -m tests.mutants
 
 bench: ## measure, beside the real kube-apiserver and other clients
 	scripts/setup bench

@@ -53,11 +53,12 @@ class ManualLoop:
 
 
 class Server(Kube):
-    """What the server has; `away` refuses to answer."""
+    """What the server has; `away` refuses to answer, `meanwhile` happens while it answers."""
 
     def __init__(self) -> None:
         self.leases: dict[str, LeaseGlance] = {}
         self.away, self.reads = False, 0
+        self.meanwhile: Callable[[], None] = lambda: None
 
     async def list(  # type: ignore[override]
         self, type_: type[LeaseGlance], namespace: str | None = None, **options: object
@@ -67,6 +68,7 @@ class Server(Kube):
             raise ConnectionFailedError("the API server is away")
         name = str(options["fields"]).removeprefix("metadata.name=")
         found = self.leases.get(f"{namespace}/{name}")
+        self.meanwhile()
         return ListResult([found] if found else [], "9", {})
 
 
@@ -307,14 +309,95 @@ async def test_change_of_the_metadata_alone_is_no_renewal() -> None:
 
 async def test_leases_of_others_are_left_aside() -> None:
     world = World()
-    other = replace(lease(10), metadata=ObjectMeta(name="kvm-a", namespace=NAMESPACE, uid="v"))
-    world.starts(other)
-    assert (await world.state(), world.loop.calls) == (LeaseState.ABSENT, [])
+    meta = ObjectMeta(name="kvm-a", namespace=NAMESPACE, uid="v", resourceVersion="1")
+    world.starts(replace(lease(10), metadata=meta))
+    world.changes(replace(lease(11), metadata=_later(meta)))
+    assert (await world.state(), world.loop.calls, world.told) == (LeaseState.ABSENT, [], [])
+
+
+def test_every_host_is_looked_at_once_the_leases_are_known() -> None:
+    world = World()
+    world.leases.synced()
+    assert world.told == [NODE]
+
+
+def test_namespaces_whose_leases_are_not_read_yet_are_named() -> None:
+    world = World(namespaces=(NAMESPACE, "more-agents"))
+    unread = world.leases.unread()
+    assert unread is not None
+    assert f"{NAMESPACE}, more-agents" in unread
+    world.starts()
+    assert world.leases.unread() is None
+
+
+async def test_expired_lease_that_is_deleted_is_absent_at_once() -> None:
+    world = World()
+    world.starts(lease(10))
+    world.loop.advance(40)
+    for _ in range(2):
+        assert await world.state() is LeaseState.EXPIRED
+    assert world.server.reads == 1
+    world.deletes()
+    assert await world.state() is LeaseState.ABSENT
+
+
+async def test_lease_that_was_not_there_when_it_was_read_counts_again_with_the_watch() -> None:
+    world = World()
+    world.starts(lease(10))
+    world.loop.advance(40)
+    world.server.leases.clear()
+    seen = await world.seen()
+    assert (seen.state, seen.released, seen.left) == (LeaseState.ABSENT, False, timedelta(0))
+    world.changes(lease(11))
+    assert await world.state() is LeaseState.RENEWED
+
+
+async def test_watch_may_show_that_a_lease_is_gone_after_the_read_did() -> None:
+    world = World()
+    world.starts(lease(10))
+    world.loop.advance(40)
+    gone = world.server.leases.copy()
+    world.server.leases.clear()
+    assert await world.state() is LeaseState.ABSENT
+    world.server.leases.update(gone)
+    world.deletes()
+    assert await world.state() is LeaseState.ABSENT
+
+
+async def test_renewal_that_the_watch_shows_during_the_read_is_newer_than_the_read() -> None:
+    world = World()
+    world.starts(lease(10))
+    world.loop.advance(40)
+    world.server.meanwhile = lambda: world.changes(lease(11))
+    seen = await world.seen()
+    assert (seen.state, seen.renewed_at) == (LeaseState.RENEWED, lease(11).spec.renewTime)
+
+
+async def test_renewal_half_a_second_after_the_timer_was_set_counts() -> None:
+    world = World()
+    world.starts(lease(10))
+    world.changes(lease(11))
+    world.told.clear()
+    world.loop.advance(0.5)
+    world.changes(lease(12))
+    world.loop.advance(39.5)
+    assert (await world.state(), world.server.reads) == (LeaseState.RENEWED, 0)
+    world.loop.advance(0.5)
+    assert (await world.state(), world.server.reads) == (LeaseState.EXPIRED, 1)
+
+
+async def test_released_lease_that_is_deleted_and_taken_anew_is_renewed_at_once() -> None:
+    world = World()
+    world.starts(lease(10, holder=""))
+    world.deletes()
+    world.told.clear()
+    world.changes(lease(11))
+    assert (await world.state(), world.told) == (LeaseState.RENEWED, [NODE])
 
 
 @pytest.mark.parametrize(
     ("told", "lasts"),
-    [(None, 40), (0, 40), (-3, 40), (7, 7), (86_400 * 365, 600)],
+    [(None, 40), (0, 40), (-3, 40), (1, 1), (7, 7), (86_400 * 365, 600)],
 )
 async def test_duration_is_the_leases_own_within_bounds(told: int | None, lasts: int) -> None:
     world = World()
