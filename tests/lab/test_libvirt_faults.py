@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic
@@ -132,13 +131,17 @@ async def test_a_daemon_that_hangs_and_then_dies_is_connected_to_again(libvirtd:
         assert await subject.domains() == ()
 
 
+def attempts() -> list[asyncio.Task[object]]:
+    """To connect, that are under way."""
+    return [one for one in asyncio.all_tasks() if one.get_name() == "libvirt-attempt"]
+
+
 async def test_one_attempt_waits_for_a_daemon_that_hangs_at_the_start(libvirtd: Daemon) -> None:
     libvirtd.send(signal.SIGSTOP)
     async with connect(libvirtd.uri) as subject:
         listener = Listener(events := subject.events())
         assert await listener.next() == Disconnected("libvirt has not answered for 3 s")
-        keepers = [one for one in threading.enumerate() if one.name == "libvirt-keeper"]
-        assert len(keepers) == 1
+        assert len(attempts()) == 1
 
         libvirtd.send(signal.SIGCONT)
         assert isinstance(await listener.next(), Connected)

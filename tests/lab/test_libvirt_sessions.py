@@ -10,11 +10,17 @@ import pytest
 
 from hypercobalt.adapters.libvirt.host import DEADLINE
 from hypercobalt.adapters.libvirt.on_demand import OnDemandConnection
+from hypercobalt.adapters.libvirt.rpc.client import Client
+from hypercobalt.adapters.libvirt.rpc.protocol import GET_LIB_VERSION, Version, Void
 from tests.lab.kit.libvirtd import Daemon
 
 IDLE = 0.1
 WATCHED = 2.0
 PAUSE = 1.0  # closing a connection to a daemon that stands still takes half a minute
+
+
+async def version(client: Client) -> Version:
+    return await client.call(GET_LIB_VERSION, Void())
 
 
 async def longest_pause() -> float:
@@ -30,7 +36,7 @@ async def longest_pause() -> float:
 @pytest.mark.parametrize("by_hand", [False, True], ids=["idle", "close"])
 async def test_closing_waits_for_no_daemon(libvirtd: Daemon, by_hand: bool) -> None:
     session = OnDemandConnection(libvirtd.uri, idle=IDLE)
-    assert await session.ask("version", lambda connection: connection.getLibVersion(), DEADLINE)
+    assert await session.ask("version", version, DEADLINE)
     libvirtd.send(signal.SIGSTOP)
     try:
         began = monotonic()
@@ -41,5 +47,5 @@ async def test_closing_waits_for_no_daemon(libvirtd: Daemon, by_hand: bool) -> N
     finally:
         libvirtd.send(signal.SIGCONT)
 
-    assert await session.ask("version", lambda connection: connection.getLibVersion(), DEADLINE)
+    assert await session.ask("version", version, DEADLINE)
     session.close()

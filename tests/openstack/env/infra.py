@@ -21,6 +21,11 @@ _PACKAGES = {
     "mariadb-server": Path("/usr/sbin/mariadbd"),
     "openssh-server": Path("/usr/sbin/sshd"),
     "openssh-client": Path("/usr/bin/scp"),
+    # Nova talks to libvirt by libvirt-python, which is compiled.
+    "gcc": Path("/usr/bin/gcc"),
+    "pkg-config": Path("/usr/bin/pkg-config"),
+    "libvirt-dev": Path("/usr/include/libvirt/libvirt.h"),
+    "python3-dev": Path("/usr/bin/python3-config"),
 }
 START = timedelta(seconds=60)  # on a busy machine
 _STEP = 0.1

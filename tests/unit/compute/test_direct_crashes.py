@@ -18,12 +18,12 @@ from hypercobalt.adapters.libvirt.model import (
     Domain,
     DomainCapabilities,
     DomainDocument,
-    DomainStats,
     HostCapabilities,
     JobStats,
     MigrationOptions,
 )
 from hypercobalt.adapters.libvirt.port import Daemon, LibvirtError
+from hypercobalt.adapters.libvirt.statistics import DomainStats
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.model import Server
 from hypercobalt.compute.port import ComputeService

@@ -52,6 +52,7 @@ def test_traffic_in_clear_is_logged_and_counted_at_start(
         ("The certificate hasn't got a known issuer", STREAMS),
         ("TLS handshake failed: The TLS connection was non-properly terminated.", STREAMS),
         ("unable to connect to server at '10.0.0.2:16514': Connection refused", CONTROL),
+        ("libvirt did not accept our TLS certificate: no reason given", CONTROL),
         ("Cannot read CA certificate '/etc/pki/CA/cacert.pem': No such file", CONTROL),
         (
             "Failed to connect to remote libvirt URI qemu+tls://10.0.0.2/system: "

@@ -6,17 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
-from hypercobalt.adapters.libvirt import links, uri
-from hypercobalt.adapters.libvirt.calls import Calls
+from hypercobalt.adapters.libvirt import uri
 from hypercobalt.adapters.libvirt.definitions import Definitions
-from hypercobalt.adapters.libvirt.eventloop import ensure_running
 from hypercobalt.adapters.libvirt.events import EventQueue
-from hypercobalt.adapters.libvirt.host import DEADLINE, Answer, Call, Host
+from hypercobalt.adapters.libvirt.host import DEADLINE, Host
 from hypercobalt.adapters.libvirt.keeper import Keeper, Pace
+from hypercobalt.adapters.libvirt.links import Answer, Call, within
 from hypercobalt.adapters.libvirt.model import Event
 from hypercobalt.adapters.libvirt.per_subject import PerSubject
-
-_CLOSING = 1.0
 
 
 @asynccontextmanager
@@ -33,29 +30,15 @@ async def connect(
     Raises:
         ConfigurationError: the URI is none that can be used.
     """
-    checked = uri.parse(address)
-    ensure_running()
-    pace, events, definitions, calls = pace or Pace(), EventQueue(), Definitions(), Calls()
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-
-    def on_end() -> None:
-        with suppress(RuntimeError):  # the loop is closed already
-            loop.call_soon_threadsafe(ended.set)
-
-    keeper = Keeper(checked, pace, events, definitions, on_end)
-    keeper.start()
-    watch = asyncio.create_task(_watch(keeper, pace), name="libvirt-watch")
+    checked, events, definitions = uri.parse(address), EventQueue(), Definitions()
+    keeper = Keeper(checked, pace or Pace(), events, definitions)
+    keeping = asyncio.create_task(keeper.run(), name="libvirt-keeper")
     try:
-        kept = KeptConnection(keeper, calls)
-        yield LibvirtConnection(checked.uri, kept, definitions, events, deadline)
+        yield LibvirtConnection(checked.uri, KeptConnection(keeper), definitions, events, deadline)
     finally:
-        watch.cancel()
-        calls.close()
-        keeper.stop()
-        # A thread that waits for a hung daemon is left behind; it does not hold up the process.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSING):
-                await ended.wait()
+        keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeping
 
 
 class LibvirtConnection(Host):
@@ -79,29 +62,15 @@ class LibvirtConnection(Host):
 class KeptConnection:
     """Carries calls over the connection that a keeper keeps."""
 
-    def __init__(self, keeper: Keeper, calls: Calls) -> None:
-        self._keeper, self._calls = keeper, calls
-        self._domains = PerSubject()
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._hanging = PerSubject()
 
     async def ask(
-        self, what: str, call: Call[Answer], deadline: float, *, domain: str = ""
+        self, what: str, call: Call[Answer], deadline: float, *, subject: str = ""
     ) -> Answer:
         """See `Connection`."""
-        link = self._keeper.link()
-
-        def ask() -> Answer:
-            with links.translated(what, link):
-                return call(link)
-
-        if domain:
-            return await self._domains.run(domain, what, ask, deadline=deadline)
-        return await self._calls.run(what, ask, deadline=deadline)
-
-
-async def _watch(keeper: Keeper, pace: Pace) -> None:
-    """Make the keeper's checks when they are due."""
-    loop, late = asyncio.get_running_loop(), False
-    while True:
-        due = loop.time() + keeper.check(late=late)
-        await asyncio.sleep(due - loop.time())
-        late = loop.time() - due > pace.patience / 2
+        client = self._keeper.client()
+        if subject:
+            return await self._hanging.run(subject, what, lambda: call(client), deadline=deadline)
+        return await within(deadline, what, call(client))

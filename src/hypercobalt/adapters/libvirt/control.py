@@ -1,97 +1,102 @@
-"""Control: what changes a daemon's domains. Functions that block, but for `migrate`."""
+"""Control: what changes a daemon's domains."""
 
 from __future__ import annotations
 
 from typing import Final
 
-import libvirt
-
-from hypercobalt.adapters.libvirt import links
-from hypercobalt.adapters.libvirt.calls import Calls
+from hypercobalt.adapters.libvirt import uri
+from hypercobalt.adapters.libvirt.inventory import lookup
+from hypercobalt.adapters.libvirt.links import within
 from hypercobalt.adapters.libvirt.model import DomainDocument, MigrationOptions
-from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
+from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.rpc import numbers, protocol
+from hypercobalt.adapters.libvirt.rpc.client import Client
+from hypercobalt.adapters.libvirt.rpc.errors import RemoteError
+from hypercobalt.adapters.libvirt.rpc.numbers import DocumentFlag, ErrorCode, MigrateFlag
+from hypercobalt.adapters.libvirt.rpc.transport import connect
+from hypercobalt.adapters.libvirt.rpc.xdr import TypedParameter
 
+_CONNECTING: Final = 60.0
 _LONGEST_MIGRATION: Final = 24 * 3600.0
 _MAX_DOWNTIME_MS: Final = 600_000
-_WHOLE: Final = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
+_WHOLE: Final = DocumentFlag.SECURE | DocumentFlag.INACTIVE
 _FLAGS: Final = (
-    libvirt.VIR_MIGRATE_LIVE
-    | libvirt.VIR_MIGRATE_PEER2PEER
-    | libvirt.VIR_MIGRATE_PERSIST_DEST
-    | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
-    | libvirt.VIR_MIGRATE_AUTO_CONVERGE
+    MigrateFlag.LIVE
+    | MigrateFlag.PEER2PEER
+    | MigrateFlag.PERSIST_DEST
+    | MigrateFlag.UNDEFINE_SOURCE
+    | MigrateFlag.AUTO_CONVERGE
 )
 
 
-async def migrate(uri: str, uuid: str, options: MigrationOptions) -> None:
+async def migrate(address: str, uuid: str, options: MigrationOptions) -> None:
     """Migrate a domain, on a connection of its own.
 
     It holds one of the few requests that a daemon answers at a time on one connection.
     """
-    what, calls = f"migration of {uuid} from {uri}", Calls()
+    what = f"migration of {uuid} from {address}"
     try:
-        await calls.run(
-            what, lambda: _migrate(what, uri, uuid, options), deadline=_LONGEST_MIGRATION
-        )
+        client = await within(_CONNECTING, what, connect(uri.parse(address)))
+    except LibvirtError as exc:
+        raise LibvirtRefusedError(str(exc)) from exc  # nothing was begun
+    try:
+        await within(_LONGEST_MIGRATION, what, _migrate(client, uuid, options))
     finally:
-        calls.close()
+        client.close()
 
 
-def abort(connection: libvirt.virConnect, uuid: str) -> None:
+async def abort(client: Client, uuid: str) -> None:
     """Abort the domain's job, if there is one."""
+    asked = protocol.OneDomain(await lookup(client, uuid))
     try:
-        connection.lookupByUUIDString(uuid).abortJob()
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID:
+        await client.call(protocol.DOMAIN_ABORT_JOB, asked)
+    except RemoteError as exc:
+        if exc.code != ErrorCode.OPERATION_INVALID:
             raise  # that one means that no job is active
 
 
-def force_complete(connection: libvirt.virConnect, uuid: str) -> None:
+async def force_complete(client: Client, uuid: str) -> None:
     """Allow a downtime that is long enough for any rest of memory."""
-    connection.lookupByUUIDString(uuid).migrateSetMaxDowntime(_MAX_DOWNTIME_MS)
+    asked = protocol.Downtime(await lookup(client, uuid), _MAX_DOWNTIME_MS)
+    await client.call(protocol.DOMAIN_SET_MAX_DOWNTIME, asked)
 
 
-def resume(connection: libvirt.virConnect, uuid: str) -> None:
+async def resume(client: Client, uuid: str) -> None:
     """Resume the domain."""
-    connection.lookupByUUIDString(uuid).resume()
+    await client.call(protocol.DOMAIN_RESUME, protocol.OneDomain(await lookup(client, uuid)))
 
 
-def document(connection: libvirt.virConnect, uuid: str) -> DomainDocument:
+async def document(client: Client, uuid: str) -> DomainDocument:
     """The document of the domain as it is defined."""
-    domain = connection.lookupByUUIDString(uuid)
-    return DomainDocument(domain.XMLDesc(_WHOLE), bool(domain.autostart()))
+    ref = await lookup(client, uuid)
+    xml = await client.call(protocol.DOMAIN_GET_XML_DESC, protocol.DomainFlags(ref, _WHOLE))
+    autostart = await client.call(protocol.DOMAIN_GET_AUTOSTART, protocol.OneDomain(ref))
+    return DomainDocument(xml.text, bool(autostart.number))
 
 
-def define(connection: libvirt.virConnect, document: DomainDocument) -> None:
+async def define(client: Client, document: DomainDocument) -> None:
     """Define the domain of the document."""
-    connection.defineXML(document.xml).setAutostart(int(document.autostart))
+    defined = await client.call(protocol.DOMAIN_DEFINE_XML, protocol.Document(document.xml))
+    asked = protocol.Autostart(defined.domain, int(document.autostart))
+    await client.call(protocol.DOMAIN_SET_AUTOSTART, asked)
 
 
-def undefine(connection: libvirt.virConnect, uuid: str) -> None:
+async def undefine(client: Client, uuid: str) -> None:
     """Undefine the domain, if there is one."""
     try:
-        domain = connection.lookupByUUIDString(uuid)
-        domain.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM)
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+        asked = protocol.DomainFlags(await lookup(client, uuid), numbers.KEEP_NVRAM)
+        await client.call(protocol.DOMAIN_UNDEFINE_FLAGS, asked)
+    except RemoteError as exc:
+        if exc.code != ErrorCode.NO_DOMAIN:
             raise
 
 
-def _migrate(what: str, uri: str, uuid: str, options: MigrationOptions) -> None:
-    parameters: dict[str, int | str | list[str]] = {}
-    flags = _FLAGS | (libvirt.VIR_MIGRATE_TLS if options.tls else 0)
+async def _migrate(client: Client, uuid: str, options: MigrationOptions) -> None:
+    parameters = [TypedParameter("migrate_disks", target) for target in options.copies]
     if options.stream:
-        parameters[libvirt.VIR_MIGRATE_PARAM_URI] = options.stream
-    if options.copies:
-        flags |= libvirt.VIR_MIGRATE_NON_SHARED_DISK
-        parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = list(options.copies)
-    try:
-        connection = links.connect(uri)
-    except libvirt.libvirtError as exc:
-        raise LibvirtRefusedError(f"{what}: {exc}") from exc
-    try:
-        with links.translated(what, connection):
-            domain = connection.lookupByUUIDString(uuid)
-            domain.migrateToURI3(options.destination, parameters, flags)
-    finally:
-        links.close(connection)
+        parameters.append(TypedParameter("migrate_uri", options.stream))
+    flags = _FLAGS | (MigrateFlag.TLS if options.tls else 0)
+    flags |= MigrateFlag.NON_SHARED_DISK if options.copies else 0
+    ref = await lookup(client, uuid)
+    asked = protocol.Perform(ref, options.destination, tuple(parameters), b"", flags)
+    await client.call(protocol.DOMAIN_MIGRATE_PERFORM, asked)

@@ -2,14 +2,13 @@
 
 A listing reads the documents of only those domains that it does not know. An entry is dropped by
 events of a change, by a new connection, by a new start of the domain, and by age: a few changes,
-such as of `numatune`, have no event. Safe from every thread.
+such as of `numatune`, have no event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
 from datetime import timedelta
-from threading import Lock
 from time import monotonic
 from typing import Final
 
@@ -33,7 +32,6 @@ class Definitions:
         self, clock: Callable[[], float] = monotonic, max_age: timedelta = _MAX_AGE
     ) -> None:
         self._clock, self._max_age = clock, max_age.total_seconds()
-        self._lock = Lock()
         self._known: dict[str, tuple[int, float, Definition]] = {}
         self._reading: dict[str, object] = {}
 
@@ -44,39 +42,33 @@ class Definitions:
             uuid: of the domain.
             id_: of its present run; -1 of one that is off.
         """
-        with self._lock:
-            known_id, read_at, definition = self._known.get(uuid, (-1, 0.0, None))
-            fresh = known_id == id_ and self._clock() - read_at < self._max_age
-            return definition if fresh else None
+        known_id, read_at, definition = self._known.get(uuid, (-1, 0.0, None))
+        fresh = known_id == id_ and self._clock() - read_at < self._max_age
+        return definition if fresh else None
 
     def start_reading(self, uuid: str) -> object:
         """Note that a domain's document is requested now; gives the ticket for `keep`."""
         ticket = object()
-        with self._lock:
-            self._reading[uuid] = ticket
+        self._reading[uuid] = ticket
         return ticket
 
     def keep(self, uuid: str, id_: int, definition: Definition, ticket: object) -> None:
         """Remember what was read, unless the domain has changed since reading started."""
-        with self._lock:
-            if self._reading.get(uuid) is ticket:
-                del self._reading[uuid]
-                self._known[uuid] = (id_, self._clock(), definition)
+        if self._reading.get(uuid) is ticket:
+            del self._reading[uuid]
+            self._known[uuid] = (id_, self._clock(), definition)
 
     def forget(self, uuid: str) -> None:
         """The domain has changed."""
-        with self._lock:
-            self._known.pop(uuid, None)
-            self._reading.pop(uuid, None)
+        self._known.pop(uuid, None)
+        self._reading.pop(uuid, None)
 
     def forget_all(self) -> None:
         """Any domain may have changed."""
-        with self._lock:
-            self._known.clear()
-            self._reading.clear()
+        self._known.clear()
+        self._reading.clear()
 
     def retain(self, uuids: Container[str]) -> None:
         """Drop the domains that are no longer there."""
-        with self._lock:
-            for gone in [uuid for uuid in self._known if uuid not in uuids]:
-                del self._known[gone]
+        for gone in [uuid for uuid in self._known if uuid not in uuids]:
+            del self._known[gone]

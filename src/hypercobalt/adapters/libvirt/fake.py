@@ -26,7 +26,6 @@ from hypercobalt.adapters.libvirt.model import (
     DomainDocument,
     DomainEvent,
     DomainState,
-    DomainStats,
     Event,
     EventKind,
     HostCapabilities,
@@ -38,6 +37,7 @@ from hypercobalt.adapters.libvirt.model import (
     Versions,
 )
 from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.statistics import DomainStats
 
 _HOST = HostCapabilities(
     "x86_64",

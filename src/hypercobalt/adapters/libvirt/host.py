@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Protocol, TypeVar
-
-import libvirt
+from typing import Final, Protocol
 
 from hypercobalt.adapters.libvirt import control, inventory, storage
 from hypercobalt.adapters.libvirt.definitions import Definitions
+from hypercobalt.adapters.libvirt.links import Answer, Call
 from hypercobalt.adapters.libvirt.model import (
     Domain,
     DomainCapabilities,
     DomainDocument,
-    DomainStats,
     HostCapabilities,
     JobStats,
     MigrationOptions,
 )
-
-Answer = TypeVar("Answer")
-Call = Callable[[libvirt.virConnect], Answer]
+from hypercobalt.adapters.libvirt.statistics import DomainStats
 
 DEADLINE: Final = 10.0
 """Of a call, seconds."""
@@ -29,18 +24,18 @@ _JOB_DEADLINE: Final = 3.0  # a QEMU that is well answers in milliseconds
 
 
 class Connection(Protocol):
-    """Carries blocking calls to one daemon."""
+    """Carries calls to one daemon."""
 
     async def ask(
-        self, what: str, call: Call[Answer], deadline: float, *, domain: str = ""
+        self, what: str, call: Call[Answer], deadline: float, *, subject: str = ""
     ) -> Answer:
         """Make a call, with libvirt's errors translated.
 
         Args:
             what: the call, for the error.
-            call: blocks.
+            call: makes it on the connection.
             deadline: seconds, connecting included.
-            domain: UUID of the only domain whose emulator the call may wait for.
+            subject: what may hang, by which few such calls are under way: a domain's UUID.
 
         Raises:
             LibvirtError: see the module `port`.
@@ -92,11 +87,12 @@ class Host:
             f"job of domain {uuid}",
             lambda link: inventory.job(link, uuid, completed=completed),
             deadline=min(self._deadline, _JOB_DEADLINE),
-            domain=uuid,
+            subject=uuid,
         )
 
     async def stats(self) -> tuple[DomainStats, ...]:
-        return await self._ask("counters of domains", inventory.counters)
+        # Asks every QEMU, so a hung one holds it up.
+        return await self._ask("counters of domains", inventory.counters, subject="counters")
 
     async def migrate(self, uuid: str, options: MigrationOptions) -> None:
         await control.migrate(self._uri, uuid, options)
@@ -142,7 +138,7 @@ class Host:
         )
 
     async def _ask(
-        self, what: str, call: Call[Answer], *, deadline: float = 0, domain: str = ""
+        self, what: str, call: Call[Answer], *, deadline: float = 0, subject: str = ""
     ) -> Answer:
         what = f"{what} on {self._uri}"
-        return await self._connection.ask(what, call, deadline or self._deadline, domain=domain)
+        return await self._connection.ask(what, call, deadline or self._deadline, subject=subject)

@@ -1,15 +1,15 @@
 """Observe: what libvirt answers about a host and its domains, each in as few calls as it takes.
 
-Functions that block. A driver without a bulk call is asked domain by domain.
+A driver without a bulk call is asked domain by domain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from typing import TypeVar
-
-import libvirt
+from typing import Final, TypeVar
+from uuid import UUID
 
 from hypercobalt.adapters.libvirt.definitions import Definitions
 from hypercobalt.adapters.libvirt.documents import capabilities, domain, domcapabilities
@@ -21,7 +21,6 @@ from hypercobalt.adapters.libvirt.model import (
     Domain,
     DomainCapabilities,
     DomainState,
-    DomainStats,
     HostCapabilities,
     HostCell,
     JobStats,
@@ -29,46 +28,64 @@ from hypercobalt.adapters.libvirt.model import (
     Versions,
 )
 from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
-from hypercobalt.adapters.libvirt.statistics import count, domain_state, domain_stats, job_of
-from hypercobalt.adapters.libvirt.subscriptions import UNSUPPORTED, name_of
+from hypercobalt.adapters.libvirt.rpc import protocol
+from hypercobalt.adapters.libvirt.rpc.client import Client
+from hypercobalt.adapters.libvirt.rpc.errors import NotSupportedError, RemoteError
+from hypercobalt.adapters.libvirt.rpc.numbers import (
+    DomainStat,
+    ErrorCode,
+    JobFlag,
+    ListFlag,
+    StatsFlag,
+)
+from hypercobalt.adapters.libvirt.rpc.protocol import DomainRef, StatsRecord, Void
+from hypercobalt.adapters.libvirt.statistics import (
+    DomainStats,
+    count,
+    domain_state,
+    domain_stats,
+    job_of,
+)
+from hypercobalt.adapters.libvirt.subscriptions import UNSUPPORTED
 
 _Answer = TypeVar("_Answer")
 
-# A domain that is busy with a long job answers with what needs no wait.
-_NOWAIT = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
-_ACTIVE = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE
-_COUNTERS = (
-    libvirt.VIR_DOMAIN_STATS_STATE
-    | libvirt.VIR_DOMAIN_STATS_VCPU
-    | libvirt.VIR_DOMAIN_STATS_BALLOON
-    | libvirt.VIR_DOMAIN_STATS_BLOCK
-    | libvirt.VIR_DOMAIN_STATS_INTERFACE
+_COUNTERS: Final = (
+    DomainStat.STATE
+    | DomainStat.VCPU
+    | DomainStat.BALLOON
+    | DomainStat.BLOCK
+    | DomainStat.INTERFACE
 )
-_NO_JOB = {libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID} | UNSUPPORTED
-_PAUSED_MIGRATION = 2  # virDomainPausedReason
+_NO_JOB: Final = {ErrorCode.NO_DOMAIN, ErrorCode.OPERATION_INVALID} | UNSUPPORTED
+# Hostile metadata takes a second to read; a guest with 500 devices has some 250 KiB.
+_LONG_DOCUMENT: Final = 64 * 1024
+_PAUSED_MIGRATION: Final = 2  # virDomainPausedReason
 # libvirt has the statistics of a migration on its source host only, and refuses with this error.
-_ONLY_ON_THE_SOURCE = libvirt.VIR_ERR_OPERATION_UNSUPPORTED
-_INCOMING = JobStats(JobType.UNBOUNDED, {"operation": MIGRATION_IN})
+_ONLY_ON_THE_SOURCE: Final = ErrorCode.OPERATION_UNSUPPORTED
+_INCOMING: Final = JobStats(JobType.UNBOUNDED, {"operation": MIGRATION_IN})
 
 
-def describe(connection: libvirt.virConnect) -> Connected:
+async def describe(client: Client) -> Connected:
     """The versions of a daemon and what its driver lacks, by calls that cost it nothing.
 
     Raises:
-        libvirt.libvirtError: the connection broke meanwhile.
+        RpcError: the connection broke meanwhile.
     """
-    state = libvirt.VIR_DOMAIN_STATS_STATE
-    versions = Versions(
-        libvirt=version_text(connection.getLibVersion()),
-        hypervisor=_hypervisor_version(connection),
-    )
-    offers = {
-        "bulk statistics": has(lambda: connection.getAllDomainStats(state, _NOWAIT)),
-        # Refused for its architecture, before any emulator is started.
-        "domain capabilities": has(lambda: connection.getDomainCapabilities(None, "none")),
-        "the version of the hypervisor": versions.hypervisor != "unknown",
+    version = (await client.call(protocol.GET_LIB_VERSION, Void())).version
+    backend = await _unless_unsupported(client.call(protocol.GET_VERSION, Void()))
+    # Refused for its architecture, before any emulator is started.
+    nowhere = protocol.Capabilities(arch="none")
+    lacks = {
+        "bulk statistics": not await _has(_records(client, DomainStat.STATE, StatsFlag(0))),
+        "domain capabilities": not await _has(
+            client.call(protocol.GET_DOMAIN_CAPABILITIES, nowhere)
+        ),
+        "the version of the hypervisor": backend is None,
     }
-    return Connected(versions, tuple(what for what, offered in offers.items() if not offered))
+    hypervisor = version_text(backend.version) if backend else "unknown"
+    missing = tuple(what for what, lacking in lacks.items() if lacking)
+    return Connected(Versions(version_text(version), hypervisor), missing)
 
 
 def version_text(number: int) -> str:
@@ -76,52 +93,61 @@ def version_text(number: int) -> str:
     return f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
 
 
-def host_capabilities(connection: libvirt.virConnect) -> HostCapabilities:
+async def lookup(client: Client, uuid: str) -> DomainRef:
+    """The domain with this UUID.
+
+    Raises:
+        RemoteError: there is none.
+    """
+    asked = protocol.ByUuid(UUID(uuid).bytes)
+    return (await client.call(protocol.DOMAIN_LOOKUP_BY_UUID, asked)).domain
+
+
+async def host_capabilities(client: Client) -> HostCapabilities:
     """What the host has; a driver that lists no cells has one with everything in it."""
     try:
-        found = capabilities.parse(connection.getCapabilities())
-    except (DocumentError, UnicodeDecodeError) as exc:
+        found = capabilities.parse((await client.call(protocol.GET_CAPABILITIES, Void())).text)
+    except DocumentError as exc:
         raise LibvirtRefusedError(f"the host's capabilities cannot be read: {exc}") from exc
     if found.cells:
         return found
-    _, memory_mib, cpus, *_ = connection.getInfo()
-    return replace(found, cells=(HostCell(0, memory_mib * 1024**2, frozenset(range(cpus)), cpus),))
+    node = await client.call(protocol.NODE_GET_INFO, Void())
+    cell = HostCell(0, node.memory_kib * 1024, frozenset(range(node.cpus)), node.cpus)
+    return replace(found, cells=(cell,))
 
 
-def domain_capabilities(connection: libvirt.virConnect) -> DomainCapabilities:
+async def domain_capabilities(client: Client) -> DomainCapabilities:
     """What the driver offers to domains; without the call, what is known anyway."""
+    asked = client.call(protocol.GET_DOMAIN_CAPABILITIES, protocol.Capabilities())
     try:
-        return domcapabilities.parse(connection.getDomainCapabilities())
-    except (DocumentError, UnicodeDecodeError) as exc:
+        if answer := await _unless_unsupported(asked):
+            return domcapabilities.parse(answer.text)
+    except DocumentError as exc:
         raise LibvirtRefusedError(f"the domain capabilities cannot be read: {exc}") from exc
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
-            raise
     return DomainCapabilities(
-        arch=host_capabilities(connection).arch, hypervisor_type=connection.getType().lower()
+        arch=(await host_capabilities(client)).arch,
+        hypervisor_type=(await client.call(protocol.GET_TYPE, Void())).text.lower(),
     )
 
 
-def domains(
-    connection: libvirt.virConnect, definitions: Definitions, *, jobs: bool
-) -> tuple[Domain, ...]:
+async def domains(client: Client, definitions: Definitions, *, jobs: bool) -> tuple[Domain, ...]:
     """Every domain, as `Observe.domains` gives them."""
-    saved = _saved(connection)
+    saved = await _saved(client)
     found: list[Domain] = []
-    for handle, state, reason in _states(connection):
-        uuid = handle.UUIDString()
+    async for ref, state, reason in _states(client):
+        uuid = ref.uuid_text
         try:
-            definition = definitions.get(uuid, handle.ID()) or _read(handle, uuid, definitions)
-            job_now = _job(handle) if jobs and handle.ID() >= 0 else None
-        except libvirt.libvirtError as exc:
-            if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+            definition = definitions.get(uuid, ref.id) or await _read(client, ref, definitions)
+            job_now = await _job(client, ref) if jobs and ref.id >= 0 else None
+        except RemoteError as exc:
+            if exc.code != ErrorCode.NO_DOMAIN:
                 raise
             continue  # it has gone meanwhile
         found.append(
             Domain(
                 uuid=uuid,
-                name=name_of(handle),
-                active=handle.ID() >= 0,
+                name=ref.readable_name,
+                active=ref.id >= 0,
                 state=state,
                 memory_bytes=definition.memory_bytes,
                 vcpus=definition.vcpus,
@@ -138,127 +164,138 @@ def domains(
     return tuple(sorted(found, key=lambda one: (not one.active, one.name, one.uuid)))
 
 
-def job(connection: libvirt.virConnect, uuid: str, *, completed: bool) -> JobStats | None:
+async def job(client: Client, uuid: str, *, completed: bool) -> JobStats | None:
     """A domain's present or last job; reading the last one leaves it to other readers."""
     try:
-        return _job(connection.lookupByUUIDString(uuid), completed=completed)
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+        return await _job(client, await lookup(client, uuid), completed=completed)
+    except RemoteError as exc:
+        if exc.code != ErrorCode.NO_DOMAIN:
             raise
         return None
 
 
-def _job(handle: libvirt.virDomain, *, completed: bool = False) -> JobStats | None:
-    flags = 0
-    if completed:
-        flags = libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED | libvirt.VIR_DOMAIN_JOB_STATS_KEEP_COMPLETED
+async def _job(client: Client, ref: DomainRef, *, completed: bool = False) -> JobStats | None:
+    flags = JobFlag.COMPLETED | JobFlag.KEEP_COMPLETED if completed else JobFlag(0)
     try:
-        found = job_of(handle.jobStats(flags))
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() == _ONLY_ON_THE_SOURCE and not completed:
+        answer = await client.call(protocol.DOMAIN_GET_JOB_STATS, protocol.DomainFlags(ref, flags))
+    except RemoteError as exc:
+        if exc.code == _ONLY_ON_THE_SOURCE and not completed:
             return _INCOMING
-        if exc.get_error_code() not in _NO_JOB or not handle.connect().isAlive():
+        if exc.code not in _NO_JOB:
             raise
         return None
+    found = job_of(dict(answer.parameters) | {"type": answer.type})
     return None if found.type is JobType.NONE else found
 
 
-def counters(connection: libvirt.virConnect) -> tuple[DomainStats, ...]:
+async def counters(client: Client) -> tuple[DomainStats, ...]:
     """Counters of the active domains."""
-    try:
-        records = connection.getAllDomainStats(_COUNTERS, _ACTIVE | _NOWAIT)
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
-            raise
-    else:
-        return tuple(domain_stats(one.UUIDString(), name_of(one), found) for one, found in records)
+    records = await _unless_unsupported(_records(client, _COUNTERS, StatsFlag.ACTIVE))
+    if records is not None:
+        return tuple(
+            domain_stats(one.uuid_text, one.readable_name, dict(found)) for one, found in records
+        )
     return tuple(
-        DomainStats(
-            uuid=handle.UUIDString(),
-            name=name_of(handle),
-            state=domain_state(state),
-            vcpu_count=vcpus,
-            memory_bytes=memory_kib * 1024,
-            memory_maximum_bytes=maximum_kib * 1024,
-        )
-        for handle, (state, maximum_kib, memory_kib, vcpus, _) in _singly(
-            connection, lambda one: one.info(), libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
-        )
+        [
+            DomainStats(
+                uuid=ref.uuid_text,
+                name=ref.readable_name,
+                state=domain_state(info.state),
+                vcpu_count=info.vcpus,
+                memory_bytes=info.memory_kib * 1024,
+                memory_maximum_bytes=info.maximum_kib * 1024,
+            )
+            async for ref, info in _singly(
+                client,
+                lambda ref: client.call(protocol.DOMAIN_GET_INFO, protocol.OneDomain(ref)),
+                ListFlag.ACTIVE,
+            )
+        ]
     )
 
 
-def _read(handle: libvirt.virDomain, uuid: str, definitions: Definitions) -> Definition:
+async def _read(client: Client, ref: DomainRef, definitions: Definitions) -> Definition:
     """Read a domain's document.
 
     Raises:
-        libvirt.libvirtError: the domain has gone, or the connection broke.
+        RpcError: the domain has gone, or the connection broke.
     """
-    ticket = definitions.start_reading(uuid)
+    ticket = definitions.start_reading(ref.uuid_text)
     try:
-        definition = domain.parse(handle.XMLDesc())
-    except UnicodeDecodeError:
-        definition = Definition(problem="the document cannot be read: it is not UTF-8")
-    except libvirt.libvirtError as exc:
-        gone = exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN
-        if gone or not handle.connect().isAlive():
+        answer = await client.call(protocol.DOMAIN_GET_XML_DESC, protocol.DomainFlags(ref))
+    except RemoteError as exc:
+        if exc.code == ErrorCode.NO_DOMAIN:
             raise
         return Definition(problem=f"libvirt does not give the document: {exc}")
-    definitions.keep(uuid, handle.ID(), definition, ticket)
+    if len(answer.text) > _LONG_DOCUMENT:
+        definition = await asyncio.to_thread(domain.parse, answer.text)
+    else:
+        definition = domain.parse(answer.text)
+    definitions.keep(ref.uuid_text, ref.id, definition, ticket)
     return definition
 
 
-def _saved(connection: libvirt.virConnect) -> set[str]:
+async def _saved(client: Client) -> set[str]:
     """UUIDs of the domains whose memory is saved in a file."""
     try:
-        listed = connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_MANAGEDSAVE)
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() not in UNSUPPORTED or not connection.isAlive():
+        return {one.uuid_text for one in await _list(client, ListFlag.MANAGED_SAVE)}
+    except RemoteError as exc:
+        if exc.code not in UNSUPPORTED:
             raise
         return set()
-    return {one.UUIDString() for one in listed}
 
 
-def _states(
-    connection: libvirt.virConnect,
-) -> Iterator[tuple[libvirt.virDomain, DomainState, int]]:
+async def _states(client: Client) -> AsyncIterator[tuple[DomainRef, DomainState, int]]:
     """Domains with their states and the reasons of these."""
-    try:
-        records = connection.getAllDomainStats(libvirt.VIR_DOMAIN_STATS_STATE, _NOWAIT)
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
-            raise
-        for one, (state, reason) in _singly(connection, lambda one: one.state()):
-            yield one, domain_state(state), reason
+    records = await _unless_unsupported(_records(client, DomainStat.STATE, StatsFlag(0)))
+    if records is None:
+        async for ref, found in _singly(
+            client, lambda ref: client.call(protocol.DOMAIN_GET_STATE, protocol.DomainFlags(ref))
+        ):
+            yield ref, domain_state(found.state), found.reason
         return
-    for one, values in records:
-        yield one, domain_state(count(values, "state.state")), count(values, "state.reason")
+    for ref, parameters in records:
+        values = dict(parameters)
+        yield ref, domain_state(count(values, "state.state")), count(values, "state.reason")
 
 
-def _singly(
-    connection: libvirt.virConnect, ask: Callable[[libvirt.virDomain], _Answer], flags: int = 0
-) -> Iterator[tuple[libvirt.virDomain, _Answer]]:
+async def _records(client: Client, stats: DomainStat, flags: StatsFlag) -> tuple[StatsRecord, ...]:
+    # A domain that is busy with a long job answers with what needs no wait.
+    asked = protocol.AllStats((), stats, flags | StatsFlag.NOWAIT)
+    return (await client.call(protocol.GET_ALL_DOMAIN_STATS, asked)).records
+
+
+async def _list(client: Client, flags: ListFlag) -> tuple[DomainRef, ...]:
+    asked = protocol.ListDomains(flags=flags)
+    return (await client.call(protocol.LIST_ALL_DOMAINS, asked)).domains
+
+
+async def _singly(
+    client: Client,
+    ask: Callable[[DomainRef], Awaitable[_Answer]],
+    flags: ListFlag = ListFlag(0),  # noqa: B008  a number
+) -> AsyncIterator[tuple[DomainRef, _Answer]]:
     """Each domain with its answer; those that go meanwhile are left out."""
-    for one in connection.listAllDomains(flags):
+    for ref in await _list(client, flags):
         try:
-            yield one, ask(one)
-        except libvirt.libvirtError as exc:
-            if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+            yield ref, await ask(ref)
+        except RemoteError as exc:
+            if exc.code != ErrorCode.NO_DOMAIN:
                 raise
 
 
-def has(call: Callable[[], object]) -> bool:
+async def _unless_unsupported(call: Awaitable[_Answer]) -> _Answer | None:
+    """The answer; None from a driver that has no such call."""
+    try:
+        return await call
+    except NotSupportedError:
+        return None
+
+
+async def _has(call: Awaitable[object]) -> bool:
     """The driver offers this call, whatever it answers."""
     try:
-        call()
-    except libvirt.libvirtError as exc:
-        return exc.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT
+        await call
+    except RemoteError as exc:
+        return not isinstance(exc, NotSupportedError)
     return True
-
-
-def _hypervisor_version(connection: libvirt.virConnect) -> str:
-    try:
-        return version_text(connection.getVersion())
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
-            raise
-        return "unknown"

@@ -6,7 +6,7 @@ Source: libvirt's capabilities, domain-capabilities and domain XML formats; libv
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Final
 
@@ -355,59 +355,3 @@ class Lost:
 
 
 Event = DomainEvent | Connected | Disconnected | Lost
-
-
-@dataclass(frozen=True, slots=True)
-class VcpuStats:
-    """Time that one vCPU has run."""
-
-    vcpu: int
-    time: timedelta
-
-
-@dataclass(frozen=True, slots=True)
-class BlockStats:
-    """Counters of one disk since the domain's start."""
-
-    device: str
-    read_bytes: int = 0
-    read_requests: int = 0
-    write_bytes: int = 0
-    write_requests: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class InterfaceStats:
-    """Counters of one network interface since the domain's start."""
-
-    device: str
-    receive_bytes: int = 0
-    receive_packets: int = 0
-    receive_errors: int = 0
-    receive_drops: int = 0
-    transmit_bytes: int = 0
-    transmit_packets: int = 0
-    transmit_errors: int = 0
-    transmit_drops: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class DomainStats:
-    """One domain's line of virConnectGetAllDomainStats.
-
-    Args:
-        memory_bytes: balloon.current, the memory that the guest has now.
-        memory_maximum_bytes: balloon.maximum.
-        memory_usage_bytes: what the guest uses by its balloon driver; 0 when it reports none.
-    """
-
-    uuid: str
-    name: str
-    state: DomainState
-    vcpus: tuple[VcpuStats, ...] = ()
-    vcpu_count: int = 0
-    memory_bytes: int = 0
-    memory_maximum_bytes: int = 0
-    memory_usage_bytes: int = 0
-    blocks: tuple[BlockStats, ...] = ()
-    interfaces: tuple[InterfaceStats, ...] = ()

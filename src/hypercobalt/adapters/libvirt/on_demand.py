@@ -1,40 +1,22 @@
 """Connections on demand, for a caller with very many daemons.
 
-Each is opened by the first call, closed after a while without one, and opened again after it
-broke. Calls are made one after the other.
-
-A connection is never closed while a call uses it, as libvirt's client would read freed memory, and
-never on the event loop, as closing waits for the daemon.
+Each is opened by the first call, closed after a while without one, and opened again after it broke.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from threading import Lock, Thread
+from typing import Final
 
-import libvirt
-
-from hypercobalt.adapters.libvirt import links, uri
-from hypercobalt.adapters.libvirt.calls import Calls
+from hypercobalt.adapters.libvirt import uri
 from hypercobalt.adapters.libvirt.definitions import WITHOUT_EVENTS, Definitions
-from hypercobalt.adapters.libvirt.eventloop import ensure_running
-from hypercobalt.adapters.libvirt.host import DEADLINE, Answer, Call, Host
-from hypercobalt.adapters.libvirt.port import Daemon, LibvirtError
+from hypercobalt.adapters.libvirt.host import DEADLINE, Host
+from hypercobalt.adapters.libvirt.links import Answer, Call, within
+from hypercobalt.adapters.libvirt.port import Daemon
+from hypercobalt.adapters.libvirt.rpc.client import Client
+from hypercobalt.adapters.libvirt.rpc.transport import connect
 
-
-@dataclass
-class _Link:
-    """A connection.
-
-    Attributes:
-        calls: under way on it, abandoned ones included.
-        over: taken by no further call; it is closed after the last of these.
-    """
-
-    connection: libvirt.virConnect
-    calls: int = 0
-    over: bool = False
+_IDLE: Final = 30.0
 
 
 class OnDemandDaemons:
@@ -58,12 +40,12 @@ class OnDemandDaemon(Host):
     """See `hypercobalt.adapters.libvirt.port.Daemon`."""
 
     def __init__(self, uri: str) -> None:
-        self._session = OnDemandConnection(uri)
+        self._on_demand = OnDemandConnection(uri)
         known = Definitions(max_age=WITHOUT_EVENTS)
-        super().__init__(uri, self._session, known, slow_deadline=DEADLINE)
+        super().__init__(uri, self._on_demand, known, slow_deadline=DEADLINE)
 
     async def close(self) -> None:
-        self._session.close()
+        self._on_demand.close()
 
 
 class OnDemandConnection:
@@ -77,81 +59,42 @@ class OnDemandConnection:
         ConfigurationError: the URI is none that can be used.
     """
 
-    def __init__(self, address: str, *, idle: float = 30.0) -> None:
-        self._uri, self._idle = uri.parse(address).uri, idle
-        self._calls = Calls()
-        self._lock = Lock()  # a thread that was left behind may come back with a connection
-        self._link: _Link | None = None
+    def __init__(self, address: str, *, idle: float = _IDLE) -> None:
+        self._address, self._idle = uri.parse(address), idle
+        self._opening = asyncio.Lock()
+        self._client: Client | None = None
         self._asking = 0
         self._timer: asyncio.TimerHandle | None = None
-        ensure_running()
 
     async def ask(
-        self, what: str, call: Call[Answer], deadline: float, *, domain: str = ""
+        self, what: str, call: Call[Answer], deadline: float, *, subject: str = ""
     ) -> Answer:
         """See `Connection`; a hung domain holds up the calls about the others here."""
-        del domain
+        del subject
         self._stop_timer()
         self._asking += 1
         try:
-            return await self._calls.run(what, lambda: self._put(what, call), deadline=deadline)
+            return await within(deadline, what, self._ask(call))
         finally:
             self._asking -= 1
             if not self._asking:
-                loop = asyncio.get_running_loop()
-                self._timer = loop.call_later(self._idle, self._let_go)
+                self._timer = asyncio.get_running_loop().call_later(self._idle, self.close)
 
     def close(self) -> None:
-        """Close the connection, after the call that may be under way on it; does not wait."""
+        """Close the connection at once; a call under way on it is over."""
         self._stop_timer()
-        self._let_go()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    async def _ask(self, call: Call[Answer]) -> Answer:
+        async with self._opening:
+            if self._client is None or self._client.closed.done():
+                self._client = await connect(self._address)
+            client = self._client
+        return await call(client)
 
     def _stop_timer(self) -> None:
         if self._timer:
             self._timer.cancel()
             self._timer = None
-
-    def _let_go(self) -> None:
-        self._calls.close()
-        unused = self._swap(None)
-        if unused is not None:
-            # To close is to ask the daemon, which may take half a minute to be given up.
-            Thread(target=links.close, args=(unused,), name="libvirt-close", daemon=True).start()
-
-    def _put(self, what: str, call: Call[Answer]) -> Answer:
-        try:
-            link = self._take()
-        except libvirt.libvirtError as exc:
-            raise LibvirtError(f"{what}: {exc}") from exc
-        try:
-            with links.translated(what, link.connection):
-                return call(link.connection)
-        finally:
-            self._give_back(link)
-
-    def _take(self) -> _Link:
-        with self._lock:
-            if self._link is not None and links.is_alive(self._link.connection):
-                self._link.calls += 1
-                return self._link
-        opened = _Link(links.connect(self._uri), calls=1)
-        unused = self._swap(opened)
-        if unused is not None:
-            links.close(unused)
-        return opened
-
-    def _swap(self, link: _Link | None) -> libvirt.virConnect | None:
-        """Put a link in the place of the present one; gives what is to be closed now."""
-        with self._lock:
-            before, self._link = self._link, link
-            if before is None:
-                return None
-            before.over = True
-            return None if before.calls else before.connection
-
-    def _give_back(self, link: _Link) -> None:
-        with self._lock:
-            link.calls -= 1
-            to_close = link.over and not link.calls
-        if to_close:
-            links.close(link.connection)

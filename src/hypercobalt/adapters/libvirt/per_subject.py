@@ -1,28 +1,25 @@
-"""Blocking calls with a deadline about many subjects: what hangs holds up its own subject only.
+"""Calls that may hang, each with its subject: a hung one holds up its own subject only.
 
 A question to a domain's QEMU waits for as long as that QEMU is silent, and libvirt cannot interrupt
 it. A call keeps its place until it ends, also when nobody waits for it any more: so a silent
-subject has one thread at most, however often it is asked about.
+subject has one call under way at most, however often it is asked about.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import ExitStack, suppress
-from threading import Thread
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
+from hypercobalt.adapters.libvirt.links import within
 from hypercobalt.adapters.libvirt.port import DomainHungError
-from hypercobalt.adapters.thread_call import thread_call
 
 Answer = TypeVar("Answer")
 
 MOST: Final = 3
-"""Calls under way in all. Of one client libvirtd serves five at a time (`max_client_requests`)
-and does not even read the sixth: neither that nor a sign of life."""
+"""Calls under way in all; a connection has one place more (`rpc.client.PLACES`)."""
 
 
 class PerSubject:
@@ -37,41 +34,31 @@ class PerSubject:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def run(
-        self, subject: str, what: str, call: Callable[[], Answer], *, deadline: float
+        self, subject: str, what: str, call: Callable[[], Awaitable[Answer]], *, deadline: float
     ) -> Answer:
         """Make a call when the one before about the same subject has ended.
 
         Args:
             subject: that may hang.
             what: of the call, for the error.
-            call: blocks; its errors are raised here.
+            call: makes it.
             deadline: seconds, the wait for earlier calls included.
 
         Raises:
             DomainHungError: it did not end in time, or could not even begin.
+            LibvirtError: see `links.within`.
         """
-        turn = self._turns.setdefault(subject, asyncio.Lock())
-        try:
-            async with asyncio.timeout(deadline):
-                with ExitStack() as held:
-                    await turn.acquire()
-                    held.callback(turn.release)
-                    await self._places.acquire()
-                    held.callback(self._places.release)
-                    answer, job = thread_call(call)
-                    _when_ended(answer, held.pop_all())
-                    Thread(target=job, name="libvirt-call", daemon=True).start()
-                    return await asyncio.wrap_future(answer)
-        except TimeoutError as exc:
-            raise DomainHungError(f"{what}: no answer within {deadline:g} s") from exc
+        return await within(deadline, what, self._in_turn(subject, call), late=DomainHungError)
+
+    async def _in_turn(self, subject: str, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        async with AsyncExitStack() as held:
+            await held.enter_async_context(self._turns.setdefault(subject, asyncio.Lock()))
+            await held.enter_async_context(self._places)
+            task = asyncio.create_task(_keep(held.pop_all(), call), name="libvirt-call")
+        return await asyncio.shield(task)
 
 
-def _when_ended(answer: Future[Answer], held: ExitStack) -> None:
-    """Give back what a call holds, on the loop of now, however late it ends."""
-    loop = asyncio.get_running_loop()
-
-    def give_back(_: Future[Answer]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody needs it
-            loop.call_soon_threadsafe(held.close)
-
-    answer.add_done_callback(give_back)
+async def _keep(held: AsyncExitStack, call: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Make the call, and give back what it holds when it ends."""
+    async with held:
+        return await call()

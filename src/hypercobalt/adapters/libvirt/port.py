@@ -15,12 +15,12 @@ from hypercobalt.adapters.libvirt.model import (
     Domain,
     DomainCapabilities,
     DomainDocument,
-    DomainStats,
     Event,
     HostCapabilities,
     JobStats,
     MigrationOptions,
 )
+from hypercobalt.adapters.libvirt.statistics import DomainStats
 from hypercobalt.errors import TransientError
 
 

@@ -9,20 +9,69 @@ Source: virConnectGetAllDomainStats and virDomainGetJobStats in libvirt-domain.h
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 
-from hypercobalt.adapters.libvirt.model import (
-    BlockStats,
-    DomainState,
-    DomainStats,
-    InterfaceStats,
-    JobStats,
-    JobType,
-    JobValue,
-    VcpuStats,
-)
+from hypercobalt.adapters.libvirt.model import DomainState, JobStats, JobType, JobValue
 
 Parameters = Mapping[str, JobValue]
+
+
+@dataclass(frozen=True, slots=True)
+class VcpuStats:
+    """Time that one vCPU has run."""
+
+    vcpu: int
+    time: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class BlockStats:
+    """Counters of one disk since the domain's start."""
+
+    device: str
+    read_bytes: int = 0
+    read_requests: int = 0
+    write_bytes: int = 0
+    write_requests: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceStats:
+    """Counters of one network interface since the domain's start."""
+
+    device: str
+    receive_bytes: int = 0
+    receive_packets: int = 0
+    receive_errors: int = 0
+    receive_drops: int = 0
+    transmit_bytes: int = 0
+    transmit_packets: int = 0
+    transmit_errors: int = 0
+    transmit_drops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DomainStats:
+    """One domain's line of virConnectGetAllDomainStats.
+
+    Args:
+        memory_bytes: balloon.current, the memory that the guest has now.
+        memory_maximum_bytes: balloon.maximum.
+        memory_usage_bytes: what the guest uses by its balloon driver; 0 when it reports none.
+    """
+
+    uuid: str
+    name: str
+    state: DomainState
+    vcpus: tuple[VcpuStats, ...] = ()
+    vcpu_count: int = 0
+    memory_bytes: int = 0
+    memory_maximum_bytes: int = 0
+    memory_usage_bytes: int = 0
+    blocks: tuple[BlockStats, ...] = ()
+    interfaces: tuple[InterfaceStats, ...] = ()
+
 
 # virDomainJobType
 _TYPES = (

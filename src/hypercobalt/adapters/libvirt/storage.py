@@ -1,4 +1,4 @@
-"""Files in the directories of a host, by libvirt's storage pools. Functions that block.
+"""Files in the directories of a host, by libvirt's storage pools.
 
 A directory becomes a pool when it is first asked for, unless it is one already. Such a pool lives
 as long as the daemon and touches no file; with it libvirt itself makes the files of disks that
@@ -10,73 +10,80 @@ Source: libvirt's formatstorage.html; virStoragePoolLookupByTargetPath.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable
 from typing import Final, TypeVar
 from xml.sax.saxutils import escape
 
-import libvirt
+from hypercobalt.adapters.libvirt.rpc import numbers, protocol
+from hypercobalt.adapters.libvirt.rpc.client import Client
+from hypercobalt.adapters.libvirt.rpc.errors import RemoteError
+from hypercobalt.adapters.libvirt.rpc.numbers import ErrorCode
+from hypercobalt.adapters.libvirt.rpc.protocol import PoolRef, VolumeRef
 
 _Found = TypeVar("_Found")
 
-_NOT_THERE: Final = {libvirt.VIR_ERR_NO_STORAGE_POOL, libvirt.VIR_ERR_NO_STORAGE_VOL}
+_NOT_THERE: Final = {ErrorCode.NO_STORAGE_POOL, ErrorCode.NO_STORAGE_VOL}
 
 
-def make_directory(connection: libvirt.virConnect, directory: str) -> None:
+async def make_directory(client: Client, directory: str) -> None:
     """Make the directory where it is missing, and a pool of it."""
-    _pool(connection, directory, libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD)
+    await _pool(client, directory, numbers.WITH_BUILD)
 
 
-def mark(connection: libvirt.virConnect, directory: str, name: str) -> None:
+async def mark(client: Client, directory: str, name: str) -> None:
     """Put an empty file into the directory."""
     document = (
         f"<volume><name>{escape(name)}</name><capacity>0</capacity>"
         "<target><format type='raw'/></target></volume>"
     )
-    _pool(connection, directory).createXML(document)
+    pool = await _pool(client, directory)
+    await client.call(protocol.VOLUME_CREATE_XML, protocol.PoolDocument(pool, document))
 
 
-def has_file(connection: libvirt.virConnect, directory: str, name: str) -> bool:
+async def has_file(client: Client, directory: str, name: str) -> bool:
     """Whether the directory has the file; not, if there is no such directory."""
-    return _file(connection, directory, name) is not None
+    return await _file(client, directory, name) is not None
 
 
-def delete_file(connection: libvirt.virConnect, directory: str, name: str) -> None:
+async def delete_file(client: Client, directory: str, name: str) -> None:
     """Delete the file where it is there."""
-    if file := _file(connection, directory, name):
-        _or_none(file.delete)
+    if file := await _file(client, directory, name):
+        await _or_none(client.call(protocol.VOLUME_DELETE, protocol.VolumeFlags(file)))
 
 
-def _file(
-    connection: libvirt.virConnect, directory: str, name: str
-) -> libvirt.virStorageVol | None:
+async def _file(client: Client, directory: str, name: str) -> VolumeRef | None:
     try:
-        pool = _pool(connection, directory)
-        pool.refresh()
-    except libvirt.libvirtError as exc:
-        if not connection.isAlive() or exc.get_error_code() != libvirt.VIR_ERR_SYSTEM_ERROR:
+        pool = await _pool(client, directory)
+        await client.call(protocol.POOL_REFRESH, protocol.PoolFlags(pool))
+    except RemoteError as exc:
+        if exc.code != ErrorCode.SYSTEM_ERROR:
             raise
         return None  # the directory cannot be opened: it is not there
-    return _or_none(lambda: pool.storageVolLookupByName(name))
+    asked = protocol.PoolName(pool, name)
+    found = await _or_none(client.call(protocol.VOLUME_LOOKUP_BY_NAME, asked))
+    return found and found.volume
 
 
-def _pool(connection: libvirt.virConnect, directory: str, flags: int = 0) -> libvirt.virStoragePool:
-    found = _or_none(lambda: connection.storagePoolLookupByTargetPath(directory))
+async def _pool(client: Client, directory: str, flags: int = 0) -> PoolRef:
+    asked = protocol.Text(directory)
+    found = await _or_none(client.call(protocol.POOL_LOOKUP_BY_TARGET_PATH, asked))
     if found is None:
         name = f"hypercobalt-{hashlib.sha256(directory.encode()).hexdigest()[:16]}"
-        document = (
+        document = protocol.Document(
             f"<pool type='dir'><name>{name}</name>"
-            f"<target><path>{escape(directory)}</path></target></pool>"
+            f"<target><path>{escape(directory)}</path></target></pool>",
+            flags,
         )
-        return connection.storagePoolCreateXML(document, flags)
-    if not found.isActive():
-        found.create(flags)
-    return found
+        return (await client.call(protocol.POOL_CREATE_XML, document)).pool
+    if not (await client.call(protocol.POOL_IS_ACTIVE, found)).number:
+        await client.call(protocol.POOL_CREATE, protocol.PoolFlags(found.pool, flags))
+    return found.pool
 
 
-def _or_none(call: Callable[[], _Found]) -> _Found | None:
+async def _or_none(call: Awaitable[_Found]) -> _Found | None:
     try:
-        return call()
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() not in _NOT_THERE:
+        return await call
+    except RemoteError as exc:
+        if exc.code not in _NOT_THERE:
             raise
         return None

@@ -1,7 +1,5 @@
 """Which of libvirt's domain events we ask for, and what each becomes.
 
-Callbacks run on libvirt's event thread; they take what they need out of libvirt's objects at once.
-
 libvirt tells nobody that a migration failed or was cancelled, and its job says which of the two for
 some hundredths of a second only. QEMU tells, and libvirt passes that on to whoever asks; it is the
 sign to look at the job at once.
@@ -11,28 +9,35 @@ Source: virDomainEventID and the callback types in libvirt-domain.h; QEMU's QMP 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, Final, Generic, TypeVar
 
-import libvirt
-import libvirt_qemu
 import msgspec
 
-from hypercobalt.adapters.libvirt.model import DomainEvent, EventKind, JobStats, JobValue, Lifecycle
+from hypercobalt.adapters.libvirt.model import DomainEvent, EventKind, JobStats, Lifecycle
+from hypercobalt.adapters.libvirt.rpc import event_types, protocol
+from hypercobalt.adapters.libvirt.rpc.client import Client, Listener
+from hypercobalt.adapters.libvirt.rpc.errors import RemoteError
+from hypercobalt.adapters.libvirt.rpc.event_types import EventType
+from hypercobalt.adapters.libvirt.rpc.numbers import ErrorCode
+from hypercobalt.adapters.libvirt.rpc.protocol import DomainRef
+from hypercobalt.adapters.libvirt.rpc.xdr import codec
 from hypercobalt.adapters.libvirt.statistics import ended_job_of
 
 Handler = Callable[[DomainEvent], None]
+Payload = TypeVar("Payload", bound=tuple[Any, ...])
 
-UNSUPPORTED = frozenset(
+UNSUPPORTED: Final = frozenset(
     {
-        libvirt.VIR_ERR_NO_SUPPORT,
-        libvirt.VIR_ERR_INVALID_ARG,  # an event or flag that an older daemon does not know
-        libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,
-        libvirt.VIR_ERR_OPERATION_UNSUPPORTED,
-        libvirt.VIR_ERR_CONFIG_UNSUPPORTED,
-        libvirt.VIR_ERR_RPC,  # a procedure that an older daemon does not know
+        ErrorCode.NO_SUPPORT,
+        ErrorCode.INVALID_ARG,  # an event or flag that an older daemon does not know
+        ErrorCode.ARGUMENT_UNSUPPORTED,
+        ErrorCode.OPERATION_UNSUPPORTED,
+        ErrorCode.CONFIG_UNSUPPORTED,
+        ErrorCode.RPC,  # a procedure that an older daemon does not know
     }
 )
 
@@ -42,7 +47,7 @@ _CHANGING = {Lifecycle.DEFINED, Lifecycle.UNDEFINED, Lifecycle.STARTED, Lifecycl
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What an event's own arguments say."""
+    """What an event carries besides its domain."""
 
     type: int = 0
     detail: int = 0
@@ -50,59 +55,65 @@ class _Facts:
     stats: JobStats | None = None
 
 
-Reader = Callable[..., _Facts]
-
-
-def _nothing(*_: object) -> _Facts:
-    return _Facts()
-
-
-def _lifecycle(type_: int, detail: int) -> _Facts:
-    return _Facts(type=type_, detail=detail)
-
-
-def _detail(detail: int, *_: object) -> _Facts:
-    return _Facts(detail=detail)
-
-
-def _io_error(_path: str, _alias: str, action: int, reason: object) -> _Facts:
-    return _Facts(detail=action, reason=str(reason))
-
-
-def _memory_failure(_recipient: int, action: int, _flags: int) -> _Facts:
-    return _Facts(detail=action)
-
-
-def _job_completed(values: dict[str, JobValue]) -> _Facts:
-    return _Facts(stats=ended_job_of(values))
-
-
 class _Details(msgspec.Struct):
     status: str = ""
 
 
-def _migration_status(_event: str, _seconds: int, _micros: int, details: str | None) -> _Facts:
+def _migration_status(event: event_types.QemuEvent) -> _Facts:
     with suppress(msgspec.DecodeError):
-        return _Facts(reason=msgspec.json.decode(details or "{}", type=_Details).status)
+        return _Facts(reason=msgspec.json.decode(event.details or "{}", type=_Details).status)
     return _Facts()
 
 
-# libvirt's event id, what it is to us, and the reader of the arguments between domain and context.
-_EVENTS: tuple[tuple[int, EventKind, Reader], ...] = (
-    (libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, EventKind.LIFECYCLE, _lifecycle),
-    (libvirt.VIR_DOMAIN_EVENT_ID_REBOOT, EventKind.REBOOT, _nothing),
-    (libvirt.VIR_DOMAIN_EVENT_ID_WATCHDOG, EventKind.WATCHDOG, _detail),
-    (libvirt.VIR_DOMAIN_EVENT_ID_IO_ERROR_REASON, EventKind.IO_ERROR, _io_error),
-    (libvirt.VIR_DOMAIN_EVENT_ID_CONTROL_ERROR, EventKind.CONTROL_ERROR, _nothing),
-    (libvirt.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE, EventKind.AGENT_LIFECYCLE, _detail),
-    (libvirt.VIR_DOMAIN_EVENT_ID_MIGRATION_ITERATION, EventKind.MIGRATION_ITERATION, _detail),
-    (libvirt.VIR_DOMAIN_EVENT_ID_JOB_COMPLETED, EventKind.JOB_COMPLETED, _job_completed),
-    (libvirt.VIR_DOMAIN_EVENT_ID_MEMORY_FAILURE, EventKind.MEMORY_FAILURE, _memory_failure),
-    (libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_ADDED, EventKind.DEVICE_CHANGED, _nothing),
-    (libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_REMOVED, EventKind.DEVICE_CHANGED, _nothing),
-    (libvirt.VIR_DOMAIN_EVENT_ID_TUNABLE, EventKind.DEVICE_CHANGED, _nothing),
-    (libvirt.VIR_DOMAIN_EVENT_ID_BALLOON_CHANGE, EventKind.DEVICE_CHANGED, _nothing),
+@dataclass(frozen=True, slots=True)
+class _Source(Generic[Payload]):
+    """An event of libvirt's, what it is to us, and how its facts are read."""
+
+    event: EventType[Payload]
+    kind: EventKind
+    facts: Callable[[Payload], _Facts] = lambda _: _Facts()
+
+
+_SOURCES: Final[tuple[_Source[Any], ...]] = (
+    _Source(
+        event_types.LIFECYCLE,
+        EventKind.LIFECYCLE,
+        lambda event: _Facts(type=event.first, detail=event.second),
+    ),
+    _Source(event_types.REBOOT, EventKind.REBOOT),
+    _Source(event_types.WATCHDOG, EventKind.WATCHDOG, lambda event: _Facts(detail=event.number)),
+    _Source(
+        event_types.IO_ERROR,
+        EventKind.IO_ERROR,
+        lambda event: _Facts(detail=event.action, reason=event.reason),
+    ),
+    _Source(event_types.CONTROL_ERROR, EventKind.CONTROL_ERROR),
+    _Source(
+        event_types.AGENT_LIFECYCLE,
+        EventKind.AGENT_LIFECYCLE,
+        lambda event: _Facts(detail=event.first),
+    ),
+    _Source(
+        event_types.MIGRATION_ITERATION,
+        EventKind.MIGRATION_ITERATION,
+        lambda event: _Facts(detail=event.number),
+    ),
+    _Source(
+        event_types.JOB_COMPLETED,
+        EventKind.JOB_COMPLETED,
+        lambda event: _Facts(stats=ended_job_of(dict(event.parameters))),
+    ),
+    _Source(
+        event_types.MEMORY_FAILURE,
+        EventKind.MEMORY_FAILURE,
+        lambda event: _Facts(detail=event.action),
+    ),
+    _Source(event_types.DEVICE_ADDED, EventKind.DEVICE_CHANGED),
+    _Source(event_types.DEVICE_REMOVED, EventKind.DEVICE_CHANGED),
+    _Source(event_types.TUNABLE, EventKind.DEVICE_CHANGED),
+    _Source(event_types.BALLOON_CHANGE, EventKind.DEVICE_CHANGED),
 )
+_QEMU: Final = _Source(event_types.QEMU_EVENT, EventKind.MIGRATION_STATUS, _migration_status)
 
 
 def changes_definition(event: DomainEvent) -> bool:
@@ -112,76 +123,56 @@ def changes_definition(event: DomainEvent) -> bool:
     return event.kind is EventKind.DEVICE_CHANGED
 
 
-class Subscriptions:
-    """Subscriptions on one connection."""
+async def subscribe(client: Client, handler: Handler) -> tuple[str, ...]:
+    """Ask for every event; they come for as long as the connection stands.
 
-    def __init__(self, connection: libvirt.virConnect) -> None:
-        self._connection = connection
-        self._callbacks: list[int] = []
-        self._qemu: int | None = None
+    Args:
+        client: the connection.
+        handler: called with each, also before this returns.
 
-    def make(self, handler: Handler) -> tuple[str, ...]:
-        """Ask for every event.
+    Returns:
+        What this driver does not offer, in words for a person.
 
-        Args:
-            handler: called on libvirt's event thread; must neither block nor raise.
-
-        Returns:
-            What this driver does not offer, in words for a person.
-
-        Raises:
-            libvirt.libvirtError: the connection broke meanwhile.
-        """
-        missing: dict[str, None] = {}
-        for number, kind, read in _EVENTS:
-            try:
-                callback = self._connection.domainEventRegisterAny(
-                    None, number, _callback(kind, read, handler), None
-                )
-            except libvirt.libvirtError as exc:
-                if exc.get_error_code() not in UNSUPPORTED or not self._connection.isAlive():
-                    raise
-                missing[f"{kind} events"] = None
-            else:
-                self._callbacks.append(callback)
-        self._ask_qemu(handler)
-        return tuple(missing)
-
-    def _ask_qemu(self, handler: Handler) -> None:
-        """A daemon that does not pass QEMU's events on lacks nothing that is needed."""
-        if self._connection.getType() != "QEMU":
-            return
-        told = _callback(EventKind.MIGRATION_STATUS, _migration_status, handler)
-        try:
-            self._qemu = libvirt_qemu.qemuMonitorEventRegister(
-                self._connection, None, "MIGRATION", told, None
-            )
-        except libvirt.libvirtError as exc:
-            if exc.get_error_code() not in UNSUPPORTED or not self._connection.isAlive():
-                raise
-
-    def end(self) -> None:
-        """Take the subscriptions back; each of them holds its connection in memory."""
-        for callback in self._callbacks:
-            # If the connection broke, the local side is gone all the same.
-            with suppress(libvirt.libvirtError):
-                self._connection.domainEventDeregisterAny(callback)
-        self._callbacks.clear()
-        if self._qemu is not None:
-            with suppress(libvirt.libvirtError):
-                libvirt_qemu.qemuMonitorEventDeregister(self._connection, self._qemu)
-            self._qemu = None
+    Raises:
+        RpcError: the connection broke meanwhile.
+    """
+    missing: dict[str, None] = {}
+    for source in _SOURCES:
+        client.listen(source.event, _listener(source, handler))
+        if not await _offered(
+            client.call(protocol.EVENT_REGISTER, protocol.Subscribe(source.event.id))
+        ):
+            missing[f"{source.kind} events"] = None
+    # A daemon that does not pass QEMU's events on lacks nothing that is needed.
+    if (await client.call(protocol.GET_TYPE, protocol.Void())).text == "QEMU":
+        client.listen(_QEMU.event, _listener(_QEMU, handler))
+        migration = protocol.SubscribeQemu(None, "MIGRATION")
+        await _offered(client.call(protocol.QEMU_EVENT_REGISTER, migration))
+    return tuple(missing)
 
 
-def _callback(kind: EventKind, read: Reader, handler: Handler) -> Callable[..., None]:
-    def callback(_: libvirt.virConnect, domain: libvirt.virDomain, *arguments: object) -> None:
-        *own, _context = arguments
-        facts = read(*own)
+async def _offered(call: Awaitable[object]) -> bool:
+    try:
+        await call
+    except RemoteError as exc:
+        if exc.code not in UNSUPPORTED:
+            raise
+        return False
+    return True
+
+
+def _listener(source: _Source[Any], handler: Handler) -> Listener:
+    payload = codec(source.event.payload)
+
+    def listener(data: bytes) -> None:
+        event = payload.decode(data)
+        ref: DomainRef = event.domain
+        facts = source.facts(event)
         handler(
             DomainEvent(
-                kind=kind,
-                uuid=domain.UUIDString(),
-                name=name_of(domain),
+                kind=source.kind,
+                uuid=ref.uuid_text,
+                name=ref.readable_name,
                 at=datetime.now(UTC),
                 type=facts.type,
                 detail=facts.detail,
@@ -190,12 +181,4 @@ def _callback(kind: EventKind, read: Reader, handler: Handler) -> Callable[..., 
             )
         )
 
-    return callback
-
-
-def name_of(domain: libvirt.virDomain) -> str:
-    """The domain's name; its uuid if the name is not UTF-8."""
-    try:
-        return domain.name()
-    except UnicodeDecodeError:
-        return domain.UUIDString()
+    return listener

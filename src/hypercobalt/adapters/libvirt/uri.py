@@ -6,14 +6,16 @@ Source: libvirt's uri.html.
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from hypercobalt.errors import ConfigurationError
 
 _DRIVERS = ("qemu", "ch", "test")
 _TRANSPORTS = ("", "unix", "tcp", "tls")
 _PORTS = {"tcp": 16509, "tls": 16514}
+_PARAMETERS = ("socket", "pkipath")
 _EXAMPLES = "qemu:///system, qemu+unix:///system, qemu+tcp://HOST/system, ch+tcp://HOST/system"
 
 
@@ -23,13 +25,21 @@ class Address:
 
     Args:
         uri: as given.
-        host: of the daemon; "" for a Unix socket and for the test driver.
+        name: what is opened there, `qemu:///system`.
+        host: of the daemon; "" for a Unix socket.
         port: of the daemon; None without TCP.
+        tls: whether TCP is encrypted.
+        sockets: where to look for a Unix socket, the first that exists is it; empty with TCP.
+        pki: directory of `cacert.pem`, `clientcert.pem` and `clientkey.pem`; "" for libvirt's own.
     """
 
     uri: str
-    host: str
-    port: int | None
+    name: str
+    host: str = ""
+    port: int | None = None
+    tls: bool = False
+    sockets: tuple[str, ...] = ()
+    pki: str = ""
 
     def is_local(self) -> bool:
         """The daemon is on this machine; resolves the host's name, so it may block."""
@@ -51,13 +61,30 @@ def parse(uri: str) -> Address:
     try:
         parts = urlsplit(uri)
         host, port = parts.hostname or "", parts.port
+        parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
     except ValueError as exc:
         raise _refused("(unreadable)", str(exc)) from exc
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    if problem := _problem(parts, host):
+    if problem := _problem(parts, host) or _odd(parameters):
         raise _refused(repr(shown), problem)
-    _, _, transport = parts.scheme.partition("+")
-    return Address(uri, host, port or _PORTS.get(transport))
+    driver, _, transport = parts.scheme.partition("+")
+    name, pki = f"{driver}://{parts.path}", parameters.get("pkipath", "")
+    if transport in _PORTS:
+        port = port or _PORTS[transport]
+        return Address(uri, name, host or "localhost", port, transport == "tls", pki=pki)
+    given = parameters.get("socket")
+    return Address(uri, name, sockets=(given,) if given else _sockets(driver))
+
+
+def _sockets(driver: str) -> tuple[str, ...]:
+    """Of the driver's own daemon, and of the one for all drivers."""
+    return (f"/run/libvirt/virt{driver}d-sock", "/run/libvirt/libvirt-sock")
+
+
+def _odd(parameters: Mapping[str, str]) -> str | None:
+    for key in parameters.keys() - _PARAMETERS:
+        return f"its parameter {key!r} is none of {', '.join(_PARAMETERS)}"
+    return None
 
 
 def _problem(parts: SplitResult, host: str) -> str | None:

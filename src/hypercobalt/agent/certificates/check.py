@@ -90,7 +90,7 @@ def _show(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
 
 
 def _no_password() -> str:
-    """Refuse an encrypted key, for which OpenSSL would prompt on the terminal."""
+    """Instead of asking on the terminal, which an encrypted key would make OpenSSL do."""
     raise ValueError("the key is encrypted")
 
 

@@ -8,12 +8,12 @@ from hypercobalt.adapters.libvirt.model import (
     Domain,
     DomainCapabilities,
     DomainDocument,
-    DomainStats,
     HostCapabilities,
     JobStats,
     MigrationOptions,
 )
 from hypercobalt.adapters.libvirt.port import Daemon, Daemons
+from hypercobalt.adapters.libvirt.statistics import DomainStats
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.leadership import LeaderGuard
 

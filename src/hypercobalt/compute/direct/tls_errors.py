@@ -31,6 +31,7 @@ _SIGNS: Final = (
             "clientkey.pem",
             "owner does not match the hostname",
             "verify peer's certificate",
+            "our TLS certificate",
         )
     ),
     *((sign, STREAMS) for sign in ("ertificate", "TLS handshake")),

@@ -186,7 +186,7 @@ class Certificates:
             write = decide(present, wanted)
             if write is not None and present is None:
                 log.info("certificate_created", certificate=meta.name)
-                with suppress(AlreadyExistsError):  # the operator was quicker
+                with suppress(AlreadyExistsError):  # whoever was first has it
                     await self._kube.create(write)
             elif write is not None and present is not None:
                 log.info("certificate_changed", certificate=meta.name)

@@ -16,8 +16,8 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from hypercobalt.adapters.libvirt.model import BlockStats, DomainStats, InterfaceStats
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
+from hypercobalt.adapters.libvirt.statistics import BlockStats, DomainStats, InterfaceStats
 from hypercobalt.agent.text import clean
 from hypercobalt.logs import get_logger
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 from tests.following import background
 
 from hypercobalt.adapters.libvirt.per_subject import PerSubject
-from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.port import DomainHungError, LibvirtError
 
 BRIEF, LONG = 0.05, 5.0
 
@@ -20,36 +18,35 @@ class Silent:
     """A subject that answers when it is told to."""
 
     def __init__(self) -> None:
-        self.asked, self.speaks = 0, threading.Event()
+        self.asked, self.speaks = 0, asyncio.Event()
 
-    def __call__(self) -> bool:
+    async def __call__(self) -> bool:
         self.asked += 1
-        return self.speaks.wait()
+        return await self.speaks.wait()
 
 
-@pytest.fixture
-def silent() -> Iterator[Silent]:
-    made = Silent()
-    yield made
-    made.speaks.set()  # no thread outlives its test
+async def one() -> int:
+    return 1
 
 
 async def refused(lanes: PerSubject, subject: str, silent: Silent) -> None:
-    with pytest.raises(LibvirtError, match=r"^stuck: no answer within 0\.05 s$"):
+    with pytest.raises(DomainHungError, match=r"^stuck: libvirt did not answer within 0\.05 s$"):
         await lanes.run(subject, "stuck", silent, deadline=BRIEF)
 
 
 async def test_a_call_gives_its_answer_or_raises_its_error() -> None:
-    lanes = PerSubject()
+    async def wrong() -> int:
+        raise ZeroDivisionError
 
-    assert await lanes.run("a", "one", lambda: 1, deadline=LONG) == 1
+    lanes = PerSubject()
+    assert await lanes.run("a", "one", one, deadline=LONG) == 1
     with pytest.raises(ZeroDivisionError):
-        await lanes.run("a", "one", lambda: 1 // 0, deadline=LONG)
-    assert await lanes.run("a", "one", lambda: 2, deadline=LONG) == 2
+        await lanes.run("a", "one", wrong, deadline=LONG)
+    assert await lanes.run("a", "one", one, deadline=LONG) == 1
 
 
-async def test_others_are_answered_while_one_is_asked_again_and_again(silent: Silent) -> None:
-    lanes = PerSubject()
+async def test_others_are_answered_while_one_is_asked_again_and_again() -> None:
+    lanes, silent = PerSubject(), Silent()
 
     async def ask_again() -> None:
         while True:
@@ -59,11 +56,11 @@ async def test_others_are_answered_while_one_is_asked_again_and_again(silent: Si
     async with background(ask_again):
         await refused(lanes, "silent", silent)
         for _ in range(20):
-            assert await lanes.run("other", "fine", lambda: 1, deadline=LONG) == 1
+            assert await lanes.run("other", "fine", one, deadline=LONG) == 1
 
 
-async def test_what_is_silent_is_asked_once_until_it_speaks(silent: Silent) -> None:
-    lanes = PerSubject()
+async def test_what_is_silent_is_asked_once_until_it_speaks() -> None:
+    lanes, silent = PerSubject(), Silent()
     for _ in range(5):
         await refused(lanes, "silent", silent)
     assert silent.asked == 1
@@ -74,8 +71,8 @@ async def test_what_is_silent_is_asked_once_until_it_speaks(silent: Silent) -> N
     assert silent.asked == 2
 
 
-async def test_few_calls_are_under_way_in_all(silent: Silent) -> None:
-    lanes = PerSubject(most=2)
+async def test_few_calls_are_under_way_in_all() -> None:
+    lanes, silent = PerSubject(most=2), Silent()
     for subject in ("one", "two", "three"):
         await refused(lanes, subject, silent)
     assert silent.asked == 2
@@ -85,10 +82,10 @@ async def test_few_calls_are_under_way_in_all(silent: Silent) -> None:
     assert await lanes.run("three", "well again", silent, deadline=LONG)
 
 
-async def test_a_caller_that_goes_away_leaves_nothing_behind(silent: Silent) -> None:
-    lanes = PerSubject(most=1)
+async def test_a_caller_that_goes_away_leaves_nothing_behind() -> None:
+    lanes, silent = PerSubject(most=1), Silent()
     holder = asyncio.create_task(lanes.run("silent", "stuck", silent, deadline=LONG))
-    waiting = asyncio.create_task(lanes.run("other", "waits", lambda: 1, deadline=LONG))
+    waiting = asyncio.create_task(lanes.run("other", "waits", one, deadline=LONG))
     await asyncio.sleep(0)
     for task in (waiting, holder):
         task.cancel()
@@ -97,4 +94,4 @@ async def test_a_caller_that_goes_away_leaves_nothing_behind(silent: Silent) -> 
     silent.speaks.set()
 
     for subject in ("silent", "other"):
-        assert await lanes.run(subject, "next", lambda: 1, deadline=LONG) == 1
+        assert await lanes.run(subject, "next", one, deadline=LONG) == 1

@@ -8,16 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.adapters.libvirt.model import (
+from hypercobalt.adapters.libvirt.model import DomainState, JobType, JobValue
+from hypercobalt.adapters.libvirt.statistics import (
     BlockStats,
-    DomainState,
     DomainStats,
     InterfaceStats,
-    JobType,
-    JobValue,
     VcpuStats,
-)
-from hypercobalt.adapters.libvirt.statistics import (
     domain_state,
     domain_stats,
     ended_job_of,

@@ -19,7 +19,7 @@ from hypercobalt.errors import ConfigurationError
         ("qemu+tcp://192.0.2.7/system", "192.0.2.7"),
         ("qemu+tcp://[2001:db8::7]:16510/system", "2001:db8::7"),
         ("qemu+tls://kvm-1.example.org/system?pkipath=/etc/pki", "kvm-1.example.org"),
-        ("qemu+tcp:///system", ""),
+        ("qemu+tcp:///system", "localhost"),
         ("ch+tcp://192.0.2.7/system", "192.0.2.7"),
         ("ch+unix:///system", ""),
         ("test:///default", ""),
@@ -45,6 +45,32 @@ def test_the_port_is_libvirts_own_unless_given(uri: str, port: int | None) -> No
 
 
 @pytest.mark.parametrize(
+    ("uri", "sockets", "name"),
+    [
+        (
+            "qemu:///system",
+            ("/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock"),
+            "qemu:///system",
+        ),
+        ("qemu+unix:///system?socket=/a/b", ("/a/b",), "qemu:///system"),
+        ("test+unix:///default?socket=/a/b", ("/a/b",), "test:///default"),
+        ("ch+tcp://192.0.2.7/system", (), "ch:///system"),
+    ],
+)
+def test_sockets_and_name_are_those_of_the_driver(
+    uri: str, sockets: tuple[str, ...], name: str
+) -> None:
+    assert (parse(uri).sockets, parse(uri).name) == (sockets, name)
+
+
+def test_tls_and_its_certificates_are_in_the_uri() -> None:
+    address = parse("qemu+tls://kvm-1/system?pkipath=/etc/own")
+
+    assert (address.tls, address.pki) == (True, "/etc/own")
+    assert not parse("qemu+tcp://kvm-1/system").tls
+
+
+@pytest.mark.parametrize(
     ("uri", "problem"),
     [
         ("", "driver"),
@@ -57,6 +83,8 @@ def test_the_port_is_libvirts_own_unless_given(uri: str, port: int | None) -> No
         ("qemu+tcp://192.0.2.7", "path is not /system"),
         ("qemu+tcp://192.0.2.7:99999/system", "Port out of range"),
         ("qemu+tcp://[::1/system", "Invalid IPv6"),
+        ("qemu+tls://192.0.2.7/system?no_verify=1", "parameter 'no_verify' is none of socket"),
+        ("qemu+unix:///system?socket=/a&command=/bin/sh", "parameter 'command'"),
     ],
 )
 def test_others_are_refused_with_the_way_out(uri: str, problem: str) -> None:

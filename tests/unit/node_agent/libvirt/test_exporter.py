@@ -9,10 +9,9 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.adapters.libvirt.model import (
+from hypercobalt.adapters.libvirt.model import Domain, DomainState
+from hypercobalt.adapters.libvirt.statistics import (
     BlockStats,
-    Domain,
-    DomainState,
     DomainStats,
     InterfaceStats,
     VcpuStats,

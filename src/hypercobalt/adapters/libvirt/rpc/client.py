@@ -1,0 +1,238 @@
+"""One connection to a daemon: calls and their answers, events, keepalive.
+
+A call that is given up, by a deadline or otherwise, is still under way in the daemon. It keeps its
+place until its answer comes, which is dropped then; so the daemon never gets more calls than it
+serves at a time (`max_client_requests`, 5). It would not even read a further one, nor a sign of
+life; hence four places, and a fifth for the call that asks whether it lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, cast
+
+from hypercobalt.adapters.libvirt.rpc import protocol
+from hypercobalt.adapters.libvirt.rpc.errors import (
+    ClosedError,
+    NotSupportedError,
+    ProtocolError,
+    RemoteError,
+    RpcError,
+    XdrError,
+)
+from hypercobalt.adapters.libvirt.rpc.event_types import EventType
+from hypercobalt.adapters.libvirt.rpc.framing import Frames, Kind, Message, Status
+from hypercobalt.adapters.libvirt.rpc.numbers import ErrorCode
+from hypercobalt.adapters.libvirt.rpc.protocol import Arguments, Procedure, Result
+from hypercobalt.adapters.libvirt.rpc.xdr import codec
+
+PLACES: Final = 4
+_INTERVAL: Final = 5.0  # of keepalive, seconds
+_UNANSWERED: Final = 5
+_ACCEPTED: Final = b"\x01"
+_MAX_SERIAL: Final = 2**31 - 1
+
+Listener = Callable[[bytes], None]
+
+
+class _Pending(NamedTuple):
+    """A call without an answer so far."""
+
+    procedure: Procedure[Any, Any]
+    answer: asyncio.Future[Any]
+    release: Callable[[], None]
+
+
+class Client(asyncio.Protocol):
+    """See the module; made by `transport.connect`.
+
+    Args:
+        verdict: the daemon sends one byte once it accepts our certificate, as it does over TLS.
+
+    Attributes:
+        accepted: done when calls can be made.
+        closed: why the connection ended, once it has.
+    """
+
+    _transport: asyncio.Transport
+
+    def __init__(self, *, verdict: bool = False) -> None:
+        loop = asyncio.get_running_loop()
+        self.accepted: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[str] = loop.create_future()
+        self._verdict = verdict
+        self._frames = Frames()
+        self._serial = 0
+        self._pending: dict[int, _Pending] = {}
+        self._places = asyncio.Semaphore(PLACES)
+        self._listeners: dict[tuple[int, int], Listener] = {}
+        self._heard = False
+        self._pings = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def call(self, procedure: Procedure[Arguments, Result], arguments: Arguments) -> Result:
+        """Call a procedure, when there is a place; it has no deadline of its own.
+
+        Args:
+            procedure: of the table in `protocol`.
+            arguments: of it.
+
+        Raises:
+            RemoteError: the daemon refuses.
+            ClosedError: the connection ended first, so nothing is known of the outcome.
+            XdrError: an argument does not fit its type.
+            ProtocolError: the arguments are longer than a message may be.
+        """
+        await self._places.acquire()
+        try:
+            answer = self._send(procedure, arguments, self._places.release)
+        except RpcError:
+            self._places.release()
+            raise
+        return await answer
+
+    def start(
+        self, procedure: Procedure[Arguments, Result], arguments: Arguments
+    ) -> asyncio.Future[Result]:
+        """Call a procedure without waiting for a place; one such call at a time.
+
+        Raises:
+            ClosedError: the connection has ended.
+        """
+        return self._send(procedure, arguments, _nothing)
+
+    def listen(self, event: EventType[Any], listener: Listener) -> None:
+        """Have the payloads of an event handed over; events without a listener are dropped.
+
+        Args:
+            event: of the table in `protocol`.
+            listener: called for each; an `XdrError` that it raises ends the connection.
+        """
+        self._listeners[event.program, event.number] = listener
+
+    def keep_alive(self) -> None:
+        """End the connection when the daemon is silent for half a minute, pings included."""
+        self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._tick)
+
+    def close(self, reason: str = "the connection was closed") -> None:
+        """End the connection now; calls under way raise `ClosedError`."""
+        if self.closed.done():
+            return
+        self.closed.set_result(reason)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._transport.abort()
+        error = ClosedError(reason)
+        if not self.accepted.done():
+            self.accepted.set_exception(error)
+        for pending in self._pending.values():
+            pending.release()
+            if not pending.answer.done():
+                pending.answer.set_exception(error)
+                pending.answer.exception()  # somebody may wait for it, or nobody
+        self._pending.clear()
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        if not self._verdict:
+            self.accepted.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = True
+        try:
+            if not self.accepted.done():
+                data = self._judged(data)
+            for message in self._frames.feed(data):
+                self._take(message)
+        except (ProtocolError, XdrError) as exc:
+            self.close(f"libvirt's answer makes no sense: {exc}")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.accepted.done():
+            self.close(f"libvirt did not accept our TLS certificate: {exc or 'no reason given'}")
+        elif exc is not None:
+            self.close(f"the connection to libvirt broke: {exc}")
+        else:
+            self.close("libvirt closed the connection")
+
+    def _judged(self, data: bytes) -> bytes:
+        if data[:1] != _ACCEPTED:
+            raise ProtocolError("it refuses our TLS certificate")
+        self.accepted.set_result(None)
+        return data[1:]
+
+    def _take(self, message: Message) -> None:
+        if message.version != protocol.VERSION:
+            raise ProtocolError(f"version {message.version} of program {message.program:#x}")
+        if message.program == protocol.KEEPALIVE:
+            if message.procedure == protocol.PING:
+                self._write(protocol.KEEPALIVE, protocol.PONG, Kind.EVENT, 0, b"")
+        elif message.kind == Kind.EVENT:
+            if listener := self._listeners.get((message.program, message.procedure)):
+                listener(message.payload)
+        elif message.kind == Kind.REPLY:
+            self._answer(message)
+        else:
+            raise ProtocolError(f"a message of kind {message.kind}")
+
+    def _answer(self, message: Message) -> None:
+        pending = self._pending.get(message.serial)
+        if pending is None:
+            raise ProtocolError(f"an answer to call {message.serial}, which was never made")
+        procedure = pending.procedure
+        if (message.program, message.procedure) != (procedure.program, procedure.number):
+            raise ProtocolError(f"procedure {message.procedure} answers {procedure.number}")
+        if message.status not in {Status.OK, Status.ERROR}:
+            raise ProtocolError(f"an answer of status {message.status}")
+        if not pending.answer.done():  # else it was given up
+            if message.status == Status.OK:
+                pending.answer.set_result(codec(procedure.result).decode(message.payload))
+            else:
+                error = codec(protocol.Error).decode(message.payload)
+                pending.answer.set_exception(_refusal(error, procedure))
+        del self._pending[message.serial]
+        pending.release()
+
+    def _send(
+        self,
+        procedure: Procedure[Arguments, Result],
+        arguments: Arguments,
+        release: Callable[[], None],
+    ) -> asyncio.Future[Result]:
+        if self.closed.done():
+            raise ClosedError(self.closed.result())
+        payload = codec(procedure.arguments).encode(arguments)
+        self._serial = self._serial % _MAX_SERIAL + 1
+        self._write(procedure.program, procedure.number, Kind.CALL, self._serial, payload)
+        answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._pending[self._serial] = _Pending(procedure, answer, release)
+        return answer
+
+    def _write(self, program: int, procedure: int, kind: Kind, serial: int, payload: bytes) -> None:
+        message = Message(program, protocol.VERSION, procedure, kind, serial, Status.OK, payload)
+        self._transport.write(message.pack())
+
+    def _tick(self) -> None:
+        self._pings = 0 if self._heard else self._pings + 1
+        self._heard = False
+        if self._pings > _UNANSWERED:
+            self.close("libvirt did not answer keepalive messages")
+            return
+        if self._pings:
+            self._write(protocol.KEEPALIVE, protocol.PING, Kind.EVENT, 0, b"")
+        self.keep_alive()
+
+
+def _nothing() -> None: ...
+
+
+def _refusal(error: protocol.Error, procedure: Procedure[Any, Any]) -> RemoteError:
+    message = error.message or f"libvirt's error {error.code}, without a message"
+    # An unknown procedure is refused as `unknown procedure: 391`, in the daemon's language.
+    unknown = error.code == ErrorCode.RPC and message.endswith(f" {procedure.number}")
+    absent = unknown or error.code == ErrorCode.NO_SUPPORT
+    kind = NotSupportedError if absent else RemoteError
+    return kind(message, code=error.code, domain=error.domain, level=error.level)

@@ -1,0 +1,110 @@
+"""The events of libvirt that we register for, and what each carries.
+
+Source: `remote_domain_event_…_msg` in libvirt's src/remote/remote_protocol.x, `qemu_…_msg` in its
+qemu_protocol.x; virDomainEventID in libvirt-domain.h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from hypercobalt.adapters.libvirt.rpc.protocol import QEMU, REMOTE, DomainRef
+from hypercobalt.adapters.libvirt.rpc.xdr import Hyper, Int, TypedParameter, UHyper, UInt
+
+Payload = TypeVar("Payload", bound=tuple[Any, ...])
+
+
+class DomainEvent(NamedTuple):
+    callback: Int
+    domain: DomainRef
+
+
+class NumberEvent(NamedTuple):
+    callback: Int
+    domain: DomainRef
+    number: Int
+
+
+class PairEvent(NamedTuple):
+    callback: Int
+    domain: DomainRef
+    first: Int
+    second: Int
+
+
+class IoErrorEvent(NamedTuple):
+    callback: Int
+    domain: DomainRef
+    path: str
+    alias: str
+    action: Int
+    reason: str
+
+
+class DeviceEvent(NamedTuple):
+    callback: Int
+    domain: DomainRef
+    alias: str
+
+
+class BalloonEvent(NamedTuple):
+    callback: Int
+    domain: DomainRef
+    kib: UHyper
+
+
+class ParametersEvent(NamedTuple):
+    callback: Int
+    domain: DomainRef
+    parameters: tuple[TypedParameter, ...]
+
+
+class MemoryFailureEvent(NamedTuple):
+    callback: Int
+    domain: DomainRef
+    recipient: Int
+    action: Int
+    flags: UInt
+
+
+class QemuEvent(NamedTuple):
+    callback: Int
+    domain: DomainRef
+    event: str
+    seconds: Hyper
+    micros: UInt
+    details: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventType(Generic[Payload]):
+    """An event that the daemon sends to whoever registers for it.
+
+    Args:
+        id: virDomainEventID, by which it is registered for.
+        number: of its message, in its program.
+        payload: struct that it carries.
+        program: REMOTE or QEMU.
+    """
+
+    id: int
+    number: int
+    payload: type[Payload]
+    program: int = REMOTE
+
+
+LIFECYCLE: Final = EventType(0, 318, PairEvent)
+REBOOT: Final = EventType(1, 319, DomainEvent)
+WATCHDOG: Final = EventType(3, 321, NumberEvent)
+IO_ERROR: Final = EventType(6, 324, IoErrorEvent)  # …_IO_ERROR_REASON
+CONTROL_ERROR: Final = EventType(7, 325, DomainEvent)
+BALLOON_CHANGE: Final = EventType(13, 331, BalloonEvent)
+DEVICE_REMOVED: Final = EventType(15, 333, DeviceEvent)
+TUNABLE: Final = EventType(17, 346, ParametersEvent)
+AGENT_LIFECYCLE: Final = EventType(18, 348, PairEvent)
+DEVICE_ADDED: Final = EventType(19, 354, DeviceEvent)
+MIGRATION_ITERATION: Final = EventType(20, 359, NumberEvent)
+JOB_COMPLETED: Final = EventType(21, 363, ParametersEvent)
+MEMORY_FAILURE: Final = EventType(25, 423, MemoryFailureEvent)
+QEMU_EVENT: Final = EventType(-1, 6, QemuEvent, QEMU)  # registered for by its name
