@@ -23,6 +23,7 @@ from hypercobalt.lab.host import Power
 from hypercobalt.lab.lab import Lab, Wish, down
 from hypercobalt.lab.machine import preflight
 from hypercobalt.lab.state import Layout
+from hypercobalt.operator.election import LEASE
 from tests.lab.conftest import run
 from tests.lab.kit.command import COBALT, cobalt
 from tests.lab.kit.leftovers import leftovers
@@ -286,3 +287,21 @@ def _read_until(screen: int, text: bytes | None) -> bytes:
             break
         shown += read
     return shown
+
+
+async def test_lab_whose_directory_was_removed_is_still_taken_down(data: Path) -> None:
+    await cobalt("up", "--hosts", "1", "--vms", "0", "--port", "0", "--yes", data=data)
+    state = records.load(Layout.at(data))
+    assert state is not None
+    kubeconfig = Layout.at(data).kubeconfig
+    seen = await execute((COBALT, "explain", "kvm-1", "--kubeconfig", str(kubeconfig)))
+    assert f"Lease default/{LEASE}, held by" in seen.stdout
+    await execute(("rm", "-rf", "--one-file-system", str(data)))  # fails: hosts are mounted there
+    assert not (data / "state.json").exists()
+
+    for command in (("status",), ("up", "--hosts", "1", "--vms", "0")):
+        said = await cobalt(*command, data=data, code=1)
+        assert f"`cobalt lab down --data {data}`" in said
+    assert "everything is gone" in await cobalt("down", data=data)
+    assert leftovers(state, data) == []
+    assert "there is no lab in" in await cobalt("down", data=data)

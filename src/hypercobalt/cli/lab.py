@@ -82,7 +82,7 @@ async def _up(data: Path, hosts: int, vms: int, port: int, *, yes: bool) -> int:
     if not await _install(verdict, yes=yes):
         return 1
     with records.locked(layout), screen.progress() as report:
-        is_new = records.load(layout) is None
+        is_new = records.load(layout) is None and records.lost(layout) is None
         try:
             made = await Lab.make(data, report, api_port=port)
             await _up_all(made, Wish(hosts=hosts, vms=vms))
@@ -157,7 +157,7 @@ def down(*, data: Data = HERE) -> int:
 
 async def _down(data: Path) -> int:
     layout = Layout.at(data)
-    if not layout.data.exists():
+    if not layout.data.exists() and records.lost(layout) is None:
         screen.say(f"there is no lab in {layout.data}")
         return 0
     with records.locked(layout), screen.progress() as report:

@@ -83,6 +83,7 @@ class Lab:
         layout = Layout.at(data)
         state = _known(layout)
         if state is None:
+            _refuse_lost(layout)
             raise LabError(f"there is no lab in {layout.data}; start one with `cobalt lab up`")
         return cls(layout, state, report)
 
@@ -96,16 +97,18 @@ class Lab:
             api_port: of a new lab's API server; 0 is one that is free now.
 
         Raises:
-            LabError: no network is free, or the machine refuses.
+            LabError: no network is free, the machine refuses, or a lab runs whose files are gone.
         """
         layout = Layout.at(data)
         layout.data.mkdir(parents=True, exist_ok=True)
         state = _known(layout)
+        if state is None:
+            _refuse_lost(layout)
         if state is None or not await bridge.make_bridge(state):
             state = await _take_network(layout, state, api_port)
         if not state.api_port:
             state = msgspec.structs.replace(state, api_port=bridge.free_port(state))
-            records.save(layout, state)
+            records.save_running(layout, state)
         layout.log.mkdir(exist_ok=True)
         return cls(layout, state, report)
 
@@ -265,7 +268,7 @@ class Lab:
             self._record(msgspec.structs.replace(self.state, vms=0))
 
     def _record(self, state: State) -> None:
-        records.save(self.layout, state)
+        records.save_running(self.layout, state)
         self.state = state
 
     # -- hosts come and go ---------------------------------------------------------------------
@@ -337,10 +340,21 @@ def _known(layout: Layout) -> State | None:
         LabError: it cannot be read, or we are not root. Whoever is not sees no process of the lab,
             and would take everything for dead.
     """
-    state = records.load(layout)
+    return _as_root(layout, records.load(layout))
+
+
+def _as_root(layout: Layout, state: State | None) -> State | None:
     if state is not None and not facts.is_root():
         raise LabError(f"the lab in {layout.data} is root's: {records.REMEDY}")
     return state
+
+
+def _refuse_lost(layout: Layout) -> None:
+    if records.lost(layout) is not None:
+        raise LabError(
+            f"the files in {layout.data} were removed while the lab ran; take down what still runs "
+            f"with `cobalt lab down --data {layout.data}`"
+        )
 
 
 async def _take_network(layout: Layout, state: State | None, api_port: int) -> State:
@@ -349,7 +363,7 @@ async def _take_network(layout: Layout, state: State | None, api_port: int) -> S
         fresh = records.new(number, api_port=api_port)
         if state is not None:
             fresh = msgspec.structs.replace(state, number=number)
-        records.save(layout, fresh)
+        records.save_running(layout, fresh)
         if await bridge.make_bridge(fresh):
             return fresh
     raise LabError("no network is free: 10.77.0.0/24 to 10.77.255.0/24 are all routed elsewhere")
@@ -365,7 +379,7 @@ async def down(data: Path, report: Report = _silent) -> bool:
         HypercobaltError: something does not go; calling again goes on from there.
     """
     layout = Layout.at(data)
-    state = _known(layout)
+    state = _known(layout) or _as_root(layout, records.lost(layout))
     if state is None:
         gone = discard(layout.api)  # of an `up` that could serve the API alone
         _forget(layout)
@@ -379,7 +393,7 @@ async def down(data: Path, report: Report = _silent) -> bool:
     await bridge.remove(state)
     for name in records.OWNED:
         shutil.rmtree(layout.data / name, ignore_errors=True)
-    layout.state.unlink()
+    records.forget(layout, state)
     _forget(layout)
     return True
 

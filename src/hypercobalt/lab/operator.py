@@ -67,6 +67,7 @@ class Operator:
             f"--agent-namespaces={agents.NAMESPACE}",
             "--certificate-source=request",  # as the chart whose rights it has
             f"--certificate-namespace={agents.NAMESPACE}",  # it has no rights in the default one
+            "--leader-elect",  # by its Lease people see when the operator reported last
             "--compute=direct",
             f"--direct-libvirt-uri={_LIBVIRT}",
             f"--direct-migration-uri={_LIBVIRT}",

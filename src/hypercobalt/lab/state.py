@@ -1,7 +1,8 @@
 """What a lab has made or is about to make: one JSON file, written before the thing.
 
 `down` reads it after whatever crash; a thing that is not in the file does not exist. Processes are
-not in it: they carry their own mark (`processes`).
+not in it: they carry their own mark (`processes`). A copy lies where it goes at a reboot, as the
+processes do: a lab whose directory was removed can still be taken down.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from hypercobalt.lab.errors import LabError
 REMEDY: Final = "run this command as root, for example with sudo"
 NAME_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # a DNS label: it is a host name
 MAX_HOST_NAME = 52  # X.509 allows 64 in the common name of its kubelet, `system:node:NAME`
+RUNNING: Final = Path("/run/hypercobalt/labs")  # emptied at a reboot
 MAX_HOSTS = 200  # addresses above are for the machine and for what tests put on the network
 
 
@@ -234,6 +236,47 @@ def save(layout: Layout, state: State) -> None:
         layout.new_state.replace(layout.state)
     except OSError as exc:
         raise LabError(f"{layout.state} cannot be written: {why(exc)}") from exc
+
+
+class _Copy(msgspec.Struct, frozen=True):
+    data: str
+    state: State
+
+
+def save_running(layout: Layout, state: State) -> None:
+    """As `save`, with the copy; for a lab that is being made.
+
+    Raises:
+        LabError: it cannot be written.
+    """
+    save(layout, state)
+    try:
+        RUNNING.mkdir(parents=True, exist_ok=True)
+        _copy(state).write_bytes(msgspec.json.encode(_Copy(str(layout.data), state)))
+    except OSError as exc:
+        raise LabError(f"{_copy(state)} cannot be written: {why(exc)}") from exc
+
+
+def lost(layout: Layout) -> State | None:
+    """The lab whose data directory was removed, or lost its state, while it ran; None if none."""
+    if layout.state.exists():
+        return None
+    for file in RUNNING.glob("*.json"):
+        with contextlib.suppress(OSError, msgspec.DecodeError):  # another lab's, being written
+            found = msgspec.json.decode(file.read_bytes(), type=_Copy)
+            if found.data == str(layout.data):
+                return found.state
+    return None
+
+
+def forget(layout: Layout, state: State) -> None:
+    """Remove the file and its copy: the lab is gone."""
+    layout.state.unlink(missing_ok=True)
+    _copy(state).unlink(missing_ok=True)
+
+
+def _copy(state: State) -> Path:
+    return RUNNING / f"{state.id}.json"
 
 
 @contextlib.contextmanager

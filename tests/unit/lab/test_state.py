@@ -23,6 +23,23 @@ def test_what_is_saved_is_found(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["state.json"]
 
 
+def test_lab_without_its_files_is_known_until_it_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "RUNNING", tmp_path / "run")
+    layout, other = Layout.at(tmp_path / "lab"), Layout.at(tmp_path / "other")
+    layout.data.mkdir()
+    records.save_running(layout, LAB)
+    records.save_running(layout, LAB.with_host("kvm-1"))
+    (tmp_path / "run" / "damaged.json").write_text("{")
+    assert records.lost(layout) is None
+    layout.state.unlink()
+    assert records.lost(layout) == LAB.with_host("kvm-1")
+    assert records.lost(other) is None
+    records.forget(layout, LAB)
+    assert records.lost(layout) is None
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", '{"id": 1, "number": 1}', '{"id": "a", "number": 1, "version": 2}'],
