@@ -126,6 +126,7 @@ class Client(asyncio.Protocol):
         error = ClosedError(reason)
         if not self.accepted.done():
             self.accepted.set_exception(error)
+            self.accepted.exception()  # as below
         for pending in self._pending.values():
             pending.release()
             if not pending.answer.done():

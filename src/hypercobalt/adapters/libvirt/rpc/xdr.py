@@ -29,31 +29,28 @@ _WORD: Final = 4
 class Reader:
     """Bytes of a message, and how far they were read."""
 
-    __slots__ = ("_at", "_data")
+    __slots__ = ("_at", "data")
 
     def __init__(self, data: bytes) -> None:
-        self._data = data
+        self.data = data
         self._at = 0
 
     @property
     def left(self) -> int:
-        return len(self._data) - self._at
+        return len(self.data) - self._at
 
-    def take(self, count: int) -> int:
+    def step(self, count: int) -> int:
         """Step over some bytes; gives where they begin in `data`."""
-        if count > self.left:
+        at = self._at
+        if at + count > len(self.data):
             raise XdrError(f"{count} bytes where {self.left} are left")
-        at, self._at = self._at, self._at + count
+        self._at = at + count
         return at
-
-    def unpack(self, form: struct.Struct) -> int | float:
-        found: int | float = form.unpack_from(self._data, self.take(form.size))[0]
-        return found
 
     def opaque(self, count: int) -> bytes:
         """Bytes, and those that fill their last word."""
-        at = self.take(count + -count % _WORD)
-        return self._data[at : at + count]
+        at = self.step(count + -count % _WORD)
+        return self.data[at : at + count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +88,13 @@ class Codec(Generic[T]):
 
 def _number(form: str) -> Codec[int]:
     packer = struct.Struct(form)
-    return Codec(
-        lambda out, value: out.extend(packer.pack(value)), lambda reader: int(reader.unpack(packer))
-    )
+    pack, unpack_from, size = packer.pack, packer.unpack_from, packer.size
+
+    def read(reader: Reader) -> int:
+        number: int = unpack_from(reader.data, reader.step(size))[0]
+        return number
+
+    return Codec(lambda out, value: out.extend(pack(value)), read)
 
 
 _INT, _UINT, _HYPER, _UHYPER = map(_number, (">i", ">I", ">q", ">Q"))
@@ -156,12 +157,17 @@ def _write_value(out: bytearray, value: Value) -> None:
         _TEXT.write(out, value)
 
 
+def _read_double(reader: Reader) -> float:
+    number: float = _DOUBLE.unpack_from(reader.data, reader.step(_DOUBLE.size))[0]
+    return number
+
+
 _VALUES: Final[dict[int, Callable[[Reader], Value]]] = {
     _K_INT: _INT.read,
     _K_UINT: _UINT.read,
     _K_LLONG: _HYPER.read,
     _K_ULLONG: _UHYPER.read,
-    _K_DOUBLE: lambda reader: reader.unpack(_DOUBLE),
+    _K_DOUBLE: _read_double,
     _K_BOOLEAN: lambda reader: bool(_INT.read(reader)),
     _K_STRING: _TEXT.read,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -245,6 +246,18 @@ async def test_a_daemon_that_is_silent_for_half_a_minute_is_gone() -> None:
     assert await client.closed == "libvirt did not answer keepalive messages"
     assert asyncio.get_running_loop().time() - began == 30
     assert [one.procedure for one in transport.written] == [protocol.PING] * 5
+
+
+async def test_a_connection_given_up_before_it_is_accepted_logs_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = Client(verdict=True)
+    client.connection_made(Recorder())
+    client.close()
+    del client
+    gc.collect()
+
+    assert caplog.records == []
 
 
 class Recorder(asyncio.Transport):
