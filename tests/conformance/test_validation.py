@@ -95,7 +95,7 @@ async def test_custom_values_are_checked(api: Api) -> None:
 
 
 @scenario
-async def test_many_faults_are_told_at_once(api: Api) -> None:
+async def test_many_faults_are_reported_at_once(api: Api) -> None:
     spec = {"size": 11, "mode": "x", "name": "A", "set": ["a", "a"], "port": [], "labels": {"a": 1}}
     await api.post(api.at("gadgets"), gadget("one", spec))
     await api.post(api.at("gadgets"), gadget("Bad_Name", spec, labels={"-": "-"}))

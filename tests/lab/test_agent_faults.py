@@ -173,7 +173,7 @@ async def renewed(api: Kube, host: Host, good: Callable[[float], bool]) -> float
             await asyncio.sleep(0.2)
 
 
-async def test_a_secret_that_cannot_be_installed_is_said_and_a_good_one_is_installed(
+async def test_a_secret_that_cannot_be_installed_is_reported_and_a_good_one_is_installed(
     nodes: TakeHosts, api: Kube
 ) -> None:
     (host,) = await nodes(1)
@@ -246,7 +246,7 @@ async def test_guests_that_flood_reset_and_panic_cost_no_write(nodes: TakeHosts,
     await until(api, host, instances(0))
 
 
-async def test_an_agent_says_that_the_bus_is_away_and_comes_back_with_it(
+async def test_an_agent_reports_that_the_bus_is_away_and_comes_back_with_it(
     nodes: TakeHosts, api: Kube
 ) -> None:
     (host,) = await nodes(1)

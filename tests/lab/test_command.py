@@ -151,7 +151,7 @@ AS_NOBODY = (  # loads everything first: nobody else may be able to read the pro
 )
 
 
-async def test_whoever_is_not_root_is_told_so_and_not_that_everything_is_off() -> None:
+async def test_user_without_root_is_refused_instead_of_shown_that_everything_is_off() -> None:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "lab"
         try:

@@ -158,7 +158,7 @@ async def test_a_restart_of_systemd_or_the_bus_is_no_news(hosts: TakeHosts, what
 
 
 @pytest.mark.timed
-async def test_a_bus_that_is_away_is_said_and_comes_back(hosts: TakeHosts) -> None:
+async def test_a_bus_that_is_away_is_reported_and_comes_back(hosts: TakeHosts) -> None:
     (host,) = await hosts(1)
     async with without_agent(host), watched(host, LIBVIRTD) as units:
         await units.until(LIBVIRTD, running)

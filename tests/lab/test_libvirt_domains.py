@@ -79,7 +79,7 @@ async def test_a_huge_and_odd_document_is_one_domain_among_others(
     assert (odd.name, odd.vcpus, odd.problem) == ("näme <&> 'quoted'", 1, None)
 
 
-async def test_a_pin_that_is_changed_is_told_and_listed(libvirtd: Daemon, hand: Hand) -> None:
+async def test_a_pin_that_is_changed_is_reported_and_listed(libvirtd: Daemon, hand: Hand) -> None:
     hand.create(libvirtd.guest("a"))
     async with connect(libvirtd.uri) as subject, listening(subject) as listener:
         (before,) = await subject.domains()

@@ -107,7 +107,7 @@ async def test_a_hung_daemon_is_noticed_within_a_second_and_so_is_its_return(
         assert await subject.domains() == before
 
 
-async def test_guests_that_change_while_the_daemon_hangs_are_told(libvirtd: Daemon) -> None:
+async def test_guests_that_change_while_the_daemon_hangs_are_reported(libvirtd: Daemon) -> None:
     await asyncio.to_thread(start_guests, libvirtd, ["a", "b"])
     async with connected(libvirtd.uri) as (subject, listener):
         uuids = {one.name: one.uuid for one in await subject.domains()}
@@ -193,7 +193,7 @@ async def _truth_of(daemon: Daemon, dying: list[str]) -> set[tuple[str, bool]]:
             await asyncio.sleep(0.02)
 
 
-async def test_a_guest_that_dies_is_told_with_the_way_it_ended(libvirtd: Daemon) -> None:
+async def test_a_guest_that_dies_is_reported_with_the_way_it_ended(libvirtd: Daemon) -> None:
     await asyncio.to_thread(start_guests, libvirtd, ["a"])
     async with connected(libvirtd.uri) as (subject, listener):
         (domain,) = await subject.domains()

@@ -96,7 +96,9 @@ async def test_libvirtd_restarts_under_guests_while_some_die(
 
 
 @pytest.mark.timed
-async def test_a_hung_libvirtd_is_said_and_so_is_its_return(nodes: TakeHosts, api: Kube) -> None:
+async def test_a_hung_libvirtd_is_reported_and_so_is_its_return(
+    nodes: TakeHosts, api: Kube
+) -> None:
     (host,) = await nodes(1)
     await ready(api, host)
     await make(host, document("guest"), start=True)
@@ -206,7 +208,7 @@ async def test_a_migration_that_is_called_off_is_cancelled(
     )
 
 
-async def test_an_agent_killed_in_a_migration_tells_its_end(
+async def test_an_agent_killed_in_a_migration_reports_its_end(
     nodes: TakeHosts, api: Kube, lab: Lab
 ) -> None:
     fleet, (one, other), known = await moving(nodes, api, lab)

@@ -56,7 +56,7 @@ async def test_a_watch_without_a_version_begins_with_all_there_is(api: Client) -
         assert await seen(watch, 1) == [("MODIFIED", "a")]
 
 
-async def test_a_watch_resumes_where_it_was_told(api: Client) -> None:
+async def test_a_watch_resumes_at_the_given_version(api: Client) -> None:
     await put(api, "a")
     since = await put(api, "b")
     await put(api, "a", data="x")

@@ -299,7 +299,7 @@ async def test_trait_that_another_pass_makes_meanwhile_is_set_all_the_same(
     assert after.names == ("CUSTOM_X",)
 
 
-async def test_groups_are_told_with_their_other_members(adapter: Adapter) -> None:
+async def test_groups_are_reported_with_their_other_members(adapter: Adapter) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
     project, user = next(iter(world.projects)), next(iter(world.users))
     group = "40c0d4d0"
@@ -309,7 +309,7 @@ async def test_groups_are_told_with_their_other_members(adapter: Adapter) -> Non
     assert found[one.id].group == ServerGroup("anti-affinity", (other.id,))
 
 
-async def test_server_newer_than_the_cached_groups_is_told_with_its_group(
+async def test_server_newer_than_the_cached_groups_is_reported_with_its_group(
     adapter: Adapter,
 ) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
@@ -337,7 +337,7 @@ async def test_groups_are_listed_once_for_servers_that_are_in_none(adapter: Adap
     assert "compute GET /os-server-groups" not in made
 
 
-async def test_a_long_migration_tells_how_far_it_is(adapter: Adapter) -> None:
+async def test_a_long_migration_shows_how_far_it_is(adapter: Adapter) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
     server = world.add_server("node1")
     record = world.new_migration(server, "live-migration", "node2", "running")
@@ -349,7 +349,7 @@ async def test_a_long_migration_tells_how_far_it_is(adapter: Adapter) -> None:
     assert (old.total, old.remaining) == (1000, 400)
 
 
-async def test_a_migration_tells_how_far_its_disks_are(adapter: Adapter) -> None:
+async def test_a_migration_shows_how_far_its_disks_are(adapter: Adapter) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
     server = world.add_server("node1", shared=False)
     record = world.new_migration(server, "live-migration", "node2", "running")

@@ -318,7 +318,7 @@ async def test_a_service_that_refuses_fresh_tokens_does_not_storm_keystone(
     assert "fresh token" in nova.trouble
 
 
-async def test_a_wrong_password_is_told_and_not_tried_by_everybody(
+async def test_a_wrong_password_is_reported_and_not_tried_by_everybody(
     adapter: Adapter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OS_PASSWORD", "wrong")
@@ -333,7 +333,7 @@ async def test_a_wrong_password_is_told_and_not_tried_by_everybody(
     assert (await host(nova)).name == "node1"
 
 
-async def test_a_wrong_region_is_told_with_its_name(
+async def test_a_wrong_region_is_reported_with_its_name(
     adapter: Adapter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OS_REGION_NAME", "Nowhere")
@@ -368,7 +368,7 @@ async def test_another_region_is_another_cloud(
     assert adapter.simulation.script.count("elsewhere *") > 0
 
 
-async def test_without_an_account_it_is_told_what_to_set(
+async def test_missing_account_is_reported_with_what_to_set(
     adapter: Adapter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OS_AUTH_URL")
@@ -414,7 +414,7 @@ async def test_a_command_is_asked_again_after_a_refusal(adapter: Adapter, tmp_pa
 @pytest.mark.parametrize(
     "command", ["echo hidden; exit 3", "printf 'hidden\\377'", "nonexistent-command-hidden"]
 )
-async def test_a_command_that_fails_is_told_without_its_output(
+async def test_a_command_that_fails_is_reported_without_its_output(
     adapter: Adapter, command: str
 ) -> None:
     nova = adapter.nova(password_command=command)
@@ -440,7 +440,7 @@ def answers(version: str) -> Callable[[str], bytes]:
     ).encode()
 
 
-async def test_a_nova_that_is_too_old_is_told(adapter: Adapter) -> None:
+async def test_a_nova_that_is_too_old_is_reported(adapter: Adapter) -> None:
     nova = adapter.nova()
     fault = adapter.simulation.script.add(
         Fault("compute GET /", code=200, body=answers("2.60")("2.1"))

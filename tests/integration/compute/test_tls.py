@@ -80,7 +80,7 @@ async def test_a_private_authority_is_taken_from_clouds_yaml(
 
 
 @pytest.mark.parametrize("configured", [False, True], ids=["none", "another"])
-async def test_without_its_authority_it_is_told_and_gets_no_password(
+async def test_service_without_its_authority_is_reported_and_gets_no_password(
     site: Site, monkeypatch: pytest.MonkeyPatch, configured: bool
 ) -> None:
     if configured:
@@ -108,7 +108,7 @@ async def test_an_authority_that_is_mended_is_taken_without_a_restart(
     assert await nova.hosts.get("node1") is not None
 
 
-async def test_a_file_that_vanishes_later_is_told(
+async def test_a_file_that_vanishes_later_is_reported(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = site.directory / "mine.pem"
@@ -129,7 +129,7 @@ async def test_a_file_that_vanishes_later_is_told(
         ("OS_CERT", "no certificate"),
     ],
 )
-async def test_a_file_that_cannot_be_used_is_told_at_the_start(
+async def test_a_file_that_cannot_be_used_is_reported_at_the_start(
     site: Site, monkeypatch: pytest.MonkeyPatch, variable: str, content: str | None
 ) -> None:
     place = site.directory / "wrong.pem"

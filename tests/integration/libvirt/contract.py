@@ -148,7 +148,7 @@ async def listening(subject: Libvirt) -> AsyncIterator[Listener]:
 class Contract:
     """The cases; a subclass gives the fixture `world`."""
 
-    async def test_the_connection_is_told_with_its_versions(self, world: World) -> None:
+    async def test_the_connection_is_reported_with_its_versions(self, world: World) -> None:
         events = world.libvirt.events()
         connected = await Listener(events).connected()
         await events.aclose()
@@ -156,7 +156,7 @@ class Contract:
         assert connected.versions.libvirt.count(".") == 2
         assert connected.versions.hypervisor.count(".") == 2
 
-    async def test_a_new_reader_is_told_the_present_state(self, world: World) -> None:
+    async def test_a_new_reader_receives_the_present_state(self, world: World) -> None:
         for _ in range(2):
             async with listening(world.libvirt):
                 pass

@@ -246,7 +246,7 @@ async def test_a_bad_end_that_the_job_shows_for_a_moment_is_seen(
     assert one.status.errMsg
 
 
-async def test_a_bad_end_that_only_qemu_has_told(server: Server, kube: Kube, move: Move) -> None:
+async def test_a_bad_end_that_only_qemu_reported(server: Server, kube: Kube, move: Move) -> None:
     async with agent(server, move.source, "kvm-a"):
         await begun(kube, move)
         del move.source.jobs[UUID]
@@ -339,7 +339,7 @@ async def test_an_agent_stopped_at_any_point_leaves_one_object_with_the_truth(
     assert (one.status.origin, one.status.destination) == ("kvm-a", "kvm-b")
 
 
-async def test_an_end_that_the_killed_agent_missed_is_told_by_the_next_start(
+async def test_an_end_that_the_killed_agent_missed_is_reported_by_the_next_start(
     server: Server, kube: Kube, move: Move
 ) -> None:
     async with agent(server, move.source, "kvm-a"):
@@ -576,7 +576,7 @@ async def test_a_server_that_is_off_at_its_origin_was_not_moved_by_a_name_of_a_d
     assert text in (one.status.errMsg or "")
 
 
-async def test_an_event_that_comes_late_says_how_it_ended(
+async def test_an_event_that_comes_late_shows_how_it_ended(
     server: Server, kube: Kube, move: Move
 ) -> None:
     async with agent(server, move.source, "kvm-a", grace=timedelta(minutes=1)):

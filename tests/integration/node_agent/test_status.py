@@ -213,7 +213,9 @@ async def test_it_waits_for_a_hypervisor_that_is_missing_or_made_anew(
     assert again.status.numInstances == 1
 
 
-async def test_libvirt_away_and_back_is_said_within_a_second(server: Server, kube: Kube) -> None:
+async def test_libvirt_away_and_back_is_reported_within_a_second(
+    server: Server, kube: Kube
+) -> None:
     await create(kube)
     async with running(server, FakeLibvirt()) as agent:
         boot(agent.libvirt, "u1", "vm1")
@@ -319,7 +321,7 @@ def with_no_conditions(hypervisor: Hypervisor) -> HypervisorStatus:
     return msgspec.structs.replace(hypervisor.status, conditions=())
 
 
-async def test_a_list_that_fails_is_tried_again_and_said(server: Server, kube: Kube) -> None:
+async def test_a_list_that_fails_is_tried_again_and_reported(server: Server, kube: Kube) -> None:
     await create(kube)
     async with running(server, FakeLibvirt()) as agent:
         await until(kube, lambda h: connection(h) == ("True", "Connected"))
@@ -335,7 +337,7 @@ async def test_a_list_that_fails_is_tried_again_and_said(server: Server, kube: K
     assert "state change lock" in condition.message
 
 
-async def test_odd_domains_and_missing_events_are_told_in_the_message(
+async def test_odd_domains_and_missing_events_are_reported_in_the_message(
     server: Server, kube: Kube
 ) -> None:
     await create(kube)

@@ -144,7 +144,7 @@ async def absent(kube: Kube, name: str) -> bool:
     return await kube.get(Eviction, name) is None
 
 
-async def test_eviction_that_may_not_be_cancelled_says_why_and_goes_when_it_may(
+async def test_eviction_that_may_not_be_cancelled_gives_the_reason_and_goes_when_it_may(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute, refused = site(name), [False]
@@ -170,7 +170,7 @@ async def test_eviction_that_may_not_be_cancelled_says_why_and_goes_when_it_may(
     assert compute.moves.under_way == 0
 
 
-async def test_hypervisor_without_a_node_is_told_what_the_compute_service_knows(
+async def test_hypervisor_without_a_node_shows_what_the_compute_service_knows(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     async with operator(kubeconfig, site()):

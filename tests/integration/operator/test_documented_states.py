@@ -77,7 +77,7 @@ async def test_ready_has_the_first_reason_that_holds(kube: Kube, kubeconfig: Pat
     }
 
 
-async def test_ready_says_what_an_onboarding_waits_for(kube: Kube, kubeconfig: Path) -> None:
+async def test_ready_shows_what_an_onboarding_waits_for(kube: Kube, kubeconfig: Path) -> None:
     found = await judged(kube, kubeconfig, {name: given for name, (given, _) in WORDS.items()})
     assert {reason(one, "Ready") for one in found.values()} == {"False/Onboarding"}
     texts = {name: message(one, "Ready") for name, one in found.items()}

@@ -108,7 +108,7 @@ async def test_an_eviction_that_succeeded_before_the_maintenance_is_made_anew(
     assert compute.moves.on(name) == ()
 
 
-async def test_a_host_whose_last_eviction_is_not_gone_yet_is_told_so(
+async def test_a_host_whose_last_eviction_is_not_gone_yet_is_reported(
     kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     compute = world(name)
@@ -195,7 +195,7 @@ async def test_an_unknown_host_is_refused_with_those_there_are(
     assert name in capsys.readouterr().err
 
 
-async def test_an_api_that_is_away_is_said_in_a_line(
+async def test_an_api_that_is_away_is_reported_in_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     missing = tmp_path / "none"
@@ -247,7 +247,7 @@ async def test_the_lab_of_this_directory_is_found(
     assert f"cobalt explain eviction/{name}" in capsys.readouterr().out
 
 
-async def test_explain_says_what_is_waited_for(
+async def test_explain_shows_what_is_waited_for(
     kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     compute = world(name)

@@ -475,7 +475,7 @@ async def test_an_answer_that_was_lost_is_looked_for_before_another_call(
     assert compute.moves.calls["live_migrate"] == 1
 
 
-async def test_a_compute_service_that_is_away_is_said_and_waited_for(
+async def test_a_compute_service_that_is_away_is_reported_and_waited_for(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = world(name)
@@ -497,7 +497,7 @@ async def test_a_compute_service_that_is_away_is_said_and_waited_for(
         assert state(await until_ended(kube, name)) == "False/Succeeded"
 
 
-async def test_deleting_an_eviction_stops_what_it_began_and_says_so(
+async def test_deleting_an_eviction_stops_what_it_began_and_reports_it(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     """Weakness 29: migrations went on."""

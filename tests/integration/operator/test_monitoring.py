@@ -71,7 +71,7 @@ async def test_failed_eviction_is_a_number_above_zero_and_so_is_its_instance(
     assert 'hypercobalt_eviction_instances{state="Failed"} 1.0' in after
 
 
-async def test_readiness_says_that_the_compute_service_is_away(
+async def test_readiness_reports_that_the_compute_service_is_away(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = site(name)

@@ -155,7 +155,7 @@ async def test_a_token_that_expires_on_the_way_is_renewed_and_nothing_is_lost(
 
 @pytest.mark.parametrize("body", [b"<html>Please sign in</html>", b'{"cut": ["o'])
 @pytest.mark.parametrize("call", READS)
-async def test_an_answer_that_is_none_is_told_and_waited_out(
+async def test_an_answer_that_is_none_is_reported_and_waited_out(
     site: Site, call: str, body: bytes
 ) -> None:
     fault = site.script.add(Fault(call, code=200, body=body))
@@ -168,7 +168,7 @@ async def test_an_answer_that_is_none_is_told_and_waited_out(
 
 
 @pytest.mark.parametrize("call", [call for call in READS if "{id}" in call or "os-" in call])
-async def test_a_read_that_is_refused_is_told_and_waited_out(site: Site, call: str) -> None:
+async def test_a_read_that_is_refused_is_reported_and_waited_out(site: Site, call: str) -> None:
     fault = site.script.add(Fault(call, code=403))
     async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
         await until(site.kube, Hypervisor, site.name, lambda _: True)
@@ -260,7 +260,7 @@ async def test_an_ingress_without_a_backend_neither_ends_an_eviction_nor_empties
     assert server.host == "target"
 
 
-async def test_a_wrong_region_is_told_with_those_that_there_are(
+async def test_a_wrong_region_is_reported_with_those_that_there_are(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OS_REGION_NAME", "Nowhere")
@@ -269,7 +269,7 @@ async def test_a_wrong_region_is_told_with_those_that_there_are(
         assert reason(said, "Registered") == "Unknown/Unreachable"
 
 
-async def test_a_wrong_authority_is_told_and_a_right_one_taken(
+async def test_a_wrong_authority_is_reported_and_a_right_one_taken(
     kube: Kube, kubeconfig: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority, trusted, mine = trustme.CA(), tmp_path / "ca.pem", tmp_path / "server.pem"

@@ -241,7 +241,7 @@ async def test_an_unreadable_object_keeps_its_last_state_and_stops_nobody(
     assert value >= 2
 
 
-async def test_late_handler_hears_of_everything(
+async def test_late_handler_receives_everything(
     server: ScriptedServer, kube: Kube, metrics: Metrics
 ) -> None:
     add(server, "a", "b")
@@ -251,7 +251,7 @@ async def test_late_handler_hears_of_everything(
         assert sorted(late.known) == ["a", "b"]
 
 
-async def test_trouble_that_lasts_is_said_once_and_again_after_it_was_over(
+async def test_trouble_that_lasts_is_reported_once_and_again_after_it_was_over(
     server: ScriptedServer, kube: Kube, metrics: Metrics, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("WARNING", "hypercobalt.runtime.informer")

@@ -19,7 +19,7 @@ from tests.lab.kit.events import Events
 pytestmark = pytest.mark.timeout(240)
 
 
-async def test_a_guest_comes_up_answers_and_hears_its_power_button(fleet: TakeFleet) -> None:
+async def test_a_guest_comes_up_answers_and_reacts_to_its_power_button(fleet: TakeFleet) -> None:
     vms = await fleet(1)
 
     (vm,) = await vms.add(Request(name="db"))
@@ -107,7 +107,7 @@ async def test_without_debians_kernel_there_are_boot_sectors(
     assert vm.title == "boot idle 10.78.0.10"
 
 
-async def test_a_deaf_guest_does_not_hear_its_power_button(fleet: TakeFleet) -> None:
+async def test_a_deaf_guest_ignores_its_power_button(fleet: TakeFleet) -> None:
     vms = await fleet(1)
     (vm,) = await vms.add(Request(name="a"))
     await vms.tell("a", "deaf")

@@ -61,7 +61,7 @@ def test_since_moves_with_the_status_only(board: Board[Counted], clock: FakeCloc
     assert other.since == start + timedelta(seconds=5)
 
 
-async def test_every_waiter_hears_of_a_change(board: Board[Counted]) -> None:
+async def test_every_waiter_sees_a_change(board: Board[Counted]) -> None:
     seen = board.parts
     waiters = [asyncio.create_task(board.changed(seen)) for _ in range(3)]
     await asyncio.sleep(0)

@@ -82,7 +82,7 @@ def test_what_another_owns_too_stays(node: Node) -> None:
     assert owned(obj) == {"one": {"a"}, "two": {"b"}}
 
 
-def test_another_value_is_a_conflict_that_is_told(node: Node) -> None:
+def test_another_value_is_a_conflict_that_is_reported(node: Node) -> None:
     obj = apply(node, None, config(a="1", b="2"), "one")
     with pytest.raises(StatusError) as refused:
         apply(node, obj, config(a="9"), "two")

@@ -84,7 +84,7 @@ def test_rules(rule: names.NameRule, good: list[str], bad: list[str]) -> None:
         ),
     ],
 )
-def test_bad_metadata_is_told_by_field(meta: Meta, field: str) -> None:
+def test_bad_metadata_is_reported_by_field(meta: Meta, field: str) -> None:
     causes = names.check_metadata({"name": "n", **meta}, names.subdomain_errors)
     assert {cause.field for cause in causes} == {field}
 

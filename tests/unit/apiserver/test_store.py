@@ -143,7 +143,7 @@ def key() -> Key:
     return Key("things", "", "a")
 
 
-async def test_what_is_compacted_is_said_to_be(
+async def test_compacted_revisions_are_reported(
     tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.storage.store.KEEP_EVENTS", 3)

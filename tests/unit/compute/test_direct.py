@@ -290,7 +290,7 @@ async def test_a_host_without_an_address_is_not_taken_for_an_empty_one(world: Me
                 await ask(A)
 
 
-async def test_what_is_on_a_host_now_is_told_by_its_libvirtd(world: Memory) -> None:
+async def test_what_is_on_a_host_now_is_reported_by_its_libvirtd(world: Memory) -> None:
     await world.add("a")
     world.places[A] = replace(world.places[A], domains=frozenset({"moved-a-moment-ago"}))
     async with world.service() as service:

@@ -33,7 +33,7 @@ def test_nothing_that_the_machine_mounts_or_starts_is_taken_over() -> None:
     assert not wanted & set(MASKED)
 
 
-def test_names_are_told_with_their_addresses() -> None:
+def test_names_are_written_with_their_addresses() -> None:
     text = hosts_file({"api": "10.77.0.254", "kvm-1": "10.77.0.1"})
     assert text.splitlines()[-2:] == ["10.77.0.254 api", "10.77.0.1 kvm-1"]
     assert text.startswith("127.0.0.1 localhost\n")

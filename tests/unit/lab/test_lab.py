@@ -36,7 +36,7 @@ async def test_down_keeps_an_api_directory_that_is_no_servers(tmp_path: Path) ->
     assert (tmp_path / "api" / "notes").exists()
 
 
-async def test_who_is_not_root_is_told_so_instead_of_that_everything_is_off(
+async def test_without_root_it_is_refused_instead_of_taken_for_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records.save(Layout.at(tmp_path), records.new(0))

@@ -175,7 +175,7 @@ async def test_lease_runs_out_a_duration_after_its_last_renewal_was_seen(renewed
     assert world.server.reads == 1
 
 
-async def test_renewal_after_a_silence_is_told_at_once() -> None:
+async def test_renewal_after_a_silence_is_reported_at_once() -> None:
     world = World()
     world.starts(lease(10))
     world.loop.advance(100)
@@ -223,7 +223,7 @@ async def test_time_before_a_break_of_the_watch_does_not_count() -> None:
     assert await world.state() is LeaseState.EXPIRED
 
 
-async def test_released_lease_is_told_at_once_and_runs_out_when_nobody_takes_it() -> None:
+async def test_released_lease_is_reported_at_once_and_runs_out_when_nobody_takes_it() -> None:
     world = World()
     world.starts(lease(10))
     world.changes(lease(11))

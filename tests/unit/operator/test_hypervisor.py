@@ -73,7 +73,7 @@ def test_terminating(of: Node, stored: tuple[Condition, ...], shown: str) -> Non
         ),
     ],
 )
-def test_what_the_node_wants_of_a_frozen_spec_is_said(
+def test_what_the_node_wants_of_a_frozen_spec_is_reported(
     maintenance: str, wants: str, stored: tuple[Condition, ...], shown: str
 ) -> None:
     spec = HypervisorSpec(maintenance=maintenance, aggregates=("general", "zone-a"))

@@ -131,7 +131,7 @@ def test_state(given: Hypervisor, reason: str) -> None:
         (of(ON, DONE, LIBVIRT, CLAIMED), "belongs to kvm-b"),
     ],
 )
-def test_message_says_why(given: Hypervisor, words: str) -> None:
+def test_message_gives_the_reason(given: Hypervisor, words: str) -> None:
     assert words in decide(given)[1]
 
 

@@ -139,7 +139,7 @@ async def test_plugin_runs_again_after_a_401(tmp_path: Path, still: FakeClock) -
     assert runs(tmp_path) == 2
 
 
-async def test_plugin_is_told_about_the_cluster(tmp_path: Path, still: FakeClock) -> None:
+async def test_plugin_receives_the_cluster(tmp_path: Path, still: FakeClock) -> None:
     body = f'echo "$KUBERNETES_EXEC_INFO $EXTRA" > {tmp_path}/info\n' + printing('{"token": "t"}')
     who = plugin(tmp_path, body, provide_cluster_info=True, env=(ExecVariable("EXTRA", "more"),))
     await credentials_for(connection(who), still).current()

@@ -105,7 +105,7 @@ async def test_hints_of_others_cause_nothing(bus: Bus, join: Join) -> None:
         assert systemd.calls.count("ListUnitsByNames") == reads + 1
 
 
-async def test_systemd_that_leaves_the_bus_is_said_to_be_away_once(bus: Bus, join: Join) -> None:
+async def test_systemd_that_leaves_the_bus_is_reported_away_once(bus: Bus, join: Join) -> None:
     systemd = await join_systemd(join)
     async with watching(bus) as news:
         assert await active(news) == "active"
@@ -188,7 +188,7 @@ async def test_an_answer_of_another_shape_is_an_error(
         await SystemdUnits(bus.address).state(UNIT)
 
 
-async def test_a_refused_call_says_why(bus: Bus, join: Join) -> None:
+async def test_a_refused_call_gives_the_reason(bus: Bus, join: Join) -> None:
     systemd = await join_systemd(join)
     systemd.refuses("StartUnit", "org.freedesktop.DBus.Error.AccessDenied", "not you")
     with pytest.raises(HostError, match=r"StartUnit: not you .*AccessDenied"):

@@ -85,7 +85,7 @@ def is_loaded(root: Path, content: dict[str, bytes]) -> bool:
     return layout(root).is_loaded(layout(root).plan(content))
 
 
-async def test_a_secret_is_installed_and_libvirt_told(
+async def test_a_secret_is_installed_and_libvirt_notified(
     kube: Kube, site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -181,7 +181,7 @@ async def test_libvirtd_is_restarted_where_its_unit_for_new_certificates_lacks(
     assert units.jobs == [f"start {UPDATE_UNIT}", f"restart {LIBVIRT_UNIT}"]
 
 
-async def test_services_that_cannot_be_told_are_told_later(
+async def test_services_that_cannot_be_notified_are_notified_later(
     kube: Kube, site: Site, tmp_path: Path
 ) -> None:
     units = host_units()
@@ -234,7 +234,7 @@ async def test_nothing_is_installed_that_the_spec_does_not_want(
     await site.until(TYPE, "Ready")
 
 
-async def test_what_somebody_changed_is_put_right_in_time(
+async def test_what_was_changed_by_hand_is_put_right_in_time(
     kube: Kube, site: Site, tmp_path: Path
 ) -> None:
     units = host_units()
@@ -306,7 +306,7 @@ class DyingUnits(FakeUnits):
 
 
 @pytest.mark.parametrize("after", [False, True])
-async def test_an_agent_that_dies_while_it_tells_libvirt_tells_it_again(
+async def test_an_agent_that_dies_while_it_notifies_libvirt_notifies_it_again(
     kube: Kube, site: Site, tmp_path: Path, after: bool
 ) -> None:
     await create_hypervisor(kube)
@@ -372,7 +372,7 @@ async def test_an_own_certificate_is_asked_for_and_kept_current(
     await certificate(kube, lambda c: c.spec.ipAddresses == ("192.0.2.1", "2001:db8::1"))
 
 
-async def test_a_certificate_of_somebody_else_is_left_alone(
+async def test_a_certificate_of_others_is_left_alone(
     kube: Kube, site: Site, tmp_path: Path
 ) -> None:
     theirs = await kube.create(

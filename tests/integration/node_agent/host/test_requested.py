@@ -215,7 +215,7 @@ async def test_changed_address_gets_a_certificate_of_its_own(
     ]
 
 
-async def test_files_that_somebody_changed_are_put_right(
+async def test_files_changed_by_hand_are_put_right(
     kube: Kube, site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     key, copy = tmp_path / "libvirt/private/serverkey.pem", tmp_path / "qemu/server-key.pem"

@@ -248,7 +248,7 @@ async def test_an_eviction_that_ended_before_the_shutdown_does_not_stand_for_a_n
     await released(shutdown)
 
 
-async def test_somebody_elses_eviction_is_waited_for_and_followed_by_one_for_those_that_stay(
+async def test_another_ones_eviction_is_waited_for_and_followed_by_one_for_those_that_stay(
     kube: Kube, site: Site
 ) -> None:
     spec = EvictionSpec(hypervisor=NODE, reason="maintenance", trigger="Maintenance")
@@ -269,7 +269,7 @@ async def test_somebody_elses_eviction_is_waited_for_and_followed_by_one_for_tho
     await released(shutdown)
 
 
-async def test_somebody_elses_eviction_that_leaves_no_instance_is_kept(
+async def test_another_ones_eviction_that_leaves_no_instance_is_kept(
     kube: Kube, site: Site
 ) -> None:
     spec = EvictionSpec(hypervisor=NODE, reason="maintenance", trigger="Maintenance")

@@ -47,7 +47,7 @@ async def test_the_first_notice_is_the_present_state() -> None:
     await reader.aclose()
 
 
-async def test_before_the_first_attempt_has_ended_nothing_is_said() -> None:
+async def test_before_the_first_attempt_has_ended_nothing_is_reported() -> None:
     events = EventQueue()
     reader = events.read()
     first = asyncio.ensure_future(anext(reader))

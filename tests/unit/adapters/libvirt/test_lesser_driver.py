@@ -83,7 +83,7 @@ async def both() -> AsyncIterator[Both]:
         yield daemon, client
 
 
-async def test_what_is_not_there_is_said_in_words(both: Both) -> None:
+async def test_what_is_not_there_is_reported_in_words(both: Both) -> None:
     described = await inventory.describe(both[1])
 
     assert described.versions == Versions("10.2.3", "unknown")

@@ -138,5 +138,5 @@ def test_a_job_has_a_type_beside_its_values(number: int, kind: JobType) -> None:
         ({"success": False, "errmsg": "job canceled by client"}, JobType.CANCELLED),
     ],
 )
-def test_an_ended_job_says_how_it_ended(values: dict[str, JobValue], kind: JobType) -> None:
+def test_an_ended_job_shows_how_it_ended(values: dict[str, JobValue], kind: JobType) -> None:
     assert ended_job_of(values).type is kind

@@ -23,7 +23,7 @@ from hypercobalt.adapters.openstack.request import Answer, refusal
         (b"\xff\x00\x1b[31m", "400: � [31m"),
     ],
 )
-def test_a_refusal_is_told_in_the_services_words(body: bytes, said: str) -> None:
+def test_a_refusal_is_reported_in_the_services_words(body: bytes, said: str) -> None:
     assert refusal(400, body) == said
 
 

@@ -63,7 +63,7 @@ def test_a_paused_server_moves_live_and_cannot_leave_its_devices_behind() -> Non
     assert "gpu" in server.hindrance
 
 
-def test_a_fault_is_told() -> None:
+def test_a_fault_is_reported() -> None:
     assert shown(status="ERROR", fault={"message": "No valid host", "code": 500}).fault == (
         "No valid host"
     )

@@ -69,7 +69,7 @@ async def test_the_path_of_a_socket_may_be_long(tmp_path: Path) -> None:
         assert await console.tell(folder / "s", "dirty 20") == "20"
 
 
-async def test_a_refusal_says_why(tmp_path: Path) -> None:
+async def test_a_refusal_gives_the_reason(tmp_path: Path) -> None:
     async with guest(tmp_path / "s", says(b"guest n1: error dirty: 'x' is not a number\r\n")):
         with pytest.raises(LabError, match="refused 'dirty 20': 'x' is not a number"):
             await console.tell(tmp_path / "s", "dirty 20")

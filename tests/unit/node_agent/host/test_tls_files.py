@@ -191,7 +191,7 @@ def link_over_file(root: Path) -> None:
 @pytest.mark.parametrize(
     "harm", [loosen, change, remove, misdirect, copy_over_link, link_over_file]
 )
-def test_what_somebody_changed_is_put_right(tmp_path: Path, harm: object) -> None:
+def test_what_was_changed_by_hand_is_put_right(tmp_path: Path, harm: object) -> None:
     assert callable(harm)
     files = PLACES.plan(DATA)
     layout(tmp_path).install(files, NAMES)

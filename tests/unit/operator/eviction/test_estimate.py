@@ -94,7 +94,7 @@ def test_the_time_left_is_right_within_a_quarter(
     assert good >= least
 
 
-def test_nothing_is_said_before_a_move_has_ended() -> None:
+def test_nothing_is_reported_before_a_move_has_ended() -> None:
     assert seconds_left([], [Sample(1024, 5)], [1024], 2) is None
 
 

@@ -86,7 +86,7 @@ def test_strict_anti_affinity_is_kept() -> None:
     assert targets(started(all_, rooms, chooses=False)) == ["x", "y"]
 
 
-def test_an_instance_without_a_place_is_told_so_and_does_not_hold_up_smaller_ones() -> None:
+def test_an_instance_without_a_place_is_reported_and_does_not_hold_up_smaller_ones() -> None:
     large, small = server("a", size=Size(1, 8192)), server("b", size=Size(1, 512))
     found = plan(
         [standing(large), standing(small)],

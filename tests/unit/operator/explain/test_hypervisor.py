@@ -319,7 +319,7 @@ def test_a_host_that_the_operator_has_not_seen_yet_waits_for_the_operator() -> N
         (300, "the kubelet is silent too: the host is down or cut off", "check the host's power"),
     ],
 )
-def test_a_silent_agent_is_told_from_a_dead_host_by_the_kubelet(
+def test_the_kubelet_distinguishes_a_silent_agent_from_a_dead_host(
     kubelet: int, verdict: str, first: str
 ) -> None:
     silent = condition("AgentReporting", "False", "AgentSilent", "45 s")

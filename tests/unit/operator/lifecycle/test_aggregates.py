@@ -157,7 +157,7 @@ def test_after_the_changes_the_host_is_just_where_it_should_be(
     assert sorted(one.name for one in known if one.id in there) == sorted(wanted)
 
 
-async def test_a_listing_that_is_refused_is_told_and_tried_again() -> None:
+async def test_a_listing_that_is_refused_is_reported_and_tried_again() -> None:
     compute = FakeCompute(lambda: NOW)
     compute.world.fault = lambda what, about: RefusedError(f"{what}: Forbidden", code=403)
     outcome = await AggregateSync(compute, "tests").run(facts(DONE, spec=GENERAL))

@@ -75,7 +75,7 @@ def test_try_that_failed_is_deleted_counted_and_named() -> None:
     assert "No valid host" in given_up.message
 
 
-def test_the_next_try_says_why_there_is_one() -> None:
+def test_the_next_try_gives_its_reason() -> None:
     plan = decide((), SmokeTest(1, None, "server t0: no host"), None, SETTINGS, NOW)
     assert plan.test.attempts == 2
     assert "no host" in plan.message

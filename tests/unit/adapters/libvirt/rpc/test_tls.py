@@ -88,7 +88,7 @@ async def test_a_daemon_with_another_hosts_certificate_is_refused(
 
 
 @pytest.mark.parametrize("verdict", [b"", b"\x00"], ids=["hangs up", "says no"])
-async def test_a_daemon_that_does_not_accept_our_name_is_told_apart(
+async def test_a_daemon_that_does_not_accept_our_name_is_reported_apart(
     ours: trustme.CA, tmp_path: Path, verdict: bytes
 ) -> None:
     files = client_files(tmp_path, ours, ours)
