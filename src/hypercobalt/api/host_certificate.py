@@ -38,6 +38,7 @@ class CertificateReason(StrEnum):
     READY = "Ready"
     FAILED_TO_UPDATE = "FailedToUpdateTLSCertificate"
     FAILED_TO_START_UPDATE = "FailedToStartUpdateTLSService"
+    SECRET_FORBIDDEN = "SecretForbidden"  # noqa: S105 - ours: the agent may not read it
     REQUEST_PENDING = "RequestPending"  # ours, and those below: with a key made on the host
     REQUEST_DENIED = "RequestDenied"
     REQUEST_FAILED = "RequestFailed"

@@ -38,7 +38,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.settings import Settings
-from hypercobalt.runtime import AlreadyExistsError, Clock, Kube
+from hypercobalt.runtime import AlreadyExistsError, Clock, ForbiddenError, Kube
 from hypercobalt.runtime.tasks import first
 from hypercobalt.runtime.write_cache import Latest
 
@@ -177,6 +177,8 @@ class Certificates:
             self._installer.drop()
         elif secret is not None:
             await self._install(secret, hypervisor.status.internalIp)
+        else:
+            await self._report_refusal()
 
     async def _request_certificate(self, hypervisor: Hypervisor) -> None:
         wanted = wanted_certificate(self._settings, hypervisor.status.internalIp)
@@ -193,6 +195,20 @@ class Certificates:
                 await self._kube.patch(present, write)
         except HypercobaltError as error:
             log.warning("certificate_not_requested", certificate=meta.name, error=str(error))
+
+    async def _report_refusal(self) -> None:
+        """Report that the Secret cannot be read, if that is why there is none."""
+        name, namespace = secret_name(self._settings), self._settings.namespace
+        try:
+            await self._kube.list(Secret, namespace, fields=f"metadata.name={name}")
+        except ForbiddenError as error:
+            text = (
+                f"Secret {namespace}/{name} cannot be read: {error}; give the agent's role list "
+                "and watch of Secrets, or run agents and operator with --certificate-source=request"
+            )
+            self._installer.fail(CertificateReason.SECRET_FORBIDDEN, text)
+        except HypercobaltError as error:  # the watch of the Secret is retried as well
+            log.warning("secret_not_read", secret=name, error=str(error))
 
     async def _install(self, secret: Secret, internal_ip: str | None) -> None:
         source = f"Secret {secret.metadata.name}"

@@ -101,6 +101,10 @@ _LIBVIRT: Final = Remedy(
 _CERTIFICATE: Final = Remedy(
     "check the Certificate and its Secret", "kubectl get certificates,secrets -A | grep {node}"
 )
+_SECRET: Final = Remedy(
+    "let the node agent list and watch Secrets in its namespace, or have agents and operator take "
+    "the certificate source `request`",
+)
 _REQUEST: Final = Remedy(
     "check that cert-manager runs and its approver accepts the host's names; the agent "
     "requests again by itself",
@@ -175,6 +179,7 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     (_Type.NODE_HEALTHY, "MemoryPressure"): (_NODE,),
     (_Type.NODE_HEALTHY, "NotReported"): (_NODE,),
     (_Type.TLS_CERTIFICATE_INSTALLED, "FailedToUpdateTLSCertificate"): (_CERTIFICATE,),
+    (_Type.TLS_CERTIFICATE_INSTALLED, "SecretForbidden"): (_SECRET,),
     (_Type.TLS_CERTIFICATE_INSTALLED, "RequestPending"): (_REQUEST,),
     (_Type.TLS_CERTIFICATE_INSTALLED, "RequestDenied"): (_REQUEST,),
     (_Type.TLS_CERTIFICATE_INSTALLED, "RequestFailed"): (_REQUEST,),

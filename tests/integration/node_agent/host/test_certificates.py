@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 import trustme
@@ -27,7 +28,7 @@ from hypercobalt.api.certificate import Certificate, CertificateSpec
 from hypercobalt.api.core import Namespace, Secret
 from hypercobalt.api.host_certificate import MANAGED_BY
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.node_agent.host.certificates import (
     Certificates,
     decide,
@@ -35,9 +36,13 @@ from hypercobalt.node_agent.host.certificates import (
 )
 from hypercobalt.node_agent.host.tls_files import LIBVIRT_UNIT, UPDATE_UNIT, installer, layout
 from hypercobalt.node_agent.settings import Settings
-from hypercobalt.runtime import Kube
+from hypercobalt.runtime import ForbiddenError, Kube
+from hypercobalt.runtime.client.collection import ListResult
+from hypercobalt.runtime.client.errors import Status
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+T = TypeVar("T", bound=Object)
 
 TYPE = "TLSCertificateInstalled"
 
@@ -100,6 +105,29 @@ async def test_a_secret_is_installed_and_libvirt_notified(
     assert is_loaded(tmp_path / "pki", DATA)
     assert units.jobs == [f"start {UPDATE_UNIT}"]
     assert "PRIVATE" not in caplog.text
+
+
+async def test_agent_without_the_right_to_read_its_secret_reports_that(
+    kube: Kube, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create_hypervisor(kube)
+    list_any = site.kube.list
+    allowed = asyncio.Event()
+
+    async def list_but_secrets(type_: type[T], *where: str, **options: str) -> ListResult[T]:
+        if type_ is Secret and not allowed.is_set():
+            raise ForbiddenError("list Secret", Status(code=403, message="secrets is forbidden"))
+        return await list_any(type_, *where, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(site.kube, "list", list_but_secrets)
+    begin(site, tmp_path, host_units())
+    refused = await site.until(TYPE, "SecretForbidden")
+    assert f"Secret {NAMESPACE}/tls-libvirt-{NODE} cannot be read" in refused.message
+    assert "--certificate-source=request" in refused.message
+
+    allowed.set()
+    await put_secret(kube, DATA)
+    await site.until(TYPE, "Ready")
 
 
 async def test_a_renewed_secret_replaces_the_old_one(
