@@ -26,6 +26,7 @@ from hypercobalt.api.schema import (
     Rule,
     condition_column,
 )
+from hypercobalt.api.transitions import Transitions
 
 FINALIZER: Final = "kvm.cloud.sap/eviction"
 """On an Eviction while it may have moves under way."""
@@ -46,6 +47,23 @@ class EvictionReason(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     CANCELLED = "Cancelled"  # ours: the Eviction was deleted before its end
+
+
+EVICTION_REASONS: Final = Transitions(
+    "reason of Evicting on an Eviction",
+    first=tuple(EvictionReason),
+    after={
+        EvictionReason.RUNNING: (
+            EvictionReason.SUCCEEDED,
+            EvictionReason.FAILED,
+            EvictionReason.CANCELLED,
+        ),
+        EvictionReason.SUCCEEDED: (),
+        EvictionReason.FAILED: (),
+        EvictionReason.CANCELLED: (),
+    },
+)
+"""An Eviction that is over is never opened again."""
 
 
 class CheckResult(StrEnum):

@@ -6,6 +6,9 @@ Source: openstack-hypervisor-operator, api/v1/hypervisor_types.go.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
+
+from hypercobalt.api.transitions import Transitions
 
 
 class HypervisorConditionType(StrEnum):
@@ -43,6 +46,24 @@ class OnboardingReason(StrEnum):
     HANDOVER = "Handover"
     ABORTED = "Aborted"
     SUCCEEDED = "Succeeded"
+
+
+ONBOARDING_STAGES: Final = Transitions(
+    "reason of Onboarding on a Hypervisor",
+    first=(OnboardingReason.INITIAL, OnboardingReason.HANDOVER, OnboardingReason.ABORTED),
+    after={
+        OnboardingReason.INITIAL: (
+            OnboardingReason.TESTING,
+            OnboardingReason.HANDOVER,
+            OnboardingReason.ABORTED,
+        ),
+        OnboardingReason.TESTING: (OnboardingReason.HANDOVER, OnboardingReason.ABORTED),
+        OnboardingReason.HANDOVER: (OnboardingReason.SUCCEEDED, OnboardingReason.ABORTED),
+        OnboardingReason.SUCCEEDED: (OnboardingReason.ABORTED,),
+        OnboardingReason.ABORTED: (OnboardingReason.INITIAL, OnboardingReason.HANDOVER),
+    },
+)
+"""A host that has servers goes to Handover at once; an aborted onboarding begins anew."""
 
 
 class ReadyReason(StrEnum):

@@ -21,6 +21,7 @@ from typing import Annotated, ClassVar, Final
 
 from hypercobalt.api.meta import ResourceInfo, Struct
 from hypercobalt.api.schema import Column, CustomObject, Definition, Field, Limits
+from hypercobalt.api.transitions import Transitions
 
 SERVER: Final = "kvm.cloud.sap/server"
 """Label: UUID of the server."""
@@ -46,6 +47,25 @@ class MigrationType(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     SUCCESS = "success"
+
+
+_RUNNING: Final = (MigrationType.BOUNDED, MigrationType.UNBOUNDED)
+_ENDS: Final = (
+    MigrationType.COMPLETED,
+    MigrationType.FAILED,
+    MigrationType.CANCELLED,
+    MigrationType.SUCCESS,
+)
+MIGRATION_TYPES: Final = Transitions(
+    "status.type of a Migration",
+    first=(*_RUNNING, *_ENDS),
+    after={
+        MigrationType.BOUNDED: (MigrationType.UNBOUNDED, *_ENDS),
+        MigrationType.UNBOUNDED: (MigrationType.BOUNDED, *_ENDS),
+        **dict.fromkeys(_ENDS, ()),
+    },
+)
+"""Libvirt counts what is left (bounded) or not; whichever agent reports an end first, it stays."""
 
 
 class MigrationOperation(StrEnum):

@@ -19,6 +19,7 @@ from hypercobalt.api.duration import DurationError, format_nanoseconds, parse_du
 from hypercobalt.api.iec import format_iec, format_iec_rate
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import (
+    MIGRATION_TYPES,
     ORIGIN,
     SERVER,
     Migration,
@@ -37,14 +38,6 @@ When it has not by then the destination ends it; the source that saw no end itse
 """
 
 _OPERATIONS: Final = tuple(MigrationOperation)
-_FINISHED: Final = frozenset(
-    {
-        MigrationType.COMPLETED,
-        MigrationType.FAILED,
-        MigrationType.CANCELLED,
-        MigrationType.SUCCESS,
-    }
-)
 _MAX: Final = 2**63 - 1
 _NANOSECONDS: Final = 10**6  # in a millisecond
 _MAX_ERROR: Final = 4096
@@ -102,7 +95,7 @@ def is_arrival(stats: JobStats | None) -> bool:
 
 def is_finished(migration: Migration) -> bool:
     """Whether somebody has written how it ended."""
-    return migration.status.type in _FINISHED
+    return migration.status.type in MIGRATION_TYPES.ends
 
 
 def with_stats(status: MigrationStatus, stats: JobStats) -> MigrationStatus:
@@ -113,7 +106,7 @@ def with_stats(status: MigrationStatus, stats: JobStats) -> MigrationStatus:
         if (value := _whole(stats, name)) is not None
     }
     fields |= {field: value for field, name in _COUNTS.items() if (value := _whole(stats, name))}
-    if stats.type is not JobType.NONE:
+    if MIGRATION_TYPES.allow(status.type, stats.type.value):
         fields["type"] = stats.type.value
     operation = _whole(stats, "operation")
     if operation is not None and operation < len(_OPERATIONS):
@@ -130,7 +123,8 @@ def ended(
     message = status.errMsg or (clean(error)[:_MAX_ERROR] if error else None)
     if type_ is MigrationType.COMPLETED:
         message = None
-    return replace(status, type=type_.value, timeRemaining=None, errMsg=message)
+    end = type_.value if MIGRATION_TYPES.allow(status.type, type_) else status.type
+    return replace(status, type=end, timeRemaining=None, errMsg=message)
 
 
 def changed_fields(old: MigrationStatus, new: MigrationStatus) -> dict[str, object]:
@@ -317,6 +311,5 @@ def unseen(why: str) -> Ending:
 
 def finish(status: MigrationStatus, ending: Ending) -> MigrationStatus:
     """Give `status` with the ending in it."""
-    if ending.stats is not None:
-        status = with_stats(status, ending.stats)
-    return ended(status, ending.type, ending.error)
+    last = with_stats(status, ending.stats) if ending.stats is not None else status
+    return ended(replace(last, type=status.type), ending.type, ending.error)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from hypercobalt.api.conditions import get_condition, is_true
+from hypercobalt.api.conditions import Condition, get_condition, is_true
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_conditions import OnboardingReason
+from hypercobalt.api.hypervisor_conditions import ONBOARDING_STAGES, OnboardingReason
 from hypercobalt.api.hypervisor_status import SmokeTest
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host, TestServer
@@ -158,16 +158,13 @@ class Onboarding:
         if plan.next is Next.GIVEN_UP:
             text = f"{plan.message}; tried again after {self._settings.retry_pause}"
             left = plan.test if plan.delete else None  # what is left is for a later pass to delete
-            given_up = facts.with_status(smokeTest=left).with_condition(
-                Type.ONBOARDING, "False", _Why.ABORTED, text, of_spec=True
-            )
+            facts = facts.with_status(smokeTest=left)
+            given_up = _set(facts, "False", _Why.ABORTED, text, of_spec=True)
             return Outcome(given_up, self._settings.retry_pause)
         if plan.next is Next.PASSED:
             passed = facts.with_status(smokeTest=None)
             return Outcome(_say(passed, ("True", _Why.HANDOVER, f"{plan.message}; handing over")))
-        said = facts.with_status(smokeTest=after).with_condition(
-            Type.ONBOARDING, "True", _Why.TESTING, plan.message
-        )
+        said = _set(facts.with_status(smokeTest=after), "True", _Why.TESTING, plan.message)
         return Outcome(said, self._settings.poll, final=plan.next is Next.CREATE)
 
     async def _console(self, tests: SmokeTests, server: TestServer | None) -> str | None:
@@ -186,19 +183,13 @@ class Onboarding:
         found = facts.condition(Type.ONBOARDING)
         if plan.act is Act.CLEAN_UP and plan.condition and plan.condition[0] == "False":
             text = f"{plan.condition[2]}; cannot delete the test servers yet: {error}"
-            said = facts.with_condition(
-                Type.ONBOARDING, "True", _Why.ABORTED, text, waits_for=type(error).__name__
-            )
+            said = _set(facts, "True", _Why.ABORTED, text, waits_for=type(error).__name__)
             return Outcome(said, PATIENCE, error)
         if found is None:
-            said = facts.with_condition(
-                Type.ONBOARDING, "True", _Why.INITIAL, f"Cannot begin yet: {error}"
-            )
+            said = _set(facts, "True", _Why.INITIAL, f"Cannot begin yet: {error}")
             return Outcome(said, PATIENCE, error)
         text = f"Cannot go on yet: {error}"
-        said = facts.with_condition(
-            Type.ONBOARDING, found.status, found.reason, text, waits_for=type(error).__name__
-        )
+        said = _set(facts, found.status, found.reason, text, waits_for=type(error).__name__)
         return Outcome(said, PATIENCE, error)
 
 
@@ -207,9 +198,30 @@ def _say(
 ) -> Facts:
     if words is None:
         return facts
+    return _set(facts, *words, of_spec=words[0] == "False", waits_for=waits_for)
+
+
+def _set(
+    facts: Facts,
+    status: str,
+    reason: str,
+    message: str,
+    *,
+    of_spec: bool = False,
+    waits_for: str = "",
+) -> Facts:
+    found = facts.condition(Type.ONBOARDING)
+    known = found is None or _is_stage(found)
+    ONBOARDING_STAGES.check((found.reason if found else None) if known else "", reason)
     return facts.with_condition(
-        Type.ONBOARDING, *words, of_spec=words[0] == "False", waits_for=waits_for
+        Type.ONBOARDING, status, reason, message, of_spec=of_spec, waits_for=waits_for
     )
+
+
+def _is_stage(condition: Condition) -> bool:
+    """Whether the rules may have set it: not by hand, nor by another operator."""
+    never = {"True": {_Why.SUCCEEDED}, "False": {_Why.INITIAL, _Why.TESTING, _Why.HANDOVER}}
+    return condition.reason not in never.get(condition.status, set(_Why))
 
 
 def _is_connected(hypervisor: Hypervisor) -> bool:

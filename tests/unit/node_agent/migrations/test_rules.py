@@ -455,3 +455,9 @@ def test_an_old_object_that_was_used_again_is_as_old_as_what_it_tells() -> None:
     reused = migration("m", age=timedelta(minutes=1), made=timedelta(days=40), type_="completed")
 
     assert expired([reused], NOW, Retention(timedelta(days=30), 50)) == ()
+
+
+def test_migration_that_has_ended_stays_as_it_ended() -> None:
+    ended = MigrationStatus(type="failed")
+    assert with_stats(ended, JobStats(JobType.UNBOUNDED, {})).type == "failed"
+    assert finish(ended, Ending(MigrationType.COMPLETED)).type == "failed"
