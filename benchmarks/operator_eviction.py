@@ -40,7 +40,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.connect import connect_nova
 from hypercobalt.compute.port import ComputeService
-from hypercobalt.operator.eviction.controller import add_eviction
+from hypercobalt.operator.eviction.assembly import add_eviction
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
 

@@ -41,7 +41,7 @@ from hypercobalt.operator.agent_pods import AgentPods
 from hypercobalt.operator.agent_reporting import AgentReportingReconciler
 from hypercobalt.operator.certificate_approval import requester_node
 from hypercobalt.operator.certificates import Issuing
-from hypercobalt.operator.eviction.controller import add_eviction
+from hypercobalt.operator.eviction.assembly import add_eviction
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.lifecycle.assembly import (
     BY_HOST,

@@ -21,7 +21,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake.moves import FakeMoves
 from hypercobalt.compute.model import Host, Server, Size
 from hypercobalt.compute.port import Fleet
-from hypercobalt.operator.eviction.controller import add_eviction
+from hypercobalt.operator.eviction.assembly import add_eviction
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
 

@@ -14,7 +14,7 @@ from tests.simulated_openstack.model import Fault, Server
 from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.eviction import decide
+from hypercobalt.operator.eviction import polling, status
 from hypercobalt.runtime import InvalidError, Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -54,8 +54,9 @@ def on_volume(cloud: Cloud, state: str = "active") -> Server:
 async def test_empty_host_is_evicted_at_once(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch, *, disabled: bool
 ) -> None:
-    for pause in ("IDLE", "WRITE_TEXTS_APART"):  # no pass but for what has happened
-        monkeypatch.setattr(decide, pause, timedelta(hours=1))
+    # No pass but for what has happened.
+    monkeypatch.setattr(polling, "IDLE", timedelta(hours=1))
+    monkeypatch.setattr(status, "WRITE_TEXTS_APART", timedelta(hours=1))
     cloud.host.enabled = not disabled
     await cloud.registered(*([DISABLED] if disabled else []), spec=UNMANAGED)
     await evict(cloud)

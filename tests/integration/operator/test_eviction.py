@@ -40,7 +40,7 @@ from hypercobalt.api.migration import (
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake.moves import Script
 from hypercobalt.compute.model import Size
-from hypercobalt.operator.eviction import cancel, decide, memory, reconciler
+from hypercobalt.operator.eviction import cancel, observe, polling, settled
 from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.policy import Doubt, Policy
 from hypercobalt.operator.eviction.progress import Job, Left
@@ -255,8 +255,8 @@ async def test_the_end_waits_for_what_only_the_count_of_the_host_knows(
 async def test_a_host_that_is_unknown_for_a_moment_is_neither_empty_nor_lost(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "_HOST_AGE", 0.0)
-    monkeypatch.setattr(reconciler, "_AWAY", timedelta(milliseconds=50))
+    monkeypatch.setattr(observe, "_HOST_AGE", 0.0)
+    monkeypatch.setattr(settled, "AWAY", timedelta(milliseconds=50))
     compute = world(name)
     (server,) = compute.fill(1, status="SHUTOFF")
     compute.moves.script(server.id, Script(seconds=0.5))
@@ -276,7 +276,7 @@ async def test_a_host_that_is_unknown_for_a_moment_is_neither_empty_nor_lost(
 async def test_a_count_without_the_host_is_no_count(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconciler, "_AWAY", timedelta(milliseconds=50))
+    monkeypatch.setattr(settled, "AWAY", timedelta(milliseconds=50))
     compute = world(name)
     compute.fill(1)
     await add_hypervisor(kube, name)
@@ -313,8 +313,8 @@ async def test_empty_host_that_vanishes_after_the_checks_ends_the_eviction_at_on
 async def test_a_host_that_is_lost_on_the_way_is_given_up(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "_HOST_AGE", 0.0)
-    monkeypatch.setattr(reconciler, "_AWAY", timedelta(milliseconds=50))
+    monkeypatch.setattr(observe, "_HOST_AGE", 0.0)
+    monkeypatch.setattr(settled, "AWAY", timedelta(milliseconds=50))
     compute = world(name)
     compute.fill(1)
     await add_hypervisor(kube, name)
@@ -529,6 +529,8 @@ async def test_a_cold_move_that_takes_longer_than_the_deletion_waits_for_others_
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancel, "LONGEST", timedelta(milliseconds=100))
+    monkeypatch.setattr(settled, "LONGEST", timedelta(milliseconds=100))
+    monkeypatch.setattr(observe, "_HOST_AGE", 0.0)
     compute = world(name)
     (server,) = compute.fill(1, status="SHUTOFF")
     compute.moves.script(server.id, Script(seconds=4))
@@ -559,6 +561,7 @@ async def test_moves_that_a_deleted_eviction_lets_go_of_are_named(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancel, "LONGEST", timedelta(milliseconds=100))
+    monkeypatch.setattr(settled, "LONGEST", timedelta(milliseconds=100))
     compute = world(name)
     live, cold = *compute.fill(1), *compute.fill(1, status="SHUTOFF")
     for server in (live, cold):
@@ -691,7 +694,7 @@ async def test_a_host_that_is_down_and_has_nothing_left_is_empty(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its servers were evacuated, while the Eviction waited for the host."""
-    monkeypatch.setattr(decide, "IDLE", timedelta(milliseconds=100))
+    monkeypatch.setattr(polling, "IDLE", timedelta(milliseconds=100))
     compute = world(name)
     (server,) = compute.fill(1)
     compute.counted = {server.id}

@@ -20,8 +20,9 @@ from tests.integration.operator.eviction_world import (
 from hypercobalt.api.eviction import FINALIZER, Eviction, InstancePhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.fake.moves import Script
+from hypercobalt.operator.eviction.actions import Actions
 from hypercobalt.operator.eviction.migrations import Migrations
-from hypercobalt.operator.eviction.observer import Observer
+from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.reconciler import EvictionReconciler
 from hypercobalt.runtime import (
@@ -81,16 +82,16 @@ class Process:
         self._kube = kube
         self._evictions = Informer(kube, Selection(Eviction), metrics=metrics)
         self._hypervisors = Informer(kube, Selection(Hypervisor), metrics=metrics)
-        clock = SystemClock()
+        clock, migrations = SystemClock(), Migrations(kube, metrics)
+        mortal, hypervisors = client.guarded(dying), self._hypervisors.cache
         self._reconciler = EvictionReconciler(
-            client.guarded(dying),
+            mortal,
             WriteCache(self._evictions),
-            self._hypervisors.cache,
-            Observer(compute),
+            Observer(mortal, hypervisors, compute, migrations, policy=POLICY, clock=clock),
+            Actions(compute),
             POLICY,
-            clock=clock,
             events=Recorder(kube, "example.com/test", "test", clock=clock, metrics=metrics),
-            migrations=Migrations(kube, metrics),
+            migrations=migrations,
         )
 
     async def step(self, name: str) -> Eviction | None:

@@ -10,9 +10,12 @@ those seen: the last to leave is a late one.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
+
+from hypercobalt.api.eviction import EvictionStatus, InstancePhase
+from hypercobalt.operator.eviction.states import Arrived, Assessment, Departed, Moment
 
 _ROUNDS: Final = 3  # of filling in what the moves under way will take; it settles quickly
 _DRAWS: Final = 12  # enough for the mean to stray by a few percent
@@ -134,3 +137,71 @@ def _line(samples: Sequence[Sample]) -> Pace:
     if fixed >= 0:
         return Pace(fixed, slope)
     return Pace(0.0, seconds / memory)
+
+
+@dataclass(slots=True)
+class Timings:
+    """How long the moves of one Eviction take and have taken.
+
+    Attributes:
+        sizes: memory in MiB of every instance that was seen, by UUID.
+        begun: when each move under way was first seen, by the clock that never steps.
+        ended: how long moves took.
+    """
+
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
+    begun: dict[str, float] = field(default_factory=dict[str, float])
+    ended: list[Sample] = field(default_factory=list[Sample])
+
+    def observe(self, instances: Iterable[Assessment], moment: Moment) -> None:
+        """Take in which moves are under way, and which have ended."""
+        for instance in instances:
+            if instance.server is not None:
+                self.sizes[instance.id] = instance.server.size.memory_mib
+            if instance.occupies:
+                self.begun.setdefault(instance.id, moment.at)
+                continue
+            begun = self.begun.pop(instance.id, None)
+            if begun is not None and isinstance(instance.state, Departed | Arrived):
+                size = self.sizes.get(instance.id, 0)
+                self.ended.append(Sample(size, _lasted(instance, moment.at - begun)))
+
+    def recall(self, status: EvictionStatus) -> None:
+        """After a restart, take the pace from what is written."""
+        for entry in status.instances:
+            started, finished = entry.startedAt, entry.finishedAt
+            moved = entry.phase == InstancePhase.SUCCEEDED and entry.attempts
+            if moved and started and finished:
+                seconds = max((finished - started).total_seconds(), 0.5)
+                self.ended.append(Sample(0, seconds))
+
+    def typical(self, at: float) -> float | None:
+        """Seconds that a move takes; None while none has ended."""
+        pace = fit(self.ended, self._running(at))
+        mean = round(sum(self.sizes.values()) / len(self.sizes)) if self.sizes else 0
+        return pace.seconds(mean) if pace else None
+
+    def soonest(self, ids: Iterable[str], at: float) -> float:
+        """Seconds until the first of these moves should end, by the pace; 0 without one."""
+        pace = fit(self.ended, self._running(at))
+        if pace is None:
+            return 0.0
+        left = (pace.seconds(self.sizes.get(id_, 0)) - at + self.begun.get(id_, at) for id_ in ids)
+        return min(left, default=0.0)
+
+    def seconds_left(self, waiting: Sequence[int], places: int, at: float) -> float | None:
+        """See `seconds_left`."""
+        return seconds_left(self.ended, self._running(at), waiting, places)
+
+    def _running(self, at: float) -> list[Sample]:
+        return [Sample(self.sizes.get(id_, 0), at - begun) for id_, begun in self.begun.items()]
+
+
+def _lasted(instance: Assessment, seen: float) -> float:
+    """Seconds that a move took, by its record: that it has ended is seen late.
+
+    When to look for the next end depends on it, so a lag that counted would lead to a longer one.
+    """
+    move = instance.move
+    recorded = (move.updated - move.created).total_seconds() if move is not None else 0.0
+    return min(recorded, seen) if recorded > 0 else seen

@@ -8,15 +8,14 @@ on by what the compute service says.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 from hypercobalt.api.iec import SizeError, parse_iec
 from hypercobalt.api.migration import (
+    MIGRATION_TYPES,
     ORIGIN,
     SERVER,
     Migration,
     MigrationStatus,
-    MigrationType,
     label_value,
 )
 from hypercobalt.logs import get_logger
@@ -26,15 +25,6 @@ from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.tasks import NamedTasks
 
 log = get_logger(__name__)
-
-_ENDED: Final = frozenset(
-    {
-        MigrationType.COMPLETED,
-        MigrationType.FAILED,
-        MigrationType.CANCELLED,
-        MigrationType.SUCCESS,
-    }
-)
 
 
 class Migrations:
@@ -83,9 +73,9 @@ class Migrations:
             return
         server, job = new.metadata.labels.get(SERVER, ""), _job(new.status)
         known = self.jobs.get(server)
-        if known is None or not _is_earlier(job, known):
+        if known is None or not job.is_before(known):
             self.jobs[server] = job
-        if job.ended and old is not None and old.status.type not in _ENDED:
+        if job.ended and old is not None and old.status.type not in MIGRATION_TYPES.ends:
             self._ended(host)
 
     def forget(self, gone: Migration) -> None:
@@ -117,7 +107,7 @@ class _Reader:
 
 def _job(status: MigrationStatus) -> Job:
     left = Left(_bytes(status.memRemaining), _bytes(status.diskRemaining))
-    ended = str(status.type) if status.type in _ENDED else ""
+    ended = str(status.type) if status.type in MIGRATION_TYPES.ends else ""
     return Job(status.started, left, ended)
 
 
@@ -127,7 +117,3 @@ def _bytes(text: str | None) -> int:
         return parse_iec(text or "")
     except SizeError:
         return 0
-
-
-def _is_earlier(one: Job, other: Job) -> bool:
-    return bool(one.started and other.started and one.started < other.started)

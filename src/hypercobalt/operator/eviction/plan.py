@@ -1,252 +1,189 @@
-"""Which moves begin now: within the limits, in the order of the policy. Pure."""
+"""What one pass does with an Eviction: from the facts to one `Plan`. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
-from hypercobalt.compute.model import Capacity, Server, Size
-from hypercobalt.operator.eviction.follow import Standing, Step
-from hypercobalt.operator.eviction.policy import Order, Policy
-from hypercobalt.operator.eviction.targets import Need, Promises, choose, need
-
-_NOT_CLAIMED: Final = "accepted"
-"""State of a record while the target's room may not tell of the move yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Going:
-    """A move under way.
-
-    Args:
-        target: "" where none is known.
-        server: None where only its UUID is known.
-        claimed: the target's room tells of it.
-    """
-
-    target: str = ""
-    server: Server | None = None
-    claimed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What another Eviction has under way.
-
-    Args:
-        host: that it empties.
-        servers: by UUID.
-    """
-
-    host: str
-    servers: Mapping[str, Going]
-
-
-def going(standing: Standing) -> Going:
-    """Where an instance that is on its way goes."""
-    move = standing.seen.move
-    if move is None or move.ended:
-        return Going(standing.seen.entry.target or "", standing.seen.server)
-    return Going(move.target, standing.seen.server, claimed=move.status != _NOT_CLAIMED)
-
-
-def as_of(before: Iterable[Load], now: Iterable[Load]) -> tuple[Load, ...]:
-    """What others have under way now, as rooms tell of it that were asked for before."""
-    claimed = {id_ for load in before for id_, each in load.servers.items() if each.claimed}
-    return tuple(
-        replace(
-            load,
-            servers={
-                id_: replace(each, claimed=each.claimed and id_ in claimed)
-                for id_, each in load.servers.items()
-            },
-        )
-        for load in now
-    )
+from hypercobalt.api.eviction import EvictionInstance, EvictionReason
+from hypercobalt.compute.model import Host, Server
+from hypercobalt.operator.eviction import preflight
+from hypercobalt.operator.eviction.calls import asked, remedy
+from hypercobalt.operator.eviction.cancel import cancel
+from hypercobalt.operator.eviction.decision import End, Plan
+from hypercobalt.operator.eviction.estimate import Timings
+from hypercobalt.operator.eviction.facts import Facts
+from hypercobalt.operator.eviction.policy import Policy, order_of
+from hypercobalt.operator.eviction.polling import is_quiet, poll_after
+from hypercobalt.operator.eviction.preflight import Preflight
+from hypercobalt.operator.eviction.settled import settled
+from hypercobalt.operator.eviction.starts import (
+    Going,
+    Load,
+    Places,
+    Starts,
+    choose_starts,
+    going,
+    places,
+    ready,
+    to_be_placed,
+)
+from hypercobalt.operator.eviction.states import (
+    Action,
+    Assessment,
+    Observed,
+    Ready,
+    Start,
+    Stranded,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """A move to begin.
+class Questions:
+    """What the plan of a pass depends on besides.
 
     Args:
-        server: which.
-        live: by live migration; else cold.
-        target: "" leaves it to the compute service.
+        servers: for which hosts with enough capacity are to be known.
+        next: for which such hosts are to be counted.
+        counted: what the host counts is to be known.
     """
 
-    server: Server
-    live: bool
-    target: str
+    servers: tuple[Server, ...] = ()
+    next: Server | None = None
+    counted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Starts:
-    """What begins now.
-
-    Args:
-        chosen: moves to begin.
-        standings: all, with what those that wait for a place are told.
-    """
-
-    chosen: tuple[Start, ...]
-    standings: tuple[Standing, ...]
-
-
-def in_order(servers: Iterable[Server], order: Order) -> list[Server]:
-    """The servers, those that go first in front."""
-
-    def key(server: Server) -> tuple[bool, int, str]:
-        size = server.size.memory_mib
-        late = order is Order.URGENT and not server.running
-        return late, -size if order is Order.LARGEST else size, server.id
-
-    return sorted(servers, key=key)
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """How many moves may be under way, and are.
-
-    Args:
-        free: moves that may begin now.
-        busy: those under way away from the host.
-    """
-
-    free: int
-    busy: int
-
-
-def places(
-    standings: Sequence[Standing],
-    others: Sequence[Load],
-    policy: Policy,
-    *,
-    host: str,
-    parallelism: int | None,
-    targets: int | None = None,
-) -> Places:
-    """Count the moves that may begin now.
-
-    Hosts that could take instances bear some moves each, whoever chooses among them.
-
-    Args:
-        standings: of every instance.
-        others: what other Evictions have under way.
-        policy: limits.
-        host: that is emptied.
-        parallelism: moves away from it at once; None takes the policy's.
-        targets: hosts that could take the next instance; None where that sets no limit.
-    """
-    busy = sum(standing.occupies for standing in standings)
-    same = sum(len(load.servers) for load in others if load.host == host)
-    everywhere = sum(len(load.servers) for load in others)
-    own = (parallelism or policy.per_source) - busy - same
-    if targets is not None:
-        borne = max(targets, 1) * policy.per_possible_target
-        own = min(own, max(borne - busy - everywhere, 0 if busy else 1))
-    return Places(max(min(own, policy.per_cluster - busy - everywhere), 0), busy)
-
-
-def per_target(policy: Policy, *, chooses: bool) -> int:
-    """Moves to one host at once, where we name it; 0 for any number.
-
-    Args:
-        policy: limits.
-        chooses: the compute service finds targets itself.
-    """
-    return policy.per_target or (0 if chooses else policy.per_possible_target)
-
-
-def needs_rooms(standings: Sequence[Standing], policy: Policy, *, chooses: bool) -> set[Need]:
-    """Needs for which rooms must be known before anything begins.
-
-    Args:
-        standings: of every instance.
-        policy: limits.
-        chooses: the compute service finds targets itself.
-    """
-    return {
-        need(standing.seen.server)
-        for standing in standings
-        if standing.step is Step.START
-        and standing.seen.server is not None
-        and _is_named(standing, policy, chooses=chooses)
-    }
+def questions(
+    facts: Facts, now: Sequence[Assessment], others: Sequence[Load], policy: Policy
+) -> Questions:
+    """What is to be read: capacity where a move may begin, the host's count at the end."""
+    host, hypervisor = facts.host, facts.hypervisor
+    if facts.is_deleted or facts.trouble or host is None or hypervisor is None:
+        return Questions()
+    due = preflight.is_instance_check_due(facts.status)
+    servers = tuple(one.server for one in now if one.server is not None) if due else ()
+    if preflight.check_host(facts, hypervisor, host, now).obstacles:
+        return Questions(servers)
+    if not any(one.is_open for one in now):
+        return Questions(servers, counted=True)
+    waiting = [server for server, _ in ready(now).values()]
+    limited = not (facts.eviction.spec.parallelism or policy.per_target)
+    first = waiting[0] if waiting and limited and facts.targets is None else None
+    if not due and _places(facts, now, others, policy).free:
+        servers = to_be_placed(now, policy, chooses=facts.chooses_target)
+    return Questions(servers, first)
 
 
 def plan(
-    standings: Sequence[Standing],
-    rooms: Mapping[Need, tuple[Capacity, ...]],
-    places: Places,
+    facts: Facts,
+    now: Sequence[Assessment],
+    others: Sequence[Load],
+    timings: Timings,
     policy: Policy,
-    *,
-    order: Order,
-    chooses: bool,
-    others: Sequence[Load] = (),
-) -> Starts:
-    """Choose the moves that begin now.
+) -> Plan:
+    """Plan a pass.
 
     Args:
-        standings: of every instance.
-        rooms: for the needs of `needs_rooms`.
-        places: how many may begin.
-        policy: limits.
-        order: which go first.
-        chooses: the compute service finds targets itself.
-        others: what other Evictions have under way; they keep their servers.
+        facts: all that was read.
+        now: how far each instance is.
+        others: what other Evictions have under way.
+        timings: of the moves so far.
+        policy: of the site.
     """
-    taken = {server for load in others for server in load.servers}
-    promises, limit = _promised(standings, others), per_target(policy, chooses=chooses)
-    ready = {
-        standing.id: standing
-        for standing in standings
-        if standing.step is Step.START and standing.id not in taken
-    }
-    chosen: list[Start] = []
-    told: dict[str, str] = {}
-    for server in in_order((s.seen.server for s in ready.values() if s.seen.server), order):
-        if len(chosen) >= places.free:
-            break
-        standing, target = ready[server.id], ""
-        if _is_named(standing, policy, chooses=chooses):
-            fitting = rooms.get(need(server), ())
-            found = choose(server, fitting, promises, avoid=standing.avoid, per_target=limit)
-            if found is None:
-                told[server.id] = no_room(server.size, fitting, places.busy + len(chosen))
-                continue
-            target = found
-            promises.add(server, target)
-        chosen.append(Start(server, standing.live, target))
-    return Starts(
-        tuple(chosen),
-        tuple(replace(s, message=told[s.id]) if s.id in told else s for s in standings),
+    if (early := settled(facts, policy)) is not None:
+        return early
+    if facts.is_deleted:
+        return cancel(facts, now, policy)
+    if facts.host is None or facts.hypervisor is None:
+        raise ValueError(f"Eviction {facts.eviction.metadata.name}: its host was not read")
+    checks = preflight.check(facts, facts.hypervisor, facts.host, now, policy.doubt)
+    starts = Starts()
+    if not checks.obstacles:
+        starts = choose_starts(
+            now,
+            facts.candidates,
+            _places(facts, now, others, policy),
+            policy,
+            order=order_of(facts.eviction, policy),
+            chooses=facts.chooses_target,
+            others=others,
+        )
+    stale = facts.reused and bool(starts.chosen)  # a place is free: the servers are listed first
+    begun: dict[str, Action] = {} if stale else {s.server.id: s for s in starts.chosen}
+    remedies = {one.id: action for one in now if (action := remedy(one)) is not None}
+    actions = remedies | begun
+    done = tuple(
+        asked(_placeless(one, starts.homeless), actions.get(one.id), policy, facts.moment)
+        for one in now
+    )
+    over = _over(facts, done, checks, policy)
+    return Plan(
+        instances=over.instances,
+        actions=actions,
+        checks=checks,
+        end=over.end,
+        release=over.end is not None,
+        look_again=poll_after(done, checks, timings, facts.moment),
+        load=_load(facts.host, done, starts.chosen if begun else ()),
+        quiet=is_quiet(done) and not stale,
+        lingering=over.lingering,
     )
 
 
-def no_room(size: Size, rooms: Sequence[Capacity], busy: int) -> str:
-    """What an instance without a place is told."""
-    wanted = f"{size.vcpus:g} vCPUs, {size.memory_mib} MiB"
-    wanted += f" and {size.disk_gib} GiB of local disk" if size.disk_gib else ""
-    later = "; it waits for moves under way" if busy else ""
-    return f"none of {len(rooms)} possible hosts has room for {wanted}{later}"
+def _places(
+    facts: Facts, now: Sequence[Assessment], others: Sequence[Load], policy: Policy
+) -> Places:
+    parallelism = facts.eviction.spec.parallelism
+    return places(
+        now,
+        others,
+        policy,
+        host=facts.host.name if facts.host else facts.name,
+        parallelism=parallelism,
+        targets=None if parallelism or policy.per_target else facts.targets,
+    )
 
 
-def _is_named(standing: Standing, policy: Policy, *, chooses: bool) -> bool:
-    """Whether we say where it goes: where nobody else does, for a limit, to try elsewhere."""
-    return not chooses or policy.per_target > 0 or bool(standing.avoid)
+def _placeless(instance: Assessment, homeless: Mapping[str, str]) -> Assessment:
+    if instance.id not in homeless or not isinstance(instance.state, Ready):
+        return instance
+    return replace(instance, state=replace(instance.state, message=homeless[instance.id]))
 
 
-def _promised(standings: Sequence[Standing], others: Sequence[Load]) -> Promises:
-    promises = Promises()
-    under_way = [each for load in others for each in load.servers.values()]
-    under_way += [going(standing) for standing in standings if standing.occupies]
-    for each in under_way:
-        if not each.target:
-            continue
-        if each.server is None or each.claimed:
-            promises.moves[each.target] += 1
-        else:
-            promises.add(each.server, each.target)
-    return promises
+def _load(host: Host, done: Iterable[Assessment], starts: Iterable[Start]) -> Load:
+    begun = {start.server.id: Going(start.target, start.server) for start in starts}
+    return Load(host.name, {one.id: going(one) for one in done if one.occupies} | begun)
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    instances: tuple[Assessment, ...]
+    end: End | None = None
+    lingering: bool = False
+
+
+def _over(facts: Facts, done: tuple[Assessment, ...], checks: Preflight, policy: Policy) -> _Over:
+    """Whether nothing is left, also by the host's own count."""
+    if checks.obstacles or any(one.is_open for one in done) or facts.counted is None:
+        return _Over(done)
+    left = still_counted(facts.eviction.spec.instances, facts.counted, done)
+    if left and facts.counted_for <= policy.patience:
+        return _Over(done, lingering=True)
+    done = (*done, *map(_unlisted, sorted(left)))
+    failed = any(isinstance(one.state, Stranded) for one in done)
+    return _Over(done, End(EvictionReason.FAILED if failed else EvictionReason.SUCCEEDED))
+
+
+def still_counted(
+    only: Sequence[str], counted: Iterable[str], done: Iterable[Assessment]
+) -> frozenset[str]:
+    """What is counted to the host and has to leave it, but for what is known to stay there."""
+    stay = {one.id for one in done if isinstance(one.state, Stranded)}
+    return frozenset(id_ for id_ in counted if id_ not in stay and (not only or id_ in only))
+
+
+def _unlisted(id_: str) -> Assessment:
+    text = (
+        "the compute service counts this instance on the host but does not list it; check the host"
+    )
+    return Assessment(Observed(EvictionInstance(id=id_), None), Stranded(text))

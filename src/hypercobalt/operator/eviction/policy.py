@@ -1,10 +1,12 @@
-"""What a site says about evictions."""
+"""What a site chooses for its evictions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+
+from hypercobalt.api.eviction import Eviction, Trigger
 
 
 class Order(StrEnum):
@@ -75,3 +77,10 @@ class Policy:
     retry_after: timedelta = timedelta(seconds=5)
     settle: timedelta = timedelta(seconds=3)
     unsure: timedelta = timedelta(seconds=10)
+
+
+def order_of(eviction: Eviction, policy: Policy) -> Order:
+    """Which instances go first: before a shutdown the running ones, and as many as possible."""
+    if eviction.spec.trigger == Trigger.HOST_SHUTDOWN:
+        return Order.URGENT
+    return policy.order

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from hypercobalt.api.conditions import get_condition, is_true
-from hypercobalt.api.eviction import CheckResult, Eviction, EvictionCheck, EvictionSpec, Trigger
+from hypercobalt.api.eviction import (
+    CheckResult,
+    Eviction,
+    EvictionCheck,
+    EvictionSpec,
+    EvictionStatus,
+    Trigger,
+)
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import (
     DisabledReason,
@@ -20,11 +27,14 @@ from hypercobalt.api.hypervisor_conditions import (
     RegisteredReason,
 )
 from hypercobalt.compute.model import Capacity, Host, Server, Size
+from hypercobalt.operator.eviction.facts import Facts
+from hypercobalt.operator.eviction.movability import Blocked, Movable, movability
 from hypercobalt.operator.eviction.policy import Doubt
+from hypercobalt.operator.eviction.states import Assessment, Mode
 from hypercobalt.operator.eviction.targets import Need, Promises, choose, need
-from hypercobalt.operator.eviction.ways import Way, verdict
 
 _NAMED: Final = 10  # instances in one message; their entries say the rest
+_HOST_CHECKS: Final = {"HostUp", "HostDisabled"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +61,25 @@ class Preflight:
         return tuple(c.message or c.name for c in self.checks if c.result in results)
 
 
+_WITHOUT_FENCING: Final = (
+    "which an Eviction does not do; it moves instances of hosts that are alive"
+)
+_REFUSED: Final = {
+    Mode.EVACUATE: f"instances of a dead host are evacuated after fencing, {_WITHOUT_FENCING}",
+    Mode.RESTART: f"crashed instances are restarted on their host, {_WITHOUT_FENCING}",
+}
+
+
+def mode_refusal(mode: Mode) -> str:
+    """Why instances do not leave in this way; "" if they do."""
+    return _REFUSED.get(mode, "")
+
+
 def refusal(hypervisor: Hypervisor, eviction: Eviction) -> str:
     """Why the instances of this host are not to be moved by an Eviction at all; "" if they are.
 
-    Instances of a dead host are rebuilt elsewhere, which takes fencing first. A HostShutdown is
-    what a host's own agent reports; it moves instances of a host that need not be disabled, so it
-    counts only for the host that the Eviction is named after.
+    A HostShutdown is what a host's own agent reports; it moves instances of a host that need not be
+    disabled, so it counts only for the host that the Eviction is named after.
     """
     trigger = eviction.spec.trigger
     if hypervisor.spec.maintenance == Maintenance.HA:
@@ -65,10 +88,7 @@ def refusal(hypervisor: Hypervisor, eviction: Eviction) -> str:
             "an Eviction moves instances of hosts that are alive"
         )
     if trigger == Trigger.NODE_FAILURE:
-        return (
-            "the trigger is NodeFailure: instances of a dead host are evacuated after fencing, "
-            "which an Eviction does not do; it moves instances of hosts that are alive"
-        )
+        return f"the trigger is NodeFailure: {mode_refusal(Mode.EVACUATE)}"
     if trigger == Trigger.HOST_SHUTDOWN and eviction.metadata.name != hypervisor.metadata.name:
         return (
             f"the trigger HostShutdown is for an Eviction named {hypervisor.metadata.name}, as its "
@@ -81,6 +101,44 @@ def is_anothers(hypervisor: Hypervisor) -> bool:
     """Whether the host of its name belongs to another Hypervisor: what runs there is that one's."""
     registered = get_condition(hypervisor.conditions, HypervisorConditionType.REGISTERED)
     return registered is not None and registered.reason == RegisteredReason.CLAIMED
+
+
+def is_instance_check_due(status: EvictionStatus) -> bool:
+    """Whether the instances are to be checked: until those checks have passed once."""
+    kept = _kept(status)
+    return not kept or any(check.result == CheckResult.FAILED for check in kept)
+
+
+def _kept(status: EvictionStatus) -> tuple[EvictionCheck, ...]:
+    return tuple(check for check in status.checks if check.name not in _HOST_CHECKS)
+
+
+def check_host(
+    facts: Facts, hypervisor: Hypervisor, host: Host, instances: Sequence[Assessment]
+) -> Preflight:
+    """Check the host, as in every pass."""
+    empty = not any(one.server or one.is_open for one in instances)
+    return Preflight(of_host(hypervisor, host, facts.eviction.spec, empty=empty))
+
+
+def check(
+    facts: Facts, hypervisor: Hypervisor, host: Host, instances: Sequence[Assessment], doubt: Doubt
+) -> Preflight:
+    """Check the host, and the instances until they have passed once.
+
+    Args:
+        facts: of the pass.
+        hypervisor: as read.
+        host: as read.
+        instances: all.
+        doubt: what a check of the instances in doubt amounts to.
+    """
+    checks = check_host(facts, hypervisor, host, instances).checks
+    if not is_instance_check_due(facts.status):
+        return Preflight((*checks, *_kept(facts.status)))
+    servers = [one.server for one in instances if one.server is not None]
+    found = of_instances(servers, facts.candidates, doubt, facts.groups_refused)
+    return Preflight((*checks, *found))
 
 
 def of_host(
@@ -99,7 +157,7 @@ def of_host(
 
 def of_instances(
     servers: Sequence[Server],
-    rooms: Mapping[Need, tuple[Capacity, ...]],
+    candidates: Mapping[Need, tuple[Capacity, ...]],
     doubt: Doubt,
     groups_refused: str = "",
 ) -> tuple[EvictionCheck, ...]:
@@ -107,15 +165,17 @@ def of_instances(
 
     Args:
         servers: those to be moved.
-        rooms: for each distinct need, the hosts that could take it.
+        candidates: for each distinct need, the hosts that could take it.
         doubt: what a check in doubt amounts to.
         groups_refused: why the server groups are not known; "" when they are.
     """
     bad = CheckResult.FAILED if doubt is Doubt.STOP else CheckResult.WARNING
-    movable = [server for server in servers if verdict(server).way in {Way.LIVE, Way.COLD}]
+    movable = [server for server in servers if isinstance(movability(server), Movable)]
     return (
         _check("Instances", _hindered(servers), bad, f"{len(servers)} instances can be moved"),
-        _check("TargetCapacity", _homeless(movable, rooms), bad, "other hosts have room for all"),
+        _check(
+            "TargetCapacity", _homeless(movable, candidates), bad, "other hosts have room for all"
+        ),
         _check("ServerGroups", _grouped(movable), bad, "no server group is in the way"),
         _groups_listed(groups_refused),
     )
@@ -184,15 +244,17 @@ def _check(name: str, bad: list[str], result: CheckResult, good: str) -> Evictio
 
 
 def _hindered(servers: Sequence[Server]) -> list[str]:
-    found = [(server, verdict(server)) for server in servers]
-    return [f"{_called(s)} {v.why}" for s, v in found if v.way is Way.BLOCKED]
+    found = [(server, movability(server)) for server in servers]
+    return [f"{_called(server)} {may.why}" for server, may in found if isinstance(may, Blocked)]
 
 
-def _homeless(servers: Sequence[Server], rooms: Mapping[Need, tuple[Capacity, ...]]) -> list[str]:
+def _homeless(
+    servers: Sequence[Server], candidates: Mapping[Need, tuple[Capacity, ...]]
+) -> list[str]:
     """Those for which no host is left when every one before has found its place."""
     promises, homeless = Promises(), list[Server]()
     for server in sorted(servers, key=lambda s: s.size.memory_mib, reverse=True):
-        target = choose(server, rooms.get(need(server), ()), promises)
+        target = choose(server, candidates.get(need(server), ()), promises)
         if target is None:
             homeless.append(server)
         else:

@@ -58,20 +58,24 @@ class Job:
     left: Left = Left()
     ended: str = ""
 
+    def is_before(self, other: Job) -> bool:
+        """Whether another one began later."""
+        return bool(self.started and other.started and self.started < other.started)
+
     def is_of(self, move: Move) -> bool:
-        """Whether it may be what a record tells of, and not an earlier attempt."""
+        """Whether it may be what a record is of, and not an earlier attempt."""
         early = self.started is not None and self.started < move.created - _OTHER_CLOCK
         return move.kind == MoveKind.LIVE and not early
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class HostView:
     """What is remembered of a job.
 
     Args:
-        started: says which one.
+        started: tells one job from the next.
         lowest: the least that was left.
-        since: when something last went on.
+        since: when it last made progress.
     """
 
     started: datetime | None
@@ -79,56 +83,129 @@ class Sight:
     since: float
 
 
+# -- what is remembered of an instance ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A move was asked for, and nothing shows it yet.
+
+    Args:
+        known: the newest record before the call; "" for none.
+    """
+
+    known: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A record is followed.
+
+    Args:
+        id: of the record.
+        status: its status.
+        lowest: the least that was left.
+        helped: the move was to be completed by force.
+        aborts: how often it was to be aborted.
+        refused: the last abort was refused, or its outcome is not known.
+    """
+
+    id: str
+    status: str
+    lowest: Left = Left()
+    helped: bool = False
+    aborts: int = 0
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The last move has failed; the next attempt waits.
+
+    Args:
+        record: of the move.
+    """
+
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """Something else has to end first.
+
+    Args:
+        why: for people; another reason is another wait.
+    """
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unrecoverable:
+    """The compute service would not take it out of the ERROR that its move left it in.
+
+    Args:
+        record: of the move.
+    """
+
+    record: str
+
+
+Followed = Begun | Recorded | Failed | Blocking | Unrecoverable
+
+
 @dataclass(frozen=True, slots=True)
 class Track:
     """What is remembered of one instance, timed by a clock that never steps.
 
+    It only times waits: without it they begin anew.
+
     Args:
-        move: the record that is followed.
-        status: its status.
-        lowest: the least that was left.
-        since: when something last went on, or when the wait began.
-        helped: it has been asked to complete.
-        aborted: it has been asked to stop.
+        of: what is followed.
+        since: when that last made progress, or when the wait began.
         not_before: no call for this instance before then.
         refused: hosts that the compute service would not move it to.
-        sight: of its newest job.
+        view: of its newest job.
     """
 
-    move: str = ""
-    status: str = ""
-    lowest: Left = Left()
+    of: Followed | None = None
     since: float = 0.0
-    helped: bool = False
-    aborted: bool = False
     not_before: float = 0.0
     refused: frozenset[str] = frozenset()
-    sight: Sight | None = None
+    view: HostView | None = None
 
-    def anew(self, move: str, status: str = "", *, since: float, not_before: float = 0.0) -> Track:
+    def anew(self, of: Followed | None, *, since: float, not_before: float = 0.0) -> Track:
         """What is remembered once something else is followed."""
-        fresh = Track(move, status, since=since, not_before=not_before)
-        return replace(fresh, refused=self.refused, sight=self.sight)
+        return Track(of, since, not_before, self.refused, self.view)
 
-    def reading(self, move: Move, at: float) -> Track:
+    def reading(self, move: Move, at: float) -> tuple[Track, Recorded]:
         """What is remembered of a record: what is less than ever, or new, is progress."""
-        left, track = Left(move.remaining, move.disk_remaining), self
-        if track.move != move.id:
-            track = track.anew(move.id, move.status, since=at)
-        elif track.status != move.status or left.is_less(track.lowest):
-            track = replace(track, status=move.status, since=at)
-        return replace(track, lowest=left.least(track.lowest))
+        left, known = Left(move.remaining, move.disk_remaining), self.of
+        if not isinstance(known, Recorded) or known.id != move.id:
+            known = Recorded(move.id, move.status, left)
+            return self.anew(known, since=at), known
+        progressed = known.status != move.status or left.is_less(known.lowest)
+        known = replace(known, status=move.status, lowest=left.least(known.lowest))
+        return replace(self, of=known, since=at if progressed else self.since), known
 
     def seeing(self, job: Job | None, at: float) -> Track:
         """What is remembered of a job that goes on; likewise."""
         if job is None or job.ended:
             return self
-        known = self.sight
+        known = self.view
         if known is None or known.started != job.started:
-            return replace(self, sight=Sight(job.started, job.left, at))
+            return replace(self, view=HostView(job.started, job.left, at))
         if not job.left.is_less(known.lowest):
             return self
-        return replace(self, sight=Sight(job.started, job.left.least(known.lowest), at))
+        return replace(self, view=HostView(job.started, job.left.least(known.lowest), at))
+
+    def may_abort(self, record: Recorded, at: float) -> bool:
+        """Whether to abort the move: once for a record, and again when that was refused."""
+        return not record.aborts or (record.refused and at >= self.not_before)
+
+
+FRESH: Final = Track()
+"""Nothing is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +214,19 @@ class Progress:
 
     Args:
         track: what to remember.
+        record: what is remembered of its record.
         still: seconds without progress.
         in_memory: its memory is moved; else it waits, copies disks, or tells nothing.
-        is_over: its host has seen it end, and its record says that it runs.
-        told: what the record and the host tell differently, for people; "" when they agree.
+        is_over: its host reports its end, and its record says that it runs.
+        disagreement: what record and host report differently, for people; "" when they agree.
     """
 
     track: Track
+    record: Recorded
     still: float
     in_memory: bool
     is_over: bool
-    told: str
+    disagreement: str
 
 
 def progress(track: Track, move: Move, job: Job | None, policy: Policy, at: float) -> Progress:
@@ -161,16 +240,17 @@ def progress(track: Track, move: Move, job: Job | None, policy: Policy, at: floa
         at: now, by the clock that never steps.
     """
     own = job if job is not None and job.is_of(move) else None
-    track = track.reading(move, at).seeing(own, at)
-    sight = track.sight if own is not None else None
-    by_record, by_host = at - track.since, at - sight.since if sight else None
+    track, record = track.reading(move, at)
+    track = track.seeing(own, at)
+    view = track.view if own is not None else None
+    by_record, by_host = at - track.since, at - view.since if view else None
     still = by_record if by_host is None else min(by_record, by_host)
     ended = own.ended if own is not None and move.status == "running" else ""
     is_over = bool(ended) and still > policy.unsure.total_seconds()
-    memory = track.lowest.memory or (sight.lowest.memory if sight else 0)
-    told, stall = "", policy.stall.total_seconds()
+    memory = record.lowest.memory or (view.lowest.memory if view else 0)
+    differ, stall = "", policy.stall.total_seconds()
     if is_over:
-        told = f"its host has seen the migration end ({ended}), the compute service has not"
+        differ = f"its host has seen the migration end ({ended}), the compute service has not"
     elif by_host is not None and by_host <= stall < by_record:
-        told = "libvirt reports progress, the compute service none; treated as progressing"
-    return Progress(track, still, memory > 0, is_over, told)
+        differ = "libvirt reports progress, the compute service none; treated as progressing"
+    return Progress(track, record, still, memory > 0, is_over, differ)

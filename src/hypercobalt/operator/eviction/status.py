@@ -1,4 +1,4 @@
-"""What the status of an Eviction says. Pure.
+"""The status of an Eviction: from the facts and the plan of a pass. Pure.
 
 Conditions, reasons and the fields that upstream has mean what they do there, with one difference:
 an Eviction that leaves an instance behind ends as Failed, and says which.
@@ -8,7 +8,7 @@ Source: openstack-hypervisor-operator, internal/controller/eviction_controller.g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -16,26 +16,33 @@ from msgspec.structs import replace
 
 from hypercobalt.api.conditions import Condition, get_condition, set_condition
 from hypercobalt.api.eviction import (
+    EVICTION_REASONS,
     EvictionConditionType,
     EvictionInstance,
     EvictionProgress,
     EvictionReason,
     EvictionStatus,
     InstancePhase,
+    evicting,
 )
-from hypercobalt.compute.model import Host, Server
-from hypercobalt.operator.eviction.follow import Moment, Standing
-from hypercobalt.operator.eviction.plan import in_order
+from hypercobalt.compute.model import Server
+from hypercobalt.operator.eviction.decision import Plan
+from hypercobalt.operator.eviction.facts import Facts
 from hypercobalt.operator.eviction.policy import Order
 from hypercobalt.operator.eviction.preflight import Preflight
+from hypercobalt.operator.eviction.starts import in_order
+from hypercobalt.operator.eviction.states import Assessment, Moment, Stranded, phase_of
 
-OPEN: Final = frozenset({InstancePhase.PENDING, InstancePhase.MIGRATING, InstancePhase.CONFIRMING})
-"""Phases that another one follows."""
+_Type, _Reason = EvictionConditionType, EvictionReason
+
+WRITE_APART: Final = timedelta(seconds=1)
+"""Progress is written at most so often: for people, who look no more often."""
+
+WRITE_TEXTS_APART: Final = timedelta(seconds=10)
+"""What only words and the estimate change may wait so long."""
 
 _ENDED: Final = frozenset({InstancePhase.SUCCEEDED, InstancePhase.FAILED})
 _NAMED: Final = 20  # instances in the message of one condition
-
-_Type, _Reason = EvictionConditionType, EvictionReason
 
 
 def count(number: int, what: str = "instance") -> str:
@@ -74,15 +81,56 @@ class Conditions:
         self.set(_Type.PREFLIGHT_CHECKS_SUCCEEDED, status, reason, message)
 
 
-def entry_of(standing: Standing, now: datetime) -> EvictionInstance:
+def status_of(facts: Facts, plan: Plan, order: Order, seconds_left: float | None) -> EvictionStatus:
+    """Make the status.
+
+    Args:
+        facts: of the pass; its status is the one before.
+        plan: with the instances as they are after the calls.
+        order: which instances go first.
+        seconds_left: as estimated.
+    """
+    before, moment = facts.status, facts.moment
+    conditions = Conditions(before.conditions, facts.eviction.metadata.generation, moment.now)
+    if plan.instances is not None or plan.wait is not None or plan.end is not None:
+        stored = evicting(facts.eviction.status)
+        reason = plan.end.reason if plan.end is not None else _Reason.RUNNING
+        EVICTION_REASONS.check(stored.reason if stored else None, reason)
+    if plan.instances is None:
+        if plan.wait is not None:
+            conditions.evicting("True", _Reason.RUNNING, plan.wait.message)
+            if plan.wait.obstacle and not has_begun(before):
+                conditions.preflight("False", _Reason.FAILED, plan.wait.obstacle)
+        elif plan.end is not None:
+            conditions.evicting("False", plan.end.reason, plan.end.message)
+            if plan.end.reason == _Reason.FAILED:
+                conditions.preflight("False", _Reason.FAILED, plan.end.message)
+        return replace(before, conditions=conditions.value)
+    status = with_instances(before, plan.instances, order, moment.now)
+    status = with_progress(status, seconds_left, moment)
+    if plan.checks is not None:
+        set_preflight(conditions, plan.checks)
+        set_migrating(conditions, status)
+        status = replace(status, checks=plan.checks.checks)
+    if plan.end is None:
+        set_running(conditions, status, facts.name)
+    else:
+        text = plan.end.message or ended_text(status, facts.name)
+        conditions.evicting("False", plan.end.reason, text)
+    if facts.host is not None:
+        # The hypervisor's UUID, in the field that upstream puts it into.
+        status = replace(status, hypervisorServiceId=facts.host.hypervisor_id or None)
+    return replace(status, conditions=conditions.value)
+
+
+def entry_of(instance: Assessment, now: datetime) -> EvictionInstance:
     """The entry of one instance."""
-    old, move, server = standing.seen.entry, standing.seen.move, standing.seen.server
-    phase = standing.phase
-    target = old.target
+    old, move, server = instance.observed.entry, instance.move, instance.server
+    phase, target = phase_of(instance.state), old.target
     if move is not None and move.target and (move.succeeded or not move.ended):
         target = move.target
     started = old.startedAt
-    if started is None and (standing.attempts or phase is InstancePhase.MIGRATING):
+    if started is None and (instance.attempts or phase is InstancePhase.MIGRATING):
         started = now.replace(microsecond=0)
     finished = old.finishedAt if old.phase == phase else None
     if phase in _ENDED and finished is None:
@@ -92,40 +140,41 @@ def entry_of(standing: Standing, now: datetime) -> EvictionInstance:
         name=(server.name if server else None) or old.name,
         phase=phase,
         target=target,
-        attempts=standing.attempts or None,
+        attempts=instance.attempts or None,
         startedAt=started,
         finishedAt=finished,
-        message=standing.message or None,
+        message=instance.state.message or None,
     )
 
 
 def with_instances(
-    status: EvictionStatus, standings: Sequence[Standing], order: Order, now: datetime
+    status: EvictionStatus, instances: Sequence[Assessment], order: Order, now: datetime
 ) -> EvictionStatus:
     """The status with how far each instance is."""
-    there: list[Server] = []
-    failed: list[str] = []
-    under_way: list[str] = []
-    for standing in standings:
-        server = standing.seen.server
-        if standing.phase is InstancePhase.FAILED:
-            failed.append(standing.id)
-        elif standing.phase is InstancePhase.PENDING and server is not None:
-            there.append(server)
-        elif standing.phase in OPEN:
-            under_way.append(standing.id)
-    waiting = [server.id for server in reversed(in_order(there, order))]
-    left = {*failed, *waiting, *under_way}
+    failed = [one.id for one in instances if isinstance(one.state, Stranded)]
+    there = pending(instances, order)
+    waiting = [server.id for server in reversed(there)]
+    listed = {*failed, *waiting}
+    under_way = [one.id for one in instances if one.is_open and not _is_pending(one)]
+    left = listed | {*under_way}
     return replace(
         status,
-        instances=tuple(entry_of(standing, now) for standing in standings),
+        instances=tuple(entry_of(one, now) for one in instances),
         outstandingInstances=(*failed, *waiting, *under_way),
         outstandingRamMb=sum(
-            s.seen.server.size.memory_mib
-            for s in standings
-            if s.seen.server is not None and s.id in left
+            one.server.size.memory_mib for one in instances if one.server and one.id in left
         ),
     )
+
+
+def _is_pending(instance: Assessment) -> bool:
+    return instance.server is not None and phase_of(instance.state) is InstancePhase.PENDING
+
+
+def pending(instances: Iterable[Assessment], order: Order) -> list[Server]:
+    """The servers that have not begun to leave, in their order."""
+    there = (one.server for one in instances if one.server is not None and _is_pending(one))
+    return in_order(there, order)
 
 
 def with_progress(
@@ -135,7 +184,7 @@ def with_progress(
     phases = [entry.phase for entry in status.instances if entry.phase != InstancePhase.SKIPPED]
     total, done = len(phases), phases.count(InstancePhase.SUCCEEDED)
     expected: datetime | None = None
-    if seconds_left is not None and any(phase in OPEN for phase in phases):
+    if seconds_left is not None and any(phase not in _ENDED for phase in phases):
         expected = (moment.now + timedelta(seconds=seconds_left)).replace(microsecond=0)
     return replace(
         status,
@@ -180,19 +229,16 @@ def set_running(conditions: Conditions, status: EvictionStatus, host: str) -> No
     conditions.evicting("True", _Reason.RUNNING, text)
 
 
-def set_ended(conditions: Conditions, status: EvictionStatus, host: str) -> None:
-    """Say how it ended, when nothing is left to do."""
+def ended_text(status: EvictionStatus, host: str) -> str:
+    """How it ended, when nothing is left to do."""
     failed = [e for e in status.instances if e.phase == InstancePhase.FAILED]
     done = sum(e.phase == InstancePhase.SUCCEEDED for e in status.instances)
-    if failed:
-        text = (
-            f"eviction failed: {count(len(failed))} could not be moved away from {host}, "
-            f"{done} moved: {listed(failed)}"
-        )
-        conditions.evicting("False", _Reason.FAILED, text)
-    else:
-        text = f"eviction completed successfully: {count(done)} left {host}"
-        conditions.evicting("False", _Reason.SUCCEEDED, text)
+    if not failed:
+        return f"eviction completed successfully: {count(done)} left {host}"
+    return (
+        f"eviction failed: {count(len(failed))} could not be moved away from {host}, "
+        f"{done} moved: {listed(failed)}"
+    )
 
 
 def listed(entries: Sequence[EvictionInstance]) -> str:
@@ -202,12 +248,33 @@ def listed(entries: Sequence[EvictionInstance]) -> str:
     return "; ".join([*texts, *([f"and {more} more"] if more else [])])
 
 
-def with_host(status: EvictionStatus, host: Host) -> EvictionStatus:
-    """The status with the hypervisor's UUID, in the field that upstream puts it into."""
-    return replace(status, hypervisorServiceId=host.hypervisor_id or None)
-
-
 def has_begun(status: EvictionStatus) -> bool:
     """Whether the checks have passed once, so that moves may be under way."""
     found = get_condition(status.conditions, _Type.PREFLIGHT_CHECKS_SUCCEEDED)
     return found is not None and found.status == "True"
+
+
+def write_after(written: EvictionStatus, now: EvictionStatus, since: float) -> timedelta | None:
+    """How long a write may wait; zero: not at all; None: there is nothing to write.
+
+    Args:
+        written: the status as the API has it.
+        now: as it should be.
+        since: seconds since this process wrote last.
+    """
+    if written == now:
+        return None
+    if _marks(written) != _marks(now):
+        return timedelta(0)
+    moved = _phases(written) != _phases(now)
+    apart = WRITE_APART if moved else WRITE_TEXTS_APART
+    return max(apart - timedelta(seconds=min(since, 1e6)), timedelta(0))
+
+
+def _marks(status: EvictionStatus) -> list[tuple[str, str, str]]:
+    """What programs wait for; of the running state it is the reason, not its words."""
+    return [(c.type, c.status, c.reason) for c in status.conditions]
+
+
+def _phases(status: EvictionStatus) -> list[tuple[str, str | None, str | None]]:
+    return [(entry.id, entry.phase, entry.target) for entry in status.instances]

@@ -1,7 +1,7 @@
 """Which host an instance goes to, where that is ours to say. Pure.
 
-Room is what the compute service last said, less what has been promised since: so that no host is
-filled above its capacity while many moves are begun at once.
+Capacity is what the compute service last reported, less what has been promised since: no host is
+filled above it while many moves are begun at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def need(server: Server) -> Need:
 
 
 class Promises:
-    """Places that have been given away and are not in the rooms yet."""
+    """Places that have been given away and that no reported capacity shows yet."""
 
     def __init__(self) -> None:
         self.moves: Counter[str] = Counter()
@@ -47,27 +47,27 @@ class Promises:
         if _must_part(server.group):
             self._apart.add((_members(server), host))
 
-    def fits(self, server: Server, room: Capacity) -> bool:
+    def fits(self, server: Server, on: Capacity) -> bool:
         """Whether the host has room for the server besides what is promised."""
-        sizes = self._sizes.get(room.host, [])
-        wanted, left, used = server.size, room.total, room.used
+        sizes = self._sizes.get(on.host, [])
+        wanted, left, used = server.size, on.total, on.used
         return (
             used.vcpus + sum(s.vcpus for s in sizes) + wanted.vcpus <= left.vcpus
             and used.memory_mib + sum(s.memory_mib for s in sizes) + wanted.memory_mib
             <= left.memory_mib
             and used.disk_gib + sum(s.disk_gib for s in sizes) + wanted.disk_gib <= left.disk_gib
-            and not (_must_part(server.group) and (_members(server), room.host) in self._apart)
+            and not (_must_part(server.group) and (_members(server), on.host) in self._apart)
         )
 
-    def free_mib(self, room: Capacity) -> int:
+    def free_mib(self, on: Capacity) -> int:
         """Memory that the host has left."""
-        promised = sum(size.memory_mib for size in self._sizes.get(room.host, []))
-        return room.total.memory_mib - room.used.memory_mib - promised
+        promised = sum(size.memory_mib for size in self._sizes.get(on.host, []))
+        return on.total.memory_mib - on.used.memory_mib - promised
 
 
 def choose(
     server: Server,
-    rooms: Sequence[Capacity],
+    candidates: Sequence[Capacity],
     promises: Promises,
     *,
     avoid: Collection[str] = (),
@@ -77,17 +77,17 @@ def choose(
 
     Args:
         server: to be moved.
-        rooms: hosts that could take it.
+        candidates: hosts that could take it.
         promises: given away since.
         avoid: hosts not to go to, unless no other fits.
         per_target: most moves to one host at once; 0 for any number.
     """
     fitting = [
-        room
-        for room in rooms
-        if promises.fits(server, room) and not 0 < per_target <= promises.moves[room.host]
+        each
+        for each in candidates
+        if promises.fits(server, each) and not 0 < per_target <= promises.moves[each.host]
     ]
-    fresh = [room for room in fitting if room.host not in avoid]
+    fresh = [each for each in fitting if each.host not in avoid]
     best = max(fresh or fitting, key=promises.free_mib, default=None)
     return best.host if best else None
 

@@ -9,18 +9,18 @@ from hypercobalt.api.eviction import (
     EvictionInstance,
     EvictionSpec,
     EvictionStatus,
-    InstancePhase,
 )
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Capacity, Move, Server, Size
-from hypercobalt.operator.eviction.follow import Moment, Seen, Standing, Step
+from hypercobalt.operator.eviction.facts import Facts
 from hypercobalt.operator.eviction.policy import Policy
-from hypercobalt.operator.eviction.progress import Track
+from hypercobalt.operator.eviction.states import Assessment, Mode, Moment, Observed, Ready, State
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = Moment(BEGAN + timedelta(minutes=10), 1000.0)
 POLICY = Policy()
 SIZE = Size(1, 1024, 0)
+READY = Ready(Mode.LIVE)
 
 
 def server(id_: str = "a", status: str = "ACTIVE", **fields: object) -> Server:
@@ -44,7 +44,7 @@ def move(status: str = "running", id_: str = "a", **fields: object) -> Move:
     return Move(server=id_, status=status, **wanted)  # type: ignore[arg-type]
 
 
-def room(host: str, memory_mib: int = 4096, used_mib: int = 0) -> Capacity:
+def capacity(host: str, memory_mib: int = 4096, used_mib: int = 0) -> Capacity:
     return Capacity(host, Size(100, memory_mib, 100), Size(0, used_mib, 0))
 
 
@@ -52,10 +52,8 @@ def entry(id_: str = "a", phase: str | None = "Pending", **fields: object) -> Ev
     return EvictionInstance(id=id_, phase=phase, **fields)  # type: ignore[arg-type]
 
 
-def standing(of: Server, step: Step = Step.START, **fields: object) -> Standing:
-    wanted: dict[str, object] = {"track": Track(), "step": step, **fields}
-    wanted["phase"] = InstancePhase(str(fields.get("phase", "Pending")))
-    return Standing(Seen(entry(of.id), of, ()), **wanted)  # type: ignore[arg-type]
+def assessed(of: Server, state: State = READY, **fields: object) -> Assessment:
+    return Assessment(Observed(entry(of.id), of), state, **fields)  # type: ignore[arg-type]
 
 
 def eviction(status: EvictionStatus | None = None, **spec: object) -> Eviction:
@@ -65,3 +63,8 @@ def eviction(status: EvictionStatus | None = None, **spec: object) -> Eviction:
         spec=EvictionSpec(**wanted),  # type: ignore[arg-type]
         status=status or EvictionStatus(),
     )
+
+
+def facts(of: Eviction | None = None, **fields: object) -> Facts:
+    about = of or eviction()
+    return Facts(eviction=about, status=about.status, moment=NOW, **fields)  # type: ignore[arg-type]

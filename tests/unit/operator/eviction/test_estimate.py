@@ -118,3 +118,61 @@ def test_memory_that_makes_no_difference_is_left_out() -> None:
     pace = fit([Sample(1000, 12), Sample(4000, 8)], [])
     assert pace is not None
     assert pace.seconds(64_000) == pytest.approx(10)
+
+
+def test_pace_of_moves_on_a_line_is_that_line() -> None:
+    ended = [Sample(mib, 2 + mib / 1024) for mib in SIZES]
+    pace = fit(ended, [])
+    assert pace is not None
+    assert pace.fixed == pytest.approx(2)
+    assert pace.per_mib == pytest.approx(1 / 1024)
+    assert pace.seconds(3072) == pytest.approx(5)
+
+
+def test_pace_is_flat_while_memory_does_not_matter() -> None:
+    pace = fit(
+        [Sample(mib, seconds) for mib, seconds in zip(SIZES, (3, 2, 3, 2, 3), strict=True)], []
+    )
+    assert pace is not None
+    assert pace.fixed == pytest.approx(2.6)
+    assert pace.per_mib == 0
+
+
+def test_moves_of_no_fixed_time_are_in_proportion_to_their_memory() -> None:
+    ended = [Sample(mib, mib / 1024 - 0.5) for mib in SIZES]
+    pace = fit(ended, [])
+    assert pace is not None
+    assert pace.fixed == 0
+    mean = sum(one.seconds for one in ended) / len(ended)
+    assert pace.seconds(sum(SIZES) // 5) == pytest.approx(mean, rel=0.001)
+
+
+def test_a_move_under_way_for_longer_than_the_others_took_slows_the_pace() -> None:
+    ended = [Sample(1024, 2.0)] * 3
+    slow = fit(ended, [Sample(1024, 10.0)])
+    quick = fit(ended, [Sample(1024, 1.0)])
+    assert slow is not None
+    assert quick is not None
+    assert quick.seconds(1024) == pytest.approx(2)
+    assert slow.seconds(1024) == pytest.approx(4)
+
+
+@pytest.mark.parametrize(
+    ("running", "waiting", "places", "seconds"),
+    [
+        pytest.param([], [], 2, 0, id="nothing left"),
+        pytest.param([0.5], [], 2, 1.5, id="one under way"),
+        pytest.param([], [1024], 2, 2, id="one waits"),
+        pytest.param([0.5], [1024], 2, 2, id="a place is free for it"),
+        pytest.param([0.5], [1024], 1, 3.5, id="it waits for the place"),
+        pytest.param([], [1024] * 5, 2, 6, id="five in two places"),
+        pytest.param([5.0], [], 1, 0.5, id="later than any before: a tenth more"),
+    ],
+)
+def test_what_is_left_is_put_into_the_places(
+    running: list[float], waiting: list[int], places: int, seconds: float
+) -> None:
+    ended = [Sample(1024, 2.0)] * 20
+    under_way = [Sample(1024, taken) for taken in running]
+    found = seconds_left(ended, under_way, waiting, places)
+    assert found == pytest.approx(seconds, rel=0.05)

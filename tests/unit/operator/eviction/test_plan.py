@@ -1,240 +1,215 @@
-"""Which moves begin, and where they go."""
+"""What a pass reads besides, begins, and when an Eviction is over."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.unit.operator.eviction.made import POLICY, SIZE, room, server, standing
+from msgspec.structs import replace as with_fields
+from tests.unit.operator.eviction.made import (
+    NOW,
+    POLICY,
+    SIZE,
+    assessed,
+    capacity,
+    entry,
+    eviction,
+    facts,
+    move,
+    server,
+)
 
-from hypercobalt.compute.model import Capacity, ServerGroup, Size
-from hypercobalt.operator.eviction.follow import Standing, Step
-from hypercobalt.operator.eviction.plan import (
-    Going,
-    Load,
-    Places,
+from hypercobalt.api.conditions import set_condition
+from hypercobalt.api.eviction import EvictionCheck, EvictionStatus
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.model import Host
+from hypercobalt.operator.eviction.decision import Plan
+from hypercobalt.operator.eviction.estimate import Timings
+from hypercobalt.operator.eviction.facts import Facts
+from hypercobalt.operator.eviction.plan import plan, questions
+from hypercobalt.operator.eviction.policy import Doubt, Policy
+from hypercobalt.operator.eviction.progress import Begun
+from hypercobalt.operator.eviction.starts import Going, Load
+from hypercobalt.operator.eviction.states import (
+    Arrived,
+    Assessment,
+    Confirm,
+    Damaged,
+    Departed,
+    Mode,
+    Moving,
+    Observed,
+    Ready,
+    Recover,
     Start,
-    as_of,
-    in_order,
-    needs_rooms,
-    per_target,
-    places,
-    plan,
+    Stranded,
 )
-from hypercobalt.operator.eviction.policy import Order, Policy
-from hypercobalt.operator.eviction.targets import Need, need
+from hypercobalt.operator.eviction.targets import Need
 
-MANY = Places(100, 0)
-
-
-def started(
-    standings: list[Standing],
-    rooms: tuple[Capacity, ...] = (),
-    free: Places = MANY,
-    policy: Policy = POLICY,
-    *,
-    order: Order = Order.LARGEST,
-    chooses: bool = True,
-    others: tuple[Load, ...] = (),
-) -> tuple[Start, ...]:
-    sizes = {need(s.seen.server): rooms for s in standings if s.seen.server}
-    found = plan(standings, sizes, free, policy, order=order, chooses=chooses, others=others)
-    return found.chosen
+CHECKED = EvictionStatus(checks=(EvictionCheck(name="Instances", result="Passed"),))
+DISABLED = set_condition((), "HypervisorDisabled", "True", "Succeeded", "", now=NOW.now)
+FOUR = [assessed(server(str(n))) for n in range(4)]
+LEFT = Assessment(Observed(entry("a", "Migrating"), None), Departed("moved"))
+STAYS = assessed(server("b"), Stranded("no"))
 
 
-def targets(chosen: tuple[Start, ...]) -> list[str]:
-    return sorted(start.target for start in chosen)
-
-
-def test_the_service_chooses_the_target_unless_somebody_must() -> None:
-    assert targets(started([standing(server("a")), standing(server("b"))])) == ["", ""]
-
-
-@pytest.mark.parametrize(
-    ("chooses", "policy", "avoid"),
-    [
-        pytest.param(False, POLICY, frozenset[str](), id="a service that does not choose"),
-        pytest.param(True, Policy(per_target=1), frozenset[str](), id="a limit for targets"),
-        pytest.param(True, POLICY, frozenset({"bad"}), id="another try, elsewhere"),
-    ],
-)
-def test_a_target_is_named_where_it_must_be(
-    chooses: bool, policy: Policy, avoid: frozenset[str]
-) -> None:
-    of = standing(server(), avoid=avoid)
-    assert needs_rooms([of], policy, chooses=chooses) == {Need(SIZE, "")}
-    rooms = (room("bad", 9999), room("good"))
-    chosen = started([of], rooms if avoid else rooms[1:], policy=policy, chooses=chooses)
-    assert targets(chosen) == ["good"]
-
-
-def test_a_host_where_it_failed_is_better_than_none() -> None:
-    of = standing(server(), avoid=frozenset({"bad"}))
-    assert targets(started([of], (room("bad"),))) == ["bad"]
-
-
-def test_a_limit_for_targets_spreads_moves() -> None:
-    all_ = [standing(server(str(n))) for n in range(5)]
-    rooms = (room("x", 99_999), room("y", 99_999))
-    assert targets(started(all_, rooms, policy=Policy(per_target=2))) == ["x", "x", "y", "y"]
-
-
-def test_strict_anti_affinity_is_kept() -> None:
-    groups = {n: ServerGroup("anti-affinity", (other,)) for n, other in ("ab", "ba")}
-    all_ = [standing(server(n, group=group)) for n, group in groups.items()]
-    rooms = (room("x", 99_999), room("y", 9_999))
-    assert targets(started(all_, rooms, chooses=False)) == ["x", "y"]
-
-
-def test_an_instance_without_a_place_is_reported_and_does_not_hold_up_smaller_ones() -> None:
-    large, small = server("a", size=Size(1, 8192)), server("b", size=Size(1, 512))
-    found = plan(
-        [standing(large), standing(small)],
-        {need(large): (), need(small): (room("x", 600),)},
-        MANY,
-        POLICY,
-        order=Order.LARGEST,
-        chooses=False,
+def read(*, disabled: bool = True, status: EvictionStatus = CHECKED, **fields: object) -> Facts:
+    hypervisor = Hypervisor(
+        metadata=ObjectMeta(name="here"),
+        spec=HypervisorSpec(),
+        status=HypervisorStatus(conditions=DISABLED if disabled else ()),
     )
-    assert [start.server.id for start in found.chosen] == ["b"]
-    assert "8192 MiB" in found.standings[0].message
+    host = Host("here", "h", "s", enabled=not disabled)
+    found = {"targets": 9, **fields}
+    return facts(eviction(status), hypervisor=hypervisor, looked=True, host=host, **found)
+
+
+def planned(
+    of: Facts, *now: Assessment, policy: Policy = POLICY, others: tuple[Load, ...] = ()
+) -> Plan:
+    return plan(of, now, others, Timings(), policy)
+
+
+def test_capacity_of_every_instance_is_read_until_the_checks_have_passed() -> None:
+    new, failed = EvictionStatus(), EvictionCheck(name="Instances", result="Failed")
+    for status in (new, with_fields(new, checks=(failed,))):
+        found = questions(read(status=status), FOUR, (), POLICY)
+        assert [each.id for each in found.servers] == ["0", "1", "2", "3"]
+    assert questions(read(), FOUR, (), POLICY).servers == ()
 
 
 @pytest.mark.parametrize(
-    ("busy", "parallelism", "others", "free"),
+    ("of", "policy", "servers", "first"),
     [
-        pytest.param(0, None, (), 10, id="the site's"),
-        pytest.param(0, 9, (), 9, id="the Eviction's"),
-        pytest.param(3, None, (), 7, id="some under way"),
-        pytest.param(12, None, (), 0, id="more than allowed under way"),
+        pytest.param(read(), POLICY, 0, False, id="the service chooses, targets are counted"),
+        pytest.param(read(targets=None), POLICY, 0, True, id="targets are to be counted anew"),
+        pytest.param(read(chooses_target=False), POLICY, 4, False, id="targets are ours to name"),
         pytest.param(
-            0, 60, (Load("else", {str(n): Going() for n in range(30)}),), 20, id="the cluster's"
+            read(targets=None), Policy(per_target=1), 4, False, id="a limit for each target"
         ),
         pytest.param(
-            0,
-            None,
-            (Load("here", {"x": Going(), "y": Going()}),),
-            8,
-            id="another Eviction of the host",
+            read(chooses_target=False), Policy(per_source=0), 0, False, id="no place is free"
         ),
-    ],
-)
-def test_places(busy: int, parallelism: int | None, others: tuple[Load, ...], free: int) -> None:
-    moving = [standing(server(str(n)), Step.NONE, occupies=True) for n in range(busy)]
-    found = places(moving, others, POLICY, host="here", parallelism=parallelism)
-    assert (found.free, found.busy) == (free, busy)
-
-
-@pytest.mark.parametrize(
-    ("targets", "busy", "elsewhere", "free"),
-    [
-        pytest.param(None, 0, 0, 10, id="a number is asked for"),
-        pytest.param(50, 0, 0, 10, id="many targets: what the source bears"),
-        pytest.param(3, 0, 0, 6, id="two for each of three targets"),
-        pytest.param(3, 4, 0, 2, id="some under way"),
-        pytest.param(3, 2, 3, 1, id="others move to the same targets"),
-        pytest.param(3, 0, 9, 1, id="others fill the targets: one goes all the same"),
-        pytest.param(3, 1, 9, 0, id="others fill the targets, and one goes"),
-        pytest.param(0, 0, 0, 2, id="none is known: the service may know one"),
-    ],
-)
-def test_moves_at_once_are_what_source_and_possible_targets_bear(
-    targets: int | None, busy: int, elsewhere: int, free: int
-) -> None:
-    moving = [standing(server(str(n)), Step.NONE, occupies=True) for n in range(busy)]
-    others = (Load("else", {f"x{n}": Going() for n in range(elsewhere)}),)
-    found = places(moving, others, POLICY, host="here", parallelism=None, targets=targets)
-    assert found.free == free
-
-
-@pytest.mark.parametrize(
-    ("named", "chooses", "limit"),
-    [(0, True, 0), (0, False, 2), (3, True, 3), (3, False, 3)],
-    ids=["the service chooses", "we choose", "a limit is set", "a limit is set, and we choose"],
-)
-def test_a_target_that_we_name_takes_no_more_than_it_bears(
-    named: int, limit: int, *, chooses: bool
-) -> None:
-    assert per_target(Policy(per_target=named), chooses=chooses) == limit
-
-
-def test_an_instance_that_another_eviction_moves_is_left_to_it() -> None:
-    others = (Load("here", {"a": Going("x")}),)
-    chosen = started([standing(server("a")), standing(server("b"))], others=others)
-    assert [start.server.id for start in chosen] == ["b"]
-
-
-LAST = (room("x", 1024),)
-
-
-@pytest.mark.parametrize(
-    ("others", "going"),
-    [
-        pytest.param((), ["x"], id="nobody else"),
-        pytest.param((Load("else", {"b": Going("x", server("b"))}),), [], id="not in the rooms"),
         pytest.param(
-            (Load("else", {"b": Going("x", server("b"), claimed=True)}),),
-            ["x"],
-            id="in the rooms",
+            read(disabled=False, chooses_target=False), POLICY, 0, False, id="nothing may begin"
         ),
-        pytest.param((Load("else", {"b": Going("y", server("b"))}),), ["x"], id="elsewhere"),
-        pytest.param((Load("else", {"b": Going("x")}),), ["x"], id="of a size that is not known"),
     ],
 )
-def test_room_that_another_eviction_has_taken_is_not_given_away_again(
-    others: tuple[Load, ...], going: list[str]
+def test_capacity_is_read_only_where_something_may_begin(
+    of: Facts, policy: Policy, servers: int, *, first: bool
 ) -> None:
-    assert targets(started([standing(server("a"))], LAST, chooses=False, others=others)) == going
+    found = questions(of, FOUR, (), policy)
+    assert len(found.servers) == servers
+    assert (found.next is not None) is first
+    assert not found.counted
 
 
-def test_members_of_a_group_that_must_part_do_not_meet_from_two_hosts() -> None:
-    apart = ServerGroup("anti-affinity", ("b",)), ServerGroup("anti-affinity", ("a",))
-    one, other = server("a", group=apart[0]), server("b", group=apart[1])
-    others = (Load("else", {"b": Going("x", other)}),)
-    rooms = (room("x", 99_999), room("y", 9_999))
-    assert targets(started([standing(one)], rooms, chooses=False, others=others)) == ["y"]
+def test_host_is_counted_when_nothing_is_left_to_do() -> None:
+    assert questions(read(), [LEFT, STAYS], (), POLICY).counted
+    assert not questions(read(), [LEFT, *FOUR], (), POLICY).counted
+    assert not questions(read(disabled=False), [LEFT], (), POLICY).counted
 
 
-def test_rooms_do_not_tell_of_what_was_claimed_after_they_were_asked_for() -> None:
-    before = (Load("else", {"old": Going("x", server("old"), claimed=True)}),)
-    now = (Load("else", {i: Going("x", server(i), claimed=True) for i in ("old", "new")}),)
-    (load,) = as_of(before, now)
-    assert {i for i, going in load.servers.items() if going.claimed} == {"old"}
+def test_moves_begin_and_hold_their_places() -> None:
+    found = planned(read(), *FOUR, policy=Policy(per_source=3))
+    assert list(found.actions.values()) == [Start(server(str(n)), Mode.LIVE) for n in range(3)]
+    assert found.instances is not None
+    assert [one.occupies for one in found.instances] == [True, True, True, False]
+    assert found.instances[0].track.of == Begun("")
+    assert found.load is not None
+    assert set(found.load.servers) == {"0", "1", "2"}
+
+
+def test_nothing_begins_before_the_host_is_disabled() -> None:
+    found = planned(read(disabled=False), *FOUR)
+    assert not found.actions
+    assert found.look_again == timedelta(seconds=10)
+
+
+def test_nothing_begins_in_doubt_if_the_site_says_so() -> None:
+    pinned = assessed(server("p", hindrance="a pinned GPU"), Stranded("cannot be moved"))
+    room = {Need(SIZE, ""): (capacity("x"),)}
+    of = read(status=EvictionStatus(), candidates=room)
+    assert planned(of, pinned, assessed(server())).actions
+    assert not planned(of, pinned, assessed(server()), policy=Policy(doubt=Doubt.STOP)).actions
+
+
+def test_nothing_begins_by_servers_that_were_listed_earlier() -> None:
+    under_way = replace(assessed(server("m"), Moving()))
+    under_way = replace(under_way, observed=replace(under_way.observed, moves=(move(id_="m"),)))
+    found = planned(read(reused=True), under_way, *FOUR)
+    assert not found.actions
+    assert not found.quiet  # the next pass lists them
+    full = planned(read(reused=True), under_way, *FOUR, policy=Policy(per_source=1))
+    assert full.quiet
+
+
+def test_an_instance_without_a_place_is_told_so() -> None:
+    found = planned(read(chooses_target=False), assessed(server()))
+    assert found.instances is not None
+    (one,) = found.instances
+    assert isinstance(one.state, Ready)
+    assert "has room for 1 vCPUs" in one.state.message
+
+
+def test_what_others_have_under_way_counts() -> None:
+    others = (Load("else", {str(n): Going() for n in range(100, 100 + POLICY.per_cluster - 1)}),)
+    assert len(planned(read(targets=99), *FOUR, others=others).actions) == 1
 
 
 @pytest.mark.parametrize(
-    ("order", "ids"),
+    ("state", "action"),
     [
-        (Order.LARGEST, ["large", "middle", "small"]),
-        (Order.SMALLEST, ["small", "middle", "large"]),
-        (Order.URGENT, ["middle", "large", "small"]),
+        pytest.param(Arrived(due=True, message=""), Confirm("a"), id="to be confirmed"),
+        pytest.param(Arrived(due=False, message=""), None, id="to be confirmed later"),
+        pytest.param(Damaged(server(), True, ""), Recover(server()), id="to be recovered"),
+        pytest.param(Damaged(server(), False, ""), None, id="to be recovered later"),
     ],
 )
-def test_orders(order: Order, ids: list[str]) -> None:
-    found = in_order(
-        [
-            server("small", "SHUTOFF", size=Size(1, 1)),
-            server("large", size=Size(1, 3)),
-            server("middle", size=Size(1, 2)),
-        ],
-        order,
-    )
-    assert [each.id for each in found] == ids
+def test_instances_get_what_their_state_asks_for_whatever_the_checks_find(
+    state: Arrived | Damaged, action: Confirm | Recover | None
+) -> None:
+    found = planned(read(disabled=False), assessed(server(), state))
+    assert found.actions.get("a") == action
 
 
-@given(
-    memory=st.lists(st.integers(1, 64), min_size=1, max_size=40),
-    left=st.lists(st.integers(0, 200), min_size=1, max_size=6),
-    free=st.integers(0, 20),
-    limit=st.integers(0, 5),
+NONE = frozenset[str]()
+SOME = frozenset({"x", "b"})
+
+
+@pytest.mark.parametrize(
+    ("of", "now", "end"),
+    [
+        pytest.param(read(), [LEFT], None, id="not counted, or the host is not known just now"),
+        pytest.param(read(counted=NONE), [LEFT], "Succeeded", id="nothing is counted"),
+        pytest.param(read(counted=NONE), [], "Succeeded", id="nothing was there"),
+        pytest.param(read(counted=NONE), [LEFT, STAYS], "Failed", id="one could not be moved"),
+        pytest.param(read(counted=NONE), [LEFT, *FOUR], None, id="some are left"),
+        pytest.param(read(counted=SOME), [LEFT, STAYS], None, id="one is counted, not listed"),
+        pytest.param(
+            read(counted=SOME, counted_for=POLICY.patience), [LEFT, STAYS], None, id="not for long"
+        ),
+        pytest.param(
+            read(counted=SOME, counted_for=POLICY.patience * 1.1),
+            [LEFT],
+            "Failed",
+            id="counted for too long",
+        ),
+        pytest.param(read(counted=NONE, disabled=False), [LEFT], None, id="a check stops it"),
+    ],
 )
-def test_no_limit_is_ever_broken(memory: list[int], left: list[int], free: int, limit: int) -> None:
-    standings = [standing(server(str(n), size=Size(1, mib))) for n, mib in enumerate(memory)]
-    rooms = tuple(room(f"h{n}", mib) for n, mib in enumerate(left))
-    chosen = started(standings, rooms, Places(free, 0), Policy(per_target=limit), chooses=False)
-    assert len(chosen) <= free
-    for each in rooms:
-        going = [start.server.size.memory_mib for start in chosen if start.target == each.host]
-        assert sum(going) <= each.total.memory_mib
-        assert not limit or len(going) <= limit
-    assert len({start.server.id for start in chosen}) == len(chosen)
+def test_the_end(of: Facts, now: list[Assessment], end: str | None) -> None:
+    found = planned(of, *now)
+    assert (found.end.reason if found.end else None) == end
+    assert found.release is (end is not None)
+    assert found.lingering is (of.counted == SOME and end is None)
+
+
+def test_what_is_counted_and_listed_nowhere_is_named_in_the_end() -> None:
+    found = planned(read(counted=SOME, counted_for=POLICY.patience * 1.1), LEFT, STAYS)
+    assert found.instances is not None
+    assert [one.id for one in found.instances] == ["a", "b", "x"]
+    assert "does not list it" in found.instances[-1].state.message

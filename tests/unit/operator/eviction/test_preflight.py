@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.operator.eviction.made import BEGAN, room, server
+from tests.unit.operator.eviction.made import BEGAN, capacity, server
 
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionCheck, EvictionSpec, EvictionStatus
@@ -12,7 +12,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Capacity, Host, Server, ServerGroup, Size
-from hypercobalt.operator.eviction.decide import notes
+from hypercobalt.operator.eviction.notes import notes
 from hypercobalt.operator.eviction.policy import Doubt
 from hypercobalt.operator.eviction.preflight import Preflight, of_host, of_instances, refusal
 from hypercobalt.operator.eviction.status import Conditions, set_preflight
@@ -205,11 +205,11 @@ def checked(*servers: Server, rooms: tuple[Capacity, ...], doubt: Doubt = Doubt.
     ],
 )
 def test_the_instances(servers: list[Server], said: str) -> None:
-    found = checked(*servers, rooms=(room("x"),))
+    found = checked(*servers, rooms=(capacity("x"),))
     assert not found.obstacles
     assert bool(found.doubts) == bool(said)
     assert said in "; ".join(found.doubts)
-    assert bool(checked(*servers, rooms=(room("x"),), doubt=Doubt.STOP).obstacles) == bool(said)
+    assert bool(checked(*servers, rooms=(capacity("x"),), doubt=Doubt.STOP).obstacles) == bool(said)
 
 
 def test_of_many_instances_some_are_named_and_the_others_counted() -> None:

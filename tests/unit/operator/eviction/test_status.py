@@ -1,4 +1,4 @@
-"""What is written, when, and when to look again."""
+"""What is planned and written, when, and when to look again."""
 
 from __future__ import annotations
 
@@ -7,56 +7,86 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace as with_fields
-from tests.unit.operator.eviction.made import NOW, POLICY, entry, eviction, move, server, standing
-
-from hypercobalt.api.conditions import get_condition
-from hypercobalt.api.eviction import EvictionCheck, EvictionStatus, InstancePhase
-from hypercobalt.compute.model import Size
-from hypercobalt.operator.eviction.decide import (
-    Outcome,
-    Settled,
-    after,
-    is_quiet,
-    order_of,
-    poll_after,
-    settle,
-    write_after,
+from tests.unit.operator.eviction.made import (
+    NOW,
+    POLICY,
+    assessed,
+    entry,
+    eviction,
+    facts,
+    move,
+    server,
 )
-from hypercobalt.operator.eviction.follow import Seen, Standing, Step
-from hypercobalt.operator.eviction.plan import Start
-from hypercobalt.operator.eviction.policy import Order
+
+from hypercobalt.api.conditions import get_condition, set_condition
+from hypercobalt.api.eviction import EvictionCheck, EvictionStatus
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.model import Host, Size
+from hypercobalt.operator.eviction.decision import Plan
+from hypercobalt.operator.eviction.estimate import Sample, Timings
+from hypercobalt.operator.eviction.facts import Facts
+from hypercobalt.operator.eviction.notes import Note, notes
+from hypercobalt.operator.eviction.plan import plan
+from hypercobalt.operator.eviction.policy import Order, order_of
+from hypercobalt.operator.eviction.polling import is_quiet, poll_after
 from hypercobalt.operator.eviction.preflight import Preflight
 from hypercobalt.operator.eviction.progress import Track
+from hypercobalt.operator.eviction.states import (
+    Assessment,
+    Departed,
+    Moving,
+    Observed,
+    State,
+    Stranded,
+    Unaffected,
+    Waiting,
+)
+from hypercobalt.operator.eviction.status import status_of, write_after
 
 GOOD = Preflight(())
 BAD = Preflight((EvictionCheck(name="HostDisabled", result="Failed", message="not disabled"),))
+HOST = Host("here", "h", "s", enabled=False)
 
 
-def gone(id_: str, phase: str = "Succeeded", message: str = "moved to x") -> Standing:
-    found = Seen(entry(id_, "Migrating", name=f"vm-{id_}"), None, ())
-    return Standing(found, InstancePhase(phase), Track(), message=message)
+def gone(id_: str, state: State = Departed("moved to x")) -> Assessment:  # noqa: B008
+    return Assessment(Observed(entry(id_, "Migrating", name=f"vm-{id_}"), None), state)
 
 
-def failed(id_: str) -> Standing:
-    return standing(server(id_), Step.NONE, phase="Failed", message="no")
+def failed(id_: str) -> Assessment:
+    return assessed(server(id_), Stranded("no"))
+
+
+def read(*, disabled: bool, verified: bool, before: EvictionStatus | None) -> Facts:
+    marked = set_condition((), "HypervisorDisabled", "True", "Succeeded", "", now=NOW.now)
+    hypervisor = Hypervisor(
+        metadata=ObjectMeta(name="here"),
+        spec=HypervisorSpec(),
+        status=HypervisorStatus(conditions=marked if disabled else ()),
+    )
+    counted = frozenset[str]() if verified else None
+    of = eviction(before)
+    return facts(of, hypervisor=hypervisor, looked=True, host=HOST, counted=counted)
+
+
+class Settled:
+    def __init__(self, given: Facts, made: Plan) -> None:
+        self.plan = made
+        self.status = status_of(given, made, POLICY.order, 30.0)
+        self.notes: tuple[Note, ...] = notes(given.status, self.status, "here")
 
 
 def settled(
-    *standings: Standing,
-    found: Preflight = GOOD,
+    *instances: Assessment,
+    disabled: bool = True,
     verified: bool = True,
     before: EvictionStatus | None = None,
 ) -> Settled:
-    return settle(
-        eviction(),
-        before or EvictionStatus(),
-        standings,
-        found,
-        policy=POLICY,
-        moment=NOW,
-        seconds_left=30.0,
-        verified=verified,
-    )
+    """A pass in which no call was made."""
+    given = read(disabled=disabled, verified=verified, before=before)
+    made = plan(given, instances, (), Timings(), replace(POLICY, per_cluster=0))
+    return Settled(given, made)
 
 
 def said(of: Settled, type_: str) -> str:
@@ -83,14 +113,14 @@ def said(of: Settled, type_: str) -> str:
             id="all left, but not verified",
         ),
         pytest.param(
-            settled(gone("a"), standing(server("b"))),
+            settled(gone("a"), assessed(server("b"))),
             "True/Running",
             "False/Succeeded",
             "True/Succeeded",
             id="one left",
         ),
         pytest.param(
-            settled(gone("a"), failed("b"), standing(server("c"))),
+            settled(gone("a"), failed("b"), assessed(server("c"))),
             "True/Running",
             "False/Failed",
             "True/Succeeded",
@@ -104,10 +134,10 @@ def said(of: Settled, type_: str) -> str:
             id="one could not be moved: failed is not success",
         ),
         pytest.param(
-            settled(found=BAD), "True/Running", "", "False/Failed", id="stopped by a check"
+            settled(disabled=False), "True/Running", "", "False/Failed", id="stopped by a check"
         ),
         pytest.param(
-            settled(gone("a", "Skipped")),
+            settled(gone("a", Unaffected(""))),
             "False/Succeeded",
             "",
             "True/Succeeded",
@@ -119,19 +149,19 @@ def test_conditions(of: Settled, evicting: str, migrating: str, preflight: str) 
     assert said(of, "Evicting") == evicting
     assert said(of, "MigratingInstance") == migrating
     assert said(of, "PreflightChecksSucceeded") == preflight
-    assert of.ended == evicting.startswith("False")
+    assert (of.plan.end is not None) == evicting.startswith("False")
 
 
 def test_the_next_instance_is_last_and_a_failed_one_first() -> None:
     small, large = server("small", size=Size(1, 1)), server("large", size=Size(1, 9))
-    moving = standing(server("moving"), Step.NONE, phase="Migrating", occupies=True)
-    found = settled(moving, standing(large), failed("bad"), standing(small)).status
+    moving = assessed(server("moving"), Moving())
+    found = settled(moving, assessed(large), failed("bad"), assessed(small)).status
     assert found.outstandingInstances == ("bad", "small", "large", "moving")
     assert found.outstandingRamMb == 1024 + 1024 + 1 + 9
 
 
 def test_progress() -> None:
-    found = settled(gone("a"), failed("b"), standing(server("c")), gone("d", "Skipped")).status
+    found = settled(gone("a"), failed("b"), assessed(server("c")), gone("d", Unaffected(""))).status
     progress = found.progress
     assert progress is not None
     assert (progress.total, progress.done, progress.failed, progress.percent) == (3, 1, 1, 33)
@@ -139,51 +169,15 @@ def test_progress() -> None:
 
 
 def test_events_come_once() -> None:
-    first = settled(gone("a"), failed("b"), standing(server("c")))
+    first = settled(gone("a"), failed("b"), assessed(server("c")))
     assert [note.reason for note in first.notes] == ["EvictionStarted", "InstanceNotMoved"]
-    again = settled(gone("a"), failed("b"), standing(server("c")), before=first.status)
+    again = settled(gone("a"), failed("b"), assessed(server("c")), before=first.status)
     assert again.notes == ()
     end = settled(gone("a"), failed("b"), gone("c"), before=first.status)
     assert [note.reason for note in end.notes] == ["EvictionFailed"]
 
 
-START = Start(server(), live=True, target="x")
-
-
-@pytest.mark.parametrize(
-    ("outcome", "attempts", "phase", "occupies"),
-    [
-        pytest.param(Outcome(Step.START, START), 1, "Migrating", True, id="taken on"),
-        pytest.param(
-            Outcome(Step.START, START, "no answer", unknown=True),
-            0,
-            "Migrating",
-            True,
-            id="unknown",
-        ),
-        pytest.param(Outcome(Step.START, START, "no"), 1, "Pending", False, id="refused"),
-    ],
-)
-def test_how_a_call_ends(outcome: Outcome, attempts: int, phase: str, occupies: bool) -> None:
-    (found,) = after((standing(server()),), {"a": outcome}, POLICY, NOW)
-    assert (found.attempts, found.phase, found.occupies) == (attempts, phase, occupies)
-
-
-def test_a_refused_target_is_avoided_and_the_last_refusal_gives_up() -> None:
-    before = standing(server(), attempts=2)
-    (found,) = after((before,), {"a": Outcome(Step.START, START, "no")}, POLICY, NOW)
-    assert found.phase == "Failed"
-    assert found.track.refused == {"x"}
-    assert found.track.not_before > NOW.at
-
-
-def test_a_cold_move_with_nothing_to_confirm_is_done() -> None:
-    before = replace(gone("a", "Confirming"), step=Step.CONFIRM)
-    (found,) = after((before,), {"a": Outcome(Step.CONFIRM, needless=True)}, POLICY, NOW)
-    assert found.phase == "Succeeded"
-
-
-RUNNING = settled(gone("a"), standing(server("b"))).status
+RUNNING = settled(gone("a"), assessed(server("b"))).status
 ENDED = settled(gone("a"), gone("b")).status
 LATER = with_fields(
     RUNNING,
@@ -198,7 +192,7 @@ LATER = with_fields(
         pytest.param(RUNNING, ENDED, 0, 0, id="the end, at once"),
         pytest.param(EvictionStatus(), RUNNING, 0, 0, id="the start, at once"),
         pytest.param(
-            settled(standing(server("a")), standing(server("b")), before=RUNNING).status,
+            settled(assessed(server("a")), assessed(server("b")), before=RUNNING).status,
             RUNNING,
             0.25,
             0.75,
@@ -215,8 +209,17 @@ def test_when_to_write(
     assert found == (None if wait is None else timedelta(seconds=wait))
 
 
-def busy(seconds: float) -> Standing:
-    return standing(server(), Step.NONE, occupies=True, track=Track("1", since=NOW.at - seconds))
+def busy(seconds: float) -> Assessment:
+    return assessed(server(), Moving(), track=Track(since=NOW.at - seconds))
+
+
+def timings(typical: float | None, soonest: float = 0.0) -> Timings:
+    """Moves take so long; that of the one that is busy ends so soon."""
+    found = Timings(sizes={"a": 0})
+    if typical is not None:
+        found.ended.append(Sample(0, typical))
+        found.begun["a"] = NOW.at - typical + soonest
+    return found
 
 
 @pytest.mark.parametrize(
@@ -228,37 +231,39 @@ def busy(seconds: float) -> Standing:
         pytest.param((busy(1),), GOOD, 60.0, 2.0, id="long moves"),
         pytest.param((), BAD, None, 10.0, id="waits for somebody"),
         pytest.param(
-            (standing(server(), track=Track(not_before=NOW.at + 0.7)),),
+            (assessed(server(), Waiting(), track=Track(not_before=NOW.at + 0.7)),),
             GOOD,
             None,
             0.7,
             id="waits for another attempt",
         ),
-        pytest.param((standing(server()),), GOOD, None, 2.0, id="waits for an instance"),
+        pytest.param((assessed(server()),), GOOD, None, 2.0, id="waits for an instance"),
     ],
 )
 def test_when_to_look_again(
-    of: tuple[Standing, ...], found: Preflight, typical: float | None, seconds: float
+    of: tuple[Assessment, ...], found: Preflight, typical: float | None, seconds: float
 ) -> None:
-    assert poll_after(of, found, NOW, typical).total_seconds() == pytest.approx(seconds)
+    after = poll_after(of, found, timings(typical), NOW)
+    assert after.total_seconds() == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
     ("soonest", "seconds"),
-    [(1.8, 1.26), (0.5, 0.35), (0.1, 0.2), (-3.0, 0.2), (60.0, 2.0)],
-    ids=["just begun", "soon", "now", "late", "long"],
+    [(1.8, 1.26), (0.5, 0.35), (0.1, 0.2)],
+    ids=["just begun", "soon", "now"],
 )
 def test_moves_are_looked_at_shortly_before_the_first_should_end(
     soonest: float, seconds: float
 ) -> None:
-    found = poll_after((busy(1),), GOOD, NOW, 2.0, soonest)
+    found = poll_after((busy(1),), GOOD, timings(2.0, soonest), NOW)
     assert found.total_seconds() == pytest.approx(seconds)
 
 
-WAITING = standing(server("w"))
-UNRECORDED = standing(server("u"), Step.NONE, phase="Migrating", occupies=True)
-UNDER_WAY = replace(UNRECORDED, seen=replace(UNRECORDED.seen, moves=(move("running", "u"),)))
-ARRIVED = replace(UNRECORDED, seen=replace(UNRECORDED.seen, moves=(move("completed", "u"),)))
+WAITING = assessed(server("w"))
+UNRECORDED = assessed(server("u"), Moving())
+SEEN = UNRECORDED.observed
+UNDER_WAY = replace(UNRECORDED, observed=replace(SEEN, moves=(move("running", "u"),)))
+ARRIVED = replace(UNRECORDED, observed=replace(SEEN, moves=(move("completed", "u"),)))
 
 
 @pytest.mark.parametrize(
@@ -272,7 +277,7 @@ ARRIVED = replace(UNRECORDED, seen=replace(UNRECORDED.seen, moves=(move("complet
     ],
 )
 def test_servers_are_listed_again_unless_only_the_end_of_a_move_matters(
-    of: tuple[Standing, ...], *, quiet: bool
+    of: tuple[Assessment, ...], *, quiet: bool
 ) -> None:
     assert is_quiet(of) is quiet
 

@@ -1,4 +1,4 @@
-"""What is remembered of an Eviction between passes."""
+"""How long moves have taken."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.unit.operator.eviction.made import BEGAN, NOW, move, server, standing
+from tests.unit.operator.eviction.made import BEGAN, NOW, assessed, move, server
 
-from hypercobalt.api.eviction import InstancePhase
 from hypercobalt.compute.model import Move
-from hypercobalt.operator.eviction.follow import Moment
-from hypercobalt.operator.eviction.memory import Memory
+from hypercobalt.operator.eviction.estimate import Timings
+from hypercobalt.operator.eviction.states import Departed, Moment, Moving
 
 LATER = Moment(NOW.now + timedelta(seconds=5), NOW.at + 5)
 
@@ -30,8 +29,8 @@ def recorded(seconds: float) -> Move:
     ],
 )
 def test_move_lasted_as_long_as_its_record_says(record: Move | None, seconds: float) -> None:
-    memory, given = Memory("uid"), standing(server())
-    memory.time([replace(given, occupies=True)], NOW)
-    seen = replace(given.seen, moves=(record,) if record else ())
-    memory.time([replace(given, seen=seen, phase=InstancePhase.SUCCEEDED)], LATER)
-    assert [one.seconds for one in memory.ended] == [seconds]
+    timings, given = Timings(), assessed(server(), Moving())
+    timings.observe([given], NOW)
+    seen = replace(given.observed, moves=(record,) if record else ())
+    timings.observe([replace(given, observed=seen, state=Departed(""))], LATER)
+    assert [one.seconds for one in timings.ended] == [seconds]

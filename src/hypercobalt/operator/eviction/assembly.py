@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.port import ComputeService
+from hypercobalt.operator.eviction.actions import Actions
 from hypercobalt.operator.eviction.migrations import Migrations
-from hypercobalt.operator.eviction.observer import Observer
+from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.reconciler import NAME, EvictionReconciler
 from hypercobalt.runtime import Controller, Informer, Manager, Metrics, Recorder, mapped, primary
@@ -43,15 +44,15 @@ def add_eviction(
         name = hypervisor.metadata.name
         return [e.metadata.name for e in evictions.cache if e.spec.hypervisor == name]
 
+    kube = manager.kube.as_manager(NAME)
     migrations = Migrations(manager.kube, metrics)
     manager.add_service("eviction-migrations", migrations.run)
     reconciler = EvictionReconciler(
-        manager.kube,
+        kube,
         WriteCache(evictions),
-        hypervisors.cache,
-        Observer(compute),
+        Observer(kube, hypervisors.cache, compute, migrations, policy=policy, clock=manager.clock),
+        Actions(compute),
         policy,
-        clock=manager.clock,
         events=events,
         migrations=migrations,
     )

@@ -7,19 +7,27 @@ from datetime import datetime, timedelta
 import pytest
 from tests.unit.operator.eviction.made import (
     BEGAN,
-    NOW,
     POLICY,
+    assessed,
     entry,
     eviction,
+    facts,
     move,
     server,
-    standing,
 )
 
 from hypercobalt.api.eviction import EvictionInstance, EvictionStatus
 from hypercobalt.compute.model import Move, Server
-from hypercobalt.operator.eviction.entries import left, standings
-from hypercobalt.operator.eviction.follow import Step
+from hypercobalt.operator.eviction.assess import assess
+from hypercobalt.operator.eviction.plan import still_counted
+from hypercobalt.operator.eviction.states import (
+    Arrived,
+    Departed,
+    State,
+    Stranded,
+    Unaffected,
+    phase_of,
+)
 
 BEFORE = BEGAN - timedelta(hours=1)
 
@@ -50,32 +58,23 @@ def test_phases(
     named: tuple[str, ...],
     found: list[str],
 ) -> None:
-    made = standings(
-        eviction(instances=named),
-        EvictionStatus(instances=known),
-        here,
-        records,
-        jobs={},
-        tracks={},
-        policy=POLICY,
-        moment=NOW,
-    )
-    assert [str(one.phase) for one in made] == found
-    confirmed = [one for one in made if one.step is Step.CONFIRM]
+    about = eviction(EvictionStatus(instances=known), instances=named)
+    made = assess(facts(about, servers=here, moves=records), {}, POLICY)
+    assert [str(phase_of(one.state)) for one in made] == found
+    confirmed = [one for one in made if isinstance(one.state, Arrived) and one.state.due]
     assert len(confirmed) == found.count("Confirming")
 
 
 @pytest.mark.parametrize(
-    ("phase", "attempts", "named", "counted"),
+    ("state", "named", "counted"),
     [
-        pytest.param("Succeeded", 1, (), {"a"}, id="it has left, and is here again"),
-        pytest.param("Failed", 3, (), set[str](), id="it is known to stay"),
-        pytest.param("Skipped", 0, (), {"a"}, id="it was on no host, and is here now"),
-        pytest.param("Succeeded", 0, ("b",), set[str](), id="another is named"),
+        pytest.param(Departed(""), (), {"a"}, id="it has left, and is here again"),
+        pytest.param(Stranded(""), (), set[str](), id="it is known to stay"),
+        pytest.param(Unaffected(""), (), {"a"}, id="it was on no host, and is here now"),
+        pytest.param(Departed(""), ("b",), set[str](), id="another is named"),
     ],
 )
 def test_what_is_left_by_the_hosts_own_count(
-    phase: str, attempts: int, named: tuple[str, ...], counted: set[str]
+    state: State, named: tuple[str, ...], counted: set[str]
 ) -> None:
-    found = standing(server(), Step.NONE, phase=phase, attempts=attempts)
-    assert left(eviction(instances=named), ["a"], [found]) == counted
+    assert still_counted(named, ["a"], [assessed(server(), state)]) == counted

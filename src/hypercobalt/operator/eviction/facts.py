@@ -1,0 +1,79 @@
+"""All that one pass over an Eviction has read. `observe` fills it; the rules read nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from hypercobalt.api.eviction import Eviction, EvictionStatus
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.model import Capacity, Host, Move, Server
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.operator.eviction.progress import Job
+from hypercobalt.operator.eviction.states import Moment
+from hypercobalt.operator.eviction.targets import Need
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What was read, in this order; what comes after something that settles the pass is not read.
+
+    Args:
+        eviction: as stored.
+        status: as decided last, which may not be written yet.
+        moment: of the last reading.
+        service: name of the compute service.
+        chooses_target: the compute service finds targets itself.
+        hypervisor: None when this operator has none of that name.
+        is_anothers: another operator, of another shard, has it.
+        trouble: why the compute service could not be read.
+        looked: the compute service was asked for the host.
+        host: None when the compute service knows no such host.
+        unknown_for: how long it has known none.
+        lingered: instances were seen there, or counted, that have to leave.
+        servers: on the host.
+        reused: the servers are as they were a moment ago: nothing may be begun by them.
+        moves: records of moves away from the host, newest first.
+        jobs: live migrations as the node agents report them, by UUID.
+        groups_refused: why the servers are listed without their groups; "" if they have them.
+        candidates: hosts that could take an instance, for each need that was asked for.
+        targets: how many hosts could take the next instance; None: to be asked for.
+        counted: UUIDs that the compute service counts to the host; None: it was not asked, or
+            knows no such host just now.
+        counted_for: for how long it has counted what it does not list.
+    """
+
+    eviction: Eviction
+    status: EvictionStatus
+    moment: Moment
+    service: str = ""
+    chooses_target: bool = True
+    hypervisor: Hypervisor | None = None
+    is_anothers: bool = False
+    trouble: HypercobaltError | None = None
+    looked: bool = False
+    host: Host | None = None
+    unknown_for: timedelta = timedelta(0)
+    lingered: bool = False
+    servers: tuple[Server, ...] = ()
+    reused: bool = False
+    moves: tuple[Move, ...] = ()
+    jobs: Mapping[str, Job] = field(default_factory=dict[str, Job])
+    groups_refused: str = ""
+    candidates: Mapping[Need, tuple[Capacity, ...]] = field(
+        default_factory=dict[Need, tuple[Capacity, ...]]
+    )
+    targets: int | None = None
+    counted: frozenset[str] | None = None
+    counted_for: timedelta = timedelta(0)
+
+    @property
+    def name(self) -> str:
+        """Of the host, as Kubernetes has it."""
+        return self.eviction.spec.hypervisor
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether the Eviction is to be cancelled."""
+        return self.eviction.metadata.deletionTimestamp is not None

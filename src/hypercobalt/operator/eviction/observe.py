@@ -1,0 +1,214 @@
+"""Reads what a pass needs, and no more: one list of servers and one of moves for each host."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.api.conditions import is_true
+from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.model import Capacity, Host, Server
+from hypercobalt.compute.port import ComputeService
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.eviction.facts import Facts
+from hypercobalt.operator.eviction.memory import Listing, Memory
+from hypercobalt.operator.eviction.migrations import Migrations
+from hypercobalt.operator.eviction.plan import Questions
+from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.eviction.preflight import is_anothers
+from hypercobalt.operator.eviction.settled import settled
+from hypercobalt.operator.eviction.states import Moment
+from hypercobalt.operator.eviction.targets import Need, need
+from hypercobalt.operator.node_facts import host_names
+from hypercobalt.runtime import Cache, Clock, Kube
+from hypercobalt.runtime.tasks import sole
+
+log = get_logger(__name__)
+
+_AT_ONCE: Final = 4
+"""Questions about capacity at the same time; there is one for each kind of instance."""
+
+_HOST_AGE: Final = 10.0  # seconds; a host's state changes by hand
+_SERVERS_AGE: Final = 10.0  # seconds; likewise, and instances come and go
+_TARGETS_AGE: Final = 60.0  # seconds; a fleet's capacity changes slowly
+
+
+class Observer:
+    """Reads.
+
+    Args:
+        kube: for Hypervisors of other shards.
+        hypervisors: those of this shard.
+        compute: where the instances are.
+        migrations: what the node agents report of them.
+        policy: of the site.
+        clock: for the time of a pass.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        hypervisors: Cache[Hypervisor],
+        compute: ComputeService,
+        migrations: Migrations,
+        *,
+        policy: Policy,
+        clock: Clock,
+    ) -> None:
+        self._kube, self._hypervisors, self._compute = kube, hypervisors, compute
+        self._migrations, self._policy, self._clock = migrations, policy, clock
+
+    def moment(self) -> Moment:
+        """The time now."""
+        return Moment(self._clock.now(), self._clock.monotonic())
+
+    async def look(self, eviction: Eviction, memory: Memory) -> Facts:
+        """Read the Hypervisor, the host and what is on it, up to what settles the pass."""
+        facts = await self._hypervisor(eviction, memory)
+        try:
+            if settled(facts, self._policy) is None:
+                facts = await self._host(facts, memory)
+            if settled(facts, self._policy) is None:
+                facts = await self._instances(facts, memory)
+        except (UnreachableError, ConflictError, RefusedError) as error:
+            log.warning("compute_unreachable", eviction=eviction.metadata.name, error=str(error))
+            return replace(facts, trouble=error, moment=self.moment())
+        return facts
+
+    async def ask(self, facts: Facts, questions: Questions, memory: Memory) -> Facts:
+        """Read what the plan depends on besides."""
+        try:
+            facts = await self._capacity(facts, questions, memory)
+            return await self._count(facts, memory) if questions.counted else facts
+        except (UnreachableError, ConflictError, RefusedError) as error:
+            name = facts.eviction.metadata.name
+            log.warning("compute_unreachable", eviction=name, error=str(error))
+            return replace(facts, trouble=error, moment=self.moment())
+
+    async def _hypervisor(self, eviction: Eviction, memory: Memory) -> Facts:
+        name = eviction.spec.hypervisor
+        found = self._hypervisors.get(name)
+        missing = found is None and eviction.metadata.deletionTimestamp is None
+        return Facts(
+            eviction=eviction,
+            status=memory.status or eviction.status,
+            moment=self.moment(),
+            service=self._compute.name,
+            chooses_target=self._compute.moves.chooses_target,
+            hypervisor=found,
+            is_anothers=missing and await self._kube.get(Hypervisor, name) is not None,
+        )
+
+    async def _host(self, facts: Facts, memory: Memory) -> Facts:
+        hypervisor, at = facts.hypervisor, facts.moment.at
+        claimed = hypervisor is not None and is_anothers(hypervisor) and not facts.is_deleted
+        if claimed:
+            memory.host = None
+        elif memory.host is None or _is_doubted(memory, hypervisor, at):
+            names = host_names(hypervisor) if hypervisor is not None else (facts.name,)
+            memory.host, memory.host_at = await self._find(names), at
+        if memory.host is not None:
+            memory.unknown_since = None
+        elif memory.unknown_since is None:
+            memory.unknown_since = at
+        since = memory.unknown_since
+        return replace(
+            facts,
+            looked=True,
+            host=memory.host,
+            unknown_for=timedelta(seconds=0 if since is None else at - since),
+            lingered=memory.counted_since is not None,
+        )
+
+    async def _find(self, names: Iterable[str]) -> Host | None:
+        """The host that has the first of the names which is known."""
+        for name in names:
+            found = await self._compute.hosts.get(name)
+            if found is not None:
+                return found
+        return None
+
+    async def _instances(self, facts: Facts, memory: Memory) -> Facts:
+        """Read what is on the host; its servers anew when a move has ended, or in time.
+
+        The servers are read first: one that leaves in between is then still seen, rather than
+        neither here nor on its way.
+        """
+        host = facts.host.name if facts.host is not None else facts.name
+        started, known, moves = self._clock.monotonic(), memory.listing, None
+        if known is not None and started - memory.listed_at <= _SERVERS_AGE:
+            moves = await self._compute.moves.moves(host)
+        reused = known is not None and moves is not None and known.goes_on_as(moves)
+        if known is None or moves is None or not reused:
+            servers = await self._compute.moves.servers(host)
+            known = Listing(servers, await self._compute.moves.moves(host))
+            memory.listed_at = started
+        else:
+            known = Listing(known.servers, moves)
+        memory.listing = known
+        return replace(
+            facts,
+            servers=known.servers,
+            moves=known.moves,
+            reused=reused,
+            jobs=self._migrations.jobs,
+            groups_refused=self._compute.moves.groups_refused,
+            targets=self._targets(memory),
+            moment=self.moment(),
+        )
+
+    def _targets(self, memory: Memory) -> int | None:
+        fresh = self._clock.monotonic() - memory.targets_at <= _TARGETS_AGE
+        return memory.targets if fresh else None
+
+    async def _capacity(self, facts: Facts, questions: Questions, memory: Memory) -> Facts:
+        first = questions.next
+        servers = questions.servers if first is None else (*questions.servers, first)
+        if not servers:
+            return facts
+        found = await self._candidates(servers)
+        if first is not None:
+            memory.targets, memory.targets_at = len(found[need(first)]), facts.moment.at
+        return replace(facts, candidates=found, targets=self._targets(memory))
+
+    async def _candidates(self, servers: Iterable[Server]) -> Mapping[Need, tuple[Capacity, ...]]:
+        """For each need among the servers, the hosts that could take one."""
+        by_need = {need(server): server for server in servers}
+        turn = asyncio.Semaphore(_AT_ONCE)
+
+        async def ask(server: Server) -> tuple[Capacity, ...]:
+            async with turn:
+                return await self._compute.moves.candidates(server)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = {kind: group.create_task(ask(one)) for kind, one in by_need.items()}
+        except BaseExceptionGroup as errors:
+            raise sole(errors) from errors
+        return {kind: task.result() for kind, task in tasks.items()}
+
+    async def _count(self, facts: Facts, memory: Memory) -> Facts:
+        """Read what the compute service counts to the host, past every cache."""
+        if memory.host is None:
+            return facts
+        found = await self._compute.hosts.get(memory.host.name, fresh=True)
+        if found is None:  # for the moment: the next pass asks again
+            memory.host = None
+            return facts
+        since = memory.counted_since
+        waited = timedelta(seconds=0 if since is None else facts.moment.at - since)
+        return replace(facts, counted=frozenset(found.servers), counted_for=waited)
+
+
+def _is_doubted(memory: Memory, hypervisor: Hypervisor | None, at: float) -> bool:
+    """Whether the host may not be as it was: in time, and once a condition says otherwise."""
+    conditions = hypervisor.conditions if hypervisor is not None else ()
+    disabled = is_true(conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
+    outdated = disabled and memory.host is not None and memory.host.enabled
+    return outdated or at - memory.host_at > _HOST_AGE

@@ -1,0 +1,154 @@
+"""What is remembered of a call before it is made, and what its outcome changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.operator.eviction.made import NOW, POLICY, assessed, entry, move, server
+
+from hypercobalt.operator.eviction.calls import after, asked
+from hypercobalt.operator.eviction.progress import Begun, Recorded, Track, Unrecoverable
+from hypercobalt.operator.eviction.states import (
+    Abort,
+    Accepted,
+    Action,
+    Arrived,
+    Assessment,
+    Confirm,
+    Damaged,
+    Departed,
+    Force,
+    Mode,
+    Moving,
+    Needless,
+    Observed,
+    Outcome,
+    Outdated,
+    Recover,
+    Refused,
+    Start,
+    State,
+    Stranded,
+    Stuck,
+    Unanswered,
+    Waiting,
+)
+
+START = Start(server(), Mode.LIVE, "x")
+SEEN = Observed(entry(), server(), (move(),))
+FOLLOWED = Track(Recorded("1", "running"), since=900.0)
+ERROR = server(status="ERROR", running=True)
+
+
+def called(of: Assessment, action: Action, outcome: Outcome) -> Assessment:
+    (found,) = after((asked(of, action, POLICY, NOW),), {"a": action}, {"a": outcome}, POLICY, NOW)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("outcome", "attempts", "state"),
+    [
+        pytest.param(Accepted(), 1, Moving(), id="accepted"),
+        pytest.param(Unanswered("no answer"), 0, Moving("no answer"), id="not known"),
+        pytest.param(Refused("no"), 1, Waiting("no"), id="refused"),
+        pytest.param(Outdated("busy"), 1, Waiting("busy"), id="outdated"),
+    ],
+)
+def test_how_the_call_that_begins_a_move_ends(
+    outcome: Outcome, attempts: int, state: State
+) -> None:
+    found = called(assessed(server()), START, outcome)
+    assert (found.attempts, found.state) == (attempts, state)
+
+
+def test_a_refused_target_is_avoided_and_the_next_attempt_waits() -> None:
+    found = called(assessed(server(), attempts=1), START, Refused("no"))
+    assert found.track.refused == {"x"}
+    assert found.track.not_before == NOW.at + 10  # the second attempt: twice retry_after
+    assert found.observed.entry.target is None
+
+
+def test_the_last_refusal_gives_up() -> None:
+    found = called(assessed(server(), attempts=2), START, Refused("no"))
+    assert found.state == Stranded("no; given up after 3 attempts")
+
+
+def test_a_move_is_remembered_before_the_call_that_begins_it() -> None:
+    found = asked(Assessment(SEEN, Waiting()), START, POLICY, NOW)
+    assert found.track.of == Begun("1")
+    assert found.track.not_before == NOW.at + POLICY.unsure.total_seconds()
+    assert found.observed.entry.target == "x"
+
+
+@pytest.mark.parametrize(
+    ("action", "record", "since"),
+    [
+        pytest.param(Force(move()), Recorded("1", "running", helped=True), NOW.at, id="force"),
+        pytest.param(Abort(move()), Recorded("1", "running", aborts=1), NOW.at, id="abort"),
+    ],
+)
+def test_help_is_remembered_before_the_call(action: Action, record: Recorded, since: float) -> None:
+    stuck = Assessment(SEEN, Stuck(move(), force=True, message=""), FOLLOWED)
+    found = asked(stuck, action, POLICY, NOW).track
+    assert (found.of, found.since) == (record, since)
+
+
+def test_a_second_abort_does_not_begin_the_wait_anew() -> None:
+    track = replace(FOLLOWED, of=Recorded("1", "running", aborts=1, refused=True))
+    found = asked(Assessment(SEEN, Moving(), track), Abort(move()), POLICY, NOW).track
+    assert (found.of, found.since) == (Recorded("1", "running", aborts=2), 900.0)
+
+
+CONFIRM, RECOVER = Confirm("a"), Recover(ERROR)
+ARRIVED = Arrived(due=True, message="is there")
+DAMAGED = Damaged(ERROR, due=True, message="in ERROR")
+STUCK = Stuck(move(), force=True, message="stuck")
+
+
+@pytest.mark.parametrize(
+    ("state", "action", "outcome", "then"),
+    [
+        pytest.param(ARRIVED, CONFIRM, Accepted(), ARRIVED, id="confirmed"),
+        pytest.param(ARRIVED, CONFIRM, Needless(), Departed("moved to there"), id="by others"),
+        pytest.param(
+            ARRIVED, CONFIRM, Refused("no"), replace(ARRIVED, message="is there; no"), id="refused"
+        ),
+        pytest.param(
+            DAMAGED,
+            RECOVER,
+            Refused("not there"),
+            Stranded("is in ERROR after its move; not there"),
+            id="not recovered",
+        ),
+        pytest.param(
+            DAMAGED,
+            RECOVER,
+            Outdated("busy"),
+            replace(DAMAGED, message="in ERROR; busy"),
+            id="recovered later",
+        ),
+        pytest.param(
+            DAMAGED,
+            RECOVER,
+            Unanswered("503"),
+            replace(DAMAGED, message="in ERROR; 503"),
+            id="perhaps recovered",
+        ),
+        pytest.param(
+            STUCK,
+            Force(move()),
+            Refused("no"),
+            replace(STUCK, message="stuck; no"),
+            id="not forced",
+        ),
+    ],
+)
+def test_how_the_other_calls_end(
+    state: State, action: Action, outcome: Outcome, then: State
+) -> None:
+    found = called(Assessment(SEEN, state, FOLLOWED), action, outcome)
+    assert found.state == then
+    again = outcome in (Refused("no"), Outdated("busy"), Unanswered("503"))
+    assert found.track.not_before == (NOW.at + POLICY.retry_after.total_seconds() if again else 0)
+    assert (found.track.of == Unrecoverable("1")) is isinstance(then, Stranded)
