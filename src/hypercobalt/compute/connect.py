@@ -63,13 +63,8 @@ def connect_direct(
         guard: forbids changes.
 
     Raises:
-        ConfigurationError: libvirt-python is not installed, or an address is none.
+        ConfigurationError: an address is none.
     """
-    try:
-        from hypercobalt.compute.direct import connecting  # noqa: PLC0415  libvirt, when chosen
-    except ModuleNotFoundError as exc:
-        raise ConfigurationError(
-            f"--compute direct needs the package libvirt-python ({exc.name} is missing): "
-            "pip install 'hypercobalt[agent]'"
-        ) from exc
+    from hypercobalt.compute.direct import connecting  # noqa: PLC0415  loaded when chosen
+
     return connecting.connect(hypervisors, registry, settings or DirectSettings(), guard)
