@@ -214,7 +214,9 @@ class _App:
         try:
             _refuse_several_identities(fields)
             self._api.authorize(request, fields)  # before its body costs anything
-            share.take(weight(request))
+            if places := weight(request):
+                share.take(places)
+                await self._inflight.turns.wait(request.user.name)
             if is_read(request):
                 return await self._api.handle(request)
             return await self._within_time(request, body, share)

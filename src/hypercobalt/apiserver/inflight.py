@@ -1,15 +1,18 @@
-"""What is under way at once: requests, and bytes of their bodies.
+"""Fairness between users: how many requests and bytes of bodies are under way, and whose go on.
 
-Beyond a limit a request gets 429 with Retry-After. One user takes half of a limit at most, so a
-client gone wild leaves room for the others. Watches are counted apart, with what their selectors
-hold; health checks are not.
+A user may hold as much of a limit as it leaves free for the others; beyond that, a request gets
+429 with Retry-After. Requests that hold a place are begun a few at a time, users in turn, so a
+request waits for a few of a flooding user and not for all of them. Watches are counted apart, with
+what their selectors hold; health checks are neither counted nor kept waiting.
 
-Source: kube-apiserver's --max-requests-inflight and --max-mutating-requests-inflight.
+Source: kube-apiserver's --max-requests-inflight, --max-mutating-requests-inflight and API Priority
+and Fairness, whose flows are users.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+from collections import Counter, deque
 from dataclasses import dataclass
 
 from hypercobalt.apiserver import errors, health
@@ -19,20 +22,32 @@ READS, WRITES = 400, 200  # as kube-apiserver
 BODY_BYTES = 64 * 2**20  # 21 bodies of the largest size
 WATCHES = 100_000
 SELECTOR_CHARACTERS = 64  # that weigh as much as a watch
+SURE, SURE_BYTES = 8, 64 * 2**10  # requests or watches, and bytes of bodies, of each user
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
+AT_ONCE = 16  # requests begun in a turn of the loop, some 10 ms of work; then newcomers are seen
 
 
 class Limit:
-    """So much of something, shared by all users."""
+    """So much of something, shared by all users: one may have half, each of two a third.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    Args:
+        most: of it, but for what each user is sure of.
+        sure: what each user may have even where others have all of it.
+    """
+
+    def __init__(self, most: int, *, sure: int) -> None:
+        self._most, self._sure = most, sure
         self._by_user = Counter[str]()
         self.used = 0
 
     def take(self, user: str, amount: int) -> None:
-        """Raise a StatusError of 429 where that is more than is left, or than a user may have."""
-        if self.used + amount > self._most or self._by_user[user] + amount > self._most // 2:
+        """Take some of it, if the user then leaves as much as it has, or has no more than is sure.
+
+        Raises:
+            StatusError: 429.
+        """
+        left = self._most - self.used - amount
+        if self._by_user[user] + amount > max(left, self._sure):
             raise errors.too_many_requests()
         self.used += amount
         self._by_user[user] += amount
@@ -42,6 +57,40 @@ class Limit:
         self._by_user[user] -= amount
         if not self._by_user[user]:
             del self._by_user[user]
+
+
+class Turns:
+    """Lets waiting requests go on: `AT_ONCE` in a turn of the event loop, users in turn."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the next user first
+        self._left = AT_ONCE
+
+    async def wait(self, user: str) -> None:
+        """Wait until a request of this user may go on; at once where few came."""
+        loop = asyncio.get_running_loop()
+        if self._left == AT_ONCE and not self._waiting:
+            loop.call_soon(self._go_on)
+        if self._left and not self._waiting:
+            self._left -= 1
+            return
+        turn: asyncio.Future[None] = loop.create_future()
+        self._waiting.setdefault(user, deque()).append(turn)
+        await turn
+
+    def _go_on(self) -> None:
+        self._left = AT_ONCE
+        while self._left and self._waiting:
+            user = next(iter(self._waiting))
+            turns = self._waiting.pop(user)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[user] = turns  # behind the others
+            if not turn.done():  # its client may have gone
+                turn.set_result(None)
+                self._left -= 1
+        if self._left < AT_ONCE:
+            asyncio.get_running_loop().call_soon(self._go_on)
 
 
 @dataclass(slots=True)
@@ -72,8 +121,9 @@ class Inflight:
     """The limits of one server."""
 
     def __init__(self) -> None:
-        self.reads, self.writes, self.watches = Limit(READS), Limit(WRITES), Limit(WATCHES)
-        self.bodies = Limit(BODY_BYTES)
+        self.reads, self.writes = Limit(READS, sure=SURE), Limit(WRITES, sure=SURE)
+        self.watches = Limit(WATCHES, sure=SURE)
+        self.bodies, self.turns = Limit(BODY_BYTES, sure=SURE_BYTES), Turns()
 
     def share(self, request: Request) -> Share:
         """What a request may take a place in: among those of its sort."""

@@ -114,16 +114,16 @@ async def test_bodies_under_way_are_bounded_and_leave_room_for_other_users(
 async def test_requests_under_way_are_bounded_and_leave_room_for_others(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hypercobalt.apiserver.inflight.WRITES", 8)
+    monkeypatch.setattr("hypercobalt.apiserver.inflight.WRITES", 32)
     as_other = {"authorization": "Bearer secret-other"}
     async with (
         serve(options) as server,
         Client(server.url) as admin,
-        half_bodies(admin, OTHER, 4),
+        half_bodies(admin, OTHER, 16),
         asyncio.timeout(30),
     ):
         answer = await admin.post(CONFIG_MAPS, json={}, headers=as_other)
-        while answer.status_code != 429:  # until all four have begun
+        while answer.status_code != 429:  # until all of them have begun
             answer = await admin.post(CONFIG_MAPS, json={}, headers=as_other)
         refusal = answer.json()
         assert answer.headers["retry-after"] == "1"
@@ -133,6 +133,41 @@ async def test_requests_under_way_are_bounded_and_leave_room_for_others(
         await works(admin)
 
 
+async def test_a_flooding_agent_keeps_the_operator_waiting_for_a_few_of_its_requests(
+    tmp_path: Path,
+) -> None:
+    """Both are as fast as the server lets them be; so counts tell, and no clock."""
+    connections, turns = 180, 100
+    answered = {b"200": 0, b"429": 0}
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(b"GET /api/v1/namespaces HTTP/1.1\r\nHost: x\r\n" + OTHER + b"\r\n")
+            answer = await reader.readuntil(b"\r\n\r\n")
+            answered[answer.split(b" ", 2)[1]] += 1
+            length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            await reader.readexactly(length)
+
+    async with (
+        start_server(tmp_path / "data") as server,
+        Client(server.url) as operator,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        crowd = [await stack.enter_async_context(connection(operator)) for _ in range(connections)]
+        tasks = [asyncio.create_task(flood(*each)) for each in crowd]
+        await works(operator)
+        before = answered[b"200"]
+        async with asyncio.timeout(60):
+            codes = [(await operator.get("/api/v1/nodes")).status_code for _ in range(turns)]
+        flooded = (answered[b"200"] - before) / turns
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    assert set(codes) == {200}
+    assert not any(task.exception() for task in tasks if not task.cancelled())
+    assert flooded < connections / 2, "of a flood's requests, answered for one of the operator"
+
+
 async def test_refused_requests_hold_no_place(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +175,7 @@ async def test_refused_requests_hold_no_place(
     monkeypatch.setattr("hypercobalt.apiserver.inflight.READS", 4)
     as_viewer = {"authorization": "Bearer secret-viewer"}
     async with serve(options) as server, Client(server.url) as api:
-        for _ in range(6):
+        for _ in range(20):
             for method in ("POST", "GET"):
                 answer = await api.request(method, CONFIG_MAPS, headers=as_viewer)
                 assert answer.status_code == 403
