@@ -60,8 +60,9 @@ def clone(value: T) -> T:
 
 
 def _cloned(value: JSON) -> JSON:
+    held = (dict, list)
     if isinstance(value, dict):
-        return {name: _cloned(item) for name, item in value.items()}
+        return {n: _cloned(v) if isinstance(v, held) else v for n, v in value.items()}
     return [_cloned(item) for item in value] if isinstance(value, list) else value
 
 

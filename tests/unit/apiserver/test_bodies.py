@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hypercobalt.apiserver.errors import JSON, StatusError
 from hypercobalt.apiserver.requests.bodies import (
+    JSON_TYPE,
     MAX_DEPTH,
     MAX_VALUES,
     Body,
@@ -103,6 +104,21 @@ def test_depth_is_bounded() -> None:
     check_shape(nested(MAX_DEPTH))
     with pytest.raises(StatusError):
         check_shape(nested(MAX_DEPTH + 1))
+
+
+@pytest.mark.parametrize(
+    ("data", "twice"),
+    [
+        pytest.param(b'{"a":1,"a" \n:2}', ["a"], id="space-before-the-colon"),
+        pytest.param(b'{"a":"\\":","a":2}', ["a"], id="colon-in-a-string"),
+        pytest.param(b'{"a":{"b":1},"c":[{"b":1,"b":2}]}', ["c[0].b"], id="below"),
+        pytest.param(b'{"a":"\\":","b":"\\" :"}', [], id="only-colons-in-strings"),
+        pytest.param(b'{"a":{"a":{"a":1}}}', [], id="one-name-at-several-places"),
+        pytest.param(b'{"\\u0061":1,"a":2}', ["a"], id="escaped-name"),
+    ],
+)
+def test_a_name_that_stands_twice_is_found(data: bytes, twice: list[str]) -> None:
+    assert list(decode(JSON_TYPE, data).duplicates) == twice
 
 
 def test_fields_that_stand_twice_are_found() -> None:

@@ -11,7 +11,7 @@ from hypercobalt.apiserver.errors import JSON, JSONObject, StatusError
 from hypercobalt.apiserver.kinds.builtin import checks
 from hypercobalt.apiserver.kinds.resources import Resource
 from hypercobalt.apiserver.requests.request import Call
-from hypercobalt.apiserver.schema.changing import prune, prune_nulls, shorten
+from hypercobalt.apiserver.schema.changing import prune, read_custom
 from hypercobalt.apiserver.schema.typed import mistyped
 
 
@@ -27,11 +27,9 @@ def check_body(call: Call, value: JSON) -> JSONObject:
         text = f"couldn't get version/kind; json parse error: a {call.kind} is an object"
         raise errors.bad_request(text)
     _check_kind(resource, value)
-    if resource.custom:
-        shorten(value)
-        prune_nulls(resource.schema.node, value)
     _check_types(call, value)
-    unknown = [f'unknown field "{path}"' for path in prune(resource.schema.node, value)]
+    read = read_custom if resource.custom else prune
+    unknown = [f'unknown field "{path}"' for path in read(resource.schema.node, value)]
     found = [*(f'duplicate field "{path}"' for path in call.body.duplicates), *unknown]
     mode = call.request.text("fieldValidation") or "Warn"
     if found and mode == "Strict":

@@ -29,7 +29,7 @@ from hypercobalt.apiserver.requests.bodies import JSON_PATCH, MERGE_PATCH
 from hypercobalt.apiserver.requests.paging import parse_revision
 from hypercobalt.apiserver.requests.request import Call, DeleteOptions
 from hypercobalt.apiserver.storage.objects import EventType, Stored
-from hypercobalt.apiserver.values import clone, metadata, object_at
+from hypercobalt.apiserver.values import clone, metadata, object_at, text_at
 
 Change = Callable[[JSONObject], JSONObject]
 
@@ -72,7 +72,10 @@ def create(call: Call) -> Prepared:
     Raises:
         StatusError: 400 or 422.
     """
-    obj = admission.prepare_create(call, check_body(call, clone(call.body.value)))
+    body = call.body.value
+    if not text_at(body, "metadata", "name"):
+        body = clone(body)  # it is prepared again with another name when one is taken
+    obj = admission.prepare_create(call, check_body(call, body))
     ignored = ("status",) if call.resource.status else ()
     node, manager = call.resource.schema.node, call.manager()
     managed.track_update(node, None, obj, manager, call.stamp, ignored=ignored)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import msgspec
 import yaml
 
 from hypercobalt.apiserver import errors
-from hypercobalt.apiserver.errors import JSON
+from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.wire import protobuf
 
 MAX_BODY = 3 * 1024 * 1024  # bytes, as kube-apiserver
@@ -31,6 +32,10 @@ JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH = PATCH_TYPES = (
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 )
+
+# Ends each name in a JSON text, and may stand within a string: where there are as many of these as
+# there are names in the value, no name stood twice in one object.
+_NAME_END = re.compile(rb'"[ \t\r\n]*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +58,25 @@ def decode(content_type: str, data: bytes) -> Body:
         return Body(value)
     if content_type == YAML_TYPE or (content_type == APPLY_PATCH and data[:1] != b"{"):
         return Body(decode_yaml(data))
-    value = decode_json(data)
-    # The keys of a JSON patch are not the object's.
-    return Body(value, () if content_type == JSON_PATCH else duplicate_fields(data))
+    value, names = _decode_json(data)
+    if content_type == JSON_PATCH or len(_NAME_END.findall(data)) == names:
+        return Body(value)  # the keys of a JSON patch are not the object's
+    return Body(value, duplicate_fields(data))
 
 
 def decode_json(data: bytes) -> JSON:
+    return _decode_json(data)[0]
+
+
+def _decode_json(data: bytes) -> tuple[JSON, int]:
+    """A value, and how many names its objects have."""
     try:
         value: JSON = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise errors.bad_request(
             f"the object provided is unrecognized (must be of type JSON): {error}"
         ) from error
-    check_shape(value)
-    return value
+    return value, check_shape(value)
 
 
 def decode_yaml(data: bytes) -> JSON:
@@ -119,21 +129,23 @@ def _refuse_bombs(data: bytes) -> None:
         _check_bounds(depth, count // 2)  # two events a member of a map; other things have fewer
 
 
-def check_shape(value: JSON) -> None:
-    """Refuse what nests too deeply or holds too many values.
+def check_shape(value: JSON) -> int:
+    """Refuse what nests too deeply or holds too many values; gives the number of names in it.
 
     Raises:
         StatusError: 400 or 413.
     """
-    level = [value] if isinstance(value, (dict, list)) else []
-    depth = count = 0
+    level: list[JSONObject | list[JSON]] = [value] if isinstance(value, (dict, list)) else []
+    depth = count = names = 0
     while level:
         depth += 1
+        names += sum(len(held) for held in level if isinstance(held, dict))
         listed = (held.values() if isinstance(held, dict) else held for held in level)
         items = [item for some in listed for item in some]
         count += len(items)
         _check_bounds(depth, count)
         level = [item for item in items if isinstance(item, (dict, list))]
+    return names
 
 
 def _check_bounds(depth: int, count: int) -> None:

@@ -30,19 +30,27 @@ def prune(node: Node, value: JSON, path: str = "") -> list[str]:
 
 def _prune(node: Node, value: JSON, path: str, removed: list[str]) -> None:
     if isinstance(value, dict):
-        for name in list(value):
-            below = f"{path}.{name}" if path else name
+        for name, item in list(value.items()):
             known = node.fields.get(name) or node.values
             if known is not None:
-                _prune(known, value[name], below, removed)
-            elif node.embedded and name in ("apiVersion", "kind", "metadata"):
-                continue
-            elif not node.opaque and node.type:
+                if isinstance(item, (dict, list)):
+                    _prune(known, item, _join(path, name), removed)
+            elif not _keeps(node, name):
                 del value[name]
-                removed.append(below)
+                removed.append(_join(path, name))
     elif isinstance(value, list) and node.items is not None:
         for index, item in enumerate(value):
             _prune(node.items, item, f"{path}[{index}]", removed)
+
+
+def _keeps(node: Node, name: str) -> bool:
+    """Whether an undeclared field stays."""
+    embedded = node.embedded and name in ("apiVersion", "kind", "metadata")
+    return embedded or node.opaque or not node.type
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def apply_defaults(node: Node, value: JSON) -> None:
@@ -89,27 +97,46 @@ def drop_nulls(node: Node, value: JSON) -> None:
                 drop_nulls(node.items, item)
 
 
-def prune_nulls(node: Node, value: JSON) -> None:
-    """Remove in place the nulls of a custom resource that are not allowed and have no default."""
+def read_custom(node: Node, value: JSON) -> list[str]:
+    """Read a custom resource in place as Go does; return the paths of undeclared fields.
+
+    These are removed, and nulls that are not allowed and have no default; whole floats become
+    integers.
+    """
+    removed: list[str] = []
+    _read(node, value, "", removed)
+    return removed
+
+
+def _read(node: Node, value: JSON, path: str, removed: list[str]) -> None:
     if isinstance(value, dict):
         for name, item in list(value.items()):
             known = node.fields.get(name) or node.values
-            if item is None and known is not None and not (known.nullable or known.has_default):
+            if known is None and not _keeps(node, name):
                 del value[name]
-            elif known is not None:
-                prune_nulls(known, item)
-    elif isinstance(value, list) and node.items is not None:
-        for item in value:
-            prune_nulls(node.items, item)
+                removed.append(_join(path, name))
+            elif known is None:
+                value[name] = _shortened(item)
+            elif item is None and not (known.nullable or known.has_default):
+                del value[name]
+            elif isinstance(item, (dict, list)):
+                _read(known, item, _join(path, name), removed)
+            elif isinstance(item, float):
+                value[name] = _shortened(item)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            if node.items is not None and isinstance(item, (dict, list)):
+                _read(node.items, item, f"{path}[{index}]", removed)
+            else:
+                value[index] = _shortened(item)
 
 
-def shorten(value: JSON) -> JSON:
-    """The value with whole floats as integers: custom resources are stored as Go writes them."""
+def _shortened(value: JSON) -> JSON:
     if isinstance(value, dict):
         for name, item in value.items():
-            value[name] = shorten(item)
+            value[name] = _shortened(item)
     elif isinstance(value, list):
-        value[:] = map(shorten, value)
+        value[:] = map(_shortened, value)
     elif isinstance(value, float) and value.is_integer() and abs(value) < MAX_WHOLE:
         return int(value)
     return value

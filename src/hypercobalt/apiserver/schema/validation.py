@@ -298,6 +298,8 @@ class _Rules:
         self, node: Node, value: JSON, path: str, old: JSON | object, *, kept: bool = False
     ) -> None:
         """Ask the rules of a value; `kept` is whether it is part of one that did not change."""
+        if not node.has_rules():
+            return
         kept = kept or same(value, old)
         if value is None or (kept and not node.has_transition_rules()):
             return

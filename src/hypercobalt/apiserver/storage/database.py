@@ -59,7 +59,7 @@ class Database:
         self._lock_fd = lock_directory(directory)
         self._path = directory / FILE
         self.horizon = 0  # events up to here are dropped with the next commit
-        self._queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Sequence[Event] | None] = queue.SimpleQueue()
         self._damaged_rows: dict[Key, int] = {}
         self.failure: WriterEndedError | None = None
         try:
@@ -94,9 +94,9 @@ class Database:
         )
         self._thread.start()
 
-    def submit(self, event: Event) -> None:
-        """Have an event written, behind those submitted before."""
-        self._queue.put(event)
+    def submit(self, events: Sequence[Event]) -> None:
+        """Have events written, behind those submitted before."""
+        self._queue.put(events)
 
     def close(self) -> None:
         """Commit what was submitted, then release the directory. Blocks, but not for ever."""
@@ -121,20 +121,19 @@ class Database:
             log.exception("storage_writer_ended")
             self.failure = WriterEndedError(f"the storage writer ended ({error!r}); restart")
             while self._queue.qsize():
-                if (event := self._queue.get()) is not None:
-                    batch.append(event)
+                batch.extend(self._queue.get() or ())
             tell([(event, self.failure) for event in batch])
         finally:
             self._db.close()
 
     def _gather(self, batch: list[Event]) -> bool:
         """Wait for the next events, as many as are there; whether more will come."""
-        event = self._queue.get()
-        while event is not None:
-            batch.append(event)
-            if len(batch) == MAX_BATCH or self._queue.empty():
+        events = self._queue.get()
+        while events is not None:
+            batch.extend(events)
+            if len(batch) >= MAX_BATCH or self._queue.empty():
                 return True
-            event = self._queue.get()
+            events = self._queue.get()
         return False
 
     def _commit(self, batch: list[Event]) -> list[Outcome]:

@@ -75,6 +75,7 @@ class Store:
         self._collections: dict[str, _Collection] = {}
         self._locks: dict[Key, _Lock] = {}
         self._waiting: dict[int, _Waiting] = {}  # writes, by revision: the oldest first
+        self._begun: list[Event] = []  # writes that the database does not know of yet
         self._listeners: list[Callable[[Event], None]] = []
         self._loop = asyncio.get_running_loop()
         loaded = database.load()
@@ -100,7 +101,8 @@ class Store:
         return cls(Database(directory))
 
     async def close(self) -> None:
-        """Commit what was submitted, then release the directory."""
+        """Commit what was begun, then release the directory."""
+        self._submit()
         await asyncio.to_thread(self._database.close)
 
     # -- reading ---------------------------------------------------------------------------
@@ -262,7 +264,9 @@ class Store:
         event = Event(revision, kind, key, encode(revision), previous)
         done: asyncio.Future[None] = self._loop.create_future()
         self._waiting[revision] = _Waiting(done, self._loop.time())
-        self._database.submit(event)
+        if not self._begun:
+            self._loop.call_soon(self._submit)
+        self._begun.append(event)
         # A caller that goes away must not release the key before its write is decided.
         while not done.done():
             try:
@@ -273,6 +277,14 @@ class Store:
                 raise
         done.result()
         return Stored(revision, event.data)
+
+    def _submit(self) -> None:
+        """Hand over the writes of one turn of the loop: they share a commit."""
+        begun, self._begun = self._begun, []
+        if (failure := self._database.failure) is not None:
+            self._publish([(event, failure) for event in begun])
+        elif begun:
+            self._database.submit(begun)
 
     async def discard(self, key: Key) -> None:
         """Delete a damaged object; watchers get no event, as all of them had to list again."""
