@@ -120,7 +120,7 @@ async def operator(
     assert process.stderr is not None
     try:
         line: dict[str, object] = {}
-        while line.get("event") != "serving_endpoints":
+        while line.get("event") != "endpoints_opened":
             line = json.loads(await process.stderr.readline())
         drain = asyncio.create_task(discard(process.stderr))
         yield Operator(process, f"http://127.0.0.1:{line['port']}/metrics")

@@ -335,7 +335,7 @@ async def ports(process: asyncio.subprocess.Process) -> tuple[str, str]:
             line = await process.stderr.readline()
             assert line, "it ended"
             entry = json.loads(line)
-            if entry["event"] == "serving_endpoints":
+            if entry["event"] == "endpoints_opened":
                 found.append(entry["port"])
     return f"http://127.0.0.1:{found[0]}", f"https://127.0.0.2:{found[1]}"
 

@@ -247,7 +247,7 @@ async def guarded(host: Host) -> AsyncIterator[Guard]:
     guard = Guard(host)
     await guard.start()
     try:
-        await guard.until("holding_back_shutdowns")
+        await guard.until("shutdown_inhibitor_taken")
         yield guard
     finally:
         if host.power is Power.RUNNING:
@@ -288,7 +288,7 @@ async def test_a_shutdown_waits_for_the_eviction_and_then_goes_on_at_once(
         ended = time.monotonic()
         done = set_condition((), "Evicting", "False", "Succeeded", "", now=SystemClock().now())
         await api.patch_status(eviction, EvictionStatus(conditions=done))
-        await guard.until("letting_shutdowns_pass")
+        await guard.until("shutdown_inhibitor_released")
         record_property("seconds_to_release", time.monotonic() - ended)
         assert time.monotonic() - ended < 1
         record_property("seconds_to_off", seconds := await off(host) - ended)

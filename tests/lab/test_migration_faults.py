@@ -112,7 +112,7 @@ async def test_a_migration_whose_source_loses_its_power_has_failed(
         ended = await one_migration(api, lambda m: m.status.type != "unbounded", known, 90)
         assert (ended.status.type, ended.status.errMsg) == (
             "failed",
-            f"the instance did not come to run on {other}",
+            f"the instance did not start to run on {other}",
         )
         await lab.up_host(source, NODES)
         await until(api, source, connection_is("True"), deadline=60)

@@ -113,7 +113,7 @@ def test_libraries_write_lines_of_the_same_form(written_logs: io.StringIO) -> No
 
 
 def test_lines_below_the_level_are_not_written(written_logs: io.StringIO) -> None:
-    log.debug("called_api")
+    log.debug("api_called")
     assert not written_logs.getvalue()
 
 

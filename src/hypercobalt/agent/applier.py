@@ -52,7 +52,8 @@ class Report(Generic[T, P, S]):
 
     Args:
         manager: field manager of the status.
-        fields: of the status; one that is composed empty is removed, whoever else has written it.
+        fields: of the status; one that is composed empty is removed, also if another manager has
+            written it.
         status_of: the status of an object.
         carrying: an object with its name, its namespace and this status, for the apply.
         compose: the status to write, out of the board, the object as the API has it, and the
@@ -150,14 +151,14 @@ class Applier(Generic[T, P, S]):
         return None if self._refusal is None else self._refused_for(wanted)
 
     def _meet(self, stored: T | None) -> None:
-        """Begin anew if there is another object than at the last pass, or none."""
+        """Forget the last pass if there is another object now, or none."""
         uid = stored.metadata.uid if stored else None
         if uid == self._uid:
             return
         self._uid, self._written, self._refusal = uid, None, None
         self._kept = self._report.status_of(stored) if stored else None
         if stored is None:
-            log.warning("waiting_for_object", object=self._about)
+            log.warning("object_missing", object=self._about)
 
     def _restoring(self) -> None:
         """Another manager changed our fields; the more often, the later they are restored."""

@@ -10,11 +10,9 @@ from cyclopts import App
 
 app = App(name="cobalt", help="The hypervisor layer for Kubernetes.")
 
-# By import path, so that a command loads only what it needs itself; `help` so that listing the
-# commands imports none of them.
-app.command(
-    "hypercobalt.cli.crds:crds", name="crds", help="Print the CustomResourceDefinitions as YAML."
-)
+# By import path, so that a command loads only what it needs itself. The help is here, so that
+# listing the commands imports none of them; its first line is in the list.
+app.command("hypercobalt.cli.crds:crds", help="Print the CustomResourceDefinitions as YAML.")
 app.command(
     "hypercobalt.cli.apiserver:app",
     name="apiserver",
@@ -24,25 +22,53 @@ app.command(
 )
 app.command(
     "hypercobalt.cli.operator:operator",
-    name="operator",
-    help="Make Hypervisors out of Nodes, and keep what belongs to them.",
+    help="Run the operator: Hypervisors for Nodes, onboarding, maintenance, eviction.\n\n"
+    "Runs until SIGTERM or SIGINT. The account for OpenStack is read from OS_*, OS_PW_CMD and "
+    "clouds.yaml. --zap-devel, --zap-stacktrace-level, --zap-time-encoding and --enable-http2 of "
+    "the existing operator are accepted without effect.",
 )
 app.command(
     "hypercobalt.cli.node_agent:node_agent",
     name="node-agent",
-    help="Watch one hypervisor host and report it to Kubernetes.",
+    help="Run the agent of one host: its Hypervisor's status, Migrations, certificates.\n\n"
+    "Runs until SIGTERM or SIGINT. Environment variables count where no flag is given: HOSTNAME, "
+    "NODE_LABEL, NAMESPACE, LIBVIRT_DEFAULT_URI, LIBVIRT_SOCKET, PKI_PATH, ISSUER_NAME, "
+    "ISSUER_KIND, HOST_IP_ADDRESS, CERTIFICATE_SOURCE. With EMULATE, libvirt and the host's "
+    "services are emulated. --leader-elect, --enable-http2, --zap-devel, --zap-stacktrace-level "
+    "and --zap-time-encoding are accepted without effect: of several agents of one host, one works "
+    "at a time.",
 )
-app.command("hypercobalt.cli.evict:evict", name="evict", help="Move instances away from a host.")
 app.command(
-    "hypercobalt.cli.maintain:maintain", name="maintain", help="Take a host out of service."
+    "hypercobalt.cli.evict:evict",
+    help="Move instances away from a host.\n\n"
+    "Sets the host's maintenance to manual, unless it is in maintenance, and creates an Eviction "
+    "of its name, which the operator works off. An Eviction that has failed, or ended before the "
+    "maintenance, is replaced. With --instances the host stays in service, and the Eviction gets a "
+    "name of its own.\n\n"
+    "Exit codes: 0 requested, with --watch: all instances have left; 1 the API cannot be reached "
+    "or refuses; 2 invalid request; 3 the Eviction failed; 4 the Eviction was cancelled; 130 "
+    "interrupted, the Eviction goes on.",
 )
-app.command("hypercobalt.cli.maintain:resume", name="resume", help="Put a host back into service.")
+app.command(
+    "hypercobalt.cli.maintain:maintain",
+    help="Take a host out of service.\n\n"
+    "No new instances are placed there, and those there leave.\n\n"
+    "Exit codes: 0 requested, with --wait: the host is empty; 1 the API cannot be reached or "
+    "refuses; 2 invalid request; 3 the Eviction failed; 130 interrupted, the maintenance goes on.",
+)
+app.command(
+    "hypercobalt.cli.maintain:resume",
+    help="Put a host back into service.\n\n"
+    "An Eviction that is under way is cancelled.\n\n"
+    "Exit codes: 0 requested; 1 the API cannot be reached or refuses; 2 invalid request.",
+)
 app.command(
     "hypercobalt.cli.explain:explain",
-    name="explain",
-    help="Explain the state of a host, an Eviction or a Migration, and what to do.",
+    help="Explain the state of a host, an Eviction or a Migration, and what to do.\n\n"
+    "Exit codes: 0 explained; 1 there is no such object, or the API cannot be reached or refuses; "
+    "2 invalid request.",
 )
-app.command("hypercobalt.cli.lab:lab", name="lab", help="Several real hosts on one machine.")
+app.command("hypercobalt.cli.lab:lab", help="Run several real hosts on one machine.")
 
 
 def main() -> None:

@@ -40,11 +40,11 @@ Kubeconfig = Annotated[
         "account, ~/.kube/config."
     ),
 ]
-Node = Annotated[str, Parameter(help="Name of the Hypervisor, which is its Node's.")]
+Node = Annotated[str, Parameter(help="Name of the host: its Node and its Hypervisor have it.")]
 
 
 class InvalidRequestError(HypercobaltError):
-    """What was asked for cannot be: a name, a value or the state of an object is in the way."""
+    """The request cannot be served: a name, a value or the state of an object is in the way."""
 
 
 def connection(kubeconfig: Path | None, env: Mapping[str, str] | None = None) -> Connection:
@@ -65,7 +65,7 @@ def client(kubeconfig: Path | None) -> Kube:
 
 
 def run(command: str, work: Coroutine[object, object, int], *, interrupted: str = "") -> int:
-    """Run a command to its end; what goes wrong is said in one line.
+    """Run a command to its end; an error is printed in one line.
 
     Args:
         command: its name, for messages.
@@ -88,7 +88,7 @@ def run(command: str, work: Coroutine[object, object, int], *, interrupted: str 
 
 
 def complain(command: str, text: str) -> None:
-    """Print an error; names and messages of objects in it are others' text."""
+    """Print an error; names and messages of objects in it may be hostile."""
     print(printable(f"cobalt {command}: {text}"), file=sys.stderr, flush=True)
 
 
@@ -104,7 +104,7 @@ async def hypervisor(kube: Kube, name: str) -> Hypervisor:
     try:
         known = sorted(one.metadata.name for one in (await kube.list(Hypervisor)).items)
     except NotFoundError as exc:
-        raise InvalidRequestError("this API has no Hypervisors: is it the right one?") from exc
+        raise InvalidRequestError("this API server has no Hypervisors; check --kubeconfig") from exc
     shown = ", ".join(known[:_SHOWN]) + (" …" if len(known) > _SHOWN else "")
     raise InvalidRequestError(
         f"there is no Hypervisor {name}; there are: {shown}"

@@ -36,31 +36,23 @@ def evict(
     watch: bool = False,
     reason: str = REASON,
     instances: Annotated[
-        str, Parameter(help="UUIDs, with commas: only these leave; the host stays in service.")
+        str, Parameter(help="UUIDs, with commas: only these leave, the host stays in service.")
     ] = "",
     parallelism: int | None = None,
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Move all instances, or some, away from a host.
 
-    The host is taken out of service (maintenance `manual`) unless it is already, and an Eviction of
-    its name is made; the operator works it off. An Eviction that has failed, or ended before the
-    maintenance, is made anew. With --instances the host stays in service, and the Eviction gets a
-    name of its own.
-
-    Exit codes: 0 asked for, with --watch: all have left; 1 the API is not there or refuses; 2 what
-    was asked cannot be; 3 the Eviction failed; 4 it was cancelled; 130 interrupted: it goes on.
-
     Parameters
     ----------
     watch
-        Show how it goes until it ends. Ctrl-C leaves it running.
+        Show progress until the Eviction ends. Ctrl-C leaves it running.
     reason
-        Why, for people; becomes the Hypervisor's maintenanceReason too.
+        Reason, for people; also written to the Hypervisor's maintenanceReason.
     parallelism
-        Instances on their way at once; else as the operator is set up.
+        Most instances that move at once; else the operator's --max-parallel-per-source.
     """
-    left = f"the eviction of {node} goes on; `cobalt evict {node} --watch` shows it, "
+    left = f"the Eviction of {node} goes on; `cobalt evict {node} --watch` shows it, "
     left += f"`cobalt resume {node}` ends it"
     work = _evict(node, reason, instances, parallelism, kubeconfig, watch=watch)
     return asking.run("evict", work, interrupted=left)
@@ -179,7 +171,7 @@ async def _refuse_others(kube: Kube, host: Hypervisor) -> None:
 
 
 def _is_its_end(eviction: Eviction, host: Hypervisor) -> bool:
-    """Whether one that has ended tells that the host is empty now, and not some time ago."""
+    """Whether an Eviction that has ended is proof that the host is empty now."""
     found = evicting(eviction.status)
     succeeded = found is not None and found.reason == EvictionReason.SUCCEEDED
     whole = empties(eviction, host.metadata.name)

@@ -25,7 +25,7 @@ async def watch(kube: Kube, eviction: Eviction) -> int:
     informer.add_handler(follower)
     async with asyncio.TaskGroup() as group:
         following = group.create_task(informer.run(), name=f"eviction-{name}")
-        # An object that is gone before the first list is never told of as deleted.
+        # A watch does not report an object that is gone before its first list.
         listed = group.create_task(_missed(informer, follower), name="listed")
         try:
             await _show(follower)
@@ -53,12 +53,12 @@ async def _show(follower: Follower) -> None:
 
 
 async def _lines(follower: Follower) -> None:
-    said = ""
+    shown = ""
     while not follower.over:
         text = summary(follower.eviction, datetime.now(UTC))
-        if text != said:
+        if text != shown:
             print(text, flush=True)
-            said = text
+            shown = text
         await follower.changed.wait()
         follower.changed.clear()
 

@@ -60,9 +60,6 @@ def explain(
 ) -> int:
     """Explain the state of a Hypervisor, an Eviction or a Migration, and what to do about it.
 
-    Exit codes: 0 explained; 1 there is no such object, or the API is away or refuses; 2 invalid
-    request.
-
     Parameters
     ----------
     output

@@ -44,7 +44,7 @@ def up(
     """Boot hosts with libvirt, Open vSwitch and OVN, and an API server that shows them.
 
     What is there already is found; what died is started again. Where the machine cannot boot hosts,
-    it says why, and serves the API alone.
+    the reason is printed, and the API is served alone.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ Name = Annotated[str, Parameter(help="Name of the host.")]
 
 
 def run(work: Coroutine[object, object, int]) -> int:
-    """Run a command to its end; what goes wrong is said in one line."""
+    """Run a command to its end; an error is printed in one line."""
     logs.configure(level=logging.WARNING)
     try:
         return asyncio.run(work)
@@ -76,7 +76,7 @@ def remove(name: Name, /, *, data: Data = HERE) -> int:
     async def work() -> int:
         with records.locked(Layout.at(data)):
             await Fleet(Lab.find(data)).remove_host(name)
-        screen.say(f"host {name} is gone")
+        screen.say(f"host {name} is removed")
         return 0
 
     return run(work())
@@ -98,7 +98,7 @@ def start(name: Name, /, *, data: Data = HERE) -> int:
 
 @hosts_app.command
 def shutdown(name: Name, /, *, data: Data = HERE) -> int:
-    """Power a host off in order: inhibitors are heard, services are stopped."""
+    """Power a host off in order: inhibitors count, services are stopped."""
     return _on(data, name, Host.shutdown, f"host {name} is off")
 
 

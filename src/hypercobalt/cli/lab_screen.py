@@ -107,7 +107,7 @@ def show_lacks(verdict: Verdict) -> None:
 
 
 def confirm_packages(names: Iterable[str], *, ask: bool) -> bool:
-    """Show the packages that are to be installed, and ask when there is somebody to ask."""
+    """Show the packages that are to be installed, and prompt if a person is at the terminal."""
     say("These Debian packages are missing and will be installed (none of their services is")
     say(f"started or enabled on this machine):\n  {' '.join(names)}")
     if not ask:
@@ -250,7 +250,7 @@ def _show_once(console: Console, lab: Lab, hypervisors: Iterable[Hypervisor]) ->
     shown = _rows(lab, hypervisors)
     if console.is_terminal:
         console.print(_table(shown, console.width))
-    else:  # nobody says how wide it is, and a program may read it
+    else:  # it has no width, and a program may read it
         say(columns([_COLUMNS, *(astuple(row) for row in shown)]))
     for text in _stopped(lab):
         say(text)

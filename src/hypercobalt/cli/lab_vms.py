@@ -136,7 +136,7 @@ def move(
 
 @vms_app.command
 def console(name: Name, /, *, data: Data = HERE) -> int:
-    """Show what a VM has said on its serial port, and follow it. Ctrl-C ends it."""
+    """Show the output of a VM's serial port and follow it until Ctrl-C."""
 
     async def work() -> int:
         async for text in guest_console.follow(Fleet(Lab.find(data)).log(name)):

@@ -18,13 +18,10 @@ def maintain(
 ) -> int:
     """Take a host out of service: no new instances are placed there, and those there leave.
 
-    Exit codes: 0 asked for, with --wait: the host is empty; 1 the API is not there or refuses;
-    2 invalid request; 3 the Eviction failed; 130 interrupted: it goes on.
-
     Parameters
     ----------
     reason
-        Why, for people.
+        Reason, for people.
     wait
         Wait until all instances have left.
     """
@@ -34,16 +31,13 @@ def maintain(
 
 
 def resume(node: Node, /, *, kubeconfig: Kubeconfig = None) -> int:
-    """Put a host back into service. An Eviction that is under way is cancelled.
-
-    Exit codes: 0 asked for; 1 the API is not there or refuses; 2 invalid request.
-    """
+    """Put a host back into service; an Eviction that is under way is cancelled."""
     return asking.run("resume", _resume(node, kubeconfig))
 
 
 async def _maintain(node: str, reason: str, kubeconfig: Path | None, *, wait: bool) -> int:
     if not reason.strip():
-        raise InvalidRequestError("--reason must not be empty: people will want to know")
+        raise InvalidRequestError("--reason must not be empty: state why")
     async with asking.client(kubeconfig) as kube:
         host = await asking.hypervisor(kube, node)
         mode = host.spec.maintenance or Maintenance.NONE
@@ -74,15 +68,15 @@ async def _resume(node: str, kubeconfig: Path | None) -> int:
 
 def _whose(mode: str) -> str:
     return {
-        Maintenance.TERMINATION: "the host goes away for good, and its spec is frozen",
-        Maintenance.HA: "the high-availability service fences and empties it, and gives it back",
-        Maintenance.AUTO: "an automation has it; `cobalt resume` ends that",
+        Maintenance.TERMINATION: "the Node is being deleted, and the spec is frozen",
+        Maintenance.HA: "the high-availability service fences, empties and releases it",
+        Maintenance.AUTO: "an automation has set it; `cobalt resume` ends that",
     }.get(Maintenance(mode), "")
 
 
 async def _until_empty(kube: Kube, host: Hypervisor) -> int:
     """Follow the condition `Evicting` of the Hypervisor: it counts for the host as a whole."""
-    name, said, generation = host.metadata.name, "", host.metadata.generation
+    name, shown, generation = host.metadata.name, "", host.metadata.generation
     while True:
         async with kube.watch(Hypervisor, fields=f"metadata.name={name}") as events:
             async for event in events:
@@ -92,12 +86,12 @@ async def _until_empty(kube: Kube, host: Hypervisor) -> int:
                 if found is None or found.metadata.generation < generation:
                     continue
                 if not found.spec.maintenance:
-                    raise InvalidRequestError(f"{name} was put back into service by somebody")
+                    raise InvalidRequestError(f"{name} was put back into service meanwhile")
                 evicting = get_condition(found.conditions, HypervisorConditionType.EVICTING)
                 text = printable(evicting.message) if evicting else "waiting for the operator"
-                if text != said:
+                if text != shown:
                     print(text, flush=True)
-                    said = text
+                    shown = text
                 if evicting is None or evicting.status != "False":
                     continue
                 if evicting.reason == SyncReason.SUCCEEDED:

@@ -49,13 +49,6 @@ def node_agent(
 ) -> int:
     """Watch one hypervisor host, and keep its Hypervisor, Migrations and certificates current.
 
-    Runs until SIGTERM or SIGINT. The environment variables of the existing agent are read where no
-    flag is given: HOSTNAME, NODE_LABEL, NAMESPACE, LIBVIRT_DEFAULT_URI, LIBVIRT_SOCKET, PKI_PATH,
-    ISSUER_NAME, HOST_IP_ADDRESS; CERTIFICATE_SOURCE and ISSUER_KIND are new. With EMULATE, libvirt
-    and the host's services are made up.
-    --leader-elect, --enable-http2, --zap-devel, --zap-stacktrace-level and --zap-time-encoding are
-    accepted without effect: one agent of a host works at a time in any case.
-
     Parameters
     ----------
     kubeconfig
@@ -68,17 +61,17 @@ def node_agent(
         systemd units to report, with commas; empty for none. Else libvirtd.service and
         openvswitch-switch.service.
     namespace
-        Of Migrations, the TLS Secret and the Certificate; else NAMESPACE, else monsoon3.
+        Of the Lease, Migrations, TLS Secret and Certificate; else NAMESPACE, else monsoon3.
     pki_path
         Directory for the TLS files; else PKI_PATH. Without either, none are installed.
     certificate_source
-        request: the key is made on this host, and a CertificateRequest asks ISSUER_NAME for its
+        request: the key is made on this host, and a CertificateRequest for ISSUER_NAME gets its
         certificate; secret: both come from the Secret tls-libvirt-NODE, for which the agent may
         read every Secret of its namespace. Else CERTIFICATE_SOURCE, else secret.
     pki_ca_file
         The CA of the certificates, for an issuer that does not give it.
     host_root
-        Where the host's os-release is looked for; in a container, where its / is mounted.
+        Root of the host's file system, for os-release; in a container, where it is mounted.
     migration_names
         start: one object per migration; server: one per server, overwritten by the next.
     migration_retention
@@ -88,7 +81,7 @@ def node_agent(
     metrics_bind_address
         HOST:PORT of /metrics; :PORT for all addresses, 0 for none.
     metrics_secure
-        Serve /metrics over TLS, to those whom the API server allows it.
+        Serve /metrics over TLS, to users that the API server authorizes.
     health_probe_bind_address
         HOST:PORT of /healthz and /readyz; :PORT for all addresses, 0 for none.
     version

@@ -69,39 +69,34 @@ def operator(
 ) -> int:
     """Make Hypervisors out of Nodes, and take them into service, through maintenance, and out.
 
-    Runs until SIGTERM or SIGINT. The flags are those of the existing operator, and more; the
-    account for OpenStack is taken from OS_*, OS_PW_CMD and clouds.yaml, as there. --zap-devel,
-    --zap-stacktrace-level, --zap-time-encoding and --enable-http2 are taken and change nothing:
-    lines always have a full time, errors that are bugs always a traceback, pages always HTTP/1.1.
-
     Parameters
     ----------
     kubeconfig
         As kubectl's; else $KUBECONFIG, the pod's service account, ~/.kube/config.
     agent_namespaces
-        Where the pods of the agents live, with commas; required.
+        Namespaces of the agents' pods, with commas; required.
     label_selector
         Only Nodes and Hypervisors with these labels: one shard of a large cluster.
     gardener
-        Hold Nodes with a pod until their hosts may go, as Gardener's machine controller wants it,
-        and taint those that leave. Without it no Node is written.
+        Hold Nodes with a pod until their hosts may be removed, as Gardener's machine controller
+        expects, and taint those that leave. Without it no Node is written.
     gardener_namespace
-        Of those pods.
+        Namespace of those pods.
     signal_image
-        Of the pod that holds a Node for Gardener; with sleep, /bin/true and /bin/false.
+        Image of the pod that holds a Node for Gardener; needs sleep, /bin/true and /bin/false.
     compute
         Where instances run: nova is OpenStack, by clouds.yaml or OS_*; direct moves them from
         libvirt to libvirt; with none, hosts are neither onboarded nor emptied.
     leader_elect
-        Enable leader election: one of several processes is active; the Lease is in its namespace.
+        Enable leader election: one of several processes is active. The Lease is in its namespace.
     metrics_bind_address
         HOST:PORT of /metrics; :PORT for all addresses, 0 for none.
     metrics_secure
-        Serve /metrics over TLS, to those whom the API server allows it.
+        Serve /metrics over TLS, to users that the API server authorizes.
     health_probe_bind_address
         HOST:PORT of /healthz and /readyz; :PORT for all addresses, 0 for none.
     version
-        Print the version and leave.
+        Print the version and exit.
     """
     if version:
         print(version_line(COMPONENT))
@@ -169,6 +164,6 @@ def _namespaces(text: str) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not found:
         raise ConfigurationError(
-            "--agent-namespaces is empty: name the namespaces of the agents, with commas"
+            "--agent-namespaces is empty: list the namespaces of the agents' pods, with commas"
         )
     return found

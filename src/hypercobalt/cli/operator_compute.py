@@ -1,4 +1,4 @@
-"""Flags of `cobalt operator` that say where virtual machines run."""
+"""Flags of `cobalt operator` for where virtual machines run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class DirectFlags:
     ] = _DIRECT.northbound
 
     def settings(self) -> DirectSettings:
-        """What the adapter is told."""
+        """Settings of the adapter."""
         return DirectSettings(
             control=self.direct_libvirt_uri,
             migration=self.direct_migration_uri,

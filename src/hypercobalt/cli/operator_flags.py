@@ -194,7 +194,7 @@ class EvictionFlags:
         What to do first for a live migration without progress: force it, or none.
     eviction_longest
         How long a move may show no progress while it waits in a queue or its disks are copied, or
-        that never tells of any.
+        that reports none.
     """
 
     max_parallel_per_source: int = _EVICT.per_source

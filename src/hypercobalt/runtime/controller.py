@@ -220,7 +220,7 @@ class Controller:
             watch.attach(queue.add)
         if not await self._synced(stop):
             return
-        log.info("starting_controller", controller=self.name, concurrency=self._concurrency)
+        log.info("controller_started", controller=self.name, concurrency=self._concurrency)
         async with asyncio.TaskGroup() as tasks:
             for number in range(self._concurrency):
                 tasks.create_task(worker.run(), name=f"{self.name}-{number}")

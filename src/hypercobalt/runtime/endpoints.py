@@ -123,7 +123,7 @@ class Endpoints:
         except OSError as exc:
             raise ConfigurationError(f"cannot listen on {host}:{port}: {exc.strerror}") from exc
         taken: int = self._server.sockets[0].getsockname()[1]
-        log.info("serving_endpoints", host=host, port=taken)
+        log.info("endpoints_opened", host=host, port=taken)
         return Address(host, taken)
 
     async def stop(self) -> None:

@@ -211,7 +211,7 @@ class Informer(Generic[T]):
     def _skip(self, key: str, problem: str) -> None:
         self._unreadable.inc()
         kind = self.selection.type.resource.kind
-        log.error("skipping_unreadable_object", kind=kind, key=key, problem=problem)
+        log.error("unreadable_object_skipped", kind=kind, key=key, problem=problem)
 
     def _restart(self, reason: str, error: HypercobaltError) -> None:
         self.breaks += 1
@@ -219,7 +219,7 @@ class Informer(Generic[T]):
         # What nobody has installed may stay away for good: the same trouble is said once.
         say = log.debug if self._trouble == str(error) else log.warning
         self._trouble = str(error)
-        say("restarting_watch", watch=self.selection.about, reason=reason, error=str(error))
+        say("watch_restarted", watch=self.selection.about, reason=reason, error=str(error))
 
     def _works(self) -> None:
         self._failures, self._trouble = 0, ""

@@ -161,7 +161,7 @@ class LeaderElector:
         """
         if not await self._acquire(stop):
             return
-        log.info("leading", lease=self._about, identity=self._election.identity)
+        log.info("leadership_acquired", lease=self._about, identity=self._election.identity)
         try:
             await self._lead(lead)
         finally:
@@ -191,7 +191,7 @@ class LeaderElector:
         work.cancel()
         done, _ = await asyncio.wait({work}, timeout=ends - self._clock.monotonic())
         if not done:
-            log.critical("ending_process", reason="cancelled work goes on", lease=self._about)
+            log.critical("process_aborted", reason="cancelled work goes on", lease=self._about)
             self._abort()
         elif not work.cancelled() and (error := work.exception()) is not None:
             log.error("cancelled_work_failed", lease=self._about, error=repr(error))
@@ -202,7 +202,7 @@ class LeaderElector:
                 if await self._try(self._timing.renew_deadline.total_seconds()):
                     return True
             except HypercobaltError as error:
-                log.warning("cannot_read_lease", lease=self._about, error=str(error))
+                log.warning("lease_not_read", lease=self._about, error=str(error))
             await sleep_unless(stop, self._pause())
         return False
 
@@ -224,7 +224,7 @@ class LeaderElector:
                     break
             except HypercobaltError as error:
                 problem = str(error)
-                log.warning("cannot_renew_lease", lease=self._about, error=problem)
+                log.warning("lease_not_renewed", lease=self._about, error=problem)
         self._until = float("-inf")
         raise LeadershipLostError(f"lease {self._about}: {problem}")
 
@@ -293,7 +293,7 @@ class LeaderElector:
             async with asyncio.timeout(self._timing.retry_period.total_seconds()):
                 await self._kube.patch(lease, replace(lease, spec=free))
         except (HypercobaltError, TimeoutError) as error:
-            log.warning("cannot_release_lease", lease=self._about, error=str(error))
+            log.warning("lease_not_released", lease=self._about, error=str(error))
 
     def _pause(self) -> float:
         period = self._timing.retry_period.total_seconds()

@@ -227,7 +227,7 @@ class Manager:
 
     def _give_up(self) -> None:
         going_on = sorted(task.get_name() for task in asyncio.all_tasks())
-        log.critical("ending_process", reason="cancelled work goes on", tasks=going_on)
+        log.critical("process_aborted", reason="cancelled work goes on", tasks=going_on)
         self._abort()
 
     async def _work(self) -> None:
@@ -294,7 +294,7 @@ class Manager:
                 loop.remove_signal_handler(number)
 
     def _signalled(self, name: str) -> None:
-        log.info("stopping", signal=name)
+        log.info("stop_requested", signal=name)
         self.stop()
 
 
@@ -314,6 +314,6 @@ async def _end(tasks: set[asyncio.Task[None]], deadline: timedelta) -> None:
             await _ended(tasks)
     late = {task for task in tasks if not task.done()}
     for task in late:
-        log.warning("cancelling_task", task=task.get_name(), deadline=str(deadline))
+        log.warning("task_cancelled", task=task.get_name(), deadline=str(deadline))
         task.cancel()
     await _ended(late)

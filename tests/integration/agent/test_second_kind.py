@@ -62,7 +62,7 @@ async def test_another_kind_of_agent_reports_restarts_and_lets_go(
         return state(found, "CertificateInstalled") == "True/Ready" and bool(names(found))
 
     async with issuing(kube) as issuer, agent(server, tmp_path, "br-int", "br-ex") as one:
-        (*_, serving) = await lines_until(one, "serving_endpoints")
+        (*_, serving) = await lines_until(one, "endpoints_opened")
         found = await follow(kube, OVSNode, NODE, reported, seconds=SECONDS)
         lease = await kube.get(Lease, LEASE, NAMESPACE)
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{serving['port']}") as client:

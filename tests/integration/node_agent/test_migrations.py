@@ -458,7 +458,7 @@ async def test_the_destination_ends_one_that_never_arrived_when_the_source_is_de
         move.target.stop(UUID, detail=5)
         (one,) = await until(kube, lambda all_: types(all_) == ["failed"])
 
-    assert one.status.errMsg == "the instance did not come to run on kvm-b"
+    assert one.status.errMsg == "the instance did not start to run on kvm-b"
 
 
 async def test_a_destination_that_was_killed_claims_what_came_meanwhile(
@@ -554,7 +554,7 @@ async def test_an_arrival_that_stops_soon_was_one(server: Server, kube: Kube, mo
 
 @pytest.mark.parametrize(
     ("heard", "text"),
-    [(True, "the instance did not come to run on kvm-b"), (False, "outcome not seen")],
+    [(True, "the instance did not start to run on kvm-b"), (False, "outcome not seen")],
     ids=["the destination knows", "the destination hears nothing"],
 )
 async def test_a_server_that_is_off_at_its_origin_was_not_moved_by_a_name_of_a_destination(

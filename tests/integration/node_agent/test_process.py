@@ -31,7 +31,7 @@ async def test_from_start_to_stop(server: Server, kube: Kube) -> None:
     free = "127.0.0.1:0"
     pages = ("--health-probe-bind-address", free, "--metrics-bind-address", free)
     async with agent(*arguments, *pages, "--metrics-secure=false") as process:
-        (*_, serving) = await lines_until(process, "serving_endpoints")
+        (*_, serving) = await lines_until(process, "endpoints_opened")
         stored = await until(kube, lambda h: h.status.numInstances == 2)
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{serving['port']}") as client:
             ready = await client.get("/readyz")
@@ -53,7 +53,7 @@ async def test_readiness_names_why_the_status_is_refused(server: Server, kube: K
         refusing_instances(kube) as mend,
         agent(*arguments, "--health-probe-bind-address", "127.0.0.1:0") as process,
     ):
-        (*_, serving) = await lines_until(process, "serving_endpoints")
+        (*_, serving) = await lines_until(process, "endpoints_opened")
         await lines_until(process, "status_write_refused")
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{serving['port']}") as client:
             refused = await client.get("/readyz")
@@ -74,7 +74,7 @@ async def test_metrics_are_for_readers_with_a_token_unless_a_flag_opens_them(
     arguments = ("--kubeconfig", str(server.kubeconfig), "--node", NODE)
     pages = ("--health-probe-bind-address", "0", "--metrics-bind-address", "127.0.0.1:0")
     async with agent(*arguments, *pages) as process:
-        (*_, serving) = await lines_until(process, "serving_endpoints")
+        (*_, serving) = await lines_until(process, "endpoints_opened")
         async with httpx2.AsyncClient(verify=no_check()) as client:
             answer = await client.get(f"https://127.0.0.1:{serving['port']}/metrics")
         process.terminate()

@@ -51,7 +51,7 @@ class Process:
 
     async def stands_by(self) -> None:
         """Wait until it serves; what it logs from then on is read, and forgotten."""
-        await self.line("serving_endpoints")
+        await self.line("endpoints_opened")
         assert self.process.stderr is not None
         self.rest = asyncio.create_task(self.process.stderr.read())
 
@@ -93,8 +93,8 @@ async def scraped(running: Process, kube: Kube, name: str, scheme: str) -> list[
     Raises:
         AssertionError: the health pages are not as they should be.
     """
-    health = (await running.line("serving_endpoints"))["port"]
-    metrics = (await running.line("serving_endpoints"))["port"]
+    health = (await running.line("endpoints_opened"))["port"]
+    metrics = (await running.line("endpoints_opened"))["port"]
     await add_node(kube, name)
     await until_settled(kube, name)
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{health}") as plain:

@@ -194,7 +194,7 @@ async def test_sigterm_finishes_the_pass_and_frees_the_lease(
         one.copier.held.clear()
         await eventually(lambda: one.copier.inside == 1)
         os.kill(os.getpid(), signal.SIGTERM)
-        await eventually(lambda: '"stopping"' in written_logs.getvalue())
+        await eventually(lambda: '"stop_requested"' in written_logs.getvalue())
         one.copier.held.set()
         async with asyncio.timeout(5):
             await one.task

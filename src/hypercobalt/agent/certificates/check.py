@@ -90,7 +90,7 @@ def _show(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
 
 
 def _no_password() -> str:
-    """Instead of asking on the terminal, which an encrypted key would make OpenSSL do."""
+    """Refuse an encrypted key, for which OpenSSL would prompt on the terminal."""
     raise ValueError("the key is encrypted")
 
 

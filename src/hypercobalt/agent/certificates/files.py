@@ -40,7 +40,7 @@ class File:
 
 
 def digest(files: tuple[File, ...]) -> str:
-    """What tells one set of contents from another."""
+    """A digest of the contents: equal for equal contents."""
     parts = (hashlib.sha256(file.content).digest() for file in files)
     return hashlib.sha256(b"".join(parts)).hexdigest()
 

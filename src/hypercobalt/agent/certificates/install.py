@@ -68,7 +68,7 @@ class Installer:
         """
         try:
             if not await asyncio.to_thread(self.layout.is_loaded, files):
-                log.info("installing_certificate", source=source)
+                log.info("certificate_install_started", source=source)
                 self.report(CertificateReason.INSTALLING, f"{source} is being installed")
                 await asyncio.to_thread(self.layout.install, files, names.all)
                 if not await self._load(files):

@@ -62,7 +62,7 @@ async def make(names: HostNames) -> Made:
 
 def make_here(names: HostNames) -> Made:
     """Make a new key, and its request."""
-    # Here alone: whoever imports this module for `make` does not carry the library.
+    # Imported here, so that a process that only calls `make` does not load the library.
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
 

@@ -24,7 +24,7 @@ class Pending(msgspec.Struct, frozen=True):
     """A key and its request.
 
     Args:
-        wanted: digest of the names, the issuer and the lifetime that were asked for.
+        wanted: digest of the names, the issuer and the lifetime that were requested.
         request: PEM.
         key: PEM.
     """

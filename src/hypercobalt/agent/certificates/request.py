@@ -62,7 +62,7 @@ class Wanted:
     Args:
         names: the host's own.
         issuer: of cert-manager, in the agent's namespace or for the cluster.
-        lifetime: that is asked for; the issuer may give less.
+        lifetime: requested; the issuer may give less.
     """
 
     names: HostNames
@@ -71,7 +71,7 @@ class Wanted:
 
     @property
     def digest(self) -> str:
-        """What tells it from another."""
+        """Equal for equal wishes."""
         issuer = self.issuer
         parts = (*self.names.all, issuer.group, issuer.kind, issuer.name, str(self.lifetime))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -134,13 +134,13 @@ def assess(request: CertificateRequest) -> Assessment:
         text = f"CertificateRequest {name} is invalid: {found['InvalidRequest'].message}"
         return Assessment(State.FAILED, text, since)
     if status.failureTime is not None or (ready is not None and ready.reason == "Failed"):
-        why = ready.message if ready is not None else "no reason was given"
+        why = ready.message if ready is not None else "no reason given"
         text = f"CertificateRequest {name} failed: {why}; check the issuer"
         return Assessment(State.FAILED, text, since)
     if status.certificate and "Ready" in holds:
         return Assessment(State.ISSUED, f"CertificateRequest {name} was issued")
     if "Approved" not in holds:
-        text = f"CertificateRequest {name} waits to be approved: check who approves it"
+        text = f"CertificateRequest {name} waits for approval; check its approver"
         return Assessment(State.PENDING, text)
     why = f": {ready.message}" if ready is not None and ready.message else ""
     return Assessment(State.PENDING, f"CertificateRequest {name} waits for its issuer{why}")
@@ -152,8 +152,8 @@ class Step(Enum):
     REST = auto()  # the installed certificate is good
     MEND = auto()  # put its files, links and modes right
     MAKE = auto()  # a key and its request
-    ASK = auto()  # create the object
-    WAIT = auto()  # for whoever approves and issues, or until it is asked again
+    REQUEST = auto()  # create the object
+    WAIT = auto()  # for approval and issue, or until the next request is due
     INSTALL = auto()
     CLEAN_UP = auto()  # delete the object and the pending key
 
@@ -222,7 +222,7 @@ def decide(facts: Facts) -> Plan:
     if facts.in_use or pending.wanted != facts.wanted:
         return Plan(Step.CLEAN_UP)
     if facts.request is None:
-        return Plan(Step.ASK)
+        return Plan(Step.REQUEST)
     if facts.request.spec.request != pending.request:
         return Plan(Step.CLEAN_UP)
     return _of_request(facts, assess(facts.request))
@@ -242,7 +242,7 @@ def _of_request(facts: Facts, found: Assessment) -> Plan:
             reason = (
                 CertificateReason.REQUEST_DENIED if denied else CertificateReason.REQUEST_FAILED
             )
-            text = f"{found.message}; asked again at {again:%Y-%m-%dT%H:%M:%SZ}"
+            text = f"{found.message}; requested again at {again:%Y-%m-%dT%H:%M:%SZ}"
             return _waiting(facts, reason, text, again)
 
 

@@ -1,8 +1,8 @@
 """Keeps a certificate installed whose key was made on this host: the shell around its decision.
 
-Every pass looks at the files, at the pending key and at its CertificateRequest, and takes one step;
-between passes that one object is watched. So an agent that dies at any point goes on from there,
-and no key is made while another one waits.
+Every pass reads the files, the pending key and its CertificateRequest, and takes one step; between
+passes that one object is watched. So an agent that dies at any point goes on from there, and no key
+is made while another one waits.
 
 Source: cert-manager, "CertificateRequest".
 """
@@ -44,7 +44,7 @@ log = get_logger(__name__)
 T = TypeVar("T", bound=Object)
 
 RESYNC: Final = timedelta(minutes=5)
-"""Files that somebody else changed are put right, and what was missed is seen, this often."""
+"""Between checks of the files in place; also the longest that a missed change goes unnoticed."""
 
 _RETRY: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(minutes=5))
 
@@ -136,14 +136,14 @@ class RequestedCertificate(Generic[T]):
     async def _act(self, step: Plan, wanted: Wanted, facts: Facts) -> float:
         match step.step:
             case Step.MAKE:
-                made = await key_maker.make(wanted.names)
-                new = Pending(wanted.digest, made.request, made.key)
+                key = await key_maker.make(wanted.names)
+                new = Pending(wanted.digest, key.request, key.key)
                 await asyncio.to_thread(pending.store, self._pending, new)
-            case Step.ASK if facts.pending is not None:
-                asked = request_of(wanted, facts.pending, self._settings)
-                log.info("creating_certificate_request", request=asked.metadata.name)
+            case Step.REQUEST if facts.pending is not None:
+                made = request_of(wanted, facts.pending, self._settings)
+                log.info("certificate_request_created", request=made.metadata.name)
                 with suppress(AlreadyExistsError):  # by this agent, before it died
-                    await self._kube.create(asked)
+                    await self._kube.create(made)
             case Step.CLEAN_UP if facts.pending is not None:
                 await self._clean_up(facts.pending)
             case Step.MEND:
@@ -175,7 +175,7 @@ class RequestedCertificate(Generic[T]):
     async def _clean_up(self, waiting: Pending) -> None:
         """Delete the request, then the key: in this order both are found again after a crash."""
         name = waiting.name(self._settings.prefix)
-        log.info("deleting_certificate_request", request=name)
+        log.info("certificate_request_deleted", request=name)
         await self._kube.delete(CertificateRequest, name, self._settings.namespace)
         await asyncio.to_thread(pending.discard, self._pending)
 
@@ -229,5 +229,5 @@ class RequestedCertificate(Generic[T]):
                     if event.change is not Change.BOOKMARK:
                         return
         except HypercobaltError as error:
-            log.warning("watching_certificate_request_failed", error=str(error))
+            log.warning("certificate_request_not_watched", error=str(error))
             await asyncio.sleep(_RETRY.base.total_seconds())

@@ -188,7 +188,7 @@ class Certificates:
             write = decide(present, wanted)
             if write is not None and present is None:
                 log.info("certificate_created", certificate=meta.name)
-                with suppress(AlreadyExistsError):  # whoever was first has it
+                with suppress(AlreadyExistsError):  # the operator was quicker
                     await self._kube.create(write)
             elif write is not None and present is not None:
                 log.info("certificate_changed", certificate=meta.name)

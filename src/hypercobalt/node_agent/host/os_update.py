@@ -1,10 +1,10 @@
 """Installs the operating system version that `spec.version` names, by the host's systemd-sysupdate.
 
-`is_due` says whether an update is due; one attempt runs a unit of the host and judges how it ended.
-A version has three attempts. Who wants more of them sets another version, or none for a while; the
-agent never writes the spec. After an agent's restart the status tells how far it was.
+`is_due` decides whether an update is due; one attempt runs a unit of the host and judges its end.
+A version has three attempts; another version, or none for a while, resets them. The agent never
+writes the spec. After a restart the agent reads its progress from the status.
 
-A reboot is asked for only right after an installation. If the host comes up with the old version
+A reboot is requested only right after an installation. If the host comes up with the old version
 again, it is not rebooted once more.
 
 Source: kvm-node-agent, internal/controller (units, reasons, counters); systemd-sysupdate(8).
@@ -44,7 +44,7 @@ PAUSE: Final = timedelta(seconds=30)
 """Between attempts."""
 
 UNKNOWN: Final = "unknown"
-"""What `installed` says before anything was."""
+"""Value of `installed` before the first installation."""
 
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9:_.^~+-]*", re.ASCII)
 _ESCAPED = re.compile(r"[~^+]")  # allowed in versions, not in units' names
@@ -169,7 +169,7 @@ class OsUpdate:
                 await first(self._hypervisor.changed(hypervisor), self._board.changed(parts))
 
     async def _act(self, hypervisor: Hypervisor) -> bool:
-        """Gives whether there was an attempt, after which there is something to decide anew."""
+        """Attempt an update if one is due; return whether there was an attempt."""
         progress = self._progress or recall(hypervisor)
         wanted, system = hypervisor.spec.version or "", self._board.parts.operating_system
         if not is_due(wanted, system.version if system else None, progress):
@@ -187,22 +187,24 @@ class OsUpdate:
             unit = update_unit(version)
         except VersionError as error:
             self._put(replace(progress, in_progress=False, retry=0))
-            self._say(ConditionStatus.FALSE, UpdateReason.STOPPED, f"{version[:64]}: {error}")
+            self._report(ConditionStatus.FALSE, UpdateReason.STOPPED, f"{version[:64]}: {error}")
             return
-        log.info("updating_operating_system", unit=unit, attempts_left=progress.retry)
+        log.info("operating_system_update_started", unit=unit, attempts_left=progress.retry)
         self._put(replace(progress, in_progress=True))
-        self._say(ConditionStatus.TRUE, UpdateReason.RUNNING, f"{version}: {unit} is at work")
+        self._report(ConditionStatus.TRUE, UpdateReason.RUNNING, f"{version}: {unit} is running")
         problem = await self._run_unit(unit)
         if problem is None:
             self._put(Progress(version, installed=version))
             then = await self._reboot()
-            self._say(ConditionStatus.TRUE, UpdateReason.COMPLETED, f"{version}: installed; {then}")
+            self._report(
+                ConditionStatus.TRUE, UpdateReason.COMPLETED, f"{version}: installed; {then}"
+            )
             return
         log.warning("operating_system_update_failed", unit=unit, error=problem)
         left = max(progress.retry - 1, 0)
         self._put(replace(progress, in_progress=False, retry=left))
-        then = f"{left} more attempts" if left else "given up; another version is tried again"
-        self._say(ConditionStatus.FALSE, UpdateReason.STOPPED, f"{version}: {problem}; {then}")
+        then = f"{left} more attempts" if left else "given up; set another spec.version"
+        self._report(ConditionStatus.FALSE, UpdateReason.STOPPED, f"{version}: {problem}; {then}")
         if left:
             await asyncio.sleep(self._pause.total_seconds())
 
@@ -215,12 +217,12 @@ class OsUpdate:
                     if not is_busy(await self._units.state(unit)):
                         await self._units.start(unit, deadline=self._time_limit)
                 except HostError as error:
-                    refusal = error  # or the bus broke while it goes on: its state tells
+                    refusal = error  # or the bus broke while the job goes on: its state decides
                 state = await self._settled(unit)
         except TimeoutError:
             with suppress(HostError):
                 await self._units.stop(unit)
-            return f"{unit} was not done within {self._time_limit}"
+            return f"{unit} did not finish within {self._time_limit}"
         return judge(state) or (str(refusal) if refusal else None)
 
     async def _settled(self, unit: str) -> UnitState:
@@ -229,14 +231,14 @@ class OsUpdate:
             async for found in news:
                 if isinstance(found, tuple) and not is_busy(found[0]):
                     return found[0]
-        raise HostError(f"{unit}: no more news of it")
+        raise HostError(f"{unit}: systemd reports no more of it")
 
     async def _reboot(self) -> str:
-        """Reboot if the spec says so; gives what was done."""
+        """Reboot if the spec wants it; return what was done."""
         hypervisor = self._hypervisor.value
         if hypervisor is None or not hypervisor.spec.reboot:
-            return "a reboot activates it"
-        log.info("rebooting", unit=REBOOT_UNIT)
+            return "reboot the host to activate it"
+        log.info("reboot_started", unit=REBOOT_UNIT)
         try:
             await self._units.begin(REBOOT_UNIT)
         except HostError as error:
@@ -253,5 +255,5 @@ class OsUpdate:
         )
         self._board.put(replace(self._board.parts, update=update))
 
-    def _say(self, status: ConditionStatus, reason: UpdateReason, message: str) -> None:
+    def _report(self, status: ConditionStatus, reason: UpdateReason, message: str) -> None:
         self._board.put_condition(_CONDITION, status, reason, message)

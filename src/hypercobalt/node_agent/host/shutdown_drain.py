@@ -1,11 +1,11 @@
-"""Holds back a shutdown of the host until its instances have been moved away.
+"""Drains the host before it shuts down: delays the shutdown until its instances have moved.
 
-While instances run and `spec.evacuateOnReboot` is set, logind is told to delay a shutdown. When one
-begins, an Eviction named like the host is made, and the delay is given up once that Eviction has
-ended, no instance runs any more, or there is no time left. One that somebody else made is
-waited for while it goes on, and replaced when it has ended and instances still run. If the API
-cannot be reached, nobody can move instances, so the host does not wait for long either. Once the
-host is up again, the Eviction is removed when it has ended: the next maintenance would take it for
+While instances run and `spec.evacuateOnReboot` is set, the agent holds a delay inhibitor of logind.
+When a shutdown begins, an Eviction named like the host is made, and the inhibitor is released once
+that Eviction has ended, no instance runs any more, or there is no time left. An Eviction of another
+maker is waited for while it goes on, and replaced when it has ended and instances still run. If the
+API cannot be reached, no instance can be moved, so the host waits for a short time only. Once the
+host is up again, the Eviction is deleted when it has ended: the next maintenance would take it for
 its own.
 
 Invariant: whatever happens, the delay ends within logind's limit.
@@ -40,18 +40,18 @@ REASON: Final = "kvm-node-agent: emergency evacuation due to host reboot"
 WHO: Final = "hypercobalt node-agent"
 WHY: Final = "Instances are moved to other hosts first"
 MARGIN: Final = timedelta(milliseconds=500)
-"""How long before logind's limit the delay is given up, so that it ends in order."""
+"""Before logind's limit: the inhibitor is released so early, so that the shutdown is in order."""
 
 API_PATIENCE: Final = timedelta(seconds=30)
 """How long an API that cannot be reached holds back a shutdown, at most."""
 
 SHORT_LIMIT: Final = timedelta(minutes=1)
-"""A limit of logind below this will hardly do for moving anything; it is logged."""
+"""A limit of logind below this hardly suffices to move an instance; it is logged."""
 
 _RETRY: Final = Backoff(base=timedelta(milliseconds=100), cap=timedelta(seconds=2))
 _RETRY_REMOVING: Final = Backoff(base=timedelta(seconds=1), cap=timedelta(minutes=5))
 RETRY_HOLD: Final = timedelta(seconds=5)
-"""Between attempts to hold back shutdowns, while logind is not there."""
+"""Between attempts to take the inhibitor, while logind is not there."""
 
 
 class Step(Enum):
@@ -59,7 +59,7 @@ class Step(Enum):
 
     CREATE = auto()
     REPLACE = auto()
-    """It ended before, or for somebody else, and instances run: delete it, then create one."""
+    """It has ended, for an earlier shutdown or another maker, and instances run: make a new one."""
     WAIT = auto()
     DONE = auto()
 
@@ -67,7 +67,7 @@ class Step(Enum):
 def is_wanted(hypervisor: Hypervisor | None, parts: Parts) -> bool:
     """Whether a shutdown has to be held back: instances run here, and they should be moved.
 
-    Until libvirt has been asked, what the status says of instances counts.
+    Until libvirt has been read, the instances of the status count.
     """
     if hypervisor is None or hypervisor.spec.evacuateOnReboot is False:
         return False
@@ -77,7 +77,7 @@ def is_wanted(hypervisor: Hypervisor | None, parts: Parts) -> bool:
 
 
 def decide(eviction: Eviction | None, ours: str | None) -> Step:
-    """Choose the next step of an evacuation while instances run.
+    """Choose the next step of a drain while instances run.
 
     Waiting is over at the end of an Eviction of the whole host that was made in this shutdown.
     Whatever ended before, or moved some instances only, has left those that run now.
@@ -89,7 +89,7 @@ def decide(eviction: Eviction | None, ours: str | None) -> Step:
     if eviction is None:
         return Step.CREATE
     if not has_ended(eviction.status) or eviction.metadata.deletionTimestamp:
-        # Also one that somebody else made, for maintenance perhaps: it does the same.
+        # Also one of another maker, for maintenance perhaps: it does the same.
         return Step.WAIT
     whole = not eviction.spec.instances
     return Step.DONE if whole and eviction.metadata.uid == ours else Step.REPLACE
@@ -106,13 +106,13 @@ def _is_for_shutdown(eviction: Eviction) -> bool:
 
 
 class ShutdownDrain:
-    """Delays shutdowns of the host and evacuates it before one.
+    """Delays shutdowns of the host and drains it before one.
 
     Args:
         hypervisor: the own one.
-        board: where it is seen whether instances run.
+        board: has the instances that run.
         api_patience: how long an API that cannot be reached holds back a shutdown.
-        retry: between attempts to hold back shutdowns, while logind is not there.
+        retry: between attempts to take the inhibitor, while logind is not there.
     """
 
     def __init__(
@@ -131,14 +131,14 @@ class ShutdownDrain:
         self._shutting_down = Observable(False)
 
     async def run(self) -> None:
-        """Guard the host until cancelled."""
-        await first(self._hear(), self._guard(), self._tidy())
+        """Drain the host before each shutdown, until cancelled."""
+        await first(self._follow(), self._guard(), self._tidy())
 
-    async def _hear(self) -> None:
-        """Note whether a shutdown is being prepared."""
+    async def _follow(self) -> None:
+        """Follow whether a shutdown is being prepared."""
         async with aclosing(self._shutdown.preparations()) as preparations:
             async for preparing in preparations:
-                log.info("shutdown_is_prepared" if preparing else "shutdown_was_called_off")
+                log.info("shutdown_announced" if preparing else "shutdown_cancelled")
                 self._shutting_down.set(preparing)
 
     async def _guard(self) -> None:
@@ -149,40 +149,38 @@ class ShutdownDrain:
             try:
                 limit = await self._shutdown.limit()
                 if limit < SHORT_LIMIT:
-                    log.warning("shutdown_limit_is_short", seconds=limit.total_seconds())
+                    log.warning("shutdown_limit_short", seconds=limit.total_seconds())
                 async with self._shutdown.delay(who=WHO, why=WHY):
-                    log.info("holding_back_shutdowns")
+                    log.info("shutdown_inhibitor_taken")
                     await self._hold(limit)
-                log.info("letting_shutdowns_pass", preparing=self._preparing)
+                log.info("shutdown_inhibitor_released", preparing=self._preparing)
                 complaint = ""
             except HostError as error:
                 if str(error) != complaint:  # a host without logind must not fill its log
                     complaint = str(error)
-                    log.warning("cannot_hold_back_shutdowns", error=complaint)
+                    log.warning("shutdown_inhibitor_not_taken", error=complaint)
                 await asyncio.sleep(self._retry)
 
     async def _hold(self, limit: timedelta) -> None:
-        """Gives back when shutdowns may pass."""
+        """Return when a shutdown may proceed."""
         while self._is_wanted():
             await self._until(lambda: self._preparing or not self._is_wanted())
             if self._preparing:
-                with suppress(
-                    HostError
-                ):  # somebody may have changed it since; else it is as it was
+                with suppress(HostError):  # the limit may have changed since; else it is as before
                     limit = await self._shutdown.limit()
-                await self._evacuate(limit)
+                await self._drain(limit)
                 if self._preparing:
                     return
 
-    async def _evacuate(self, limit: timedelta) -> None:
-        """Gives back when there is nothing to wait for, or no time left to wait."""
+    async def _drain(self, limit: timedelta) -> None:
+        """Return when there is nothing to wait for, or no time left."""
         with suppress(TimeoutError):
             async with asyncio.timeout((limit - MARGIN).total_seconds()):
                 done = self._until(lambda: not self._preparing or not self._is_wanted())
                 await first(done, self._evict())
 
     async def _evict(self) -> None:
-        """Have the instances moved; gives back when that has ended, or cannot begin."""
+        """Have the instances moved; return when that has ended, or cannot begin."""
         clock = asyncio.get_running_loop().time
         failing_since: float | None = None
         failures, ours = 0, None
@@ -216,15 +214,15 @@ class ShutdownDrain:
         eviction = await self._kube.get(Eviction, name)
         match decide(eviction, ours):
             case Step.CREATE:
-                log.info("creating_eviction", eviction=name)
+                log.info("eviction_created", eviction=name)
                 ours = await self._create(hypervisor)
             case Step.REPLACE if eviction:
-                log.info("replacing_eviction", eviction=name)
+                log.info("eviction_replaced", eviction=name)
                 await self._kube.delete(Eviction, name, uid=eviction.metadata.uid)
             case Step.WAIT if eviction:
                 await self._wait(eviction, ours)
             case _:
-                log.info("eviction_has_ended", eviction=name)
+                log.info("eviction_ended", eviction=name)
                 return ours, True
         return ours, False
 
@@ -232,8 +230,8 @@ class ShutdownDrain:
         try:
             return (await self._kube.create(make_eviction(hypervisor))).metadata.uid
         except AlreadyExistsError:
-            # Maintenance was quicker and would be again, so that one counts as ours; or ours was
-            # made, and the answer was lost.
+            # Maintenance was quicker and would be again, so its Eviction counts as this one; or the
+            # answer to the create was lost.
             present = await self._kube.get(Eviction, hypervisor.metadata.name)
             return present.metadata.uid if present else None
 
@@ -254,7 +252,7 @@ class ShutdownDrain:
                 if eviction is None or not _is_for_shutdown(eviction):
                     return
                 if has_ended(eviction.status):
-                    log.info("removing_eviction", eviction=name)
+                    log.info("eviction_removed", eviction=name)
                     await self._kube.delete(Eviction, name, uid=eviction.metadata.uid)
                     return
                 await self._wait(eviction, eviction.metadata.uid)
@@ -264,7 +262,7 @@ class ShutdownDrain:
                 failures += 1
 
     async def _wait(self, eviction: Eviction, ours: str | None) -> None:
-        """Wait until there is something else to do about the Eviction than to wait."""
+        """Wait until the next step is another than to wait."""
         meta = eviction.metadata
         async with self._kube.watch(
             Eviction, fields=f"metadata.name={meta.name}", resource_version=meta.resourceVersion

@@ -1,9 +1,9 @@
 """Follows live migrations: one Migration object each, written by the host that the server leaves.
 
-The source makes the object when it first sees the job, writes its progress each second and says how
-it ended; the destination adds its own name, and the ending when the source's agent does not. What
+The source makes the object when it first sees the job, writes its progress each second and its end;
+the destination adds its own name, and the ending when the source's agent does not. What
 is a migration is read off the job's operation, so a pause, a managed save or a snapshot is none.
-An agent that was killed finds its unfinished objects again and ends them with what libvirt knows,
+An agent that was killed finds its unfinished objects again and ends them with what libvirt reports,
 and claims those of the servers that came meanwhile.
 
 Source: libvirt-domain.h, virDomainEventType and virDomainJobOperation; kvm-node-agent,
@@ -63,10 +63,10 @@ SWEEP: Final = timedelta(hours=6)
 """Objects grow old without an event; also after each end of a migration."""
 
 _TOGETHER: Final = 100
-"""Servers that are asked for in one request, which has their UUIDs in its address."""
+"""Servers in one request, which has their UUIDs in its address."""
 
 _RETRY: Final = Backoff(base=timedelta(milliseconds=500), cap=timedelta(seconds=30))
-_TELLING: Final = frozenset(
+_RELEVANT: Final = frozenset(
     {EventKind.MIGRATION_ITERATION, EventKind.MIGRATION_STATUS, EventKind.JOB_COMPLETED}
 )
 _MIGRATED: Final = 1  # detail of STARTED, SUSPENDED and RESUMED
@@ -175,7 +175,7 @@ class Migrations:
                 incoming.failed()
 
     async def _look(self, uuid: str, *, proven: bool = False) -> None:
-        """Begin to follow a domain's job if it is a migration away that nobody follows yet."""
+        """Begin to follow a domain's job if it is a migration away that is not followed yet."""
         if uuid in self._outgoing:
             return
         stats: JobStats | None = None
@@ -206,7 +206,7 @@ class Migrations:
                 origin=self._settings.label, operation=MigrationOperation.MIGRATION_OUT
             )
         )
-        log.info("following_migration", server=uuid, resumed=stored is not None)
+        log.info("migration_followed", server=uuid, resumed=stored is not None)
         record = Record(self._kube, self._settings, uuid, status, started=started, stored=stored)
         outgoing = Outgoing(uuid, self._libvirt, record, grace=self._grace)
         if stats is not None and ended:
@@ -235,7 +235,7 @@ class Migrations:
 
     def _receive(self, uuid: str, began: datetime | None = None) -> Incoming:
         if uuid in self._incoming:
-            self._incoming[uuid].failed()  # the end of an earlier arrival went unheard
+            self._incoming[uuid].failed()  # the end of an earlier arrival was not reported
         incoming = Incoming(
             uuid,
             self._libvirt,
@@ -258,7 +258,7 @@ class Migrations:
         return incoming
 
     async def _recover(self) -> None:
-        """Find the migrations that are under way, and those that ended while nobody looked."""
+        """Find the migrations that are under way, and those that ended unseen."""
         waiting, came = dict(self._incoming), list[str]()
         try:
             domains = await self._libvirt.domains()
@@ -280,7 +280,7 @@ class Migrations:
         await self._claim_arrived(came)
 
     async def _settle(self, incoming: Incoming, domain: Domain | None) -> None:
-        """Tell an arrival what it may have missed while libvirt was away."""
+        """Settle an arrival whose events may have been missed while libvirt was away."""
         if domain is None or not domain.active:
             incoming.failed()
         elif domain.state is DomainState.RUNNING or await self._has_arrived(domain.uuid):
@@ -299,7 +299,7 @@ class Migrations:
         return False
 
     async def _claim_arrived(self, uuids: Sequence[str]) -> None:
-        """Claim the migrations of servers that came while nobody looked, of late or long ago."""
+        """Claim the migrations of servers that arrived unseen, of late or long ago."""
         for first in range(0, len(uuids), _TOGETHER):
             named = {label_value(uuid): uuid for uuid in uuids[first : first + _TOGETHER]}
             found = await self._listed(f"{SERVER} in ({','.join(named)})")
@@ -318,7 +318,7 @@ class Migrations:
                     await self._kube.list(Migration, self._settings.namespace, labels=selector)
                 ).items
             except HypercobaltError as error:
-                log.warning("listing_migrations_failed", error=str(error))
+                log.warning("migrations_not_listed", error=str(error))
                 await asyncio.sleep(_RETRY.wait(failures))
                 failures += 1
 
@@ -330,7 +330,7 @@ class Migrations:
                 await self._remove_expired()
                 failures, wait = 0, SWEEP.total_seconds()
             except HypercobaltError as error:
-                log.warning("removing_migrations_failed", error=str(error))
+                log.warning("migrations_not_removed", error=str(error))
                 failures, wait = failures + 1, _RETRY.wait(failures)
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
@@ -341,7 +341,7 @@ class Migrations:
         own = await self._kube.list(Migration, self._settings.namespace, labels=selector)
         for old in expired(own.items, self._clock.now(), self._settings.retention):
             meta = old.metadata
-            log.info("removing_migration", migration=meta.name)
+            log.info("migration_removed", migration=meta.name)
             await self._kube.delete(Migration, meta.name, meta.namespace, uid=meta.uid)
 
     def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
@@ -352,7 +352,7 @@ class Migrations:
 
 def _concerns(event: DomainEvent) -> bool:
     if event.kind is not EventKind.LIFECYCLE:
-        return event.kind in _TELLING
+        return event.kind in _RELEVANT
     if event.type == Lifecycle.STOPPED:
         return True
     if event.type == Lifecycle.SUSPENDED and event.detail == _PAUSED:

@@ -1,7 +1,7 @@
-"""One server that comes to this host: its Migration is told the destination.
+"""One server that comes to this host: writes the destination into its Migration.
 
 The source makes the object, perhaps a moment later, so it is looked for until it is there. When the
-server has arrived, or has not, and the source's agent does not say so, this side ends the object.
+server has arrived, or failed to, and the source's agent does not end the object, this side does.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Incoming:
     """Follows one arrival.
 
     Args:
-        began: when it did; None when nobody saw that.
+        began: when the arrival began; None when that was not seen.
         grace: what is left to the source before the object is ended here.
     """
 
@@ -59,26 +59,26 @@ class Incoming:
         self._kube, self._settings, self._clock = kube, settings, clock
         self._began = began
         self._grace = grace.total_seconds()
-        self._runs: bool | None = None  # until it is known whether it came to run here
-        self._told = asyncio.Event()
+        self._runs: bool | None = None  # None until that is known
+        self._settled = asyncio.Event()
         self._stats: JobStats | None = None
 
     def arrived(self) -> None:
-        """It is here now, and runs if it ran before."""
-        self._tell(runs=True)
+        """Take in that it is here now, and runs if it ran before."""
+        self._settle(runs=True)
 
     def failed(self) -> None:
-        """It has stopped here: before it ran, if nobody has said that it does."""
-        self._tell(runs=False)
+        """Take in that it has stopped here: before it ran, if no event reported that it does."""
+        self._settle(runs=False)
 
     def job_ended(self, stats: JobStats | None) -> None:
-        """Libvirt has told the statistics of the arrival."""
+        """Take in the statistics of the arrival."""
         self._stats = stats
 
-    def _tell(self, *, runs: bool) -> None:
+    def _settle(self, *, runs: bool) -> None:
         if self._runs is None:
             self._runs = runs
-            self._told.set()
+            self._settled.set()
 
     async def run(self) -> None:
         """Claim the Migration, and see that it ends.
@@ -89,8 +89,8 @@ class Incoming:
         claimed = await self._claim()
         if claimed is None:
             return
-        await self._told.wait()
-        await asyncio.sleep(self._grace)  # the source, if it lives, knows the end better
+        await self._settled.wait()
+        await asyncio.sleep(self._grace)  # the source, if it lives, has better evidence of the end
         failures = 0
         while not await self._end(claimed):
             await asyncio.sleep(_RETRY.wait(failures))
@@ -106,19 +106,19 @@ class Incoming:
                 if claimed is not None:
                     return claimed
                 # While the API is away the source can make no object.
-                if self._told.is_set():
+                if self._settled.is_set():
                     over = over or clock() + self._grace
             attempt = await self._pause(attempt)
         return None
 
     async def _pause(self, attempt: int) -> int:
-        """Wait, longer each time; the end of the way ends the wait, and the count begins again."""
-        if self._told.is_set():
+        """Wait, longer each time; an arrival ends the wait, and the count begins again."""
+        if self._settled.is_set():
             await asyncio.sleep(_LOOK.wait(attempt))
             return attempt + 1
         try:
             async with asyncio.timeout(_LOOK.wait(attempt)):
-                await self._told.wait()
+                await self._settled.wait()
         except TimeoutError:
             return attempt + 1
         return 0
@@ -133,7 +133,7 @@ class Incoming:
             mine = to_claim(found.items, settings.label, self._began)
         if mine is None or mine.status.destination == settings.label:
             return mine
-        log.info("claiming_migration", migration=mine.metadata.name, server=self._uuid)
+        log.info("migration_claimed", migration=mine.metadata.name, server=self._uuid)
         return await self._kube.merge_patch(
             Migration,
             mine.metadata.name,
@@ -149,7 +149,7 @@ class Incoming:
             found = await self._kube.get(Migration, meta.name, meta.namespace)
             if found is None or is_finished(found) or not self._is_still(found, claimed):
                 return True
-            log.warning("ending_migration_for_its_source", migration=meta.name)
+            log.warning("migration_ended_for_source", migration=meta.name)
             ended = finish(found.status, await self._ending())
             await self._kube.merge_patch(
                 Migration,
@@ -160,7 +160,7 @@ class Incoming:
                 subresource="status",
             )
         except HypercobaltError as error:
-            log.warning("ending_migration_failed", migration=meta.name, error=str(error))
+            log.warning("migration_not_ended", migration=meta.name, error=str(error))
             return isinstance(error, TerminalError)
         return True
 
@@ -174,7 +174,7 @@ class Incoming:
 
     async def _ending(self) -> Ending:
         if not self._runs:
-            why = f"the instance did not come to run on {self._settings.label}"
+            why = f"the instance did not start to run on {self._settings.label}"
             return Ending(MigrationType.FAILED, error=why)
         stats = self._stats
         if stats is None:

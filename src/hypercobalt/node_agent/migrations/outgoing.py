@@ -1,10 +1,10 @@
 """One migration away from this host, from the first sight of its job to its end.
 
-libvirt tells a good end by an event. Of a bad one its job says for a moment whether it failed or
-was cancelled; QEMU's event is the sign to look then. The job's statistics, read each second, tell
-the progress and stand in for events that were missed. Every ending has evidence: the event, the
-job's last word, the job that is gone while the domain still runs here, or the word of the host that
-it went to.
+libvirt reports a good end by an event. After a bad one its job shows for a moment whether it failed
+or was cancelled; QEMU's event is the sign to read the job then. The job's statistics, read each
+second, show the progress and stand in for events that were missed. Every ending has evidence: the
+event, the job's last state, the job that is gone while the domain still runs here, or the report of
+the destination.
 """
 
 from __future__ import annotations
@@ -59,25 +59,25 @@ class Outgoing:
         self._stop_seen = False
         self._word = ""  # QEMU's last one
         self._jobless_since: float | None = None  # by the loop's clock
-        self._given_up_at: float | None = None  # by the same, when nobody says how it ended
+        self._given_up_at: float | None = None  # by the same, when no host reports the end
 
     def progress(self, stats: JobStats) -> None:
         """Take in the statistics of the running job."""
         self._record.put(with_stats(self._record.status, stats))
 
     def job_ended(self, stats: JobStats | None) -> None:
-        """Libvirt has told the end of a job."""
+        """Take in the end of a job."""
         if is_outgoing(stats):
             self._ended = stats
             self._news.set()
 
     def stopped(self, *, migrated: bool) -> None:
-        """The domain has stopped here."""
+        """Take in that the domain has stopped here."""
         self._stopped = migrated
         self._news.set()
 
     def nudge(self, word: str = "") -> None:
-        """Something happened: look now.
+        """Look now: something has happened.
 
         Args:
             word: QEMU's status of the migration, if it was that.
@@ -102,8 +102,8 @@ class Outgoing:
             self._news.clear()
 
     async def _look(self) -> Ending | None:
-        if self._ended is not None and (told := ending_of(self._ended)) is not None:
-            return told
+        if self._ended is not None and (ending := ending_of(self._ended)) is not None:
+            return ending
         if self._stopped is not None:
             if self._stopped and not self._stop_seen:
                 self._stop_seen = True
@@ -121,7 +121,7 @@ class Outgoing:
             ending = await self._without() if now - self._jobless_since >= self._poll / 2 else None
         except LibvirtError:
             return None  # after the reconnect the answer is the same
-        # An event that came meanwhile knows more.
+        # An event that came meanwhile is better evidence.
         return ending if self._ended is None and self._stopped is None else None
 
     def _with_job(self, stats: JobStats) -> Ending | None:
@@ -143,7 +143,7 @@ class Outgoing:
         return Ending(MigrationType.COMPLETED, stats if is_outgoing(stats) else None)
 
     async def _without(self) -> Ending | None:
-        """No migration job any more, and no event said why."""
+        """Find the end of a job that is gone without an event."""
         domains = await self._libvirt.domains()
         here = any(domain.uuid == self._uuid and domain.active for domain in domains)
         if not here:
@@ -156,20 +156,20 @@ class Outgoing:
         return stayed(self._word)
 
     async def _gone(self) -> Ending | None:
-        """Not here any more, unseen: the other host knows whether it arrived, and says so."""
+        """Wait for the destination's report: the domain is gone from here without an event."""
         try:
-            told = await self._record.told()
+            found = await self._record.ended_elsewhere()
         except HypercobaltError:
-            return None  # while the API is away nobody can say anything
-        if told is not None and told.type is not None:
-            self._record.put(told)
-            return Ending(MigrationType(told.type))
+            return None  # while the API is away no host can report
+        if found is not None and found.type is not None:
+            self._record.put(found)
+            return Ending(MigrationType(found.type))
         now = asyncio.get_running_loop().time()
         if self._given_up_at is None:
             self._given_up_at = now + 2 * self._grace
         if now < self._given_up_at:
             return None
         return unseen(
-            "the instance has left its origin while its agent or libvirt was away, and no other "
-            "host has said that it arrived"
+            "the instance left its origin while its agent or libvirt was away, and no other host "
+            "reports its arrival"
         )

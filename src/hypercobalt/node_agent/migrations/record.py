@@ -1,4 +1,4 @@
-"""Writes one Migration: made once, then kept equal to the newest status that it was given.
+"""Writes one Migration: created once, then kept equal to the newest status.
 
 While the API is away states are replaced, not queued. The destination is the other host's to write
 and is never touched here.
@@ -74,8 +74,8 @@ class Record:
         self.status, self._last = status, last
         self._moved.set()
 
-    async def told(self) -> MigrationStatus | None:
-        """How the other host has ended it, read from the object; None while it has not.
+    async def ended_elsewhere(self) -> MigrationStatus | None:
+        """The status with which the other host has ended the object; None while it has not.
 
         Raises:
             TransientError: the API is away.
@@ -88,7 +88,7 @@ class Record:
         return self._stored.status if is_finished(self._stored) else None
 
     async def run(self) -> None:
-        """Write until the last status is written, or the object is deleted by somebody."""
+        """Write until the last status is written, or the object is deleted."""
         failures = 0
         while True:
             await self._moved.wait()
@@ -112,7 +112,7 @@ class Record:
                     return
 
     async def _pause(self, failures: int, error: Exception) -> int:
-        log.warning("writing_migration_failed", server=self._server, error=str(error))
+        log.warning("migration_not_written", server=self._server, error=str(error))
         await asyncio.sleep(_RETRY.wait(failures))
         self._moved.set()
         return failures + 1
@@ -159,14 +159,14 @@ class Record:
             return await self._reuse(wanted.metadata)
 
     def _is_late(self, left: Migration) -> bool:
-        """What is written here is the last word of one that another sign has ended already."""
+        """Whether the last status is of a migration that another sign has ended already."""
         completed = MigrationType.COMPLETED
         return self._last and left.status.type == self.status.type == completed
 
     async def _end_earlier(self, left: Migration) -> None:
         """End what was left of an earlier migration: a server has one at a time."""
         meta = left.metadata
-        log.warning("ending_earlier_migration", migration=meta.name, server=self._server)
+        log.warning("earlier_migration_ended", migration=meta.name, server=self._server)
         ending = unseen("the agent of its origin was away when it ended")
         ended = finish(replace(left.status, origin=self._settings.label), ending)
         ended = replace(ended, started=ended.started or meta.creationTimestamp)

@@ -1,4 +1,4 @@
-"""What a Migration says: libvirt's statistics as text, names, labels, what is out of date. Pure.
+"""The content of a Migration: libvirt's statistics as text, names, labels, expiry. Pure.
 
 Source: kvm-node-agent, api/v1alpha1/migration_types.go; libvirt-domain.h, VIR_DOMAIN_JOB_*.
 """
@@ -32,9 +32,9 @@ from hypercobalt.api.migration import (
 from hypercobalt.node_agent.settings import MigrationNames, Retention
 
 GRACE: Final = timedelta(seconds=10)
-"""After an arrival, or a failed one: for the source, which knows more, to make and end its object.
+"""What the destination leaves the source, after an arrival or a failed one, to end its object.
 
-When it has not by then the destination ends it; the source that saw no end itself waits for that.
+After that the destination ends it; a source that saw no end itself waits for that.
 """
 
 _OPERATIONS: Final = tuple(MigrationOperation)
@@ -94,12 +94,12 @@ def is_arrival(stats: JobStats | None) -> bool:
 
 
 def is_finished(migration: Migration) -> bool:
-    """Whether somebody has written how it ended."""
+    """Whether its end is written."""
     return migration.status.type in MIGRATION_TYPES.ends
 
 
 def with_stats(status: MigrationStatus, stats: JobStats) -> MigrationStatus:
-    """Give `status` with what the statistics say; what they do not say stays."""
+    """Give `status` with the statistics in it; fields that they lack stay."""
     fields: dict[str, object] = {
         field: write(value)
         for field, (name, write) in _TEXTS.items()
@@ -119,7 +119,7 @@ def with_stats(status: MigrationStatus, stats: JobStats) -> MigrationStatus:
 def ended(
     status: MigrationStatus, type_: MigrationType, error: str | None = None
 ) -> MigrationStatus:
-    """Give `status` as it is at the end; an error that libvirt has told goes first."""
+    """Give `status` as it is at the end; libvirt's own error goes first."""
     message = status.errMsg or (clean(error)[:_MAX_ERROR] if error else None)
     if type_ is MigrationType.COMPLETED:
         message = None
@@ -158,7 +158,7 @@ def new_migration(
 
 
 def is_of(migration: Migration, started: datetime) -> bool:
-    """Whether an object is of the migration that began then, which libvirt tells to a moment.
+    """Whether an object is of the migration that began then, to a tolerance.
 
     One without a status has its start in the name, if anywhere.
     """
@@ -220,7 +220,7 @@ def _may_be_for(migration: Migration, host: str) -> bool:
 
 
 def _ended_at(migration: Migration) -> datetime:
-    """As far as it tells, by the clock of its origin."""
+    """When it ended by its own fields, on the clock of its origin."""
     began = migration.status.started or _NEVER
     try:
         return began + parse_duration(migration.status.timeElapsed or "0s")
@@ -245,9 +245,9 @@ def _age_key(migration: Migration) -> tuple[datetime, str]:
 
 
 def _since(migration: Migration, unknown: datetime) -> datetime:
-    """When it began: under upstream's names the object may be much older than what it tells."""
-    told = (migration.metadata.creationTimestamp, migration.status.started)
-    return max((time for time in told if time is not None), default=unknown)
+    """When it began: under upstream's names the object may be much older than its migration."""
+    known = (migration.metadata.creationTimestamp, migration.status.started)
+    return max((time for time in known if time is not None), default=unknown)
 
 
 def _whole(stats: JobStats, name: str) -> int | None:
@@ -264,7 +264,7 @@ class Ending:
 
     Args:
         stats: of the ended job, where libvirt has them.
-        error: what to say when libvirt gives no reason.
+        error: for a person, when libvirt gives no reason.
     """
 
     type: MigrationType
@@ -273,7 +273,7 @@ class Ending:
 
 
 def ending_of(stats: JobStats) -> Ending | None:
-    """How the statistics say that their job ended; None while it goes on."""
+    """How the job of these statistics ended; None while it goes on."""
     if stats.values.get("success") is False and stats.type is JobType.COMPLETED:
         return Ending(MigrationType.FAILED, stats)
     match stats.type:
@@ -291,7 +291,7 @@ def stayed(word: str) -> Ending:
     """How a migration ended whose job is gone while its instance still runs here.
 
     Args:
-        word: QEMU's last status of it; "" when none was heard.
+        word: QEMU's last status of it; "" when none was reported.
     """
     match word:
         case "failed":
@@ -305,7 +305,7 @@ def stayed(word: str) -> Ending:
 
 
 def unseen(why: str) -> Ending:
-    """Nobody saw how it ended, so nobody knows that it went well."""
+    """An end without evidence counts as failed."""
     return Ending(MigrationType.FAILED, error=f"outcome not seen: {why}")
 
 

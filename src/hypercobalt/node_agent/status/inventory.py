@@ -1,4 +1,4 @@
-"""From what libvirt said to the fields of a Hypervisor's status. Pure.
+"""From libvirt's answers to the fields of a Hypervisor's status. Pure.
 
 Attribution to the host's NUMA cells:
 

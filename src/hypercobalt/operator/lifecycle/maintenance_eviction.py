@@ -291,7 +291,7 @@ class EvictingSync:
                 await self._kube.delete(Eviction, name, uid=uid)
             self._deleted[name] = uid
         if plan.create is not None:
-            log.info("creating_eviction", eviction=name)
+            log.info("eviction_created", eviction=name)
             try:
                 self._evictions.newest.wrote(await self._kube.create(plan.create))
             except AlreadyExistsError:

@@ -146,7 +146,7 @@ class Transport:
         finally:
             seconds = self._clock.monotonic() - started
             self._metrics.call_seconds.labels(call.verb, call.resource, code).observe(seconds)
-            log.debug("called_api", call=call.about, code=code, duration_ms=round(seconds * 1000))
+            log.debug("api_called", call=call.about, code=code, duration_ms=round(seconds * 1000))
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -228,7 +228,7 @@ class Transport:
         if wait is None or wait >= until:
             raise error
         failures.append(error)
-        log.info("retrying_api_call", call=call.about, wait_ms=round(wait * 1000), error=str(error))
+        log.info("api_call_retried", call=call.about, wait_ms=round(wait * 1000), error=str(error))
         await asyncio.sleep(wait)
 
     async def _attempt(self, call: Call, credential: Credential) -> bytes:

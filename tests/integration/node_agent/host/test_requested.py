@@ -158,7 +158,7 @@ async def test_denied_request_is_named_with_its_reason(
 
     assert denied.status == "False"
     assert "names of another host" in denied.message
-    assert "asked again at" in denied.message
+    assert "requested again at" in denied.message
 
 
 async def test_certificate_of_another_ca_changes_no_file(

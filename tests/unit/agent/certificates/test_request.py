@@ -75,7 +75,7 @@ WAITING = replace(NOTHING, pending=PENDING)
         pytest.param(
             replace(NOTHING, installed=OLD), Step.MAKE, None, "", id="two thirds of its life"
         ),
-        pytest.param(WAITING, Step.ASK, None, "", id="a key without a request"),
+        pytest.param(WAITING, Step.REQUEST, None, "", id="a key without a request"),
         pytest.param(
             replace(WAITING, wanted="another address"), Step.CLEAN_UP, None, "", id="other names"
         ),
@@ -86,7 +86,7 @@ WAITING = replace(NOTHING, pending=PENDING)
             replace(WAITING, request=asked()),
             Step.WAIT,
             "RequestPending",
-            "waits to be approved",
+            "waits for approval",
             id="not approved yet",
         ),
         pytest.param(

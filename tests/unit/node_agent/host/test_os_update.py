@@ -235,7 +235,10 @@ async def test_a_wanted_version_is_installed(updating: Updating) -> None:
     updating.start(hypervisor())
 
     done = await updating.until("Completed")
-    assert (done.status, done.message) == ("True", "1877.3: installed; a reboot activates it")
+    assert (done.status, done.message) == (
+        "True",
+        "1877.3: installed; reboot the host to activate it",
+    )
     assert updating.update == HyperVisorUpdateStatus(False, NEW, NEW, 3)
     assert updating.units.jobs == [f"start {UNIT}"]
 
@@ -337,7 +340,7 @@ async def test_an_update_that_never_ends_is_stopped() -> None:
 
     stopped = await updating.until("Stopped", "given up")
 
-    assert "not done within" in stopped.message
+    assert "did not finish within" in stopped.message
     assert f"stop {UNIT}" in updating.units.jobs
     assert updating.task
     updating.task.cancel()
