@@ -174,7 +174,7 @@ class Collector:
         """Whether an owner is there; where we cannot know, it counts as there.
 
         We know nothing of kinds we do not serve and of damaged objects, and a cluster-scoped object
-        does not say in which namespace its owner is.
+        does not name its owner's namespace.
         """
         kind = self._registry.by_kind(owner.apiVersion, owner.kind)
         if kind is None or (kind.namespaced and not namespace):
@@ -287,7 +287,7 @@ class Collector:
                 continue
             meta = _decoder.decode(stored.data).metadata
             if meta.deletionTimestamp is None:  # else it goes already; it may own what it is in
-                with contextlib.suppress(StatusError):  # told when its turn comes
+                with contextlib.suppress(StatusError):  # reported when its turn comes
                     await self._judge_dependent(below, dependent, meta)
 
     def _old_events(self) -> Iterator[Key]:

@@ -1,4 +1,4 @@
-"""Serve what CustomResourceDefinitions say: accept their names, follow their changes.
+"""Serve what CustomResourceDefinitions declare: accept their names, follow their changes.
 
 Source: apiextensions-apiserver pkg/controller/status/naming_controller.go and
 pkg/controller/establish.
@@ -22,7 +22,7 @@ from hypercobalt.apiserver.writing import Writer
 
 
 class Definitions:
-    """Keeps the registry as the stored definitions say."""
+    """Keeps the registry as the stored definitions declare."""
 
     def __init__(self, store: Store, registry: Registry, writer: Writer) -> None:
         self._store, self._registry, self._writer = store, registry, writer

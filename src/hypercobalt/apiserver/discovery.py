@@ -171,7 +171,7 @@ class Discovery:
         }
 
 
-_STANDARD = "io.k8s.api.core.v1.ConfigMap"  # says of its own fields what every kind does
+_STANDARD = "io.k8s.api.core.v1.ConfigMap"  # declares of its own fields what every kind does
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
@@ -283,9 +283,9 @@ def _wants_aggregated(request: Request) -> bool:
 
 
 def _no_openapi_v2(request: Request) -> Response:
-    """A document without kinds: what kubectl asks for when v3 does not know a kind.
+    """A document without kinds: what kubectl requests when v3 does not have a kind.
 
-    With it, kubectl says which kind is missing; without, only that the server lacks something.
+    With it, kubectl names the missing kind; without, it reports a missing resource only.
     Source: the message Document of gnostic's openapiv2/OpenAPIv2.proto.
     """
     title, version = "described by OpenAPI v3 only", "v2"

@@ -1,4 +1,4 @@
-"""Errors as the Kubernetes API says them: a Status with code, reason, message and causes.
+"""Errors as the Kubernetes API reports them: a Status with code, reason, message and causes.
 
 Source: k8s.io/apimachinery, pkg/api/errors/errors.go and pkg/util/validation/field/errors.go.
 """
@@ -16,7 +16,7 @@ from hypercobalt.errors import HypercobaltError
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 JSONObject: TypeAlias = dict[str, "JSON"]
 
-MAX_CAUSES = 1000  # that an answer tells
+MAX_CAUSES = 1000  # in one answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Cause:
 
 
 class StatusError(HypercobaltError):
-    """An answer that is not a success; carries everything its Status body says."""
+    """An answer that is not a success; carries everything in its Status body."""
 
     def __init__(
         self,

@@ -202,7 +202,7 @@ class _App:
                     await _send_response(answer, request, body, send)
         except _GoneError:
             return
-        except TimeoutError:  # it does not read what it asked for
+        except TimeoutError:  # the client does not read the answer
             scope["extensions"]["connection"]["abort"]()
         finally:
             if is_read(request):

@@ -64,7 +64,7 @@ NO_SUCH_PAGE = Response(404, b"404 page not found\n", "text/plain; charset=utf-8
 
 
 class Api:
-    """Answers requests; knows nothing of sockets."""
+    """Answers requests, however they are transported."""
 
     def __init__(
         self, store: Store, registry: Registry, hub: Hub, authenticator: Authenticator

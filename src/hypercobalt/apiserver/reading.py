@@ -73,7 +73,7 @@ class Reader:
             if not selection.wants(key):
                 continue
             if page.limit and len(found) == page.limit:
-                return found, last  # more may match; nobody looks ahead for it
+                return found, last  # more may match; the next page finds it
             if selection.matches(key, stored.data):
                 found.append(stored)
                 last = (key.namespace, key.name)

@@ -90,7 +90,7 @@ class Renderer:
             shown = f"includeObject: Invalid value: {errors.quote(self._include)}"
             text = f"{shown}: must be 'Metadata', 'Object', 'None', or empty"
             raise errors.bad_request(f"Unable to convert to Table as requested: {text}")
-        self._columns = True  # a watch tells them once
+        self._columns = True  # a watch sends them once
 
     @property
     def plain(self) -> bool:
@@ -141,7 +141,7 @@ class Renderer:
         return shown
 
     def bookmark(self, revision: int, *, initial_end: bool) -> bytes:
-        """An object that only says how far a watch has come."""
+        """An object that carries only the revision a watch has reached."""
         meta: JSONObject = {"resourceVersion": str(revision)}
         if initial_end:
             meta["annotations"] = {"k8s.io/initial-events-end": "true"}

@@ -130,7 +130,7 @@ async def _serve_store(
                 keeping_current(files, every=options.certificates_every, prepare=prepare, use=use),
                 http.running(api, authenticator, tls, listener) as stopped,
             ):
-                log.info("serving", url=url, kubeconfig=str(path))
+                log.info("server_started", url=url, kubeconfig=str(path))
                 yield Server(url, path, stopped)
                 hub.close()
     finally:

@@ -1,4 +1,4 @@
-"""Watches: every published event, to whoever asked for it, in the form they asked for.
+"""Watches: every published event, to each watch that selects it, in the requested form.
 
 An event is encoded once and its bytes are shared by all plain watchers; watchers with one selection
 share its verdict. A watcher that does not
@@ -92,7 +92,7 @@ class _Change:
         self._after = View(event.key, event.data) if event.type != "DELETED" else None
 
     def seen_by(self, selection: Selection) -> str | None:
-        """What the change is to somebody who sees the selected objects only."""
+        """What the change is to a watch that sees the selected objects only."""
         if not selection.selective:
             return self._event.type
         before = self._before is not None and selection.accepts(self._before)

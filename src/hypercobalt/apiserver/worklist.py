@@ -28,7 +28,7 @@ class Worklist(Generic[K]):
     Args:
         name: of the controller.
         handle: looks at a key; one that the store could not write comes again.
-        due: adds what time alone has made due, and gives when to ask again, by the loop's clock;
+        due: adds what time alone has made due, and gives its next call, by the loop's clock;
             None: after the next key.
     """
 

@@ -1,7 +1,7 @@
 """Create, update, patch, apply and delete: prepare a write, await admission, commit.
 
-A write that no admitter asks about holds its object from reading it to its commit. One that has to
-be admitted holds nothing meanwhile, so a slow admitter keeps nobody waiting; then it is committed
+A write that no admitter concerns holds its object from reading it to its commit. One that has to
+be admitted holds nothing meanwhile, so a slow admitter blocks no other write; then it is committed
 if its object is as it was, else prepared again. Writes of different objects go on side by side and
 share commits.
 
@@ -142,7 +142,7 @@ class Writer:
             await self._store.discard(key)
 
     async def delete_all(self, call: Call, options: DeleteOptions) -> list[Stored]:
-        """Delete what the call's selectors say; gives the objects as they were."""
+        """Delete what the call's selectors match; gives the objects as they were."""
         selection = select(call)
         found = self._store.scan(selection.resource, selection.namespace)
         done: list[Stored] = []

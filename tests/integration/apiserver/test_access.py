@@ -43,7 +43,9 @@ REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 @pytest.mark.parametrize(
     "path", ["/api", "/apis", "/openapi/v3", CONFIG_MAPS, "/api/v1/nothing", "/nowhere"]
 )
-async def test_nobody_gets_in(shared: Client, path: str, authorization: str) -> None:
+async def test_requests_without_valid_credentials_are_refused(
+    shared: Client, path: str, authorization: str
+) -> None:
     headers = [(b"authorization", authorization.encode("latin-1"))]
     async with Client(str(shared.base_url), token="") as client:
         answer = await client.get(path, headers=headers)
@@ -205,7 +207,7 @@ async def test_logs_hold_no_token_and_no_secret(
         for body in (b"{", b'{"metadata":{"name":"dear-to-somebody"}}', b"\xff"):
             await api.post(SECRETS, content=body)
     written = written_logs.getvalue()
-    assert "serving" in written
+    assert "server_started" in written
     for text in ("secret-admin", "dear-to-somebody", "ZGVhci10by1zb21lYm9keQ", "PRIVATE KEY"):
         assert text not in written
 

@@ -19,7 +19,7 @@ from .objects import CONFIG_MAPS
 HEAD = b"Host: x\r\nAuthorization: Bearer secret-admin\r\n"
 
 
-async def test_a_slow_body_keeps_nobody_waiting_and_arrives(api: Client) -> None:
+async def test_a_slow_body_arrives_and_blocks_no_other_request(api: Client) -> None:
     body = b'{"metadata":{"name":"slow"}}'
     async with connection(api) as (reader, writer):
         writer.write(b"POST %s HTTP/1.1\r\n" % CONFIG_MAPS.encode() + HEAD)

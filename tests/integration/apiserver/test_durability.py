@@ -194,7 +194,7 @@ async def test_a_full_disk_is_a_clear_status_and_keeps_what_is_stored(small_disk
     assert sorted(item["metadata"]["name"] for item in again) == sorted(stored)
 
 
-async def test_the_state_at_an_old_revision_can_be_told_until_it_is_compacted(
+async def test_the_state_at_an_old_revision_is_served_until_it_is_compacted(
     tmp_path: Path,
 ) -> None:
     store = await Store.open(tmp_path)

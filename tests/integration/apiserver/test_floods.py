@@ -72,7 +72,7 @@ async def test_strangers_with_half_a_body_are_refused_and_cost_no_memory(
         assert resident_mib(server.process.pid) - before < 15
 
 
-async def test_a_body_that_nobody_reads_ends_its_connection_after_the_answer(api: Client) -> None:
+async def test_an_unread_body_ends_its_connection_after_the_answer(api: Client) -> None:
     async with connection(api) as (reader, writer):
         writer.write(head(b"", 100_000) + b"x" * 50_000)
         async with asyncio.timeout(5):

@@ -48,7 +48,7 @@ async def kubectl(options: Options, tmp_path: Path) -> AsyncIterator[Kubectl]:
         yield run
 
 
-async def test_roles_are_made_bound_and_asked_about(kubectl: Kubectl) -> None:
+async def test_roles_are_created_bound_and_reviewed(kubectl: Kubectl) -> None:
     for line in (
         "create serviceaccount robot",
         "create role reader --verb=get,list --resource=pods,configmaps",

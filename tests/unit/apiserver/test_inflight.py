@@ -20,7 +20,7 @@ def fill(limit: Limit, user: str) -> int:
     return limit.used - before
 
 
-def test_a_refusal_says_when_to_come_again() -> None:
+def test_a_refusal_has_a_retry_after() -> None:
     with pytest.raises(StatusError) as refused:
         Limit(0, sure=0).take("a", 1)
     assert (refused.value.code, refused.value.headers) == (429, {"Retry-After": "1"})
@@ -98,7 +98,7 @@ async def test_a_turn_of_the_loop_begins_a_few_requests() -> None:
     assert max(b - a for a, b in zip([0, *counts], counts, strict=False)) <= AT_ONCE
 
 
-async def test_requests_that_went_away_keep_nobody_waiting() -> None:
+async def test_cancelled_requests_block_no_others() -> None:
     turns = Turns()
     tasks = [asyncio.create_task(turns.wait("agent")) for _ in range(100)]
     await asyncio.sleep(0)

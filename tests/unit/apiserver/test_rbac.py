@@ -333,7 +333,7 @@ def _microseconds(index: Rbac, user: User, asked: Attributes) -> float:
         ("POST /", Attributes("post", path="/")),
     ],
 )  # fmt: skip
-def test_what_a_request_asks_for(line: str, asked: Attributes) -> None:
+def test_attributes_of_a_request(line: str, asked: Attributes) -> None:
     method, _, url = line.partition(" ")
     path, _, text = url.partition("?")
     query = dict([text.split("=", 1)]) if text else {}

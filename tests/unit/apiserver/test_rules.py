@@ -149,7 +149,7 @@ def test_functions(value: object, expression: str) -> None:
     assert holds(expression, value)
 
 
-def test_rules_are_asked_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_are_evaluated_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(10_000))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock) * 0.5)
     items: Object = {**WHOLE, "x-kubernetes-validations": [{"rule": "self != 5"}]}

@@ -154,7 +154,7 @@ async def test_token_makes_one_its_account(
     assert audiences == (ISSUER,)
 
 
-async def test_token_of_a_pod_tells_where_it_runs(
+async def test_token_of_a_pod_names_its_node(
     store: Store, signing: SigningKey, registry: Registry
 ) -> None:
     accounts = Accounts(store, signing)

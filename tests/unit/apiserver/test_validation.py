@@ -254,7 +254,7 @@ def test_long_lists_of_items_with_keys_are_judged_in_little_time() -> None:
 # -- pruning, defaulting, decoding -------------------------------------------------------------
 
 
-def test_unknown_fields_are_pruned_and_told() -> None:
+def test_unknown_fields_are_pruned_and_reported() -> None:
     raw = schema(
         known=TEXT,
         free={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
@@ -505,7 +505,7 @@ def test_transition_rules(more: Object, text: str, old: JSON, new: JSON, *, hold
     assert (found == []) is holds
 
 
-def test_rules_are_not_asked_of_what_is_broken() -> None:
+def test_rules_are_not_evaluated_for_mistyped_values() -> None:
     raw = ruled(schema(x=WHOLE), rule("self.x > 3"))
     (broken, unasked) = messages(raw, {"x": "text"})
     assert "must be of type integer" in broken

@@ -54,7 +54,7 @@ def test_a_selector_sees_objects_come_and_go(
     assert told(watcher(selective=True), event(kind, after, before)) == seen
 
 
-def test_other_places_are_not_told() -> None:
+def test_other_places_are_not_reported() -> None:
     added = event("ADDED", IN, None)
     assert told(watcher(), added) == "ADDED"
     assert told(watcher(name="p"), added) == "ADDED"

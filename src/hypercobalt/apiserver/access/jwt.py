@@ -74,7 +74,7 @@ class Key:
 
     @functools.cached_property
     def _key(self) -> SigningKey:
-        # Here, because a server that nobody shows a token does without its library.
+        # Here, because a server that no client sends a token does without its library.
         from hypercobalt.apiserver.access.es256 import SigningKey  # noqa: PLC0415
 
         return SigningKey.load(self._path)

@@ -43,7 +43,7 @@ class Pki:
 
 
 class Record(msgspec.Struct):
-    """What the certificates in a directory say, to be read without parsing them."""
+    """What the certificates in a directory hold, readable without parsing them."""
 
     expires: datetime
     hosts: tuple[str, ...]
@@ -116,8 +116,8 @@ def _make(directory: Path, hosts: Sequence[str]) -> None:
         process_group=0,  # Ctrl-C ends the server, which waits for this
     )
     if done.returncode:
-        said = done.stderr.strip().splitlines()
-        raise ValueError(said[-1] if said else f"{module} ended with {done.returncode}")
+        lines = done.stderr.strip().splitlines()
+        raise ValueError(lines[-1] if lines else f"{module} ended with {done.returncode}")
 
 
 def server_names(address: str) -> tuple[str, ...]:

@@ -171,7 +171,7 @@ def generation_of(meta: JSONObject) -> int:
 
 
 def _check_place(call: Call, meta: JSONObject) -> None:
-    """Put the object where its URL says, which it must not contradict."""
+    """Put the object at its URL's place, which it must not contradict."""
     sent = meta.get("namespace") or ""
     if call.resource.namespaced:
         if sent and sent != call.namespace:
@@ -283,9 +283,9 @@ def _builtin_errors(call: Call, obj: JSONObject, old: JSONObject | None) -> list
     check = checks.CHECKS.get(call.kind)
     causes = check(obj, old) if check is not None else []
     known = {cause.field for cause in causes}
-    told = ("FieldValueRequired", "FieldValueNotSupported")
+    reported = ("FieldValueRequired", "FieldValueNotSupported")
     judged = validate(call.resource.schema.body, obj)
-    return causes + [c for c in judged if c.reason in told and c.field not in known]
+    return causes + [c for c in judged if c.reason in reported and c.field not in known]
 
 
 def _refuse(call: Call, obj: JSONObject, causes: list[Cause]) -> None:

@@ -22,7 +22,7 @@ from hypercobalt.apiserver.values import clone, metadata, object_at, text_at, te
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 POD_GRACE_SECONDS = 30
-MAX_GRACE_SECONDS = 100 * 365 * 86400  # beyond it, the time of deletion is not told
+MAX_GRACE_SECONDS = 100 * 365 * 86400  # beyond it, the time of deletion is not computed
 
 
 def check_delete(call: Call, obj: JSONObject, options: DeleteOptions) -> None:
@@ -67,7 +67,7 @@ def begin_delete(call: Call, old: JSONObject, options: DeleteOptions) -> JSONObj
 
 
 def _finalizers(call: Call, old: JSONObject, options: DeleteOptions) -> list[str]:
-    """What holds the object: its finalizers, and what the propagation policy asks for."""
+    """What holds the object: its finalizers, and what the propagation policy adds."""
     held = texts_at(old, "metadata", "finalizers")
     if call.resource.qualified == CRD_RESOURCE and not metadata(old).get("deletionTimestamp"):
         return held if CRD_CLEANUP in held else [*held, CRD_CLEANUP]  # its objects go first

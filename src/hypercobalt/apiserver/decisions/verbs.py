@@ -197,7 +197,7 @@ def _deleted(call: Call, old: JSONObject, options: DeleteOptions) -> Decision | 
 
 
 def unversioned(call: Call) -> StatusError:
-    """The answer to an update that must say which version it was made from."""
+    """The answer to an update that does not name the resourceVersion it was made from."""
     detail = "must be specified for an update"
     cause = errors.FieldErrors.invalid("metadata.resourceVersion", 0, detail)
     return errors.invalid(call.resource.group, call.resource.names.plural, call.name, [cause])

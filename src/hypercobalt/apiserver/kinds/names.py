@@ -111,7 +111,7 @@ BARE_FINALIZER = "name is neither a standard finalizer name nor is it fully qual
 
 
 def is_bare_finalizer(name: str) -> bool:
-    """Whether a finalizer says nothing of whose it is, and is none of Kubernetes' own."""
+    """Whether a finalizer has no domain, and is not one of Kubernetes' own."""
     return "/" not in name and name not in ("foregroundDeletion", "orphan", "kubernetes")
 
 

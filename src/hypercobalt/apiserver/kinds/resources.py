@@ -1,8 +1,8 @@
-"""Which kinds are served, and everything the request pipeline asks about one.
+"""Which kinds are served, and everything the request pipeline reads of one.
 
 Built-in kinds are data taken from a real kube-apiserver (openapi/builtin.json.gz, made by
 scripts/extract-openapi); custom kinds come and go with their CustomResourceDefinitions. Schemas are
-compiled when first used, so an idle server does not hold what nobody asks for.
+compiled when first used, so an idle server does not hold what no client requests.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class Registry:
         return next(first, found[0] if found else None)
 
     def define(self, crd: JSONObject) -> None:
-        """Serve, change or stop serving what a CustomResourceDefinition says."""
+        """Serve, change or stop serving what a CustomResourceDefinition declares."""
         name = text_at(crd, "metadata", "name")
         versions = tuple(_custom_resources(crd, self.library)) if is_established(crd) else ()
         if versions:

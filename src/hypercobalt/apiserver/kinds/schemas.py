@@ -75,7 +75,7 @@ class Schema:
     def body(self) -> Node:
         """The schema without metadata, which has rules of its own.
 
-        A definition may say more of the name, and no more: that stays.
+        A definition may restrict the name, and nothing else: that is kept.
         """
         bare = copy.copy(self.node)
         bare.compiled = {}  # rules see this node's fields
@@ -91,7 +91,7 @@ class Schema:
 
 
 # What Go writes as null when it is unset: times that are no pointers, and lists without omitempty.
-# OpenAPI does not tell these from fields that may be absent.
+# OpenAPI does not distinguish these from fields that may be absent.
 _NULLS: dict[str, tuple[str, ...]] = {
     "apps.v1.DaemonSetCondition": ("lastTransitionTime",),
     "apps.v1.DeploymentCondition": ("lastTransitionTime", "lastUpdateTime"),
@@ -109,7 +109,7 @@ OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 class SchemaLibrary:
-    """The built-in schemas; each stays as bytes until it is asked for."""
+    """The built-in schemas; each stays as bytes until it is used."""
 
     def __init__(self, schemas: dict[str, msgspec.Raw]) -> None:
         self._raw = schemas

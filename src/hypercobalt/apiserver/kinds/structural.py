@@ -1,4 +1,4 @@
-"""Structural schemas: of every value one knows its type and which fields it has.
+"""Structural schemas: each value has a type and declared fields.
 
 What stands under allOf, anyOf, oneOf or not is a fragment: it judges values and declares nothing.
 Refused is what would be served wrongly: a value without a type, a word that is not understood, a
@@ -144,7 +144,7 @@ def _check_fragments(raw: JSONObject, place: str, *, mixed: int = 0) -> Iterator
     Args:
         raw: a schema.
         place: of it.
-        mixed: where anyOf may say "an integer or a string": 1 here, 2 in the first allOf, too.
+        mixed: where anyOf may be "an integer or a string": 1 here, 2 in the first allOf, too.
     """
     lists = {name: objects_at(raw, name) for name in ("allOf", "anyOf", "oneOf")}
     if mixed and lists["anyOf"] == _INT_OR_STRING:

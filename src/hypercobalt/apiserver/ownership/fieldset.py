@@ -1,7 +1,7 @@
-"""Sets of fields, as managedFields holds them, and what a schema-aware walk tells about values.
+"""Sets of fields, as managedFields holds them, and what a schema-aware walk finds in values.
 
 A set is a trie of path elements: `f:NAME` a field, `k:{…}` a list item by its key fields, `v:…` an
-item of a list of type set. The key "." says that the place itself is in the set. (On the wire a
+item of a list of type set. The key "." marks the place itself as a member. (On the wire a
 leaf is written `{}` instead of `{".": {}}`; `decode` and `encode` convert.)
 
 Source: sigs.k8s.io/structured-merge-diff (fieldpath.Set, typed.ToFieldSet, typed.Compare,
@@ -247,7 +247,7 @@ class Comparison:
 
 
 class _Absent(Enum):
-    """Nothing there, as told apart from null."""
+    """Nothing there, as distinct from null."""
 
     HERE = "absent"
 
@@ -302,7 +302,7 @@ def _below(node: Node, value: JSON | _Absent) -> JSON:
 
 
 def merge(node: Node, live: JSON, config: JSON) -> JSON:
-    """`live` with `config` applied over it: granular where the schema says so (typed.Merge)."""
+    """`live` with `config` applied over it: granular where the schema declares it (typed.Merge)."""
     if isinstance(config, dict) and isinstance(live, dict) and not is_atomic(node, config):
         merged: JSONObject = {**live}
         for name, item in config.items():

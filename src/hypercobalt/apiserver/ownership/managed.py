@@ -1,8 +1,8 @@
 """managedFields: who owns which field, kept through updates and server-side apply.
 
 An update takes the fields it changes from whoever had them. An apply owns exactly what it names:
-what it named before and names no more is removed, unless somebody else owns it too; what somebody
-else owns with another value is a conflict, unless forced.
+what it named before and names no more is removed, unless another manager owns it too; what another
+manager owns with another value is a conflict, unless forced.
 
 Source: structured-merge-diff merge/update.go; k8s.io/apiserver
 pkg/endpoints/handlers/fieldmanager.
@@ -29,7 +29,7 @@ _OPERATIONS: dict[str, Operation] = {"Apply": "Apply", "Update": "Update"}
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
-# Nobody owns what identifies an object or what the server sets (fieldmanager/stripmeta.go).
+# No manager owns what identifies an object or what the server sets (fieldmanager/stripmeta.go).
 _STRIPPED: Fields = {
     "f:apiVersion": {HERE: {}},
     "f:kind": {HERE: {}},
@@ -129,7 +129,7 @@ def _entry(owned: Owned) -> JSONObject:
 
 
 def is_reset(meta: JSONObject) -> bool:
-    """`managedFields: []` or `[{}]` is how a client asks to forget all owners."""
+    """`managedFields: []` or `[{}]` is how a client clears all owners."""
     entries = meta.get("managedFields")
     return entries in ([], [{}])
 
@@ -155,8 +155,8 @@ def track_update(
         new: what it becomes; changed in place.
         manager: who writes.
         now: RFC 3339 time of this request.
-        reset: the client asked to forget all owners.
-        ignored: top-level fields that this endpoint never writes; nobody comes to own them here.
+        reset: the client cleared all owners.
+        ignored: top-level fields that this endpoint never writes, so that no manager owns them.
     """
     meta = object_at(new, "metadata")
     if live is not None and reset:
@@ -276,7 +276,7 @@ def _owners_before_apply(node: Node, live: JSONObject | None, manager: Manager) 
 
 
 def _abandoned(node: Node, last: Fields, owners: Owners) -> Fields:
-    """What the last apply named and now nobody owns."""
+    """What the last apply named and no manager owns now."""
     owned: Fields = {}
     for entry in owners.values():
         owned = fieldset.union(owned, entry.fields)

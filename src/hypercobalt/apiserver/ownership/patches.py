@@ -206,7 +206,7 @@ def _merge_list(node: Node, target: list[JSON], patch: list[JSON]) -> list[JSON]
 
 
 def _mark(item: JSON, key: str) -> bytes:
-    """What tells items of a list apart: their merge key, or else all of them."""
+    """What identifies an item of a list: its merge key, or else all of it."""
     shown = item.get(key) if isinstance(item, dict) and key else item
     return msgspec.json.encode(shown, order="sorted")
 

@@ -1,4 +1,4 @@
-"""What admission knows of a write: the object before and after it, who sends it, where to.
+"""What admission sees of a write: the object before and after it, who sends it, where to.
 
 Source: k8s.io/apiserver pkg/admission/plugin/cel/condition.go (CreateAdmissionRequest) and
 admission/v1 AdmissionRequest.

@@ -1,6 +1,6 @@
 """CEL expressions of a policy: compiled once, evaluated against a write.
 
-They see JSON values as they are. Their checker, which runs when a policy is written, knows the
+They see JSON values as they are. Their checker, which runs when a policy is written, has the
 types of `request` and of the namespace and which variables are declared; objects may be of any
 kind, so what is read from them is found wrong only when it is read.
 

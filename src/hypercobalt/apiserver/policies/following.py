@@ -29,7 +29,7 @@ class Policies:
 
     def __init__(self, store: Store, registry: Registry, aside: Aside) -> None:
         self._store, self._registry, self._aside = store, registry, aside
-        self._policies: dict[str, tuple[str, Policy]] = {}  # with what tells their states apart
+        self._policies: dict[str, tuple[str, Policy]] = {}  # with uid and generation
         self._bindings: dict[str, Binding] = {}
         self._bound: tuple[Bound, ...] = ()
         for resource in (POLICIES, BINDINGS):

@@ -1,1 +1,1 @@
-"""What a client asks for: the request, its body, its selectors, its page of a list."""
+"""What a client sends: the request, its body, its selectors, its page of a list."""

@@ -92,7 +92,7 @@ def decode_yaml(data: bytes) -> JSON:
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML as Kubernetes reads it: times stay text, and what JSON cannot say is refused."""
+    """YAML as Kubernetes reads it: times stay text, and what JSON cannot express is refused."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -103,7 +103,7 @@ _Loader.yaml_implicit_resolvers = {
 
 def _number(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> float | str:
     if ":" in node.value:
-        return str(node.value)  # base 60 in YAML 1.1; Kubernetes' parser knows better
+        return str(node.value)  # base 60 in YAML 1.1; text for Kubernetes' parser
     if node.tag.endswith(":int"):
         return loader.construct_yaml_int(node)
     value = loader.construct_yaml_float(node)
@@ -157,7 +157,7 @@ def _check_bounds(depth: int, count: int) -> None:
 
 
 class _Pairs(dict[str, JSON]):
-    """A JSON object that knows which of its keys came more than once."""
+    """A JSON object, and which of its keys came more than once."""
 
     def __init__(self, pairs: list[tuple[str, JSON]]) -> None:
         super().__init__(pairs)

@@ -1,4 +1,4 @@
-"""What a list or a watch says about versions and pages.
+"""Versions and pages of lists and watches.
 
 Source: API concepts, "Resource versions" and "Retrieving large results sets in chunks";
 apimachinery pkg/apis/meta/internalversion/validation.
@@ -89,7 +89,7 @@ def _decode_token(text: str) -> tuple[int, Place]:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The part of a list that is asked for."""
+    """The requested part of a list."""
 
     revision: int
     after: Place | None  # it begins behind this one
@@ -105,7 +105,7 @@ class Page:
 
 
 def read_page(request: Request, current: int) -> Page:
-    """The page that a list asks for, when the store is at the revision `current`.
+    """The page that a list requests, when the store is at the revision `current`.
 
     Raises:
         StatusError: 400, 422 or 504 for options that cannot be.

@@ -1,4 +1,4 @@
-"""A request as the pipeline sees it: what it asks for, who asks, and what may come back.
+"""A request as the pipeline sees it: user, verb, target and options, and the forms of an answer.
 
 Source: apiserver pkg/endpoints/request/requestinfo.go; the API conventions, "Verbs on Resources".
 """
@@ -55,7 +55,7 @@ class User:
         return shown
 
 
-AUTHENTICATED = "system:authenticated"  # the group of everybody who is known
+AUTHENTICATED = "system:authenticated"  # the group of all authenticated users
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 SYSTEM_USER = User("system:apiserver", groups=("system:masters",))
 
@@ -220,7 +220,7 @@ class Call:
 
     @property
     def verb(self) -> str:
-        """What is asked for; empty for what no resource has."""
+        """The verb of Kubernetes; empty for what no resource has."""
         match self.request.method, bool(self.name):
             case "GET", True:
                 return "get"

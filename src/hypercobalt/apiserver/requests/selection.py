@@ -1,4 +1,4 @@
-"""Which objects of a kind a call asks for: by namespace, name, labels and fields."""
+"""Which objects of a kind a call selects: by namespace, name, labels and fields."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Selection:
         return bool(self.labels.terms or self.fields)
 
     def wants(self, key: Key) -> bool:
-        """Whether an object may be one of these, as far as its key tells."""
+        """Whether an object may be one of these, as far as its key shows."""
         return (
             key.resource == self.resource
             and self.namespace in (None, key.namespace)
@@ -68,7 +68,7 @@ class Selection:
 
 
 class View:
-    """An object as selectors see it: decoded once, however many of them ask."""
+    """An object as selectors see it: decoded once, however many of them read it."""
 
     def __init__(self, key: Key, data: bytes) -> None:
         self._data = data
@@ -102,7 +102,7 @@ def field_text(obj: JSONObject, path: str) -> str:
 
 
 def select(call: Call) -> Selection:
-    """What the URL and its selectors ask for.
+    """What the URL and its selectors select.
 
     Raises:
         StatusError: 400 for a selector that does not parse, or a field that is not selectable.

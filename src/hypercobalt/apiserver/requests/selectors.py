@@ -1,4 +1,4 @@
-"""Label and field selectors: parse once, ask per object.
+"""Label and field selectors: parse once, match per object.
 
 What a question costs depends on the object's labels, not on the selector's length: terms are looked
 up by the labels that are there, and few may be about one key.

@@ -51,7 +51,7 @@ class MessageError(RuleError):
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """A rule that can be asked whether it holds for the values of its node."""
+    """A rule that can be evaluated for the values of its node."""
 
     source: Rule
     _node: Node

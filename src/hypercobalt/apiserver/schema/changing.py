@@ -1,4 +1,4 @@
-"""Change values as their schema says, in place: prune, default, read and leave out nulls.
+"""Change values by their schema, in place: prune, default, read and leave out nulls.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/{pruning,defaulting}; Go's encoding/json.
 """

@@ -1,4 +1,4 @@
-"""Which rules fit a schema: CEL's checker, told the types of a schema's values.
+"""Which rules fit a schema: CEL's checker, with the types of a schema's values.
 
 Each object of the schema becomes a message type, so that undeclared fields and operators on the
 wrong types are found when a definition is written. Values are never converted to these messages.

@@ -1,4 +1,4 @@
-"""The formats that a schema may ask of a text.
+"""The formats that a schema may require of a text.
 
 Source: k8s.io/kube-openapi pkg/validation/strfmt, as far as structural schemas support it.
 """

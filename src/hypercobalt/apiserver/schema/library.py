@@ -189,7 +189,7 @@ UNSERVED = frozenset(
 def declarations(
     parameters: Mapping[str, Sequence[cel.Type]], results: Mapping[str, Sequence[cel.Type]]
 ) -> list[cel.FunctionDecl]:
-    """Declare the functions; the arguments say what the names of types mean.
+    """Declare the functions; the arguments map names of types to types.
 
     Args:
         parameters: alternatives; each combination is an overload.

@@ -1,7 +1,7 @@
 """One compiled form for every kind's schema: the built-ins' OpenAPI and CRDs' structural schemas.
 
-A `Node` says what a value may hold, how lists and maps merge, and which fields exist. `changing`
-prunes and defaults values by it, `validation` judges them.
+A `Node` declares what a value may hold, how lists and maps merge, and which fields exist.
+`changing` prunes and defaults values by it, `validation` judges them.
 
 Source: apiextensions structural schemas (types.go, "JSONSchemaProps"), OpenAPI v3 as served by
 kube-apiserver with its `x-kubernetes-*` extensions.
@@ -52,7 +52,7 @@ class Node:
     fields: dict[str, Node] = field(default_factory=_no_fields)
     typed: bool = False  # of a built-in kind
     structs: frozenset[str] = frozenset()  # fields of built-in kinds that are never absent
-    nulls: tuple[str, ...] = ()  # such fields that are null when nobody set them
+    nulls: tuple[str, ...] = ()  # such fields that are null when no client set them
     values: Node | None = None  # of a map with free keys
     items: Node | None = None
     opaque: bool = False  # fields that are not declared are kept
@@ -78,7 +78,7 @@ class Node:
     negated: Node | None = None
     rules: tuple[Rule, ...] = ()
     compiled: dict[Rule, CompiledRule] = field(default_factory=_none_compiled)
-    _ruled: bool | None = None  # once somebody has asked
+    _ruled: bool | None = None  # once computed
     _moving: bool | None = None
 
     def child(self, name: str) -> Node | None:

@@ -2,7 +2,7 @@
 
 `validate` reports every schema and CEL error of a value. On an update, parts that did not change
 are not judged again (ratcheting), so that a stricter schema does not lock old objects; but rules
-that compare a value with the old one are asked of those, too.
+that compare a value with the old one are evaluated for those, too.
 
 Source: k8s.io/apiextensions-apiserver pkg/apiserver/validation and schema/{listtype,cel};
 k8s.io/kube-openapi pkg/validation/errors for the texts.
@@ -58,9 +58,9 @@ def validate(
     Args:
         node: its schema.
         value: pruned and defaulted.
-        part: the only field whose schema is asked; all by default. Rules are always asked.
+        part: the only field that is judged; all by default. Rules are always evaluated.
         old: the stored value on an update; leave out on create.
-        elsewhere: what was found in the metadata; it may keep the rules from being asked.
+        elsewhere: what was found in the metadata; it may keep the rules from being evaluated.
     """
     causes: list[Cause] = []
     if not part:
@@ -77,7 +77,7 @@ def validate(
         causes.append(Cause("<nil>", "FieldValueInvalid", _NOT_CHECKED))
         return causes
     try:
-        _Rules(causes, time.monotonic() + RULES_SECONDS).ask(node, value, "", old)
+        _Rules(causes, time.monotonic() + RULES_SECONDS).evaluate(node, value, "", old)
     except TimeoutError:
         causes.append(FieldErrors.invalid("<nil>", "", _OUT_OF_TIME))
     return causes
@@ -289,15 +289,15 @@ def _entries(old: JSON | object) -> JSONObject:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """Asks the rules of a value and of all in it, for a limited time."""
+    """Evaluates the rules of a value and of all in it, for a limited time."""
 
     causes: list[Cause]
     deadline: float  # time.monotonic()
 
-    def ask(
+    def evaluate(
         self, node: Node, value: JSON, path: str, old: JSON | object, *, kept: bool = False
     ) -> None:
-        """Ask the rules of a value; `kept` is whether it is part of one that did not change."""
+        """Evaluate the rules of a value; `kept`: it is part of one that did not change."""
         if not node.has_rules():
             return
         kept = kept or same(value, old)
@@ -326,11 +326,11 @@ class _Rules:
                 place = _join(path, name) if known else f"{path}[{name}]"
                 known = known or node.values
                 if known is not None:
-                    self.ask(known, item, place, before_map.get(name, _MISSING), kept=kept)
+                    self.evaluate(known, item, place, before_map.get(name, _MISSING), kept=kept)
         elif isinstance(value, list) and node.items is not None:
             counterpart = _counterparts(node, old)
             for index, item in enumerate(value):
-                self.ask(node.items, item, f"{path}[{index}]", counterpart(item), kept=kept)
+                self.evaluate(node.items, item, f"{path}[{index}]", counterpart(item), kept=kept)
 
 
 def _rule_failure(reason: str, path: str, value: JSON, text: str) -> Cause:

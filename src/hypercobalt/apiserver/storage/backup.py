@@ -2,7 +2,7 @@
 
 A backup is a directory with a copy of the database and of the certificates, keys included.
 
-After a restore, no version that a client knows may mean something else: those that were given after
+After a restore, no version that a client holds may mean something else: those that were given after
 the backup are lost. So a restored server has no history, and begins at a revision that was never
 given: at least the clock's milliseconds, which no server reaches by writing. Every watch gets 410
 and lists again.

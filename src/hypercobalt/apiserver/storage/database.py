@@ -87,10 +87,10 @@ class Database:
         self.horizon, self._damaged_rows = loaded.compacted, dict(loaded.damaged)
         return loaded
 
-    def start(self, tell: Callable[[list[Outcome]], None]) -> None:
-        """Begin to write; `tell` is called from the thread with what became of each event."""
+    def start(self, report: Callable[[list[Outcome]], None]) -> None:
+        """Begin to write; `report` is called from the thread with the outcome of each event."""
         self._thread = threading.Thread(
-            target=self._run, args=(tell,), name="store-writer", daemon=True
+            target=self._run, args=(report,), name="store-writer", daemon=True
         )
         self._thread.start()
 
@@ -109,20 +109,20 @@ class Database:
 
     # -- the thread --------------------------------------------------------------------------
 
-    def _run(self, tell: Callable[[list[Outcome]], None]) -> None:
+    def _run(self, report: Callable[[list[Outcome]], None]) -> None:
         batch: list[Event] = []
         try:
             while self._gather(batch):
-                tell(self._commit(batch))
+                report(self._commit(batch))
                 batch = []
             if batch:
-                tell(self._commit(batch))
+                report(self._commit(batch))
         except Exception as error:  # a bug: without this, every write would wait for ever
             log.exception("storage_writer_ended")
             self.failure = WriterEndedError(f"the storage writer ended ({error!r}); restart")
             while self._queue.qsize():
                 batch.extend(self._queue.get() or ())
-            tell([(event, self.failure) for event in batch])
+            report([(event, self.failure) for event in batch])
         finally:
             self._db.close()
 

@@ -95,7 +95,7 @@ def _check_structure(db: sqlite3.Connection, path: Path) -> None:
     (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         raise StoreError(damaged(path, verdict))
-    log.error("damaged_index", file=str(path))
+    log.error("index_damaged", file=str(path))
     db.execute("REINDEX")
 
 

@@ -31,8 +31,8 @@ def load(db: sqlite3.Connection, path: Path) -> Loaded:
     newest = max((stored.revision for _, stored in objects), default=1)
     revision = max(compacted, newest, *(event.revision for event in events[-1:]))
     if rows or not sound:
-        log.error("damaged_database", file=str(path), objects=len(rows), history=not sound)
-        # Whoever knows an object that is not served now must list again.
+        log.error("database_damaged", file=str(path), objects=len(rows), history=not sound)
+        # A client that holds an object that is not served now must list again.
         revision += 1
         compacted, events = revision, []
     return Loaded(compacted, revision, objects, events, rows)
@@ -51,7 +51,7 @@ def _objects(db: sqlite3.Connection) -> tuple[list[tuple[Key, Stored]], dict[Key
             objects.append((key, Stored(revision, data)))
         else:
             rows[key] = row
-            log.error("damaged_object", resource=resource, namespace=namespace, name=name)
+            log.error("object_damaged", resource=resource, namespace=namespace, name=name)
     return objects, rows
 
 

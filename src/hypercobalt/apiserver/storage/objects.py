@@ -35,7 +35,7 @@ class DamagedError(StoreError):
 
 
 class CompactedError(StoreError):
-    """The revision asked for is older than the history that is kept."""
+    """The requested revision is older than the history that is kept."""
 
 
 class Key(NamedTuple):

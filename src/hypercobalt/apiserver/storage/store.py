@@ -5,7 +5,7 @@ Invariants:
   the order of its revision.
 - Revisions grow by every write of any object, as etcd's do; a failed write leaves a gap.
 - Every event keeps the object before it, so the state at any revision newer than the compaction
-  horizon can be told: today's objects, with later events taken back.
+  horizon can be computed: today's objects, with later events taken back.
 
 All methods run on the event loop; the thread of `database` only writes.
 
@@ -114,7 +114,7 @@ class Store:
 
     @property
     def compacted(self) -> int:
-        """The oldest revision whose state can still be told."""
+        """The oldest revision whose state can still be computed."""
         return self._compacted
 
     def get(self, key: Key) -> Stored | None:
@@ -304,7 +304,7 @@ class Store:
                 known = event.key not in self._damaged
                 self._remember(event)
                 if known:
-                    self._tell(event)
+                    self._notify(event)
             done = self._waiting.pop(event.revision).done
             if not done.cancelled():
                 if error is None:
@@ -313,11 +313,11 @@ class Store:
                     done.set_exception(error)
         self._trim()
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         for listener in tuple(self._listeners):
             try:
                 listener(event)
-            except Exception:  # the write is done; its caller and the others must hear so
+            except Exception:  # the write is done; its caller and the other listeners must learn so
                 log.exception("listener_failed", revision=event.revision)
 
     def _remember(self, event: Event) -> None:

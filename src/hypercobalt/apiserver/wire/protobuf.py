@@ -1,7 +1,7 @@
 """Request bodies in protobuf, as stock kubectl's typed clients send them, read as JSON values.
 
 A body is four magic bytes and a runtime.Unknown, which holds the type and the bytes of an object.
-What comes out is what a Go client would have sent as JSON, so that nothing behind this module knows
+What comes out is what a Go client would have sent as JSON, so that nothing behind this module sees
 the difference. The messages were extracted from the Kubernetes modules (scripts/extract-protobuf).
 
 Nothing a body holds raises more than a 400, and what it takes to read is bounded by its length:
@@ -51,7 +51,7 @@ _YEAR_ONE = -62135596800  # Go's zero time
 
 
 class Field(NamedTuple):
-    """One field of a message; the script says what the forms are."""
+    """One field of a message; the script that writes the data explains the forms."""
 
     name: str  # in JSON; empty for the one that its message is written as
     type: str

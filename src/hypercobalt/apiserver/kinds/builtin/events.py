@@ -1,4 +1,4 @@
-"""Events, which two groups serve: stored in the core form, shown in the one that was asked for.
+"""Events, which two groups serve: stored in the core form, shown in the requested one.
 
 Source: kubernetes pkg/apis/events/v1/conversion.go, pkg/apis/core/validation/events.go.
 """

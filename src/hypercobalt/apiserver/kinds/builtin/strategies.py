@@ -48,7 +48,7 @@ INITIAL_STATUS: dict[str, JSONObject] = {
 CREATED_BY_PUT = frozenset(
     {"Event", "Lease", "Service", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
 )
-# An update of one of these must say which version it was made from.
+# An update of one of these must name the resourceVersion it was made from.
 VERSIONED = frozenset({"Lease", "CustomResourceDefinition"})
 # Deleting one of these answers with the object instead of a Status.
 RETURNS_DELETED = frozenset({"Pod", "Service", "ServiceAccount"})
