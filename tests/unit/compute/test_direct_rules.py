@@ -24,13 +24,13 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.direct.directory import HypervisorDirectory, place
 from hypercobalt.compute.direct.obstacles import hindrance
-from hypercobalt.compute.direct.outcome import Outcome, Sight, decide, sight
+from hypercobalt.compute.direct.outcome import HostView, Outcome, decide, view_of
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.model import Size
 
 # -- what became of a move -----------------------------------------------------------------------
 
-_S, _O = Sight, Outcome
+_S, _O = HostView, Outcome
 
 
 @pytest.mark.parametrize(
@@ -59,16 +59,16 @@ _S, _O = Sight, Outcome
         (_S.RUNS, _S.RUNS, _O.TWICE),
     ],
 )
-def test_what_became_of_a_move(source: Sight, target: Sight, outcome: Outcome) -> None:
+def test_what_became_of_a_move(source: HostView, target: HostView, outcome: Outcome) -> None:
     assert decide(source, target) is outcome
 
 
-@given(st.sampled_from(Sight), st.sampled_from(Sight))
+@given(st.sampled_from(HostView), st.sampled_from(HostView))
 def test_nothing_is_resumed_unless_the_target_says_that_it_has_it_not(
-    source: Sight, target: Sight
+    source: HostView, target: HostView
 ) -> None:
     if decide(source, target) is Outcome.STAYED_HELD:
-        assert target in {Sight.ABSENT, Sight.OFF}
+        assert target in {HostView.ABSENT, HostView.OFF}
 
 
 _LEAVING = JobStats(JobType.UNBOUNDED, {"operation": 5})
@@ -85,21 +85,21 @@ def _active(
 @pytest.mark.parametrize(
     ("domain", "seen"),
     [
-        (None, Sight.ABSENT),
-        (Domain("u", "n", active=False, state=DomainState.SHUTOFF), Sight.OFF),
-        (_active(DomainState.RUNNING), Sight.RUNS),
-        (_active(DomainState.PAUSED), Sight.RUNS),
-        (_active(DomainState.RUNNING, _DUMP), Sight.RUNS),
-        (_active(DomainState.RUNNING, _COMING), Sight.RUNS),  # by post-copy
-        (_active(DomainState.RUNNING, _LEAVING), Sight.LEAVES),
-        (_active(DomainState.PAUSED, _LEAVING, by_migration=True), Sight.LEAVES),
-        (_active(DomainState.PAUSED, _COMING, by_migration=True), Sight.ARRIVES),
-        (_active(DomainState.PAUSED, by_migration=True), Sight.HELD),
-        (_active(DomainState.PAUSED, _DUMP, by_migration=True), Sight.HELD),
+        (None, HostView.ABSENT),
+        (Domain("u", "n", active=False, state=DomainState.SHUTOFF), HostView.OFF),
+        (_active(DomainState.RUNNING), HostView.RUNS),
+        (_active(DomainState.PAUSED), HostView.RUNS),
+        (_active(DomainState.RUNNING, _DUMP), HostView.RUNS),
+        (_active(DomainState.RUNNING, _COMING), HostView.RUNS),  # by post-copy
+        (_active(DomainState.RUNNING, _LEAVING), HostView.LEAVES),
+        (_active(DomainState.PAUSED, _LEAVING, by_migration=True), HostView.LEAVES),
+        (_active(DomainState.PAUSED, _COMING, by_migration=True), HostView.ARRIVES),
+        (_active(DomainState.PAUSED, by_migration=True), HostView.HELD),
+        (_active(DomainState.PAUSED, _DUMP, by_migration=True), HostView.HELD),
     ],
 )
-def test_how_a_host_has_a_domain(domain: Domain | None, seen: Sight) -> None:
-    assert sight(domain) is seen
+def test_how_a_host_has_a_domain(domain: Domain | None, seen: HostView) -> None:
+    assert view_of(domain) is seen
 
 
 # -- what is in the way --------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class EventQueue:
             self._waiting.clear()
 
     def _drop(self) -> None:
-        """Forget the events; a change of the connection among them is told by its last state."""
+        """Forget the events; a change of the connection among them is kept as its last state."""
         changed = any(isinstance(one, Connected | Disconnected) for one in self._waiting)
         self._waiting.clear()
         if changed:

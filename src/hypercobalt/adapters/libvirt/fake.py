@@ -323,7 +323,7 @@ class FakeLibvirt:
                 self.jobs[uuid] = JobStats(JobType.UNBOUNDED, dict(values))
                 if uuid in self._hurried:
                     break
-                # In real time: whoever watches a migration polls it in real time.
+                # In real time, as the callers poll it.
                 await asyncio.sleep(self._peers.seconds.get(uuid, 0.1) / _STEPS)
                 self._check_connected()
                 target._check_connected()

@@ -79,7 +79,7 @@ class Keeper:
         address: of the daemon.
         pace: see there.
         events: gets the connection's changes and the domains' events.
-        definitions: told of events that change a definition.
+        definitions: forgets what an event changes.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Which of libvirt's domain events we ask for, and what each becomes.
 
-libvirt tells nobody that a migration failed or was cancelled, and its job says which of the two for
-some hundredths of a second only. QEMU tells, and libvirt passes that on to whoever asks; it is the
-sign to look at the job at once.
+libvirt has no event for a migration that failed or was cancelled, and its job shows which of the
+two for some hundredths of a second only. QEMU has one, which libvirt passes on by request; it is
+the sign to read the job at once.
 
 Source: virDomainEventID and the callback types in libvirt-domain.h; QEMU's QMP event MIGRATION.
 """
@@ -117,7 +117,7 @@ _QEMU: Final = _Source(event_types.QEMU_EVENT, EventKind.MIGRATION_STATUS, _migr
 
 
 def changes_definition(event: DomainEvent) -> bool:
-    """After this event the domain's document may say something else."""
+    """After this event the domain's document may differ."""
     if event.kind is EventKind.LIFECYCLE:
         return event.type in _CHANGING
     return event.kind is EventKind.DEVICE_CHANGED

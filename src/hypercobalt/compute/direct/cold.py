@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.compute.direct.directory import Place
-from hypercobalt.compute.direct.outcome import Sight
+from hypercobalt.compute.direct.outcome import HostView
 from hypercobalt.compute.direct.shared_disks import files
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.compute.model import Move
@@ -40,27 +40,27 @@ class ColdMove:
         self._source, self._target = source, target
 
     async def run(self) -> None:
-        """Transfer it, and say how that went."""
+        """Transfer it, and record how that went."""
         try:
-            self._say("running")
+            self._record("running")
             if not await self._runs_elsewhere():
-                # On both, until it is known where: whoever comes after a crash finds them so.
+                # On both, until it is known where: the next process finds them so after a crash.
                 await self._bind(self._source, self._target)
                 await self._transfer()
                 await self._bind(self._target)
         except ColdMoveError as exc:
             await self._stay(str(exc))
         except TransientError as exc:
-            self._say("error", str(exc))
+            self._record("error", str(exc))
         else:
-            self._say("confirmed")
+            self._record("confirmed")
 
     async def _stay(self, why: str) -> None:
         try:
             await self._bind(self._source)
         except TransientError as exc:
             why = f"{why}; {exc}"
-        self._say("error", why)
+        self._record("error", why)
 
     async def _bind(self, *hosts: Place) -> None:
         names = tuple(host.name for host in hosts)
@@ -70,19 +70,19 @@ class ColdMove:
         """Take back what other attempts have left: of this one, where it has moved live before.
 
         Raises:
-            ColdMoveError: a host does not say whether it has it, or is moving it.
+            ColdMoveError: a host does not report whether it has it, or is moving it.
         """
         site, uuid = self._site, self._domain.uuid
         others = [one for one in site.hosts.all_places() if one.name != self._source.name]
-        for place, sight, _ in await site.look_everywhere(uuid, others):
-            if sight is Sight.RUNS:
+        for place, view, _ in await site.look_everywhere(uuid, others):
+            if view is HostView.RUNS:
                 site.records.change(self._move, site.clock.now(), target=place.name)
                 await site.daemon(self._source).undefine(uuid)
                 return True
-            if sight is Sight.OFF and place.name != self._target.name:
+            if view is HostView.OFF and place.name != self._target.name:
                 await site.daemon(place).undefine(uuid)
-            elif sight not in {Sight.ABSENT, Sight.OFF}:
-                raise ColdMoveError(f"{self._domain.name} is {sight} on {place.name}")
+            elif view not in {HostView.ABSENT, HostView.OFF}:
+                raise ColdMoveError(f"{self._domain.name} is {view} on {place.name}")
         return False
 
     async def _transfer(self) -> None:
@@ -93,8 +93,8 @@ class ColdMove:
         definition = await site.daemon(source).document(uuid)
         # Started with its host only where it belongs: nothing starts it on both.
         await site.daemon(target).define(replace(definition, autostart=False))
-        await self._expect(source, Sight.OFF)
-        await self._expect(target, Sight.OFF)
+        await self._expect(source, HostView.OFF)
+        await self._expect(target, HostView.OFF)
         await site.daemon(source).undefine(uuid)
         if await self._has_started(source):
             await site.daemon(source).define(definition)
@@ -103,15 +103,15 @@ class ColdMove:
         if definition.autostart:
             await site.daemon(target).define(definition)
 
-    async def _expect(self, place: Place, wanted: Sight) -> None:
-        sight, _ = await self._site.look(place, self._domain.uuid)
-        if sight is not wanted:
-            raise ColdMoveError(f"{self._domain.name} is {sight} on {place.name}, not {wanted}")
+    async def _expect(self, place: Place, wanted: HostView) -> None:
+        view, _ = await self._site.look(place, self._domain.uuid)
+        if view is not wanted:
+            raise ColdMoveError(f"{self._domain.name} is {view} on {place.name}, not {wanted}")
 
     async def _has_started(self, place: Place) -> bool:
-        sight, _ = await self._site.look(place, self._domain.uuid)
-        return sight is not Sight.ABSENT
+        view, _ = await self._site.look(place, self._domain.uuid)
+        return view is not HostView.ABSENT
 
-    def _say(self, status: str, message: str = "") -> None:
+    def _record(self, status: str, message: str = "") -> None:
         site = self._site
         site.records.change(self._move, site.clock.now(), status=status, message=message)

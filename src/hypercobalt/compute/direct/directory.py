@@ -1,6 +1,6 @@
 """Which hosts there are: by the Hypervisors of a cluster, or by anything else.
 
-The address and the UUID of a host are what its Node and its node agent say, so both are checked
+The address and the UUID of a host are what its Node and its node agent report, so both are checked
 before they are used: an address is parsed before it goes into a URI, and of two hosts that claim
 one address neither is connected to. A host without a UUID of its own takes and gives no domains,
 because `identity` compares it with that of the daemon.
@@ -46,7 +46,7 @@ class Place:
         domains: UUIDs of the domains that `used` counts.
         disabled: why it is out of service, by its Hypervisor; "" when it is in service.
         closed: why nothing may go there; "" when it may.
-        uuid: of the host, by its agent; "" when that has not said.
+        uuid: of the host, by its agent; "" before its first report.
         unidentified: why no daemon can prove to be this host's; "" when its UUID is its alone.
         refused: why nothing connects to it; "" when that may be. It has no URIs then.
         up: its libvirtd answers, by its agent, which is not silent.

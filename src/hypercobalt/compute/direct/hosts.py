@@ -1,6 +1,6 @@
 """The hosts, as the directory has them.
 
-There is no service to switch off: nobody places virtual machines but us. A host is disabled while
+There is no service to switch off: no scheduler places virtual machines. A host is disabled while
 its Hypervisor is in maintenance, and by `disable`, which this process remembers; nothing is moved
 to one that is disabled or not ready.
 """
@@ -52,7 +52,7 @@ class DirectHosts:
         )
 
     async def _domains(self, place: Place) -> frozenset[str]:
-        """What is on a host by its libvirtd: the agent's word is some seconds old."""
+        """What is on a host by its libvirtd: the agent's report is some seconds old."""
         try:
             domains = await daemon_of(self._daemons, place).domains(jobs=True)
         except LibvirtError as exc:

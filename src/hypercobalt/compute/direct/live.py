@@ -1,7 +1,7 @@
 """One live migration, from its preparation until it is known where the domain runs.
 
 libvirt's source daemon does the migration by itself; this follows it. A follower that is gone is
-missed by nobody: the next one finds the job, or the domain where it arrived, and cleans up.
+not missed: the next one finds the job, or the domain where it arrived, and cleans up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState, Migrat
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.compute.direct import obstacles
 from hypercobalt.compute.direct.directory import Place
-from hypercobalt.compute.direct.outcome import Outcome, Sight, decide
+from hypercobalt.compute.direct.outcome import HostView, Outcome, decide
 from hypercobalt.compute.direct.records import Progress
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.compute.direct.tls_errors import explained
@@ -60,7 +60,7 @@ class LiveMove:
         """Move it, and see to the end."""
         try:
             options = await self._prepare()
-            self._say("running")
+            self._record("running")
             await self._site.daemon(self._source).migrate(self._domain.uuid, options)
         except TransientError as exc:
             self._why = explained(exc)
@@ -107,7 +107,7 @@ class LiveMove:
             if other.uuid != self._domain.uuid and _uses(other, disk):
                 raise LibvirtError(f"{self._target.name}: {disk.path} is a disk of {other.name}")
 
-    async def _observe(self) -> tuple[Outcome, dict[str, Sight]]:
+    async def _observe(self) -> tuple[Outcome, dict[str, HostView]]:
         site, uuid = self._site, self._domain.uuid
         source, target = site.hosts.find(self._source.name), site.hosts.find(self._target.name)
         (here, domain), (there, _) = await asyncio.gather(
@@ -117,10 +117,10 @@ class LiveMove:
             site.records.progress(self._move, progress(domain), site.clock.now())
         outcome = decide(here, there)
         if outcome is Outcome.UNKNOWN:
-            self._say(None, f"{self._source.name} is {here}, {self._target.name} is {there}")
+            self._record(None, f"{self._source.name} is {here}, {self._target.name} is {there}")
         return outcome, {"source": here, "target": there}
 
-    async def _finish(self, outcome: Outcome, seen: dict[str, Sight]) -> None:
+    async def _finish(self, outcome: Outcome, seen: dict[str, HostView]) -> None:
         site, source, target = self._site, self._source, self._target
         arrived = outcome is Outcome.ARRIVED
         if outcome is Outcome.TWICE or outcome is Outcome.LOST:
@@ -131,11 +131,11 @@ class LiveMove:
         await site.ports.bind(
             self._domain.devices.ports, (target.name if arrived else source.name,)
         )
-        if arrived and seen["source"] is Sight.OFF:  # libvirt was stopped before its last step
+        if arrived and seen["source"] is HostView.OFF:  # libvirt was stopped before its last step
             await site.daemon(source).undefine(self._domain.uuid)
-        if arrived and seen["source"] in {Sight.ABSENT, Sight.OFF}:
+        if arrived and seen["source"] in {HostView.ABSENT, HostView.OFF}:
             await self._delete(self._copied, at=source, kept_by=target)
-        elif not arrived and seen["target"] is Sight.ABSENT:
+        elif not arrived and seen["target"] is HostView.ABSENT:
             await self._delete(self._made, at=target, kept_by=source)
 
     async def _delete(self, disks: Iterable[Disk], *, at: Place, kept_by: Place) -> None:
@@ -147,20 +147,20 @@ class LiveMove:
 
     def _conclude(self, outcome: Outcome) -> None:
         if outcome is Outcome.ARRIVED:
-            self._say("completed")
+            self._record("completed")
             return
         cancelled = "canceled by client" in self._why
         words = _WORDS[outcome].format(source=self._source.name, target=self._target.name)
         why = f"{words}: {self._why}" if self._why else words
-        self._say("cancelled" if cancelled else "error", why)
+        self._record("cancelled" if cancelled else "error", why)
 
-    def _say(self, status: str | None, message: str = "") -> None:
+    def _record(self, status: str | None, message: str = "") -> None:
         site = self._site
         site.records.change(self._move, site.clock.now(), status=status, message=message)
 
     def adopt(self) -> None:
-        """Say that somebody else has begun it: which disks are copied is what must be."""
-        self._say("running")
+        """Take over a migration that another process began; its copied disks are the local ones."""
+        self._record("running")
         self._copied = obstacles.local_disks(
             self._domain, lambda disk: self._site.sharing.is_shared(disk, self._source.name)
         )

@@ -14,7 +14,7 @@ from hypercobalt.compute.direct.cold import ColdMove
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.live import LiveMove, progress
 from hypercobalt.compute.direct.obstacles import IsShared
-from hypercobalt.compute.direct.outcome import Sight
+from hypercobalt.compute.direct.outcome import HostView
 from hypercobalt.compute.direct.site import Site, translated
 from hypercobalt.compute.direct.tls_errors import explained
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
@@ -63,11 +63,11 @@ class DirectMoves:
         for some in (likely, places):
             seen = await self._site.look_everywhere(id, some)
             # Where it is active; else where it is defined. The far end of a move has it not yet.
-            for place, sight, domain in sorted(seen, key=lambda one: one[1] is Sight.OFF):
-                if domain is not None and sight is not Sight.ARRIVES:
+            for place, view, domain in sorted(seen, key=lambda one: one[1] is HostView.OFF):
+                if domain is not None and view is not HostView.ARRIVES:
                     await self._learn(place, (domain,))
                     return self._server(domain, place)
-        silent = [place.name for place, sight, _ in seen if sight is Sight.SILENT]
+        silent = [place.name for place, view, _ in seen if view is HostView.SILENT]
         if silent:
             text = f"server {id} is on no host that answers; silent are: {', '.join(silent)}"
             raise UnreachableError(text)
@@ -103,7 +103,7 @@ class DirectMoves:
         if not domain.active:
             raise RefusedError(f"server {_called(server)} is off: it moves by its definition")
         to = await self._target(server, target)
-        if not self._site.records.under_way(server.id):  # somebody else may have asked meanwhile
+        if not self._site.records.under_way(server.id):  # another pass may have begun meanwhile
             self._check_capacity(server, domain, to)
             move = self._begin(domain, MoveKind.LIVE, source, to)
             self._start(LiveMove(self._site, move, domain, source, to, tls=self._tls).run())
@@ -255,7 +255,7 @@ class DirectMoves:
         known = self._site.records.under_way(domain.uuid)
         if known:
             return known
-        target = next((place for place, sight, _ in seen if sight is Sight.ARRIVES), None)
+        target = next((place for place, view, _ in seen if view is HostView.ARRIVES), None)
         if target is None:  # it has just begun, or its target does not answer: ask again
             now = self._site.clock.now()
             return Move(

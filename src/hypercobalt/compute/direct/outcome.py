@@ -1,7 +1,7 @@
-"""What became of a move, by what its two hosts say. Pure.
+"""What became of a move, by what its two hosts report. Pure.
 
 libvirt starts a domain on the target only after the source has given it up, and gives up the
-source's only after the target runs. So what runs says it all; a host that is silent is no answer.
+source's only after the target runs. So what runs decides; a host that is silent decides nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 from hypercobalt.adapters.libvirt.model import Domain
 
 
-class Sight(StrEnum):
+class HostView(StrEnum):
     """How a host has a domain."""
 
     SILENT = "silent"  # it does not answer
@@ -35,35 +35,35 @@ class Outcome(StrEnum):
     LOST = "lost"
 
 
-def sight(domain: Domain | None) -> Sight:
+def view_of(domain: Domain | None) -> HostView:
     """How a host that answers has it."""
     if domain is None:
-        return Sight.ABSENT
+        return HostView.ABSENT
     if not domain.active:
-        return Sight.OFF
+        return HostView.OFF
     if domain.moving_in:
-        return Sight.ARRIVES
+        return HostView.ARRIVES
     if domain.moving_out:
-        return Sight.LEAVES
-    return Sight.HELD if domain.held else Sight.RUNS
+        return HostView.LEAVES
+    return HostView.HELD if domain.held else HostView.RUNS
 
 
-_GONE = {Sight.ABSENT, Sight.OFF}
+_GONE = {HostView.ABSENT, HostView.OFF}
 
 
-def decide(source: Sight, target: Sight) -> Outcome:
+def decide(source: HostView, target: HostView) -> Outcome:
     """The outcome of a live migration between two hosts."""
-    if source is Sight.LEAVES:
-        # Also when the target runs it: by post-copy, which somebody else may have asked for, a
+    if source is HostView.LEAVES:
+        # Also when the target runs it: by post-copy, which an operator may have started, a
         # part of its memory is still on the source.
         return Outcome.UNDER_WAY
-    if target is Sight.RUNS:
-        return Outcome.TWICE if source is Sight.RUNS else Outcome.ARRIVED
-    if target is Sight.LEAVES:
+    if target is HostView.RUNS:
+        return Outcome.TWICE if source is HostView.RUNS else Outcome.ARRIVED
+    if target is HostView.LEAVES:
         return Outcome.UNDER_WAY
-    if source is Sight.RUNS:
-        return Outcome.UNDER_WAY if target is Sight.ARRIVES else Outcome.STAYED
-    if source is Sight.HELD and target in _GONE:
+    if source is HostView.RUNS:
+        return Outcome.UNDER_WAY if target is HostView.ARRIVES else Outcome.STAYED
+    if source is HostView.HELD and target in _GONE:
         return Outcome.STAYED_HELD
     if source in _GONE and target in _GONE:
         return Outcome.LOST

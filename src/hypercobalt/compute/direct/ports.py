@@ -15,12 +15,12 @@ class Ports(Protocol):
         A port that the network does not know is no error.
 
         Raises:
-            TransientError: the network cannot be told.
+            TransientError: the network cannot be changed.
         """
         ...
 
     async def between_hosts(self) -> dict[str, tuple[str, ...]]:
-        """Ports that may be on several hosts, and on which: of moves that nobody has finished.
+        """Ports that may be on several hosts, and on which: of moves that were not finished.
 
         Raises:
             TransientError: the network cannot be asked.
@@ -36,7 +36,7 @@ class NoPorts:
     """A network that finds out by itself where a port is."""
 
     async def bind(self, ports: Iterable[str], hosts: tuple[str, ...]) -> None:
-        """Nothing is to be said."""
+        """There is nothing to bind."""
 
     async def between_hosts(self) -> dict[str, tuple[str, ...]]:
         return {}

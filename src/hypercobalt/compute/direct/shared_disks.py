@@ -1,6 +1,6 @@
 """Whether two hosts see the same directory: a file made on one shows on the other, or does not.
 
-So nobody has to configure it, and no copy is ever written over the file it is made from. Nova's
+So it needs no configuration, and no copy is ever written over the file it is made from. Nova's
 libvirt driver finds it out in the same way.
 """
 
@@ -22,7 +22,7 @@ _KEPT: Final = timedelta(minutes=10)
 
 
 class Sharing:
-    """What is known of the directories, asked for when somebody needs it."""
+    """What is known of the directories, read when a move needs it."""
 
     def __init__(self, daemons: Daemons, clock: Clock) -> None:
         self._daemons, self._clock = daemons, clock
@@ -98,7 +98,7 @@ async def _probe(directory: str, here: Daemon, there: Daemon) -> bool:
     try:
         await here.mark(directory, name)
     except LibvirtRefusedError:
-        return False  # nobody can write there: no place for disks that a migration may copy
+        return False  # not writable: no place for disks that a migration may copy
     try:
         return await there.has_file(directory, name)
     finally:

@@ -1,4 +1,4 @@
-"""What the steps of a move share: the hosts' daemons and what they say."""
+"""What the steps of a move share: the hosts' daemons and what they report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypercobalt.adapters.libvirt.port import Daemon, Daemons, LibvirtError, Lib
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.hosts import DirectHosts
 from hypercobalt.compute.direct.identity import Identities, daemon_of
-from hypercobalt.compute.direct.outcome import Sight, sight
+from hypercobalt.compute.direct.outcome import HostView, view_of
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
 from hypercobalt.compute.direct.shared_disks import Sharing
@@ -51,19 +51,19 @@ class Site:
         domains = await self.daemon(place).domains(jobs=True)
         return next((domain for domain in domains if domain.uuid == uuid), None)
 
-    async def look(self, place: Place | None, uuid: str) -> tuple[Sight, Domain | None]:
+    async def look(self, place: Place | None, uuid: str) -> tuple[HostView, Domain | None]:
         """How a host has a domain; one that is gone or does not answer is silent."""
         if place is None:
-            return Sight.SILENT, None
+            return HostView.SILENT, None
         try:
             found = await self.domain(place, uuid)
         except LibvirtError:
-            return Sight.SILENT, None
-        return sight(found), found
+            return HostView.SILENT, None
+        return view_of(found), found
 
     async def look_everywhere(
         self, uuid: str, places: Iterable[Place]
-    ) -> tuple[tuple[Place, Sight, Domain | None], ...]:
+    ) -> tuple[tuple[Place, HostView, Domain | None], ...]:
         """How each of some hosts has a domain."""
         asked = tuple(places)
         answers = await asyncio.gather(*(self.look(place, uuid) for place in asked))

@@ -24,7 +24,7 @@ from hypercobalt.logs import get_logger
 log = get_logger(__name__)
 
 DEADLINE: Final = timedelta(seconds=3)
-"""Less than a page may take, so that a hung libvirt still gives a page that says so."""
+"""Less than a page may take, so that a hung libvirt still gives a page that shows it."""
 
 _DOMAIN: Final = ("domain", "uuid")
 _BLOCK: Final = {
@@ -54,7 +54,7 @@ class Exporter(Collector):
         self._complaint = ""
 
     async def refresh(self) -> None:
-        """Ask libvirt for the counters; when it does not answer, the page says that it is down."""
+        """Ask libvirt for the counters; when it does not answer, the page shows it as down."""
         try:
             async with asyncio.timeout(DEADLINE.total_seconds()):
                 self._stats = await self._libvirt.stats()
@@ -85,7 +85,7 @@ def _of_domains(stats: tuple[DomainStats, ...]) -> Iterator[Metric]:
     )
     usage = GaugeMetricFamily(
         "libvirt_domain_memory_usage_bytes",
-        "Memory that the guest uses, by its balloon driver; 0 when it does not say.",
+        "Memory that the guest uses, by its balloon driver; 0 when it reports none.",
         labels=_DOMAIN,
     )
     time = CounterMetricFamily(

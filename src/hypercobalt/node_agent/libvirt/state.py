@@ -40,7 +40,7 @@ RESYNC: Final = timedelta(minutes=5)
 without some event."""
 
 AFTERMATH: Final = (timedelta(milliseconds=500), timedelta(seconds=3))
-"""When to look again after a stop: libvirt tells that a domain has stopped before it forgets it.
+"""When to look again after a stop: libvirt reports that a domain has stopped before it forgets it.
 
 A domain that migrated away with its definition goes without any further event.
 """
@@ -138,7 +138,7 @@ class LibvirtState:
             _log_change(self._link, event)
             self._link = event
             self._failures, self._problem = 0, ""
-            self._say()
+            self._set_condition()
         self._mark(due_after(event))
         if isinstance(event, DomainEvent) and _is_stop(event):
             for delay in AFTERMATH:
@@ -172,7 +172,7 @@ class LibvirtState:
                 await self._failed(error)
             else:
                 self._failures, self._problem = 0, ""
-                self._say()
+                self._set_condition()
 
     async def _read(self, due: Due, link: Connected) -> None:
         """Read what is due; domains first, as they change and the host's answers may be slow."""
@@ -192,11 +192,11 @@ class LibvirtState:
         self._board.put(replace(self._board.parts, inventory=found))
 
     async def _failed(self, error: LibvirtError) -> None:
-        """Try again soon; said in the condition from the second time, as a loss comes this way."""
+        """Try again soon; the condition shows it from the second time, as a loss comes this way."""
         log.warning("reading_libvirt_failed", error=str(error), failures=self._failures + 1)
         if self._failures:
             self._problem = str(error)
-            self._say()
+            self._set_condition()
         wait = _RETRY.wait(self._failures)
         self._failures += 1
         await asyncio.sleep(wait)
@@ -206,9 +206,9 @@ class LibvirtState:
         parts: Parts | None = None
         while True:
             parts = await self._board.changed(parts) if parts else self._board.parts
-            self._say()
+            self._set_condition()
 
-    def _say(self) -> None:
+    def _set_condition(self) -> None:
         yes, no = ConditionStatus.TRUE, ConditionStatus.FALSE
         match self._link:
             case None:
@@ -229,7 +229,7 @@ class LibvirtState:
                 self._board.put_condition(_CONDITION, no, reason, why)
 
     def _stopped_unit(self) -> str | None:
-        """What systemd says of libvirt's unit, if that is that it does not run."""
+        """What systemd reports of libvirt's unit, if it does not run."""
         for unit in self._units:
             verdict = self._board.parts.conditions.get(unit)
             if verdict is not None and verdict.status == ConditionStatus.FALSE:

@@ -1,6 +1,6 @@
 """Reads domain XML: what a domain takes of the host, on which cells and CPUs, and its devices.
 
-A guest's own NUMA cells say nothing of the host's: `numatune` names the host cells (`nodeset`),
+A guest's own NUMA cells are not the host's: `numatune` names the host cells (`nodeset`),
 `cputune/vcpupin` the host CPUs of one vCPU, and `vcpu` those of all without such a line (`cpuset`),
 unless libvirt is to place the guest by itself. A part that cannot be read leaves a safe value and
 an entry in `problem`, so that one exotic document never hides the others.

@@ -131,7 +131,7 @@ class Client(asyncio.Protocol):
             pending.release()
             if not pending.answer.done():
                 pending.answer.set_exception(error)
-                pending.answer.exception()  # somebody may wait for it, or nobody
+                pending.answer.exception()  # its caller may have given up
         self._pending.clear()
 
     # asyncio.Protocol

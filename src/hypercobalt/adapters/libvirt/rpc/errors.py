@@ -16,7 +16,7 @@ class ProtocolError(RpcError):
 
 
 class ClosedError(RpcError):
-    """There is no connection, or it ended before the answer came; the message says why."""
+    """There is no connection, or it ended before the answer came; the message has the reason."""
 
 
 class RemoteError(RpcError):

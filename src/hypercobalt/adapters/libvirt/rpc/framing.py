@@ -23,7 +23,7 @@ class Kind(IntEnum):
 
     CALL = 0
     REPLY = 1
-    EVENT = 2  # VIR_NET_MESSAGE: nobody asked for it, nobody answers
+    EVENT = 2  # VIR_NET_MESSAGE: unrequested, and without an answer
 
 
 class Status(IntEnum):

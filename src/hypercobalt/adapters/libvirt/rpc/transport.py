@@ -46,7 +46,7 @@ async def connect(address: Address) -> Client:
     """Connect, authenticate and open the address's driver.
 
     Raises:
-        ClosedError: there is nobody, or it refuses us; the message names address and cause.
+        ClosedError: no daemon answers, or it refuses us; the message names address and cause.
     """
     client = await _reach(address)
     try:
