@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
 
 import pytest
@@ -18,7 +18,8 @@ from hypercobalt.adapters.libvirt.model import (
     DomainEvent,
     Lifecycle,
 )
-from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.port import DomainHungError, LibvirtError
+from hypercobalt.adapters.libvirt.statistics import DomainStats
 from tests.integration.libvirt.contract import Listener
 from tests.lab.kit.hand import Hand
 from tests.lab.kit.libvirtd import Daemon
@@ -210,3 +211,30 @@ async def test_a_call_to_a_daemon_that_hangs_ends_at_its_deadline(libvirtd: Daem
             await subject.domains()
         libvirtd.send(signal.SIGCONT)
         assert await subject.domains() == ()
+
+
+async def test_emulators_that_hang_hold_up_only_what_asks_them(libvirtd: Daemon) -> None:
+    await asyncio.to_thread(start_guests, libvirtd, list("abcde"))
+    async with connected(libvirtd.uri, deadline=1) as (subject, listener):
+        uuids = {one.name: one.uuid for one in await subject.domains()}
+        for name in "abcd":
+            libvirtd.send_guest(name, signal.SIGSTOP)
+        for _ in range(5):  # more often than libvirtd takes calls of one connection
+            with pytest.raises(DomainHungError, match="counters of domains"):
+                await subject.stats()
+            assert len(await subject.domains()) == 5
+            assert await subject.job_stats(uuids["e"]) is None
+        libvirtd.kill_guest("e")
+        await listener.lifecycle(uuids["e"], Lifecycle.STOPPED)
+
+        for name in "abcd":
+            libvirtd.send_guest(name, signal.SIGCONT)
+        assert len(await stats_again(subject)) == 4
+
+
+async def stats_again(subject: LibvirtConnection) -> tuple[DomainStats, ...]:
+    """The counters, once libvirtd has answered what it was asked before."""
+    async with asyncio.timeout(30):
+        while True:
+            with suppress(DomainHungError):
+                return await subject.stats()

@@ -117,6 +117,10 @@ class Daemon:
 
     def kill_guest(self, name: str) -> None:
         """Kill the QEMU of a domain, as the kernel does when memory runs out."""
+        self.send_guest(name, signal.SIGKILL)
+
+    def send_guest(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to the QEMU of a domain."""
         for process in Path("/proc").iterdir():
             if not process.name.isdigit():
                 continue
@@ -125,7 +129,7 @@ class Daemon:
             except OSError:
                 continue
             if f"guest={name},debug-threads=on".encode() in words and self._is_mine(words):
-                os.kill(int(process.name), signal.SIGKILL)
+                os.kill(int(process.name), number)
                 return
         raise LookupError(f"no QEMU of {name}")
 
