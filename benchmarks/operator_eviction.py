@@ -19,7 +19,6 @@ import asyncio
 import contextlib
 import os
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
@@ -27,11 +26,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.empty_server import empty_server
 from benchmarks.runtime_sample import describe, table, write_json
 from benchmarks.simulated_cloud import Cloud, simulated_cloud
 from prometheus_client import CollectorRegistry
-from tests.conformance.prepare import install_definitions, own_definitions
-from tests.conformance.targets import embedded_server
 
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec, has_ended
@@ -160,12 +158,8 @@ async def measure(
 
 
 def run(instances: int, hosts: int, parallelism: int | None, each: float) -> Result:
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        embedded_server(Path(directory)) as server,
-    ):
-        install_definitions(server, own_definitions())
-        return asyncio.run(measure(server.kubeconfig, instances, hosts, parallelism, each))
+    with empty_server() as kubeconfig:
+        return asyncio.run(measure(kubeconfig, instances, hosts, parallelism, each))
 
 
 def main() -> None:

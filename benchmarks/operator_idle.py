@@ -12,24 +12,19 @@ import argparse
 import asyncio
 import contextlib
 import sys
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.operator_nodes import NAMESPACES, Good, add_nodes, operator
+from benchmarks.empty_server import empty_server
+from benchmarks.operator_nodes import Good, add_nodes, operator
 from benchmarks.operator_onboarding import AGGREGATES, ZONES, Agents, is_ready, wanted
 from benchmarks.runtime_sample import describe, table, write_json
 from benchmarks.simulated_cloud import simulated_cloud
-from tests.conformance.prepare import install_definitions, own_definitions
-from tests.conformance.targets import embedded_server
-from tests.integration.cert_manager import CERT_MANAGER
 
-from hypercobalt.api.core import Namespace
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.runtime import Kube, load_connection
 from hypercobalt.runtime.client.requests import Selection
 
@@ -55,9 +50,6 @@ async def measure(kubeconfig: Path, nodes: int, waiting: int, minutes: float) ->
         simulated_cloud("--hosts", str(registered), *flags) as cloud,
         contextlib.AsyncExitStack() as stack,
     ):
-        for name in NAMESPACES:
-            if await kube.get(Namespace, name) is None:
-                await kube.create(Namespace(metadata=ObjectMeta(name=name)))
         await add_nodes(kube, nodes, wanted)
         ready = Good(kube, Selection(Hypervisor), registered, is_ready)
         agents = Agents(kube)
@@ -86,12 +78,8 @@ async def measure(kubeconfig: Path, nodes: int, waiting: int, minutes: float) ->
 
 
 def run(nodes: int, waiting: int, minutes: float) -> Result:
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        embedded_server(Path(directory)) as server,
-    ):
-        install_definitions(server, [*own_definitions(), CERT_MANAGER])
-        return asyncio.run(measure(server.kubeconfig, nodes, waiting, minutes))
+    with empty_server() as kubeconfig:
+        return asyncio.run(measure(kubeconfig, nodes, waiting, minutes))
 
 
 def main() -> None:

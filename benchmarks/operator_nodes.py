@@ -16,7 +16,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import asdict, dataclass
@@ -26,10 +25,9 @@ from typing import Generic, TypeVar
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import httpx2
+from benchmarks.empty_server import empty_server
 from benchmarks.runtime_sample import describe, table, write_json
-from tests.conformance.prepare import install_definitions, own_definitions
-from tests.conformance.targets import COBALT, embedded_server
-from tests.integration.cert_manager import CERT_MANAGER
+from tests.conformance.targets import COBALT
 
 from hypercobalt.api.certificate import Certificate
 from hypercobalt.api.core import Namespace, Node, NodeAddress, NodeCondition, NodeStatus
@@ -159,6 +157,10 @@ def node(number: int) -> Node:
 
 
 async def add_nodes(kube: Kube, count: int, make: Callable[[int], Node] = node) -> None:
+    """Create the Nodes, and the namespaces that the operator needs."""
+    for name in NAMESPACES:
+        if await kube.get(Namespace, name) is None:
+            await kube.create(Namespace(metadata=ObjectMeta(name=name)))
     left = iter(range(count))
 
     async def write() -> None:
@@ -238,9 +240,6 @@ class Goal:
 
 async def measure(kubeconfig: Path, count: int, idle: float) -> Result:
     async with Kube(load_connection(kubeconfig)) as kube, contextlib.AsyncExitStack() as stack:
-        for name in NAMESPACES:
-            if await kube.get(Namespace, name) is None:
-                await kube.create(Namespace(metadata=ObjectMeta(name=name)))
         await add_nodes(kube, count)
         goal = Goal(kube, count, settled)
         tasks = [asyncio.create_task(one) for one in goal.follow()]
@@ -269,12 +268,8 @@ async def measure(kubeconfig: Path, count: int, idle: float) -> Result:
 
 
 def run(count: int, idle: float) -> Result:
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        embedded_server(Path(directory)) as server,
-    ):
-        install_definitions(server, [*own_definitions(), CERT_MANAGER])
-        return asyncio.run(measure(server.kubeconfig, count, idle))
+    with empty_server() as kubeconfig:
+        return asyncio.run(measure(kubeconfig, count, idle))
 
 
 def main() -> None:

@@ -18,7 +18,6 @@ import asyncio
 import contextlib
 import statistics
 import sys
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -26,15 +25,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.operator_nodes import NAMESPACES, QUIET, Goal, add_nodes, node, operator
+from benchmarks.empty_server import empty_server
+from benchmarks.operator_nodes import QUIET, Goal, add_nodes, node, operator
 from benchmarks.runtime_sample import describe, table, write_json
 from benchmarks.simulated_cloud import Cloud, simulated_cloud
-from tests.conformance.prepare import install_definitions, own_definitions
-from tests.conformance.targets import embedded_server
-from tests.integration.cert_manager import CERT_MANAGER
 
 from hypercobalt.api.conditions import is_true, set_condition
-from hypercobalt.api.core import Namespace, Node
+from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -129,9 +126,6 @@ async def measure(kubeconfig: Path, count: int, idle: float, longest: float) -> 
         simulated_cloud(*flags) as cloud,
         contextlib.AsyncExitStack() as stack,
     ):
-        for name in NAMESPACES:
-            if await kube.get(Namespace, name) is None:
-                await kube.create(Namespace(metadata=ObjectMeta(name=name)))
         await add_nodes(kube, count, wanted)
         goal, agents = Goal(kube, count, is_ready), Agents(kube)
         goal.hypervisors.add_handler(agents)
@@ -171,12 +165,8 @@ async def measure(kubeconfig: Path, count: int, idle: float, longest: float) -> 
 
 
 def run(count: int, idle: float, longest: float) -> Result:
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        embedded_server(Path(directory)) as server,
-    ):
-        install_definitions(server, [*own_definitions(), CERT_MANAGER])
-        return asyncio.run(measure(server.kubeconfig, count, idle, longest))
+    with empty_server() as kubeconfig:
+        return asyncio.run(measure(kubeconfig, count, idle, longest))
 
 
 def main() -> None:
