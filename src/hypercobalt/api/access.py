@@ -1,4 +1,4 @@
-"""Questions to the API server about who somebody is and what they may do; nothing is stored.
+"""Requests to the API server about who a caller is and what it may do; nothing is stored.
 
 Source: k8s.io/api, authentication/v1 and authorization/v1 types.go.
 """

@@ -1,4 +1,4 @@
-"""A host's IP address as text, checked: what a Node says of itself is the kubelet's word.
+"""A host's IP address as text, checked: what a Node reports of itself comes from its kubelet.
 
 Whoever owns a host owns its Node's addresses, so none goes into a URI, a certificate or a command
 before it was parsed. An address that names no single host, or names the reader's own machine, is

@@ -74,7 +74,7 @@ def encode(obj: Struct) -> bytes:
     """Write an object as JSON.
 
     Raises:
-        EncodeError: a time without zone, or a value that JSON cannot say.
+        EncodeError: a time without zone, or a value that JSON does not have.
     """
     return _encoder.encode(to_builtins(obj))
 
@@ -83,7 +83,7 @@ def to_builtins(obj: Struct) -> dict[str, object]:
     """Write an object as the dicts, lists and scalars that JSON knows.
 
     Raises:
-        EncodeError: a time without zone, or a value that JSON cannot say.
+        EncodeError: a time without zone, or a value that JSON does not have.
     """
     try:
         loose = msgspec.to_builtins(obj, builtin_types=(datetime,), enc_hook=_encode_custom)
@@ -131,7 +131,7 @@ def _wire(value: object) -> object:
 
 
 def _describe(data: bytes | msgspec.Raw, type_: type) -> str:
-    """`Kind namespace/name`, as far as the document itself tells."""
+    """`Kind namespace/name`, as far as the document itself has them."""
     try:
         head = _head.decode(data)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""Leases and Events: how processes tell each other, and people, what they are doing.
+"""Leases and Events: how processes report to each other, and to people, what they do.
 
 Both carry `MicroTime` fields; `times.micro_time(now)` makes the value.
 

@@ -74,7 +74,7 @@ def _properties(schema: Schema) -> list[tuple[str, Schema]]:
 
 
 def _type(node: Schema) -> str:
-    """The type as Go would say it, with its constraints behind it."""
+    """The type as Go writes it, with its constraints behind it."""
     return f"{_bare_type(node)}{_constraints(node)}"
 
 

@@ -296,7 +296,7 @@ def whole_host(
         hypervisor: of the host.
         reason: for people.
         trigger: for programs.
-        owner: with whom the Eviction is deleted; None for nobody.
+        owner: with which the Eviction is deleted; None for none.
         labels: of the Eviction.
         parallelism: instances moved at the same time; None leaves it to the operator.
     """

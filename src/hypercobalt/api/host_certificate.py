@@ -1,6 +1,6 @@
 """The certificate of a host: where its key is made, whom it names, and what it is for.
 
-What the node agent asks for and what the operator holds it to are the same words.
+What the node agent requests and what the operator requires are the same names.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class HypervisorConditionType(StrEnum):
     AGGREGATES_UPDATED = "AggregatesUpdated"
     AGENT_PODS_EVICTED = "AgentPodsEvicted"
     HYPERVISOR_DISABLED = "HypervisorDisabled"
-    HYPERVISOR_RE_ENABLED = "HypervisorReEnabled"  # declared by upstream, set by nobody
+    HYPERVISOR_RE_ENABLED = "HypervisorReEnabled"  # declared by upstream, never set
     EVICTING = "Evicting"
     OFFBOARDED = "Offboarded"
     HA_ENABLED = "HaEnabled"
@@ -93,7 +93,7 @@ class AgentReportingReason(StrEnum):
 
 
 class TaintedReason(StrEnum):
-    """Reasons of `Tainted`: whether somebody edits the object by hand."""
+    """Reasons of `Tainted`: whether the object is edited by hand."""
 
     KUBECTL = "Kubectl"
     NO_KUBECTL = "NoKubectl"
@@ -180,7 +180,7 @@ class RegisteredReason(StrEnum):
     REGISTERED = "Registered"
     NOT_REGISTERED = "NotRegistered"
     CLAIMED = "Claimed"  # by another Hypervisor
-    UNREACHABLE = "Unreachable"  # the compute service cannot be asked
+    UNREACHABLE = "Unreachable"  # the compute service does not answer
     FAILED = "Failed"
 
 

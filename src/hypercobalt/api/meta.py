@@ -1,4 +1,4 @@
-"""The parts that every Kubernetes object has, and how a struct says which resource it is.
+"""The parts that every Kubernetes object has, and how a struct names its resource.
 
 Wire types are frozen msgspec structs that keep the wire's field names. An optional field is None
 (or an empty tuple or dict) when absent, and is then not written; a field that is set is always
@@ -77,7 +77,7 @@ class OwnerReference(Struct, frozen=True):
 
 
 class ManagedFieldsEntry(Struct, frozen=True):
-    """Who wrote, and how; which fields is left undecoded, because no controller of ours asks."""
+    """Who wrote, and how; which fields is left undecoded: no controller reads it."""
 
     manager: str = ""
     operation: str = ""  # Apply or Update

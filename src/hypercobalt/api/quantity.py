@@ -1,7 +1,7 @@
 """Kubernetes quantities: an exact number with a suffix, such as `24560Mi` or `1500m`.
 
 A quantity is an integer count of nanos and the notation it was written in. Text from the wire is
-kept as it came and parsed only when somebody asks for the number, because an informer holds many
+kept as it came and parsed only when the number is needed, because an informer holds many
 thousand quantities and compares few of them. Beyond nano a value is rounded away from zero.
 
 The canonical form is the documented one. Go keeps some texts that only look canonical (`+1`,

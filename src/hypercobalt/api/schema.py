@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 from hypercobalt.api.meta import Object
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
-"""Anything that JSON can say."""
+"""Any JSON value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def connect_nova(
     smoke: SmokeSettings | None = None,
     guard: LeaderGuard = unguarded,
 ) -> ComputeService:
-    """Make Nova's adapter. Nobody is asked: an OpenStack that is away shows as `trouble` later.
+    """Make Nova's adapter. No call is made: an OpenStack that is away shows as `trouble` later.
 
     Args:
         environment: `OS_PW_CMD` is taken from it; openstacksdk takes `OS_CLOUD`, the other `OS_*`

@@ -1,4 +1,4 @@
-"""What a compute service tells of hosts, virtual machines and their moves.
+"""What a compute service reports of hosts, virtual machines and their moves.
 
 Words are Nova's: server and migration states as its API writes them. Sizes: memory in MiB, disk in
 GiB, as in a flavor.
@@ -118,14 +118,14 @@ class Move:
         status: `queued`, `preparing`, `running`, `post-migrating`, `completed`, `error`, `failed`,
             `cancelled`, `reverted`, `finished`, `confirmed`, `done` …
         source: host that it leaves.
-        target: host that it goes to; "" while nobody has chosen one.
+        target: host that it goes to; "" while none is chosen.
         created: when it was asked for.
         updated: when the record last changed.
         total: bytes of memory to move, 0 when not known.
         remaining: those of them still to be moved.
         disk_remaining: bytes of disks still to be copied; the memory goes after them, and what the
             server writes meanwhile is copied until the end.
-        message: why it failed; "" when the service does not say.
+        message: why it failed; "" when the service does not report it.
     """
 
     id: str
@@ -176,9 +176,9 @@ class Host:
         hypervisor_id: UUID of the hypervisor, which is that of its resource provider.
         service_id: UUID of the compute service.
         enabled: new servers may be placed on it.
-        disabled_reason: why not; "" when enabled or nobody said.
+        disabled_reason: why not; "" when enabled, or without a reason.
         up: its service reports.
-        forced_down: somebody declared it down.
+        forced_down: it was declared down.
         servers: UUIDs of what is on it.
     """
 

@@ -1,4 +1,4 @@
-"""What the operator asks of a compute service.
+"""What the operator needs of a compute service.
 
 Every call has a deadline, and raises `UnreachableError` when nothing is known of its outcome,
 `RefusedError` when the service will not, `ConflictError` when what was read is old. What is not
@@ -103,7 +103,7 @@ class Moves(Protocol):
         ...
 
     async def candidates(self, server: Server) -> tuple[Capacity, ...]:
-        """Hosts that could take the server as far as the service tells, with what they have left.
+        """Hosts that could take the server as far as the service reports, with what they have left.
 
         Its present host is not among them, nor are disabled ones.
         """
@@ -238,7 +238,7 @@ class ComputeService(Protocol):
 
     @property
     def trouble(self) -> str:
-        """Why the service cannot be asked at present, in words; "" when it can."""
+        """Why the service does not answer at present, in words; "" when it can."""
         ...
 
     async def close(self) -> None:

@@ -2,7 +2,7 @@
 
 Pods are watched only on a Node that is being emptied of them, in the agents' namespaces and by the
 Node's name, so the cost does not grow with the fleet. A watch that has just been opened knows
-nothing yet: that is told apart from knowing of no pods.
+nothing yet, which differs from no pods.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ _REQUIREMENT: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a site says.
+    """The settings of a site.
 
     Args:
         agent_namespaces: where the agents' pods live; at least one.

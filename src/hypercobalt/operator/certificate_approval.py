@@ -2,7 +2,7 @@
 
 cert-manager issues nothing that is not approved. It writes down who has made a request; the Node is
 the one that the API server has put into the token of the agent's pod. So an agent gets a
-certificate with its Node's name and with addresses that this Node alone has, and nobody else gets
+certificate with its Node's name and with addresses that this Node alone has, and no other host gets
 any. A request that another approver has decided is left as it is.
 
 Source: cert-manager, "CertificateRequest", approval and user information.
@@ -45,7 +45,7 @@ def requester_node(request: CertificateRequest) -> str:
 
 
 def is_for(request: CertificateRequest, issuing: Issuing) -> bool:
-    """Whether a request asks the hosts' issuer."""
+    """Whether a request names the hosts' issuer."""
     issuer, wanted = request.spec.issuerRef, issuing.reference
     return issuer is not None and wanted == replace(
         issuer, kind=issuer.kind or "Issuer", group=issuer.group or "cert-manager.io"
@@ -87,7 +87,7 @@ def refusal(
 
 
 def _is_short(duration: str) -> bool:
-    """Whether a certificate lives no longer than the agents ask; cert-manager's default does."""
+    """Whether a certificate lives no longer than agents request; cert-manager's default does."""
     try:
         return 0 < parse_duration(duration).total_seconds() <= LIFETIME.total_seconds()
     except DurationError:
@@ -154,7 +154,7 @@ class ApprovalReconciler:
 
 
 def _is_decided(request: CertificateRequest) -> bool:
-    """Whether somebody has approved or denied it; neither can be taken back.
+    """Whether it is approved or denied already; neither can be taken back.
 
     An approval by another than this operator is logged: it makes this one worthless.
     """

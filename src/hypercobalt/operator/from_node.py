@@ -91,7 +91,7 @@ def _spec(spec: HypervisorSpec, node: Node, *, withdrawn: bool) -> HypervisorSpe
         spec = replace(spec, lifecycleEnabled=True, skipTests=lifecycle == SKIP_TESTS)
     elif withdrawn:
         spec = replace(spec, lifecycleEnabled=False, skipTests=False)
-    # A Node that asks for no list leaves the list to people.
+    # A Node without the annotation leaves the list to people.
     named, traits = aggregates(node), custom_traits(node)
     return replace(
         spec,

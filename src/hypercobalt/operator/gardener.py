@@ -112,7 +112,7 @@ def decide(
 
 
 def may_go(node: Node, hypervisor: Hypervisor) -> bool:
-    """Whether the host has been offboarded, and nobody would recover its instances any more.
+    """Whether the host has been offboarded, and no HA service recovers its instances any more.
 
     A host that was in service and whose Node terminates waits until high availability is off.
     """
@@ -196,8 +196,8 @@ def worth_a_pass(old: Hypervisor | None, new: Hypervisor | None) -> bool:
 
 
 def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
-    asked = (_Type.EVICTING, _Type.OFFBOARDED, _Type.ONBOARDING, _Type.HA_ENABLED)
-    found = (get_condition(hypervisor.conditions, type_) for type_ in asked)
+    types = (_Type.EVICTING, _Type.OFFBOARDED, _Type.ONBOARDING, _Type.HA_ENABLED)
+    found = (get_condition(hypervisor.conditions, type_) for type_ in types)
     spec = hypervisor.spec
     states = ((one.status, one.reason) if one is not None else None for one in found)
     return spec.lifecycleEnabled, spec.maintenance, *states

@@ -203,11 +203,11 @@ def worth_a_pass(old: Hypervisor | None, new: Hypervisor | None) -> bool:
 
 
 def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
-    meta, asked = hypervisor.metadata, (*sorted(_OWN), _Type.EVICTING)
+    meta, types = hypervisor.metadata, (*sorted(_OWN), _Type.EVICTING)
     return (
         *(meta.labels, meta.annotations, meta.deletionTimestamp, meta.finalizers),
         *(hypervisor.spec, hypervisor.status.internalIp),
-        *(get_condition(hypervisor.conditions, type_) for type_ in asked),
+        *(get_condition(hypervisor.conditions, type_) for type_ in types),
     )
 
 

@@ -1,6 +1,6 @@
 """Metrics of the domain: how many hosts and Evictions are in which state.
 
-They are counted when somebody scrapes, out of the caches. A state that needs somebody has a series
+They are counted out of the caches at each scrape. A state that needs a person has a series
 of its own with a number above 0: an alert on the value of a False condition never fires.
 """
 

@@ -1,6 +1,6 @@
 """What the conditions of a Node mean for its hypervisor. Pure.
 
-`NodeHealthy` says how the Node is; `AcceptsNewInstances` says whether new instances may be placed
+`NodeHealthy` reports how the Node is; `AcceptsNewInstances` whether new instances may be placed
 there, which is what a scheduler or a person acts on. Both only show: acting on a lost host needs
 fencing and is done elsewhere.
 
@@ -29,7 +29,7 @@ class Health:
     """How a Node is.
 
     Args:
-        status: True, False, or Unknown when nobody hears from the Node.
+        status: True, False, or Unknown while the kubelet does not report.
         reason: the gravest of what is wrong.
         message: all that is wrong, for a person.
     """
@@ -79,5 +79,5 @@ def _list(conditions: Iterable[NodeCondition]) -> str:
 def _words(condition: NodeCondition) -> str:
     """`Ready is Unknown (NodeStatusUnknown: Kubelet stopped posting node status.)`."""
     why = ": ".join(part for part in (condition.reason, condition.message) if part)
-    said = f"{condition.type} is {condition.status}"
-    return f"{said} ({why[:_REASONABLE]})" if why else said
+    state = f"{condition.type} is {condition.status}"
+    return f"{state} ({why[:_REASONABLE]})" if why else state

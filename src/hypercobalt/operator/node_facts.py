@@ -1,4 +1,4 @@
-"""What a Node says about the hypervisor that runs on it. Pure.
+"""What a Node's labels, annotations and conditions mean for its hypervisor. Pure.
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_controller.go and consts.go.
 """
@@ -40,7 +40,7 @@ COPIED_LABELS: Final = (
 
 
 def is_terminating(node: Node) -> bool:
-    """Whether the Node is on its way out: Gardener says so, or it is being deleted."""
+    """Whether the Node is on its way out: Gardener terminates it, or it is being deleted."""
     if node.metadata.deletionTimestamp is not None:
         return True
     return any(c.type == "Terminating" and c.status == "True" for c in node.status.conditions)
@@ -73,7 +73,7 @@ def internal_ip(node: Node, stored: str | None) -> str | None:
 
 
 def aggregates(node: Node) -> tuple[str, ...] | None:
-    """The Nova aggregates that the Node asks for and its zone, each once; None if it asks none."""
+    """The Nova aggregates that the Node names and its zone, each once; None if it names none."""
     named = _listed(node, AGGREGATES_ANNOTATION)
     if named is None:
         return None
@@ -82,7 +82,7 @@ def aggregates(node: Node) -> tuple[str, ...] | None:
 
 
 def custom_traits(node: Node) -> tuple[str, ...] | None:
-    """The Placement traits that the Node asks for, each once; None if it asks for none."""
+    """The Placement traits that the Node names, each once; None if it names none."""
     named = _listed(node, TRAITS_ANNOTATION)
     return None if named is None else _unique(named)
 

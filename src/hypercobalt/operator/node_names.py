@@ -23,7 +23,7 @@ _IP_TYPES: Final = frozenset({"InternalIP", "ExternalIP"})
 _LABEL: Final = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _DNS_NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.ASCII)
 _LONGEST: Final = 253
-_MOST: Final = 64  # of one Node; a certificate with thousands of names serves nobody
+_MOST: Final = 64  # of one Node; a certificate with thousands of names is of no use
 
 Claimants = Callable[[str], Iterable[Node]]
 """Gives the Nodes that claim a name or an address, by the index of `claims`."""

@@ -93,7 +93,7 @@ class StatusWriter:
 
     Args:
         kube: its field manager does not matter.
-        hypervisors: hears of what is written.
+        hypervisors: takes in what is written.
         compute: gives the conditions that follow from the rest.
     """
 
@@ -131,7 +131,7 @@ class StatusWriter:
         except NotFoundError as error:
             self._hypervisors.missing(stored)
             batch.error = error
-        except Exception as error:  # noqa: BLE001 - raised again by everybody who has a part in it
+        except Exception as error:  # noqa: BLE001 - raised again by each caller that has a part in it
             batch.error = error
         batch.done = True
 
@@ -150,7 +150,7 @@ class StatusWriter:
             # Others own a piece of a condition that we let go; what is left of it is none.
             await self._remove(stored, gone)
             answer = await self._kube.apply(mine, force=True, subresource="status")
-        # An apply takes away only what nobody else owns, as the existing operator may.
+        # An apply removes only what no other manager owns, as the existing operator may.
         left = [n for n in cleared if getattr(answer.status, n)]
         if left or any(condition.type in gone for condition in answer.conditions):
             answer = await self._remove(answer, gone, left)
@@ -187,7 +187,7 @@ class _Batch:
 def owned(hypervisor: Hypervisor) -> HypervisorStatus:
     """The operator's part of the status.
 
-    In maintenance `ha` the HA service says whether the host is disabled.
+    In maintenance `ha` the HA service reports whether the host is disabled.
     """
     ha = hypervisor.spec.maintenance == Maintenance.HA
     types = TYPES - {_Type.HYPERVISOR_DISABLED} if ha else TYPES

@@ -1,7 +1,7 @@
-"""`Tainted`: whether somebody edits a Hypervisor by hand, with kubectl.
+"""`Tainted`: whether a Hypervisor is edited by hand, with kubectl.
 
 Every write of the status computes it again (`hypervisors`), from `metadata.managedFields`; the
-controller here is for a spec that others have changed. The condition says which generation of the
+controller here is for a spec that others have changed. The condition notes which generation of the
 spec it was computed from.
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_taint_controller.go.

@@ -206,7 +206,9 @@ async def test_openstack_away_at_the_start_is_a_condition_and_waited_for(site: S
     fault = site.script.add(Fault(cut=True))
     nova = site.adapter().nova()
     async with operator(site.kubeconfig, nova, lifecycle=QUICK):
-        said = await site.said("Cannot ask the compute service", "Keystone does not answer")
+        said = await site.said(
+            "Cannot read the host from the compute service", "Keystone does not answer"
+        )
         assert reason(said, "Registered") == "Unknown/Unreachable"
         await eventually(lambda: "Keystone does not answer" in nova.trouble)  # after five failures
         site.script.faults.remove(fault)
@@ -218,7 +220,7 @@ async def test_openstack_away_in_between_leaves_a_host_in_service(site: Site) ->
     async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
         await site.ready()
         fault = site.script.add(Fault("compute *", code=503))
-        away = await site.said("Cannot ask the compute service", "503")
+        away = await site.said("Cannot read the host from the compute service", "503")
         assert reason(away, "Registered") == "Unknown/Unreachable"
         assert reason(away, "Onboarding") == "False/Succeeded"
         assert away.status.serviceId == site.host.service_id

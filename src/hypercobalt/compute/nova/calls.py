@@ -24,7 +24,7 @@ _SUPPORTED: Final = {COMPUTE: ((2, 65), (2, 98)), PLACEMENT: ((1, 29), (1, 39))}
 """Oldest microversion that has all that is asked for (2.65: abort a queued live migration; 1.29:
 nested providers in allocation candidates), and the newest whose answers are understood."""
 _ASSUMED: Final = {COMPUTE: (2, 95), PLACEMENT: (1, 39)}
-"""Of a service that does not say what it has."""
+"""Of a service that does not report what it has."""
 _NOT_FOUND, _NOT_ACCEPTABLE, _CONFLICT = 404, 406, 409
 T = TypeVar("T")
 _FOR_EVER = float("inf")
@@ -51,7 +51,7 @@ class Calls:
 
     @property
     def trouble(self) -> str:
-        """Why Nova or Placement is not asked at present; "" when they are."""
+        """Why Nova or Placement is not called at present; "" when they are."""
         for service in (COMPUTE, PLACEMENT):
             if found := self._client.trouble(service) or self._unsupported.get(service, ""):
                 return found
@@ -84,7 +84,7 @@ class Calls:
             deadline: seconds.
 
         Raises:
-            UnreachableError: there is no answer that says anything.
+            UnreachableError: there is no usable answer.
             ConflictError: 409.
             RefusedError: any other refusal.
         """

@@ -1,4 +1,4 @@
-"""What a server asks of a host, as a query for Placement's allocation candidates. Pure.
+"""What a server needs of a host, as a query for Placement's allocation candidates. Pure.
 
 Source: Nova, scheduler/utils.py (ResourceRequest); Placement API reference, "List allocation
 candidates". Traits of the image, aggregates and zones are left to Nova's scheduler.

@@ -2,7 +2,7 @@
 
 What a pass costs: the servers of a host are one call (one more page after each thousand), and the
 groups one more that passes of ten seconds share, unless a server was never looked for in them. Its
-moves are one call, one for each live migration that has taken long enough to ask how far it is, and
+moves are one call, one for each live migration that has taken long enough to read its progress, and
 two, once, for each that failed. Every action is one call; an abort that comes too late is two,
 `recover` is two to four.
 """
@@ -34,9 +34,9 @@ GROUPS_SECONDS: Final = 10.0
 NEWEST: Final = 500
 """Records of moves that are read: the newest ones."""
 LONG_MOVE: Final = timedelta(seconds=10)
-"""After which a live migration is asked how far it is."""
+"""After which the progress of a live migration is read."""
 RECENT: Final = timedelta(hours=1)
-"""How old a failed move may be whose reason is asked for."""
+"""How old a failed move may be whose reason is read."""
 _READING = (2, 98)
 _ACTING = (2, 90)
 _MOVING = (2, 80)
@@ -216,7 +216,7 @@ class Moves:
         raise UnreachableError(f"list the server groups: more than {pages.MOST} pages")
 
     async def _with_more(self, moves: list[Move]) -> tuple[Move, ...]:
-        """With what the records do not say: how far long ones are, and why failed ones failed."""
+        """With what the records lack: how far long ones are, and why failed ones failed."""
         now = datetime.now(UTC)
         async with asyncio.TaskGroup() as tasks:
             asked = {
@@ -245,7 +245,7 @@ class Moves:
         try:
             return _updated(move, await self._progress(move))
         except (UnreachableError, RefusedError):
-            return move  # the record says enough for now
+            return move  # the record is enough for now
 
     async def _progress(self, move: Move) -> _Progress | None:
         """How far a live migration is; None when it has ended."""

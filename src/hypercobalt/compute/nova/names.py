@@ -36,7 +36,7 @@ class Names(Generic[Item]):
                 self._short.setdefault(name, []).append(item)
 
     def best(self, name: str) -> tuple[Item, ...]:
-        """The items whose names fit best; more than one when it cannot be told which is meant.
+        """The items whose names fit best; more than one when the name is ambiguous.
 
         The same name fits best, then the first label of one of both.
 

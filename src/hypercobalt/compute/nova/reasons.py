@@ -1,4 +1,4 @@
-"""Why a move failed: Nova's record does not say, but the server's actions do.
+"""Why a move failed: Nova's record does not have it, but the server's actions do.
 
 Two calls for a move that has failed, once.
 
@@ -23,7 +23,7 @@ _ERROR: Final = "Error"
 _SLACK: Final = timedelta(seconds=5)
 """An action begins before the record of its move, and Nova's clocks differ."""
 _SETTLED: Final = timedelta(seconds=30)
-"""After which a record that says nothing is taken to have nothing to say."""
+"""After which a record without a reason is taken to have none."""
 _KEPT: Final = 1000
 _LONGEST: Final = 500  # characters
 
@@ -37,11 +37,11 @@ class Reasons:
         """By the id of the move."""
 
     async def add(self, move: Move) -> Move:
-        """A failed move with why it failed, if anybody says."""
+        """A failed move with why it failed, if Nova reports it."""
         try:
             why = await self._ask(move)
         except (UnreachableError, RefusedError):
-            return move  # asked again with the next listing
+            return move  # read again with the next listing
         if why or datetime.now(UTC) - move.updated > _SETTLED:
             if len(self.known) >= _KEPT:
                 self.known.clear()

@@ -3,7 +3,7 @@
 Nova 34 takes every live migration that libvirt ends early, also one that was aborted, back in full,
 and then notes an ERROR all the same. Whether it took it back shows in Placement: what the server
 has claimed is its source's again; after a move that went through it is the target's. A server that
-was paused before is so still, which Nova has to be told: out of ERROR it takes it for ACTIVE, and
+was paused before is so still, which Nova has to be set to: out of ERROR it takes it for ACTIVE, and
 its owner could not unpause it.
 
 Source: Nova, nova/virt/libvirt/driver.py `_live_migration` (collects the result of a thread whose

@@ -121,7 +121,7 @@ def to_server(found: NovaServer, groups: Mapping[str, ServerGroup]) -> Server:
 
 
 def hindrance(specs: Mapping[str, str], image: Mapping[str, str], *, live: bool) -> str:
-    """Why a server cannot be moved, as far as its flavor and its image tell; "" otherwise.
+    """Why a server cannot be moved, as far as its flavor and its image show; "" otherwise.
 
     A stopped server leaves its devices behind and gets others, but for a virtual TPM.
 

@@ -28,7 +28,7 @@ Clock = Callable[[], float]
 
 
 class Nova:
-    """See `hypercobalt.compute.port.ComputeService`. Asks nobody until somebody asks it.
+    """See `hypercobalt.compute.port.ComputeService`. Makes no call before its first one is needed.
 
     Args:
         client: of the administrator.

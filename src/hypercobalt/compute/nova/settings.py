@@ -1,4 +1,4 @@
-"""What a site says of the servers that onboarding boots on a new host. Imports nothing heavy."""
+"""Settings of the servers that onboarding boots on a new host. Imports nothing heavy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One answer for all who ask for the same thing at about the same time."""
+"""One answer for all callers that read the same thing at about the same time."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Shared(Generic[Answer]):
         return seen if seen.asked >= now or there(seen.answer) else await self.seen(fresh=True)
 
     def forget(self) -> None:
-        """Let the next caller ask."""
+        """Have the next caller read."""
         self._task = None
 
     async def close(self) -> None:
@@ -116,6 +116,6 @@ class Shared(Generic[Answer]):
 
 
 def _look(task: asyncio.Task[Seen[Answer]]) -> None:
-    """Take note of an error for which nobody waits any more."""
+    """Take note of an error for which no caller waits any more."""
     if not task.cancelled():
         task.exception()

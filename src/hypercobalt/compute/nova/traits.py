@@ -69,7 +69,7 @@ class Traits:
         return changed
 
     async def put(self, provider: str, traits: ProviderTraits) -> ProviderTraits:
-        """See the port. Placement refuses a trait that nobody has made; it is made only then."""
+        """See the port. Placement refuses a trait that does not exist; it is made only then."""
         if wrong := [name for name in traits.names if not _NAME.fullmatch(name)]:
             raise RefusedError(
                 f"set the traits of provider {provider}: {', '.join(map(repr, wrong))} cannot be "

@@ -151,7 +151,7 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     ),
     (_Type.HYPERVISOR_DISABLED, "DisabledByOthers"): (
         Remedy(
-            "ask who disabled the service; when they are done, enable it (and --up if it is "
+            "find out who disabled the service; when that is over, enable it (and --up if it is "
             "forced down)",
             "openstack compute service set --enable {host} nova-compute",
         ),

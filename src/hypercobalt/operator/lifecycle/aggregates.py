@@ -35,7 +35,7 @@ _Why = AggregatesReason
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Desired:
     """Where a host should be now.
 
     Args:
@@ -77,8 +77,8 @@ class Plan:
     missing: tuple[str, ...] = ()
 
 
-def wish(facts: Facts, test_aggregate: str) -> Wish | None:
-    """Say where the host should be; None while that is nobody's business.
+def desired(facts: Facts, test_aggregate: str) -> Desired | None:
+    """Give where the host should be; None while the operator does not manage that.
 
     Args:
         facts: of the pass.
@@ -89,9 +89,9 @@ def wish(facts: Facts, test_aggregate: str) -> Wish | None:
         return None
     if spec.maintenance == Maintenance.TERMINATION:
         if is_evicted(facts.hypervisor):
-            return Wish((), "False", _Why.TERMINATING, "Aggregates cleared: the host is leaving")
+            return Desired((), "False", _Why.TERMINATING, "Aggregates cleared: the host is leaving")
         text = "Aggregates stay until the host is empty"
-        return Wish(None, "False", _Why.EVICTION_IN_PROGRESS, text)
+        return Desired(None, "False", _Why.EVICTION_IN_PROGRESS, text)
     if onboarding is None:
         return None
     if onboarding.status == ConditionStatus.TRUE:
@@ -100,19 +100,21 @@ def wish(facts: Facts, test_aggregate: str) -> Wish | None:
         if not facts.holds(Type.TRAITS_UPDATED, "True"):
             test = None if facts.host.servers else _in_test(facts, test_aggregate)
             text = "Aggregates stay until the traits are set"
-            return Wish(test.names if test else None, "False", _Why.WAITING_FOR_TRAITS, text)
+            return Desired(test.names if test else None, "False", _Why.WAITING_FOR_TRAITS, text)
     elif onboarding.reason == OnboardingReason.ABORTED:
         return None
     wanted = tuple(dict.fromkeys(spec.aggregates))
-    return Wish(wanted, "True", _Why.SUCCEEDED, "Aggregates updated")
+    return Desired(wanted, "True", _Why.SUCCEEDED, "Aggregates updated")
 
 
-def _in_test(facts: Facts, test_aggregate: str) -> Wish | None:
+def _in_test(facts: Facts, test_aggregate: str) -> Desired | None:
     zone = facts.hypervisor.metadata.labels.get(ZONE_LABEL, "")
     if not zone:
-        return None  # onboarding says so
+        return None  # onboarding reports that
     names = tuple(name for name in (zone, test_aggregate) if name)
-    return Wish(names, "False", _Why.TEST_AGGREGATES, "The host is in the aggregates for its test")
+    return Desired(
+        names, "False", _Why.TEST_AGGREGATES, "The host is in the aggregates for its test"
+    )
 
 
 def decide(host: Host, wanted: Iterable[str], known: Sequence[HostAggregate]) -> Plan:
@@ -158,7 +160,7 @@ def is_settled(hypervisor: Hypervisor, names: Iterable[str]) -> bool:
 
 
 class AggregateSync:
-    """The shell around `wish` and `decide`."""
+    """The shell around `desired` and `decide`."""
 
     name = NAME
     reads = Reads(
@@ -170,14 +172,14 @@ class AggregateSync:
         self._service, self._test = service, test_aggregate
 
     async def run(self, facts: Facts) -> Outcome:
-        wanted = wish(facts, self._test)
+        wanted = desired(facts, self._test)
         if wanted is None or facts.host is None:
             return Outcome(facts)
         service = self._service.aggregates
         if service is None:
             return Outcome(_none(facts, wanted, self._service.name))
         if wanted.names is None or (NAME, *wanted.names) in facts.compared:
-            return Outcome(_say(facts, wanted))
+            return Outcome(_set(facts, wanted))
         try:
             return await self._sync(facts, facts.host, wanted, wanted.names, service)
         except UnreachableError as error:
@@ -189,7 +191,7 @@ class AggregateSync:
             return _failed(facts, str(error), error)
 
     async def _sync(
-        self, facts: Facts, host: Host, wanted: Wish, names: tuple[str, ...], service: Aggregates
+        self, facts: Facts, host: Host, wanted: Desired, names: tuple[str, ...], service: Aggregates
     ) -> Outcome:
         settled = is_settled(facts.hypervisor, names)
         known = await service.list()
@@ -213,7 +215,7 @@ class AggregateSync:
             for one in _after(host, plan, known)
         )
         done = facts.with_compared(NAME, *names).with_status(aggregates=there)
-        return Outcome(_say(done, wanted))
+        return Outcome(_set(done, wanted))
 
     async def _change(self, host: Host, change: Change, service: Aggregates) -> None:
         log.info(
@@ -233,15 +235,15 @@ def _after(host: Host, plan: Plan, known: Sequence[HostAggregate]) -> list[HostA
     return sorted(there, key=lambda one: (one.name, one.id))
 
 
-def _none(facts: Facts, wanted: Wish, service: str) -> Facts:
+def _none(facts: Facts, wanted: Desired, service: str) -> Facts:
     """A compute service without aggregates has all that can be had."""
     number = len(facts.hypervisor.spec.aggregates)
     text = f"{service} has no host aggregates; {number} are wanted"
-    said = Wish(None, wanted.status, wanted.reason, text)
-    return _say(facts.with_status(aggregates=()), said)
+    shown = Desired(None, wanted.status, wanted.reason, text)
+    return _set(facts.with_status(aggregates=()), shown)
 
 
-def _say(facts: Facts, wanted: Wish) -> Facts:
+def _set(facts: Facts, wanted: Desired) -> Facts:
     return facts.with_condition(
         Type.AGGREGATES_UPDATED, wanted.status, wanted.reason, wanted.message
     )
@@ -249,5 +251,5 @@ def _say(facts: Facts, wanted: Wish) -> Facts:
 
 def _failed(facts: Facts, why: str, error: HypercobaltError | None = None) -> Outcome:
     text = f"failed to apply aggregates: {why}"
-    said = facts.with_condition(Type.AGGREGATES_UPDATED, "False", AggregatesReason.FAILED, text)
-    return Outcome(said, PATIENCE, error)
+    after = facts.with_condition(Type.AGGREGATES_UPDATED, "False", AggregatesReason.FAILED, text)
+    return Outcome(after, PATIENCE, error)

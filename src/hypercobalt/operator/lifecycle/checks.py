@@ -118,7 +118,7 @@ def _probe(probe: str, node: Node | None, hypervisor: Hypervisor) -> str:
         else []
     )
     if not found:
-        return f"the {of} has no condition {type_} yet, which says whether storage is there"
+        return f"the {of} has no condition {type_} yet, which reports whether storage is there"
     status, message = found[0]
     return "" if status == "True" else f"the {of}'s condition {type_} is {status} ({message})"
 

@@ -4,7 +4,7 @@ A host is found by its first label or whole name, and a Node's hostname label is
 write, so two Nodes may be found to be one host. The host stays with the Hypervisor that has its
 service in `status.serviceId`; that field alone is not believed, its holder must have the name as
 well. A Node's own name counts for more than its label, the older Hypervisor for more than the
-younger, so the answer is the same whoever asks and never changes by itself.
+younger, so the answer is the same for every claimant and never changes by itself.
 """
 
 from __future__ import annotations

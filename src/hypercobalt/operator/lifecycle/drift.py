@@ -1,4 +1,4 @@
-"""Notices what changes in the compute service, which reports nothing of it.
+"""Finds what changes in the compute service, which sends no events.
 
 One listing of hosts, one of aggregates and one of providers serve the whole fleet. A host gets a
 pass where they differ from what its last pass has left: drift, a host that has registered, an
@@ -84,22 +84,22 @@ class Compared:
     """One kind of thing: how passes left it, and which differences have led to a pass already."""
 
     left: dict[str, Hashable] = field(default_factory=dict[str, Hashable])
-    told: dict[str, Hashable] = field(default_factory=dict[str, Hashable])
+    reported: dict[str, Hashable] = field(default_factory=dict[str, Hashable])
 
     def differs(self, name: str, now: Hashable) -> bool:
         """Whether a host needs a pass; one that had none yet gets one without this."""
         if name not in self.left or self.left[name] == now:
-            self.told.pop(name, None)
+            self.reported.pop(name, None)
             return False
-        if name in self.told and self.told[name] == now:
+        if name in self.reported and self.reported[name] == now:
             return False
-        self.told[name] = now
+        self.reported[name] = now
         return True
 
     def forget(self, name: str) -> None:
         """The Hypervisor is gone."""
         self.left.pop(name, None)
-        self.told.pop(name, None)
+        self.reported.pop(name, None)
 
 
 class Drift:

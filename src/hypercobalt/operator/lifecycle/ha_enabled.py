@@ -1,4 +1,4 @@
-"""`HaEnabled`: whether somebody would recover the host's instances.
+"""`HaEnabled`: whether the host's instances are recovered after a failure.
 
 For now that is so when the node agent reports libvirt; the HA service comes later. The condition
 is written under a field manager of its own and never by force: the API server refuses to change one
@@ -36,13 +36,13 @@ _NOT_YET: Final = "The host is not in service yet"
 
 
 def decide(facts: Facts) -> tuple[str, HaEnabledReason, str] | None:
-    """Say whether high availability is on; None leaves what is there, or leaves it absent."""
+    """Give whether high availability is on; None leaves what is there, or leaves it absent."""
     onboarding, found = facts.condition(Type.ONBOARDING), facts.condition(Type.HA_ENABLED)
     if onboarding is None:
         return None
     verdict = _verdict(facts, onboarding)
     if found is None and verdict[0] != "True":
-        return None  # nobody has enabled it: that is what no condition says
+        return None  # never enabled: no condition means that
     return verdict
 
 
@@ -87,7 +87,7 @@ class Availability:
         mine = Hypervisor(
             metadata=ObjectMeta(name=name), status=HypervisorStatus(conditions=(condition,))
         )
-        log.info("saying_ha_enabled", hypervisor=name, status=condition.status)
+        log.info("ha_enabled_set", hypervisor=name, status=condition.status)
         try:
             written = await self._kube.apply(mine, subresource="status")
         except ConflictError:

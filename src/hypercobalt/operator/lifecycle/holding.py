@@ -1,9 +1,9 @@
 """Keeps a deleted Hypervisor while something that was begun for it in OpenStack has not ended.
 
 That is a test server, and a host on its way out. A Node that vanishes takes its Hypervisor along;
-without the finalizer the server would stay, and the host with whatever runs there, and nobody would
-be told. It is there only while there is something to end: at other times deleting is deleting. So
-it is in a termination while the Node lives: then somebody wants the host to stay after all.
+without the finalizer the server would stay, and the host with whatever runs there, unreported. The
+finalizer is there only while there is something to end: at other times deleting is deleting. So it
+is in a termination while the Node lives: then the host is to stay after all.
 """
 
 from __future__ import annotations

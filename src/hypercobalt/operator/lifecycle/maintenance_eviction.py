@@ -2,7 +2,7 @@
 
 Only an Eviction of the whole host that has succeeded since the maintenance began counts as one.
 After a failed or cancelled one the host is not empty, and a termination goes no further until
-somebody deletes the Eviction, which makes a new one. What comes to a host that was empty leaves by
+the Eviction is deleted, and a new one made. What comes to a host that was empty leaves by
 a new one too. The condition goes when the maintenance ends.
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go; of
@@ -111,7 +111,7 @@ def decide(
         return Plan() if is_evicted(facts.hypervisor) else _without_service(facts)
     if eviction is None:
         if is_evicted(facts.hypervisor) and not _back(facts):
-            return Plan()  # finished, and somebody has tidied up
+            return Plan()  # finished, and the Eviction deleted since
         return _running(facts, create=_eviction(hypervisor, labels))
     return _mirror(facts, eviction)
 
@@ -183,12 +183,12 @@ def _without_service(facts: Facts) -> Plan:
 
 
 def _anew(facts: Facts, eviction: Eviction) -> Plan:
-    """Take one away that says nothing of what is there: a new one is made once it is gone."""
+    """Delete one that does not cover what is there now: a new one is made once it is gone."""
     return _running(facts, delete=eviction)
 
 
 def _back(facts: Facts) -> tuple[str, ...]:
-    """Servers on a host that was empty: a resize was reverted, somebody has put them there."""
+    """Servers on a host that was empty: a resize was reverted, or they were placed there."""
     return facts.host.servers if facts.host is not None and is_evicted(facts.hypervisor) else ()
 
 
@@ -199,7 +199,7 @@ def _running(
     create: Eviction | None = None,
     delete: Eviction | None = None,
 ) -> Plan:
-    """Instances leave; what is said of those that came back stays until they have left."""
+    """Instances leave; the message on those that came back stays until they have left."""
     condition: tuple[str, SyncReason, str] | None = ("True", SyncReason.RUNNING, text)
     waits_for = ""
     if back := _back(facts):
@@ -233,7 +233,7 @@ def keeps_disabled(evictions: Iterable[Eviction]) -> Eviction | None:
 
     That is one that empties the whole host, until it has ended or is deleted; until it is deleted
     if what led to it is not over when the host is empty. Those that a maintenance has made do not
-    count: it says itself when the host is disabled.
+    count: the maintenance itself disables the host.
     """
     for eviction in evictions:
         over = has_ended(eviction.status) and eviction.spec.trigger not in _LASTING
@@ -278,7 +278,7 @@ class EvictingSync:
             at_times={"status.numInstances": _is_leaving, Type.NODE_HEALTHY: _is_leaving},
         )
         self._deleted: dict[str, str] = {}
-        """UIDs by names, until the watch tells of it."""
+        """UIDs by names, until the watch reports it."""
 
     async def run(self, facts: Facts) -> Outcome:
         name = facts.hypervisor.metadata.name
@@ -287,7 +287,7 @@ class EvictingSync:
         if plan.delete is not None:
             log.info("deleting_eviction", eviction=name)
             uid = plan.delete.metadata.uid
-            with suppress(ConflictError):  # another has its name by now: the watch tells of it
+            with suppress(ConflictError):  # another has its name by now: the watch reports it
                 await self._kube.delete(Eviction, name, uid=uid)
             self._deleted[name] = uid
         if plan.create is not None:
@@ -295,7 +295,7 @@ class EvictingSync:
             try:
                 self._evictions.newest.wrote(await self._kube.create(plan.create))
             except AlreadyExistsError:
-                log.info("eviction_is_there", eviction=name)  # the watch tells of it
+                log.info("eviction_is_there", eviction=name)  # the watch reports it
         if plan.condition is not None:
             facts = facts.with_condition(Type.EVICTING, *plan.condition, waits_for=plan.waits_for)
         if plan.remove_condition:
@@ -312,7 +312,7 @@ class EvictingSync:
             return replace(facts, host=await self._hosts.get(facts.host.name, fresh=True))
         except (UnreachableError, RefusedError) as error:
             log.warning("evicted_host_not_counted", host=facts.host.name, error=str(error))
-            return replace(facts, host=None)  # it stays as it was said to be, and is asked again
+            return replace(facts, host=None)  # the status stays, and the next pass reads again
 
     def _known(self, name: str, now: datetime) -> Eviction | None:
         found = self._evictions.newest.get(name)

@@ -1,7 +1,7 @@
 """`Offboarded`: the host leaves OpenStack, when it is empty and its agents are gone.
 
 Each thing that is waited for is in the message, and looked at again: nothing sleeps for ever. That
-the host is empty is asked of OpenStack, not of our own notes, and its resource provider goes also
+the host is empty is read from OpenStack, not from the status, and its resource provider goes also
 when its service has gone already.
 
 Source: openstack-hypervisor-operator, internal/controller/offboarding_controller.go.
@@ -60,9 +60,9 @@ class Plan:
 
 
 def decide(facts: Facts) -> Plan:
-    """Decide whether the host may leave, and say what it waits for.
+    """Decide whether the host may leave, and what it waits for.
 
-    Whether the host is empty is for the shell to ask, at the last moment.
+    Whether the host is empty is read by the shell, at the last moment.
     """
     spec, status = facts.hypervisor.spec, facts.hypervisor.status
     if not spec.lifecycleEnabled or spec.maintenance != Maintenance.TERMINATION:
@@ -121,8 +121,8 @@ class Offboarding:
         try:
             host = await self._find(facts)
         except _ERRORS as error:
-            told = _waits(facts, f"cannot find the host: {error}", "Host")
-            return Outcome(told, PATIENCE, error)
+            after = _waits(facts, f"cannot find the host: {error}", "Host")
+            return Outcome(after, PATIENCE, error)
         return await self._remove(facts, host)
 
     async def _remove(self, facts: Facts, host: Host | None) -> Outcome:

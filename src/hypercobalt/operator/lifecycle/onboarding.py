@@ -8,7 +8,7 @@ at once, and time.
 None begins, and none goes on, while the host is in maintenance: it enables the host and boots a
 server there. What has begun is aborted, and begins anew when the maintenance ends.
 
-A host that has servers already, because its status was lost or it was onboarded by somebody else,
+A host that has servers already, because its status was lost or it was onboarded by other means,
 is not tested: the test would take it away from their owners' aggregates. It goes to Handover at
 once. A host that is not tested for another reason goes through Initial as every other. No way leads
 around the checks.
@@ -41,7 +41,7 @@ _FAILED: Final = AggregatesReason.FAILED
 
 
 class Act(Enum):
-    """What the shell has to do before what is said becomes true."""
+    """What the shell has to do before the condition becomes true."""
 
     NONE = auto()
     CLEAN_UP = auto()
@@ -89,7 +89,7 @@ def is_wanted(facts: Facts) -> bool:
 
 
 def may_go_on(facts: Facts) -> bool:
-    """Whether it may go on now: the host is wanted, and nobody works on it."""
+    """Whether it may go on now: the host is wanted, and not in maintenance."""
     return is_wanted(facts) and not facts.hypervisor.spec.maintenance
 
 
@@ -143,7 +143,7 @@ def _abort(facts: Facts, now: Condition | None, why: str) -> Plan:
     tested = is_tested(facts.hypervisor)
     if not tested and now is None:
         return Plan()
-    # Where nothing was booted, nobody asks for the test project, which may not exist.
+    # Where nothing was booted, the test project is not read: it may not exist.
     return Plan(Act.CLEAN_UP if tested else Act.NONE, ("False", _Why.ABORTED, why))
 
 

@@ -1,4 +1,4 @@
-"""The shell around the rules of `onboarding` and `smoke_test`: reads, acts, says.
+"""The shell around the rules of `onboarding` and `smoke_test`: reads, acts, sets conditions.
 
 What is being waited for is always in the message of `Onboarding`, errors of OpenStack included.
 """
@@ -92,7 +92,7 @@ class Onboarding:
             return None
         tests = None if facts.hypervisor.spec.skipTests else self._service.smoke_tests
         if (found.reason if found else None) in _BEFORE_TEST and host.servers:
-            # The test project is asked for nothing where no test is: it may not exist.
+            # The test project is not read where no test is: it may not exist.
             ours = {s.id for s in await tests.find(_name(facts, host))} if tests else set[str]()
             guests = [server for server in host.servers if server not in ours]
             if guests:
@@ -120,7 +120,7 @@ class Onboarding:
             await self._clean_up(facts)
             facts = facts.with_status(smokeTest=None)
         if plan.act is Act.ENABLE and host is not None:
-            if service.differs(host, service.Wish(enabled=True)):
+            if service.differs(host, service.Desired(enabled=True)):
                 log.info("enabling_host", hypervisor=facts.hypervisor.metadata.name)
                 await self._service.hosts.enable(host)
                 enabled = replace(host, enabled=True, disabled_reason="", forced_down=False)
@@ -145,16 +145,16 @@ class Onboarding:
         for server in plan.delete:
             log.info("deleting_test_server", server=server.id, name=name)
             await tests.delete(server)
-        after = plan.test
+        progress = plan.test
         if plan.next is Next.CREATE:
             zone = facts.hypervisor.metadata.labels.get(ZONE_LABEL, "")
             log.info("booting_test_server", hypervisor=facts.hypervisor.metadata.name, name=name)
             try:
                 made = await tests.create(name, host.name, zone)
             except RefusedError as error:
-                after = SmokeTest(after.attempts, None, str(error))
+                progress = SmokeTest(progress.attempts, None, str(error))
             else:
-                after = SmokeTest(after.attempts, made.id, after.lastFailure)
+                progress = SmokeTest(progress.attempts, made.id, progress.lastFailure)
         if plan.next is Next.GIVEN_UP:
             text = f"{plan.message}; tried again after {self._settings.retry_pause}"
             left = plan.test if plan.delete else None  # what is left is for a later pass to delete
@@ -164,8 +164,8 @@ class Onboarding:
         if plan.next is Next.PASSED:
             passed = facts.with_status(smokeTest=None)
             return Outcome(_say(passed, ("True", _Why.HANDOVER, f"{plan.message}; handing over")))
-        said = _set(facts.with_status(smokeTest=after), "True", _Why.TESTING, plan.message)
-        return Outcome(said, self._settings.poll, final=plan.next is Next.CREATE)
+        after = _set(facts.with_status(smokeTest=progress), "True", _Why.TESTING, plan.message)
+        return Outcome(after, self._settings.poll, final=plan.next is Next.CREATE)
 
     async def _console(self, tests: SmokeTests, server: TestServer | None) -> str | None:
         if server is None:
@@ -183,14 +183,14 @@ class Onboarding:
         found = facts.condition(Type.ONBOARDING)
         if plan.act is Act.CLEAN_UP and plan.condition and plan.condition[0] == "False":
             text = f"{plan.condition[2]}; cannot delete the test servers yet: {error}"
-            said = _set(facts, "True", _Why.ABORTED, text, waits_for=type(error).__name__)
-            return Outcome(said, PATIENCE, error)
+            after = _set(facts, "True", _Why.ABORTED, text, waits_for=type(error).__name__)
+            return Outcome(after, PATIENCE, error)
         if found is None:
-            said = _set(facts, "True", _Why.INITIAL, f"Cannot begin yet: {error}")
-            return Outcome(said, PATIENCE, error)
+            after = _set(facts, "True", _Why.INITIAL, f"Cannot begin yet: {error}")
+            return Outcome(after, PATIENCE, error)
         text = f"Cannot go on yet: {error}"
-        said = _set(facts, found.status, found.reason, text, waits_for=type(error).__name__)
-        return Outcome(said, PATIENCE, error)
+        after = _set(facts, found.status, found.reason, text, waits_for=type(error).__name__)
+        return Outcome(after, PATIENCE, error)
 
 
 def _say(

@@ -67,7 +67,7 @@ def _getter(name: str) -> Callable[[Hypervisor], object]:
     return state
 
 
-class Seen:
+class LastPass:
     """What the steps read of one host, before and after the last pass over it.
 
     Args:
@@ -82,7 +82,7 @@ class Seen:
         self._meanwhile: list[tuple[object, ...]] = []
 
     def is_news(self, inputs: tuple[object, ...], version: int) -> bool:
-        """Whether a state of the object leads to another pass; asked during one, `end` answers.
+        """Whether a state of the object leads to another pass; during one, `end` gives that.
 
         A state that the pass's own write has replaced may have some things as found and others as
         left: what the pass wrote on its way, and what others wrote meanwhile.

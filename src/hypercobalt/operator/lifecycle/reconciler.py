@@ -1,7 +1,7 @@
 """One pass over a host: every step sees what the others have done, and the status is written once.
 
 Steps run in order, again and again, until a round changes nothing: a host that needs no test goes
-from its registration to `Ready` in one pass. What OpenStack has been told is not noted before the
+from its registration to `Ready` in one pass. Calls to OpenStack are not noted before the
 end of the pass: each call may be made again, so a pass that dies half-way is simply repeated.
 """
 
@@ -22,7 +22,7 @@ from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.holding import FINALIZER, has_node, is_needed, is_tested
-from hypercobalt.operator.lifecycle.reads import Inputs, Reads, Seen
+from hypercobalt.operator.lifecycle.reads import Inputs, LastPass, Reads
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Step, Type
 from hypercobalt.operator.status_writer import Part, StatusWriter
 from hypercobalt.runtime import Clock, Kube, Metrics, Recorder, Result
@@ -110,11 +110,11 @@ class LifecycleReconciler:
         self._registration, self._steps = registration, tuple(steps)
         self._clock, self._metrics, self._events = clock, metrics, events
         self._inputs = Inputs((WRITES, registration.reads, *(step.reads for step in steps)))
-        self._seen: dict[str, Seen] = {}
+        self._last: dict[str, LastPass] = {}
 
     async def reconcile(self, name: str, /) -> Result:
         stored = self._hypervisors.get(name)
-        self._seen.pop(name, None)
+        self._last.pop(name, None)
         if stored is None or (_is_going(stored) and not self._finalizer.is_on(stored)):
             return Result()
         run = _Pass(Facts(stored, None, self._clock.now()))
@@ -125,12 +125,12 @@ class LifecycleReconciler:
             log.info("hypervisor_begins_anew", hypervisor=name)
             await self._finalizer.remove(stored)
             return Result()
-        seen = self._seen[name] = Seen(self._inputs.of(stored))
+        last = self._last[name] = LastPass(self._inputs.of(stored))
         try:
             await self._rounds(run)
-            news = await self._write(stored, run, seen)
+            news = await self._write(stored, run, last)
         except BaseException:
-            self._seen.pop(name, None)
+            self._last.pop(name, None)
             raise
         if run.error is not None and not isinstance(run.error, TerminalError):
             raise run.error
@@ -188,16 +188,16 @@ class LifecycleReconciler:
             self._metrics.reconcile_errors.labels(name).inc()
             log.warning("step_failed", step=name, error=str(outcome.error))
 
-    async def _write(self, stored: Hypervisor, run: _Pass, seen: Seen) -> bool:
+    async def _write(self, stored: Hypervisor, run: _Pass, last: LastPass) -> bool:
         """Write what the pass leaves; give whether others have changed the host meanwhile."""
         after = run.facts.hypervisor
-        self._tell(stored, after)
+        self._record_events(stored, after)
         conditions = tuple(c for c in after.conditions if c.type in TYPES)
         fields = {name: getattr(after.status, name) for name in FIELDS}
         self._drift.leave(run.facts)
-        seen.leave(self._inputs.of(after))
+        last.leave(self._inputs.of(after))
         written = await self._statuses.put(stored, Part(TYPES, conditions, fields))
-        return seen.end(version_of(written))
+        return last.end(version_of(written))
 
     def worth_a_pass(self, old: Hypervisor | None, new: Hypervisor | None) -> bool:
         """A predicate: something that the steps read is not as the last pass left it.
@@ -207,16 +207,16 @@ class LifecycleReconciler:
         """
         if new is None:
             if old is not None:
-                self._seen.pop(old.metadata.name, None)
+                self._last.pop(old.metadata.name, None)
                 self._drift.forget(old.metadata.name)
             return False
         inputs = self._inputs.of(new)
-        seen = self._seen.get(new.metadata.name)
-        if seen is not None:
-            return seen.is_news(inputs, version_of(new))
+        last = self._last.get(new.metadata.name)
+        if last is not None:
+            return last.is_news(inputs, version_of(new))
         return old is None or inputs != self._inputs.of(old)
 
-    def _tell(self, before: Hypervisor, after: Hypervisor) -> None:
+    def _record_events(self, before: Hypervisor, after: Hypervisor) -> None:
         """Record what people should see of this pass: few Events, each a write."""
         for type_, new in _changes(before, after):
             failed = new.reason in ("Failed", "Aborted")

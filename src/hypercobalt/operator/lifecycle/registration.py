@@ -1,7 +1,7 @@
 """`Registered`: whether the compute service knows the host, and under which ids.
 
 Names are compared whole: `node1` never is `node10`. Which of two Hypervisors has a host that both
-would be (their names begin alike, and the service knows first labels only) is for `claims` to say;
+would be (their names begin alike, and the service knows first labels only) is decided in `claims`;
 both get a Warning Event when one is turned away.
 
 Source: openstack-hypervisor-operator, internal/controller/onboarding_controller.go.
@@ -35,7 +35,7 @@ Claimants = Callable[[Host], Iterable[Hypervisor]]
 def decide(
     facts: Facts, found: Host | None, claimants: Iterable[Hypervisor], service: str
 ) -> Facts:
-    """Say whether the host is registered.
+    """Set whether the host is registered.
 
     Args:
         facts: of the pass.
@@ -68,8 +68,8 @@ def decide(
         return replace(taken.with_status(hypervisorId=None, serviceId=None), host=None)
     noted = facts.with_status(hypervisorId=found.hypervisor_id, serviceId=found.service_id)
     text = f"{service} knows it as {found.name}"
-    said = noted.with_condition(Type.REGISTERED, "True", RegisteredReason.REGISTERED, text)
-    return replace(said, host=found)
+    after = noted.with_condition(Type.REGISTERED, "True", RegisteredReason.REGISTERED, text)
+    return replace(after, host=found)
 
 
 def _is_unregistered(hypervisor: Hypervisor) -> bool:
@@ -131,6 +131,6 @@ def _is_turned_away(facts: Facts) -> bool:
 
 
 def _failed(facts: Facts, reason: RegisteredReason, error: HypercobaltError) -> Outcome:
-    text = f"Cannot ask the compute service: {error}"
-    said = facts.with_condition(Type.REGISTERED, "Unknown", reason, text, waits_for=reason)
-    return Outcome(replace(said, host=None), PATIENCE, error)
+    text = f"Cannot read the host from the compute service: {error}"
+    after = facts.with_condition(Type.REGISTERED, "Unknown", reason, text, waits_for=reason)
+    return Outcome(replace(after, host=None), PATIENCE, error)

@@ -1,11 +1,11 @@
 """`HypervisorDisabled`: whether new servers are placed on the host, as Nova has it.
 
-It is compared with Nova: in maintenance a service that somebody else has enabled is disabled again,
-and its reason follows the mode. Enabling goes by the reason. What the operator has disabled it
-enables, and what it has to enable by contract: a host at the end of its onboarding, and at the end
-of a maintenance. What somebody else has disabled, or forced down, outside of these is theirs to
-enable; so is what nova-compute has disabled itself because it lost libvirt. Left alone altogether
-are a host that is being onboarded, and one in maintenance `ha` (the HA service fences it).
+It is compared with Nova: in maintenance a service that was enabled by other means is disabled
+again, and its reason follows the mode. Enabling goes by the reason. The operator enables what it
+has disabled, and what it has to enable by contract: a host at the end of its onboarding, and at the
+end of a maintenance. It leaves alone what was disabled, or forced down, by other means, what
+nova-compute has disabled itself because it lost libvirt, a host that is being onboarded, and one in
+maintenance `ha` (the HA service fences it).
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go;
 nova, virt/libvirt/driver.py, _set_host_enabled, and api/openstack/compute/schemas/services.py.
@@ -41,8 +41,8 @@ _Why = DisabledReason
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What the compute service should say of the host.
+class Desired:
+    """How the host should be in the compute service.
 
     Args:
         enabled: new servers are placed there.
@@ -55,8 +55,8 @@ class Wish:
     yields: bool = False
 
 
-def wish(facts: Facts, eviction: Eviction | None) -> Wish | None:
-    """Say what should be; None leaves the host as it is.
+def desired(facts: Facts, eviction: Eviction | None) -> Desired | None:
+    """Give what should be; None leaves the host as it is.
 
     Args:
         facts: of the pass.
@@ -66,23 +66,23 @@ def wish(facts: Facts, eviction: Eviction | None) -> Wish | None:
     if facts.host is None or is_onboarding(facts) or mode == Maintenance.HA:
         return None
     if mode in EMPTYING:
-        return Wish(False, f"Hypervisor CRD: spec.maintenance={mode}")
+        return Desired(False, f"Hypervisor CRD: spec.maintenance={mode}")
     if eviction is not None:
         text = f"Eviction {eviction.metadata.name}: {eviction.spec.reason}"
-        return Wish(False, text[:_LONGEST], yields=True)
+        return Desired(False, text[:_LONGEST], yields=True)
     in_service = facts.holds(Type.ONBOARDING, "False", OnboardingReason.SUCCEEDED)
-    others = facts.condition(Type.ONBOARDING) is None  # somebody else onboards the host
-    said = facts.condition(Type.HYPERVISOR_DISABLED)
-    disabled = said is not None and said.status == "True"
+    others = facts.condition(Type.ONBOARDING) is None  # onboarded by other means
+    noted = facts.condition(Type.HYPERVISOR_DISABLED)
+    disabled = noted is not None and noted.status == "True"
     if not (in_service or others or disabled):
         return None
-    # What was disabled until now by us, or by the HA service, is over; so is what nobody has noted.
-    ends = said is None or (disabled and said.reason != _Why.BY_OTHERS)
-    return Wish(True, yields=not ends)
+    # What was disabled until now by us, or by the HA service, is over, as is what is not noted.
+    ends = noted is None or (disabled and noted.reason != _Why.BY_OTHERS)
+    return Desired(True, yields=not ends)
 
 
-def differs(host: Host, wanted: Wish) -> bool:
-    """Whether the compute service has to be told."""
+def differs(host: Host, wanted: Desired) -> bool:
+    """Whether the compute service has to be changed."""
     if not wanted.enabled:
         if host.enabled:
             return True
@@ -111,19 +111,19 @@ class ServiceSync:
 
     async def run(self, facts: Facts) -> Outcome:
         name = facts.hypervisor.metadata.name
-        wanted = wish(facts, keeps_disabled(self._evictions.of(name)))
+        wanted = desired(facts, keeps_disabled(self._evictions.of(name)))
         if wanted is None or facts.host is None:
             return Outcome(facts)
         host = facts.host
         if not differs(host, wanted):
-            return Outcome(_say(facts, host))
+            return Outcome(_set(facts, host))
         try:
-            after = await self._tell(host, wanted)
+            after = await self._apply(host, wanted)
         except (UnreachableError, RefusedError, ConflictError) as error:
             return _failed(facts, host, wanted, error)
-        return Outcome(_say(replace(facts, host=after), after))
+        return Outcome(_set(replace(facts, host=after), after))
 
-    async def _tell(self, host: Host, wanted: Wish) -> Host:
+    async def _apply(self, host: Host, wanted: Desired) -> Host:
         if wanted.enabled:
             log.info("enabling_host", host=host.name, was=host.disabled_reason)
             await self._hosts.enable(host)
@@ -133,7 +133,7 @@ class ServiceSync:
         return replace(host, enabled=False, disabled_reason=wanted.reason)
 
 
-def _say(facts: Facts, host: Host) -> Facts:
+def _set(facts: Facts, host: Host) -> Facts:
     status, reason, text = _state(host)
     return facts.with_condition(Type.HYPERVISOR_DISABLED, status, reason, text)
 
@@ -149,9 +149,9 @@ def _state(host: Host) -> tuple[str, DisabledReason, str]:
     return "True", _Why.BY_OTHERS, text
 
 
-def _failed(facts: Facts, host: Host, wanted: Wish, error: HypercobaltError) -> Outcome:
+def _failed(facts: Facts, host: Host, wanted: Desired, error: HypercobaltError) -> Outcome:
     """The condition keeps to what is so; an eviction waits for it."""
     text = f"Cannot {'enable' if wanted.enabled else 'disable'} the host: {error}"
     status = "False" if host.enabled else "True"
-    said = facts.with_condition(Type.HYPERVISOR_DISABLED, status, _Why.FAILED, text)
-    return Outcome(said, PATIENCE, error)
+    after = facts.with_condition(Type.HYPERVISOR_DISABLED, status, _Why.FAILED, text)
+    return Outcome(after, PATIENCE, error)

@@ -1,4 +1,4 @@
-"""What a site says about the lifecycle of its hosts."""
+"""Settings of a site for the lifecycle of its hosts."""
 
 from __future__ import annotations
 

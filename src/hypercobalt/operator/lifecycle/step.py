@@ -1,4 +1,4 @@
-"""What steps are given and give back, and the words that they use."""
+"""What steps are given and give back."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.lifecycle.reads import Reads
 
 POLL: Final = timedelta(seconds=10)
-"""Between two looks at what OpenStack is doing, which tells nobody when it is done."""
+"""Between two looks at what OpenStack is doing, which sends no events."""
 
 PATIENCE: Final = timedelta(minutes=1)
-"""Between two looks at what somebody else has to do first."""
+"""Between two looks at what a person or another program has to do first."""
 
 Type = HypervisorConditionType
 
@@ -41,8 +41,8 @@ class Facts:
     """A host as a step sees it.
 
     Args:
-        hypervisor: with what the steps before have said in its status.
-        host: as the compute service knows it; None when it does not, or cannot be asked.
+        hypervisor: with what the steps before have set in its status.
+        host: as the compute service knows it; None when it does not, or does not answer.
         now: the only clock that a step sees.
         compared: what this pass has compared with the compute service already, as the steps call
             it; the next round takes it as it is.

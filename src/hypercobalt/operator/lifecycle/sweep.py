@@ -1,7 +1,7 @@
 """Has every host compared with OpenStack from time to time, all at once.
 
-A safety net: OpenStack tells nobody what others change there. All hosts at once share the reads of
-hosts and aggregates, which are one call each however many hosts there are.
+A safety net: OpenStack sends no events of what other programs change there. All hosts at once share
+the reads of hosts and aggregates, which are one call each however many hosts there are.
 """
 
 from __future__ import annotations

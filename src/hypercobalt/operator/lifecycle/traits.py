@@ -70,7 +70,7 @@ def decide(hypervisor: Hypervisor, current: ProviderTraits) -> Plan:
     """Decide which traits the provider should have.
 
     Args:
-        hypervisor: its spec wants some, its status says which were put earlier.
+        hypervisor: its spec wants some, its status has those that were put earlier.
         current: as Placement has them.
     """
     named = tuple(dict.fromkeys(hypervisor.spec.customTraits))
@@ -114,7 +114,7 @@ class TraitSync:
         if traits is None:
             wanted = len(facts.hypervisor.spec.customTraits)
             text = f"{self._service.name} has no traits; {wanted} are wanted"
-            return Outcome(_say(facts, "True", text))
+            return Outcome(_set(facts, "True", text))
         try:
             return await self._sync(facts, traits, facts.host.hypervisor_id)
         except UnreachableError as error:
@@ -134,7 +134,7 @@ class TraitSync:
             current = await traits.get(provider, fresh=fresh)
             if current is None:
                 text = f"Placement has no resource provider {provider}: does nova-compute run?"
-                return Outcome(_say(facts, "False", text))
+                return Outcome(_set(facts, "False", text))
             plan = decide(facts.hypervisor, current)
             if plan.put is None:
                 return _done(facts, plan, current)
@@ -158,8 +158,8 @@ def _done(facts: Facts, plan: Plan, there: ProviderTraits) -> Outcome:
     if plan.excess:
         wrong.append(f"more than {MOST} traits, not set: {_listed(plan.excess)}")
     if wrong:
-        return Outcome(_say(done, "False", f"Failed to update traits: {'; '.join(wrong)}"))
-    return Outcome(_say(done.with_compared(NAME), "True", "Traits updated"))
+        return Outcome(_set(done, "False", f"Failed to update traits: {'; '.join(wrong)}"))
+    return Outcome(_set(done.with_compared(NAME), "True", "Traits updated"))
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -169,10 +169,10 @@ def _listed(names: tuple[str, ...]) -> str:
     return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
-def _say(facts: Facts, status: str, message: str) -> Facts:
+def _set(facts: Facts, status: str, message: str) -> Facts:
     reason = SyncReason.SUCCEEDED if status == "True" else SyncReason.FAILED
     return facts.with_condition(Type.TRAITS_UPDATED, status, reason, message)
 
 
 def _failed(facts: Facts, error: HypercobaltError) -> Outcome:
-    return Outcome(_say(facts, "False", f"Failed to update traits: {error}"), PATIENCE, error)
+    return Outcome(_set(facts, "False", f"Failed to update traits: {error}"), PATIENCE, error)

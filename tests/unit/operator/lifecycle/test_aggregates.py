@@ -15,7 +15,7 @@ from hypercobalt.api.hypervisor_status import Aggregate
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import HostAggregate
-from hypercobalt.operator.lifecycle.aggregates import AggregateSync, decide, wish
+from hypercobalt.operator.lifecycle.aggregates import AggregateSync, decide, desired
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts
 
 GENERAL = replace(ON, aggregates=("general", "zone-a", "general"))
@@ -67,7 +67,7 @@ TRAITS = condition("TraitsUpdated", "True", "Succeeded")
     ],
 )
 def test_wish(given: Facts, names: tuple[str, ...] | None, reason: str) -> None:
-    found = wish(given, "tests")
+    found = desired(given, "tests")
     assert found is not None
     assert (found.names, found.reason) == (names, reason)
     assert (found.status == "True") is (reason == "Succeeded")
@@ -86,7 +86,7 @@ def test_wish(given: Facts, names: tuple[str, ...] | None, reason: str) -> None:
     ],
 )
 def test_host_stays_where_it_is(given: Facts) -> None:
-    assert wish(given, "tests") is None
+    assert desired(given, "tests") is None
 
 
 def aggregate(number: int, name: str, *hosts: str, zone: str = "") -> HostAggregate:
@@ -172,7 +172,7 @@ async def test_a_listing_that_is_refused_is_reported_and_tried_again() -> None:
     ("there", "expected"),
     [
         pytest.param("general", "True/Succeeded", id="nothing else is wanted"),
-        pytest.param("old", "False/Failed", id="the wish has changed"),
+        pytest.param("old", "False/Failed", id="the spec has changed"),
     ],
 )
 async def test_nova_that_is_away_fails_a_new_wish_only(there: str, expected: str) -> None:

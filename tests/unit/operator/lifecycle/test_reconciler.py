@@ -143,13 +143,13 @@ LEAVING = replace(ON, maintenance="termination")
             facts(spec=replace(ON, version="1")),
             facts(spec=replace(ON, version="2")),
             False,
-            id="a wish that the node agent fulfils",
+            id="a field that the node agent acts on",
         ),
         pytest.param(
             facts(spec=ON),
             facts(spec=replace(ON, customTraits=("CUSTOM_A",))),
             True,
-            id="a wish that a step fulfils",
+            id="a field that a step acts on",
         ),
     ],
 )

@@ -15,14 +15,14 @@ from hypercobalt.api.eviction import Eviction, EvictionSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.operator.lifecycle.maintenance_eviction import Evictions
-from hypercobalt.operator.lifecycle.service import ServiceSync, wish
+from hypercobalt.operator.lifecycle.service import ServiceSync, desired
 from hypercobalt.runtime.write_cache import WriteCache
 
 
 @pytest.mark.parametrize("mode", ["manual", "auto", "termination"])
 def test_a_cleanup_that_fails_does_not_keep_a_host_in_service(mode: str) -> None:
     pending = condition("Onboarding", "True", "Aborted", "cannot delete the test servers yet")
-    wanted = wish(facts(pending, spec=replace(ON, maintenance=mode)), None)
+    wanted = desired(facts(pending, spec=replace(ON, maintenance=mode)), None)
     assert wanted is not None
     assert not wanted.enabled
 
@@ -30,19 +30,19 @@ def test_a_cleanup_that_fails_does_not_keep_a_host_in_service(mode: str) -> None
 @pytest.mark.parametrize("reason", ["Initial", "Testing", "Handover"])
 def test_an_onboarding_that_is_under_way_has_the_host_to_itself(reason: str) -> None:
     under_way = condition("Onboarding", "True", reason)
-    assert wish(facts(under_way, spec=replace(ON, maintenance="manual")), None) is None
+    assert desired(facts(under_way, spec=replace(ON, maintenance="manual")), None) is None
 
 
 def test_host_that_nobody_onboards_is_enabled_unless_others_disabled_it() -> None:
-    new = wish(facts(), None)
-    known = wish(facts(WAS_ENABLED), None)
+    new = desired(facts(), None)
+    known = desired(facts(WAS_ENABLED), None)
     assert new is not None
     assert known is not None
     assert (new.enabled, new.yields, known.enabled, known.yields) == (True, False, True, True)
 
 
 def test_host_whose_onboarding_failed_is_not_enabled() -> None:
-    assert wish(facts(condition("Onboarding", "False", "Aborted")), None) is None
+    assert desired(facts(condition("Onboarding", "False", "Aborted")), None) is None
 
 
 IN_SERVICE = condition("Onboarding", "False", "Succeeded")
@@ -128,7 +128,7 @@ async def test_an_eviction_takes_over_what_is_ours(host: str | None, reason: str
 
 def test_a_reason_is_no_longer_than_nova_takes() -> None:
     long = replace(EVICTION, spec=replace(EVICTION.spec, reason="x" * 1000))
-    wanted = wish(facts(IN_SERVICE), long)
+    wanted = desired(facts(IN_SERVICE), long)
     assert wanted is not None
     assert len(wanted.reason) == 255
 
