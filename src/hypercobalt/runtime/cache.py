@@ -1,7 +1,7 @@
 """The objects that an informer holds, by key and by index.
 
 Objects are frozen, so they are handed out as they are. `metadata.managedFields`, which few
-controllers ask for, is let go on the way in, and texts that many objects have are kept once.
+controllers read, is dropped on the way in, and texts that many objects have are kept once.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Cache(Generic[T]):
         return old
 
     def drop(self, key: str) -> T | None:
-        """Let an object go; gives it."""
+        """Drop an object and return it."""
         old = self._objects.pop(key, None)
         self._unindex(key, old)
         return old
@@ -98,7 +98,7 @@ class Cache(Generic[T]):
                     index.pop(value, None)
 
     def _slim(self, obj: T) -> None:
-        """Take the managed fields off, and share texts: in place, as nobody else has it yet.
+        """Take the managed fields off, and share texts: in place, as no reader has it yet.
 
         Against the rule that objects are frozen: a copy would cost more than decoding did.
         """

@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the runtime and the controllers ask for the time."""
+    """The time, as the runtime and the controllers read it."""
 
     def now(self) -> datetime:
         """The wall clock, aware, in UTC."""

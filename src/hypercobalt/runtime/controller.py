@@ -1,10 +1,10 @@
 """Turns watched changes into passes of a reconciler.
 
-A change says only which object to look at; the reconciler finds out the rest. What a pass returns
+A change gives only the key of an object; the reconciler reads the rest. What a pass returns
 or raises decides when the key is looked at again:
 
 - a result: at the next change, or after `requeue_after`;
-- `TransientError`: after the wait the other side asked for, else with growing waits;
+- `TransientError`: after the wait that the other side requested, else with growing waits;
 - `TerminalError`: at the next change, because trying again cannot help;
 - any other exception is a bug: it is logged with its traceback and the key is retried with growing
   waits, so that one bad object never stops the others.
@@ -38,7 +38,7 @@ Predicate = Callable[[T | None, T | None], bool]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a pass that went well asks for.
+    """What a successful pass requests.
 
     Args:
         requeue_after: look again after this; None waits for a change.
@@ -81,8 +81,8 @@ def primary(informer: Informer[T], *, when: Predicate[T] | None = None) -> Watch
 
     Args:
         informer: of the kind.
-        when: is given old and new (None before an add, and after a delete) and says whether the
-            change is worth a pass; None lets every change through.
+        when: decides by old and new (None before an add, and after a delete) whether the change is
+            worth a pass; None lets every change through.
     """
     return mapped(informer, lambda obj: (key_of(obj),), when=when)
 
@@ -115,8 +115,8 @@ def mapped(
 ) -> Watch:
     """A kind that the reconciler depends on: a change leads to the keys that `keys` gives.
 
-    After an update both the old and the new object are asked, so that whoever is no longer meant
-    hears of it too.
+    After an update the keys of both the old and the new object are added, so that a key which the
+    object has left gets a pass too.
     """
 
     def attach(add: Callable[[str], None]) -> None:

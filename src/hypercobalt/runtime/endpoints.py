@@ -54,7 +54,7 @@ class Guard:
 
     Args:
         tls: of the listener.
-        admits: the HTTP status for whoever shows this token on this path; 200 lets them in.
+        admits: the HTTP status for a request with this token on this path; 200 admits it.
     """
 
     tls: ssl.SSLContext
@@ -84,7 +84,7 @@ class Endpoints:
             no such page.
         ready: named checks of `/readyz`; None serves no such page.
         refreshes: awaited before each scrape; bounded in time by themselves.
-        guard: lets in who may read; None lets in everybody, without TLS.
+        guard: admits readers; None admits all, without TLS.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Endpoints:
                 writer.write(await self._answer(head))
                 await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # whoever asked no longer listens, or never made sense
+            pass  # the client is gone, or its request was none
         finally:
             writer.close()
 

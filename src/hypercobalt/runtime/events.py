@@ -1,6 +1,6 @@
 """Records Events: what users see of an object's history, without ever holding up a reconciler.
 
-`record` only takes a note; `run` writes, several Events at once. The same thing said again within a
+`record` only takes a note; `run` writes, several Events at once. The same Event repeated within a
 few minutes becomes a count on the first Event, written at most every ten seconds. Each object has a
 budget, and what goes beyond any bound is dropped and counted. An Event that is written makes way
 for others, so the bound is for those that wait.
@@ -40,7 +40,7 @@ log = get_logger(__name__)
 
 EventType = Literal["Normal", "Warning"]
 
-SERIES_ENDS = timedelta(minutes=6)  # said again later than this, it is a new Event
+SERIES_ENDS = timedelta(minutes=6)  # repeated later than this, it is a new Event
 COUNT_EVERY = timedelta(seconds=10)
 BURST = 25  # Events of one object at once
 REFILL = timedelta(minutes=5)  # for one more Event of that object
@@ -192,7 +192,7 @@ class Recorder:
     async def _send(self, series: _Series, count: int) -> Event:
         if not series.written:
             return await self._kube.create(_counted(series.event, series.seen, count))
-        # No lock: nobody else writes this Event, and a lost count is not worth a read.
+        # No lock: no other writer has this Event, and a lost count is not worth a read.
         meta, changes = series.event.metadata, _counted(Event(), series.seen, count)
         return await self._kube.merge_patch(Event, meta.name, to_builtins(changes), meta.namespace)
 
@@ -202,7 +202,7 @@ class Recorder:
         if isinstance(error, NotFoundError) and not series.written:
             hopeless = True  # its namespace is gone, or the server has no Events
         elif isinstance(error, (NotFoundError, AlreadyExistsError)):
-            # Expired on the server, or a retried create had gone through: start it anew.
+            # Expired on the server, or a retried create had gone through: start a new one.
             series.written = 0
             meta = _meta(series.event.metadata, series.event.regarding)
             series.event = replace(series.event, metadata=meta)

@@ -2,7 +2,7 @@
 
 The page is served over TLS with a certificate made at start, so that a token is never sent in the
 clear; scrapers in a cluster do not verify it, as with any controller's. The token is reviewed, and
-its user must be allowed to `get` the path. Both answers are kept for a while, and few are asked for
+its user must be allowed to `get` the path. Both answers are kept for a while, and few are requested
 at once: ten thousand agents that are scraped twice a minute must not load the API server.
 
 Source: sigs.k8s.io/controller-runtime, pkg/metrics/filters, WithAuthenticationAndAuthorization,
@@ -64,7 +64,7 @@ class _Verdicts:
     turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     async def of(self, token: str, path: str) -> int:
-        """The HTTP status for whoever shows this token on this path; 200 lets them in."""
+        """The HTTP status for a request with this token on this path; 200 admits it."""
         if not token:
             return 401
         key = hashlib.sha256(f"{path} {token}".encode()).digest()
@@ -101,13 +101,13 @@ async def _review(kube: Kube, token: str, path: str) -> int:
     if not review.status.authenticated:
         return 401
     user = review.status.user
-    asked = SubjectAccessReviewSpec(
+    spec = SubjectAccessReviewSpec(
         user=user.username,
         uid=user.uid,
         groups=user.groups,
         nonResourceAttributes=NonResourceAttributes(path=path, verb="get"),
     )
-    answer = await kube.create(SubjectAccessReview(spec=asked))
+    answer = await kube.create(SubjectAccessReview(spec=spec))
     return 200 if answer.status.allowed else 403
 
 

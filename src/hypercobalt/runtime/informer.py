@@ -1,8 +1,8 @@
-"""Keeps a cache equal to a selection on the server, and tells handlers what changed.
+"""Keeps a cache equal to a selection on the server, and calls handlers with what changed.
 
 List once, then watch from the list's version. A watch that ends or breaks is resumed from the last
 version seen, bookmarks included; when the server no longer keeps that version, the list is read
-again and the difference to the cache is what the handlers hear. So each handler sees, per key, an
+again and the handlers get its difference to the cache. So each handler sees, per key, an
 add, then updates, then a delete, whatever happens to the connection; intermediate versions may be
 missed, the last one never.
 
@@ -32,12 +32,12 @@ log = get_logger(__name__)
 
 T = TypeVar("T", bound=Object)
 _T_contra = TypeVar("_T_contra", bound=Object, contravariant=True)
-_TOO_SHORT = 1.0  # seconds, less than the shortest length that a watch can ask for
+_TOO_SHORT = 1.0  # seconds, less than the shortest length of a watch
 RETRY = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=30))
 
 
 class Handler(Protocol[_T_contra]):
-    """Is told what changed; called on the event loop, so it only takes notes and never raises."""
+    """Gets what changed; called on the event loop, so it only takes notes and never raises."""
 
     def on_add(self, obj: _T_contra) -> None: ...
     def on_update(self, old: _T_contra, new: _T_contra) -> None: ...
@@ -99,7 +99,7 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """Tell `handler` of changes from now on; first it gets an add for all there is."""
+        """Call `handler` with changes from now on; first it gets an add for all there is."""
         self._handlers.append(handler)
         for obj in self.cache:
             handler.on_add(obj)
@@ -114,7 +114,7 @@ class Informer(Generic[T]):
             except GoneError as error:
                 self._restart("gone", error)
                 self._version = ""
-                await self._pause()  # a server that says so each time must not be flooded
+                await self._pause()  # a server that answers so each time must not be flooded
             except HypercobaltError as error:
                 self._restart("error", error)
                 await self._pause(error)
@@ -129,7 +129,7 @@ class Informer(Generic[T]):
     def load(self, result: ListResult[T]) -> None:
         """Make the cache equal to a list, telling the handlers the difference; then it is synced.
 
-        `run` does this with what the server says; tests and benchmarks may do it themselves.
+        `run` does this with the server's list; tests and benchmarks may do it themselves.
         """
         for key, problem in result.unreadable.items():
             self._skip(key, problem)
@@ -161,7 +161,7 @@ class Informer(Generic[T]):
         self._works()
 
     def take(self, event: WatchEvent[T]) -> None:
-        """Make the cache what an event says; `run` and benchmarks do."""
+        """Apply an event to the cache; `run` and benchmarks do."""
         if event.change is Change.DELETED:
             # The object in the event is the last state; an unreadable one still names the key.
             old = self.cache.by_key(event.key)
@@ -173,7 +173,7 @@ class Informer(Generic[T]):
             self._skip(event.key, event.problem)
 
     def _replace(self, result: ListResult[T]) -> None:
-        """Make the cache equal to a list, and tell the handlers the difference only.
+        """Make the cache equal to a list, and call the handlers with the difference only.
 
         An unreadable object is there, so its last readable state is not deleted.
         """
@@ -216,10 +216,10 @@ class Informer(Generic[T]):
     def _restart(self, reason: str, error: HypercobaltError) -> None:
         self.breaks += 1
         self._restarts.labels(self._name, reason).inc()
-        # What nobody has installed may stay away for good: the same trouble is said once.
-        say = log.debug if self._trouble == str(error) else log.warning
+        # A kind that is not installed may stay away for good: the same trouble is logged once.
+        write = log.debug if self._trouble == str(error) else log.warning
         self._trouble = str(error)
-        say("watch_restarted", watch=self.selection.about, reason=reason, error=str(error))
+        write("watch_restarted", watch=self.selection.about, reason=reason, error=str(error))
 
     def _works(self) -> None:
         self._failures, self._trouble = 0, ""

@@ -25,9 +25,9 @@ class Sharer:
         self._kept: dict[str, str] = {}
 
     def share(self, obj: msgspec.Struct) -> None:
-        """Go through an object that nobody else has seen yet, and change it in place.
+        """Go through an object that no reader has yet, and change it in place.
 
-        Frozen structs included: equal texts are the same value, so nobody can tell.
+        Frozen structs included: equal texts are the same value, so no reader can tell them apart.
         """
         for name in obj.__struct_fields__:
             value: object = getattr(obj, name)

@@ -37,11 +37,11 @@ log = get_logger(__name__)
 
 _EX_SOFTWARE = 70  # sysexits.h
 _MOMENT = 0.001  # seconds; less is too short for a renewal
-_JITTER = 0.2  # of the retry period, so that candidates do not ask in step
+_JITTER = 0.2  # of the retry period, so that candidates do not retry in step
 
 
 class LeadershipLostError(TransientError):
-    """The lease could not be renewed in time, or somebody else has it: start again as candidate."""
+    """The lease was not renewed in time, or another process holds it: start again as candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Election:
         name: of the Lease.
         namespace: of the Lease.
         identity: of this process; unique among the candidates.
-        labels: that whoever holds the Lease puts on it, beside those that are there.
+        labels: that the holder of the Lease puts on it, beside those that are there.
         annotations: the same.
     """
 
@@ -154,7 +154,7 @@ class LeaderElector:
     async def run(self, lead: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
         """Wait for the lease, run `lead` under it, release it.
 
-        Returns when `lead` does, or when `stop` is set before the lease is ours.
+        Returns when `lead` does, or when `stop` is set before this process holds the lease.
 
         Raises:
             LeadershipLostError: the lease went while `lead` ran; `lead` has been cancelled.
@@ -181,7 +181,7 @@ class LeaderElector:
         await work
 
     async def _end(self, work: asyncio.Future[None]) -> None:
-        """Cancel the work, and see that it has ended before somebody else may lead."""
+        """Cancel the work, and see that it has ended before another may lead."""
         if work.done():
             return
         margin = self._timing.duration - self._timing.renew_deadline
@@ -229,7 +229,7 @@ class LeaderElector:
         raise LeadershipLostError(f"lease {self._about}: {problem}")
 
     async def _try(self, seconds: float) -> bool:
-        """Take or renew the lease if that is allowed; False if somebody else has it.
+        """Take or renew the lease if that is allowed; False if another holds it.
 
         Raises:
             HypercobaltError: we could not find out.

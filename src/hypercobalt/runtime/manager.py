@@ -1,10 +1,10 @@
 """Runs everything that a process has: informers, controllers, the lease, Events, endpoints.
 
-Start: informers first, so that a candidate's caches are warm; controllers that need the lease begin
-when it is ours. Stop (SIGTERM, SIGINT or `stop()`): controllers finish the passes under way, are
-cancelled when the deadline is over, the lease is released, Events are flushed. What goes on though
-it is cancelled is ended with the process. Losing the lease stops the process with an error, so that
-it starts again with nothing in memory.
+Start: informers first, so that a candidate's caches are warm; controllers and services that need
+the lease begin when this process holds it. Stop (SIGTERM, SIGINT or `stop()`): controllers finish
+the passes under way, are cancelled when the deadline is over, the lease is released, Events are
+flushed. What goes on though it is cancelled is ended with the process. Losing the lease stops the
+process with an error, so that it starts again with nothing in memory.
 
 Source: sigs.k8s.io/controller-runtime, pkg/manager.
 """
@@ -51,7 +51,7 @@ class Manager:
         election: the lease to lead under; None runs every controller at once.
         address: of the health and readiness pages; None serves none.
         metrics_address: of the metrics page; None serves none.
-        metrics_guard: who may read that page; None lets everybody, without TLS.
+        metrics_guard: who may read that page; None serves it to all, without TLS.
         stop_deadline: for controllers to finish; 8 s later `run` is over, or the process ends, so
             the pod's or unit's own deadline is longer than that.
         abort: ends the process; see `LeaderElector`.
@@ -115,7 +115,7 @@ class Manager:
         indexes: Mapping[str, IndexFunction[T]] | None = None,
         managers: bool = False,
     ) -> Informer[T]:
-        """The informer of a selection; asked for again without indexes, it is the same one.
+        """The informer of a selection; a second call without indexes gives the same one.
 
         Args:
             type_: of the objects.
@@ -284,13 +284,13 @@ class Manager:
     @asynccontextmanager
     async def _signals(self) -> AsyncGenerator[None]:
         loop = asyncio.get_running_loop()
-        asked = (signal.SIGTERM, signal.SIGINT)
-        for number in asked:
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        for number in numbers:
             loop.add_signal_handler(number, self._signalled, signal.Signals(number).name)
         try:
             yield
         finally:
-            for number in asked:
+            for number in numbers:
                 loop.remove_signal_handler(number)
 
     def _signalled(self, name: str) -> None:
@@ -308,7 +308,7 @@ async def _ended(tasks: set[asyncio.Task[None]]) -> None:
 
 
 async def _end(tasks: set[asyncio.Task[None]], deadline: timedelta) -> None:
-    """Wait for tasks that have been asked to end, and cancel those that do not in time."""
+    """Wait for tasks that are to end, and cancel those that do not in time."""
     with suppress(TimeoutError):
         async with asyncio.timeout(deadline.total_seconds()):
             await _ended(tasks)

@@ -6,7 +6,7 @@ Invariants:
 - of several delayed adds of a key the earliest counts;
 - no added key is lost, until the queue is closed.
 
-The order is first come, first served, so a key that is added without end keeps nobody waiting.
+The order is first come, first served, so a key that is added without end delays no other key.
 
 Source: k8s.io/client-go, util/workqueue.
 """

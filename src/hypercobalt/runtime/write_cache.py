@@ -1,8 +1,7 @@
 """The newest known state of the objects of an informer: the cache, but for what was just written.
 
 The answer to a write is known before the watch reports it. Until the cache has caught up, readers
-get the answer: no decision rests on a state that this process knows to be old, so nothing is
-written twice.
+get the answer: no decision rests on a state known to be old, so nothing is written twice.
 
 Source: Kubernetes API concepts, resource versions (of one kind they compare as numbers).
 """

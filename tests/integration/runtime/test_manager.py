@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 from tests.integration.runtime.conftest import QUICK
 from tests.integration.runtime.scripted import Drop, Reply, Request, ScriptedServer, eventually
+from tests.sockets import left_to_the_collector
 from tests.unit.runtime.memory import memory_kube
 
 from hypercobalt.api.core import Node
@@ -121,11 +122,12 @@ class Process:
 async def process(
     server: ScriptedServer, name: str, *, elect: bool = True
 ) -> AsyncIterator[Process]:
-    made = Process(server, name, elect=elect)
-    try:
-        yield made
-    finally:
-        await made.end()
+    with left_to_the_collector():  # calls are cancelled in the middle
+        made = Process(server, name, elect=elect)
+        try:
+            yield made
+        finally:
+            await made.end()
 
 
 def put(server: ScriptedServer, name: str, cidr: str) -> None:

@@ -1,6 +1,6 @@
 """Credentials that stay fresh: fixed ones, a rotated token file, a program.
 
-The transport asks for a `Credential` before each request and says when the server answered 401.
+The transport takes a `Credential` before each request and reports when the server answered 401.
 Nothing here logs or prints what it holds.
 
 Source: k8s.io/client-go, transport/token_source.go (files are read again once a minute).
@@ -60,7 +60,7 @@ class FixedCredentials:
 
 
 class FileCredentials:
-    """A token and a client certificate in files that somebody replaces while we run."""
+    """A token and a client certificate in files that are replaced while the process runs."""
 
     def __init__(self, identity: Identity, clock: Clock) -> None:
         self._identity, self._clock = identity, clock

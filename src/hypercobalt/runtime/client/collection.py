@@ -67,9 +67,9 @@ async def read_pages(
     """Read a collection page by page.
 
     Args:
-        send: asks for a page with these parameters.
+        send: requests a page with these parameters.
         of: what is read.
-        limit: objects on a page; 0 asks for all at once.
+        limit: objects on a page; 0 requests all at once.
 
     Raises:
         GoneError: the version of the first page is no longer kept.

@@ -1,4 +1,4 @@
-"""What a delete asks, and what its answer says. Pure.
+"""The options of a delete, and the meaning of its answer. Pure.
 
 Source: meta/v1 DeleteOptions.
 """
@@ -47,13 +47,13 @@ def delete_options(
     if propagation is not None:
         options["propagationPolicy"] = propagation
     preconditions = {"uid": uid, "resourceVersion": resource_version}
-    if asked := {name: value for name, value in preconditions.items() if value}:
-        options["preconditions"] = asked
+    if present := {name: value for name, value in preconditions.items() if value}:
+        options["preconditions"] = present
     return options
 
 
 def read_deletion(data: bytes) -> Deletion:
-    """Whether the answer to a delete says that the object stays for now."""
+    """Whether the answer to a delete shows that the object stays for now."""
     answer = msgspec.json.decode(data, type=_Deleted).metadata
     kept = answer.finalizers or answer.deletionGracePeriodSeconds
     return Deletion.TERMINATING if kept else Deletion.GONE

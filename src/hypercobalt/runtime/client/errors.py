@@ -15,7 +15,7 @@ import msgspec
 from hypercobalt.api.meta import Struct
 from hypercobalt.errors import HypercobaltError, TerminalError, TransientError
 
-MAX_RETRY_AFTER = timedelta(minutes=5)  # whatever a server asks for
+MAX_RETRY_AFTER = timedelta(minutes=5)  # whatever a server requests
 _MAX_TEXT = 512  # of a body that is no Status: enough to know the proxy that wrote it
 
 
@@ -75,15 +75,15 @@ class ApiError(HypercobaltError):
 
 
 class TransientApiError(ApiError, TransientError):
-    """Refused for now: overload, a server's fault, a missing permission that somebody may grant."""
+    """Refused for now: overload, a server's fault, a missing permission that may be granted."""
 
 
 class TerminalApiError(ApiError, TerminalError):
-    """Refused for what the request says: sending it again gives the same answer."""
+    """Refused for its content: sending the request again gives the same answer."""
 
 
 class NotFoundError(TransientApiError):
-    """The object to change is not there; `get` and `delete` say so with None and False instead."""
+    """The object to change is not there; `get` and `delete` return None and ABSENT instead."""
 
 
 class ConflictError(TransientApiError):
@@ -95,7 +95,7 @@ class AlreadyExistsError(TransientApiError):
 
 
 class GoneError(TransientApiError):
-    """The asked version of the collection is no longer kept: list again."""
+    """The requested version of the collection is no longer kept: list again."""
 
 
 class InvalidError(TerminalApiError):
@@ -157,12 +157,12 @@ def from_status(about: str, status: Status, *, retry_after: timedelta | None = N
 
 
 def asked_wait(seconds: float) -> timedelta:
-    """The wait that a server asks for, within reason."""
+    """The wait that a server requests, within reason."""
     return timedelta(seconds=min(max(seconds, 0), MAX_RETRY_AFTER.total_seconds()))
 
 
 def as_conflict(error: ApiError) -> ConflictError:
-    """The same refusal, known to be for what somebody else has changed meanwhile."""
+    """The same refusal, known to be for what another writer has changed meanwhile."""
     message = f"it has changed since it was read; {error.status.message}"
     status = Status(code=409, reason="Conflict", message=message)
     return ConflictError(error.about, status)

@@ -22,7 +22,7 @@ from typing import Final
 import httpx2
 
 KEPT_SECONDS: Final = 60.0
-"""How long a connection is kept that nobody uses."""
+"""How long an idle connection is kept."""
 
 SocketOption = tuple[int, int, int]
 
@@ -120,8 +120,8 @@ class _Head:
     Args:
         code: of the status.
         headers: as they came.
-        length: of the body, in bytes; None where only its end tells.
-        chunked: the body comes in chunks that tell their lengths.
+        length: of the body, in bytes; None where only the end of the stream bounds it.
+        chunked: the body comes in chunks with their lengths.
         keeps: the server keeps the connection.
     """
 

@@ -2,8 +2,8 @@
 
 There is no PUT: writes are server-side apply under a field manager, or a patch of what changed, so
 that fields which our types do not know survive. A patch made from an object that was read carries
-that object's resourceVersion, so it fails with `ConflictError` instead of overwriting what somebody
-else wrote meanwhile.
+that object's resourceVersion, so it fails with `ConflictError` instead of overwriting what another
+writer wrote meanwhile.
 
 Source: Kubernetes API concepts; `docs/decisions/0002-client.md`.
 """
@@ -103,7 +103,7 @@ class Kube(Reader):
         return self._view(field_manager, self._guard)
 
     def guarded(self, guard: Callable[[], None]) -> Kube:
-        """The same client, asking `guard` before each attempt to write; what it raises ends it."""
+        """The same client, calling `guard` before each attempt to write; what it raises ends it."""
         return self._view(self._manager, guard)
 
     def _view(self, field_manager: str, guard: Callable[[], None] | None) -> Kube:
@@ -115,7 +115,7 @@ class Kube(Reader):
         """Create an object; with `generateName` the server completes the name.
 
         Raises:
-            AlreadyExistsError: there is one of that name. After a lost answer it may be ours.
+            AlreadyExistsError: there is one of that name, after a lost answer perhaps this call's.
         """
         meta = obj.metadata
         call = make_call(

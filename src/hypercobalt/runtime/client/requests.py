@@ -33,7 +33,7 @@ class Selection(Generic[T]):
 
     @property
     def params(self) -> dict[str, str]:
-        """The query parameters that say so."""
+        """The query parameters of the selectors."""
         selectors = {"labelSelector": self.labels, "fieldSelector": self.fields}
         return {name: value for name, value in selectors.items() if value}
 

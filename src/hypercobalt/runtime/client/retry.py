@@ -59,7 +59,7 @@ def retry_wait(
     if not _may_repeat(error, idempotent=idempotent):
         return None
     if isinstance(error, ApiError) and error.retry_after is not None:
-        # Jitter on top: everybody who was refused was told the same number.
+        # Jitter on top: every refused client got the same number.
         return error.retry_after.total_seconds() + backoff.wait(0)
     return backoff.wait(attempt)
 
@@ -73,7 +73,7 @@ def _may_repeat(error: HypercobaltError, *, idempotent: bool) -> bool:
 
 
 def read_retry_after(value: str | None, clock: Clock) -> timedelta | None:
-    """The wait that a Retry-After header asks for, in its seconds or its date form; else None."""
+    """The wait that a Retry-After header requests, in its seconds or its date form; else None."""
     if not value:
         return None
     try:

@@ -1,7 +1,7 @@
 """TLS towards the API server, without a private key ever on a disk.
 
 Python's ssl reads a certificate chain from a path only, so inline data goes through an anonymous
-file in memory that nobody else can open and that is gone with its descriptor.
+file in memory that no other process can open and that is gone with its descriptor.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _load_certificate(context: ssl.SSLContext, chain: bytes, key: bytes) -> None
     descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, chain.rstrip() + b"\n" + key)
-        # With a password, whatever it is, OpenSSL asks nobody for the one of an encrypted key.
+        # With any password OpenSSL does not prompt for the one of an encrypted key.
         context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")
     except ssl.SSLError as exc:
         raise ConfigurationError(

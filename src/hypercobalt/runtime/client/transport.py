@@ -1,7 +1,7 @@
 """Sends calls: with a fresh credential, a deadline, retries, a metric and a log line.
 
-A `Call` says everything about a request in the API's own words; the answer is the body's bytes, or
-an error of `client.errors`. Compression is not asked for: inside a data centre it costs both sides
+A `Call` is a whole request in the API's own words; the answer is the body's bytes, or
+an error of `client.errors`. Compression is not requested: inside a data centre it costs both sides
 more time than the bytes do.
 """
 
@@ -51,7 +51,7 @@ class Limits:
 
     Args:
         deadline: for a call, all its attempts and waits included.
-        attempt: for one attempt to say anything.
+        attempt: for one attempt to get an answer.
         connect: for the TCP and TLS handshakes of an attempt.
         connections: most sockets for calls at once; further calls wait within their deadline.
     """
@@ -72,7 +72,7 @@ class Call:
         about: verb and object, for messages: `patch Hypervisor kvm-a`.
         idempotent: done twice, it leaves what it leaves done once.
         deadline: for this call; None is the client's.
-        guard: asked right before each attempt, however long after the first; what it raises ends
+        guard: called right before each attempt, however long after the first; what it raises ends
             the call.
     """
 
@@ -265,7 +265,7 @@ class Transport:
         try:
             body = await exchange.read()
         except httpx2.TransportError:
-            body = b""  # the code alone says enough
+            body = b""  # the code alone suffices
         retry_after = read_retry_after(response.headers.get("Retry-After"), self._clock)
         return from_status(
             call.about, read_status(response.status_code, body), retry_after=retry_after

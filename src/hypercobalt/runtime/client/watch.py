@@ -1,7 +1,7 @@
 """From the bytes of a watch to typed events.
 
 Each line is a frame of type and object; the object is decoded once, into its type. An object that
-does not fit its type becomes an event without object, so that one bad object stops nobody.
+does not fit its type becomes an event without object, so that one bad object stops no other.
 
 Source: Kubernetes API concepts, "Efficient detection of changes"; meta/v1 WatchEvent.
 """
@@ -52,7 +52,7 @@ class WatchEvent(Generic[T]):
 
 
 class ReadObject(NamedTuple, Generic[T]):
-    """An object, or what can be said of one that does not fit its type."""
+    """An object, or the problem of one that does not fit its type."""
 
     key: str
     resource_version: str
@@ -74,7 +74,7 @@ class _HeadMeta(msgspec.Struct, frozen=True):
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """An object of which only the key and the version are asked."""
+    """An object of which only the key and the version are read."""
 
     metadata: _HeadMeta = _HeadMeta()
 
