@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from msgspec.structs import replace
-from tests.unit.operator.samples import condition, hypervisor
+from tests.unit.operator.samples import NOW, condition, hypervisor
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.operator.ready import condition as ready
 from hypercobalt.operator.ready import decide, worth_a_pass
 
 DONE = condition("Onboarding", "False", "Succeeded")
@@ -40,6 +43,10 @@ def of(spec: HypervisorSpec, *conditions: Condition, ids: bool = True) -> Hyperv
     return hypervisor(spec=spec, status=status)
 
 
+def with_status(given: Hypervisor, **fields: None) -> Hypervisor:
+    return replace(given, status=replace(given.status, **fields))
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
@@ -48,7 +55,15 @@ def of(spec: HypervisorSpec, *conditions: Condition, ids: bool = True) -> Hyperv
         pytest.param(of(ON, DONE, LIBVIRT, NEVER), "Ready", id="its agent keeps no Lease"),
         pytest.param(of(ON, DONE, LIBVIRT, STOPPED), "Ready", id="its agent is being updated"),
         pytest.param(of(ON, DONE, LIBVIRT, BY_OTHERS), "Ready", id="disabled by others"),
+        pytest.param(
+            of(ON, DONE, LIBVIRT, condition("Registered", "True", "Registered")),
+            "Ready",
+            id="registered in Nova",
+        ),
         pytest.param(of(ON, DONE), "LibvirtUnavailable", id="no agent has reported libvirt"),
+        pytest.param(
+            of(ON, DONE, STOPPED), "LibvirtUnavailable", id="nor did the one that stopped"
+        ),
         pytest.param(of(ON, DONE, LIBVIRT_AWAY), "LibvirtUnavailable", id="libvirt is away"),
         pytest.param(of(ON, DONE, LIBVIRT_DOUBTED, SILENT), "AgentSilent", id="agent is silent"),
         pytest.param(of(ON, DONE, LIBVIRT, SILENT), "AgentSilent", id="only its Lease is silent"),
@@ -94,6 +109,11 @@ def of(spec: HypervisorSpec, *conditions: Condition, ids: bool = True) -> Hyperv
         ),
         pytest.param(of(MANUAL, DONE), "Maintenance", id="maintenance, eviction not begun"),
         pytest.param(
+            of(MANUAL, DONE, condition("Evicting", "Unknown", "Unreachable")),
+            "Maintenance",
+            id="maintenance, compute service away",
+        ),
+        pytest.param(
             of(MANUAL, DONE, condition("Evicting", "False", "Failed", "i1 is stuck")),
             "Maintenance",
             id="failed eviction does not read evicted",
@@ -119,6 +139,8 @@ def test_state(given: Hypervisor, reason: str) -> None:
         (of(ON, RUNNING), "test server boots"),
         (of(HypervisorSpec(lifecycleEnabled=False)), "lifecycle management is disabled"),
         (of(ON, ids=False), "nova-compute"),
+        (with_status(of(ON), serviceId=None), "nova-compute"),
+        (with_status(of(ON), hypervisorId=None), "nova-compute"),
         (of(ON), "Onboarding not started"),
         (of(ON, condition("Onboarding", "False", "Aborted")), "aborted"),
         (of(ON, condition("Onboarding", "False", "Odd")), "not yet completed"),
@@ -133,6 +155,35 @@ def test_state(given: Hypervisor, reason: str) -> None:
 )
 def test_message_gives_the_reason(given: Hypervisor, words: str) -> None:
     assert words in decide(given)[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (of(ON), "Onboarding not started"),
+        (
+            of(ON, DONE, LIBVIRT, REPORTING, condition("HypervisorDisabled", "False", "Enabled")),
+            "Hypervisor is ready",
+        ),
+    ],
+)
+def test_nothing_more_is_reported_than_there_is(given: Hypervisor, message: str) -> None:
+    assert decide(given)[1] == message
+
+
+@pytest.mark.parametrize(
+    ("given", "status"), [(of(ON, DONE, LIBVIRT), "True"), (of(ON, DONE), "False")]
+)
+def test_condition_is_true_for_a_host_that_is_ready_alone(given: Hypervisor, status: str) -> None:
+    assert ready(given, NOW).status == status
+
+
+def test_transition_time_is_that_of_the_status() -> None:
+    before = condition("Ready", "True", "Ready")
+    later = before.lastTransitionTime + timedelta(hours=1)
+
+    assert ready(of(ON, DONE, LIBVIRT, before), later).lastTransitionTime < later
+    assert ready(of(ON, DONE, before), later).lastTransitionTime == later
 
 
 IDLE = of(ON, DONE)
