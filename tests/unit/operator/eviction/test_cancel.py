@@ -241,6 +241,9 @@ LONG = LONGEST + timedelta(seconds=1)
         pytest.param(
             deleted(status("Cancelled")), {"trouble": AWAY}, "waits: $", id="away meanwhile"
         ),
+        pytest.param(
+            deleted(ago=LONGEST), {"trouble": AWAY}, "waits: .*until 00:10:00Z", id="away for long"
+        ),
         pytest.param(deleted(ago=LONG), {"trouble": AWAY}, "given up", id="away for too long"),
         pytest.param(
             deleted(status("", "Migrating"), ago=LONG),

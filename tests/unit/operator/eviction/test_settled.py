@@ -34,6 +34,11 @@ def status(type_: str, value: str, reason: str, *phases: str) -> EvictionStatus:
     return EvictionStatus(instances=entries, conditions=conditions)
 
 
+HALF = Hypervisor(
+    metadata=ObjectMeta(name="here"),
+    spec=HypervisorSpec(),
+    status=HypervisorStatus(serviceId="s", numInstances=0),
+)
 OURS, HOST = hypervisor(), Host("here", "h", "s", enabled=False)
 ENDED = eviction(status("Evicting", "False", "Succeeded"))
 CHECKED = ("PreflightChecksSucceeded", "True", "Succeeded")
@@ -115,6 +120,18 @@ def told(plan: Plan | None) -> str:
             {"looked": True, "hypervisor": hypervisor(registered=True)},
             "ends Failed: .*got 404",
             id="a host that was registered",
+        ),
+        pytest.param(
+            eviction(EvictionStatus(instances=(entry(),))),
+            {"looked": True, "hypervisor": hypervisor(registered=True)},
+            "ends Failed: .*got 404",
+            id="a host that was registered: nothing has begun, so no wait",
+        ),
+        pytest.param(
+            eviction(),
+            {"looked": True, "hypervisor": HALF},
+            "ends Succeeded: .*never registered",
+            id="a host that was registered in part",
         ),
         pytest.param(
             MOVING, NOWHERE, "waits 0:00:05: .*got 404", id="moves are under way: for a moment"
