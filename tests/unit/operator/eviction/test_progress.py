@@ -331,3 +331,50 @@ def test_progress_is_timed_by_what_has_become_less() -> None:
 def test_a_move_is_stuck_after_the_stall_and_not_before(still: float, force: bool | None) -> None:
     found = assessed(seen(LEAVING, move()), tracked(lowest=Left(500), since=NOW.at - still)).state
     assert (found.force if isinstance(found, Stuck) else None) is force
+
+
+@pytest.mark.parametrize(
+    ("now", "lowest", "less", "least"),
+    [
+        pytest.param(Left(5, 5), Left(5, 5), False, Left(5, 5), id="the same"),
+        pytest.param(Left(4, 9), Left(5, 5), True, Left(4, 5), id="less memory"),
+        pytest.param(Left(9, 4), Left(5, 5), True, Left(5, 4), id="less of a disk"),
+        pytest.param(Left(9, 9), Left(5, 5), False, Left(5, 5), id="more"),
+        pytest.param(Left(9, 0), Left(0, 5), True, Left(9, 5), id="memory for the first time"),
+        pytest.param(Left(0, 9), Left(5, 0), True, Left(5, 9), id="a disk for the first time"),
+        pytest.param(Left(0, 0), Left(5, 5), False, Left(5, 5), id="nothing is known any more"),
+    ],
+)
+def test_the_least_that_was_left(now: Left, lowest: Left, *, less: bool, least: Left) -> None:
+    assert now.is_less(lowest) is less
+    assert now.least(lowest) == least
+
+
+def test_another_job_begins_the_wait_anew() -> None:
+    known = replace(FRESH, view=HostView(BEGAN, Left(400), 10.0))
+    assert known.seeing(Job(BEGAN, Left(500)), 20.0) == known
+    assert known.seeing(Job(NOW.now, Left(500)), 20.0).view == HostView(NOW.now, Left(500), 20.0)
+    assert known.seeing(Job(BEGAN, Left(300)), 20.0).view == HostView(BEGAN, Left(300), 20.0)
+    assert known.seeing(Job(NOW.now, ended="failed"), 20.0) == known
+
+
+@pytest.mark.parametrize(
+    ("record", "at", "due"),
+    [
+        pytest.param(Recorded("1", "running"), 0, True, id="never asked for"),
+        pytest.param(Recorded("1", "running", aborts=1), 99, False, id="accepted"),
+        pytest.param(Recorded("1", "running", aborts=1, refused=True), 9.9, False, id="refused"),
+        pytest.param(Recorded("1", "running", aborts=1, refused=True), 10, True, id="and waited"),
+    ],
+)
+def test_when_a_move_is_aborted(record: Recorded, at: float, *, due: bool) -> None:
+    assert Track(record, not_before=10.0).may_abort(record, at) is due
+
+
+def test_memory_that_only_the_host_reports_counts_as_measured() -> None:
+    silent = move(remaining=0, total=0)
+    track = replace(tracked(), view=HostView(None, Left(500), 800.0))
+    found = assessed(seen(LEAVING, silent, job=Job(None, Left(500))), track).state
+    assert isinstance(found, Stuck)
+    other = assessed(seen(LEAVING, silent, job=Job(AGES_AGO, Left(500))), track).state
+    assert isinstance(other, Moving)
