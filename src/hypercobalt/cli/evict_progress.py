@@ -58,7 +58,7 @@ def summary(eviction: Eviction, now: datetime) -> str:
     moving = sum(entry.phase == InstancePhase.MIGRATING for entry in status.instances)
     text = f"{progress.done or 0} of {progress.total or 0} have left"
     if moving:
-        text += f", {moving} on their way"
+        text += f", {moving} migrating"
     if progress.failed:
         text += f", {progress.failed} given up"
     done = progress.estimatedCompletion

@@ -218,7 +218,7 @@ async def test_ctrl_c_leaves_the_eviction_running(kube: Kube, kubeconfig: Path, 
         )
         assert command.stdout is not None
         async with asyncio.timeout(20):
-            while b"on their way" not in await command.stdout.readline():
+            while b"migrating" not in await command.stdout.readline():
                 pass
         command.send_signal(signal.SIGINT)
         _, err = await asyncio.wait_for(command.communicate(), 20)

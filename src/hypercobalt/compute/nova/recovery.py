@@ -45,7 +45,7 @@ class Recovery:
         if host is None or host.hypervisor_id not in claimed:
             raise RefusedError(
                 f"server {server.id} is not known to be on {server.host}: what it has claimed is "
-                f"of provider {', '.join(claimed) or 'none'}; look at it on both hosts"
+                f"of provider {', '.join(claimed) or 'none'}; check both hosts"
             )
         if server.status == ServerStatus.ERROR:
             about = f"take server {server.id} out of ERROR"

@@ -57,7 +57,7 @@ _OURS: Final = {MoveKind.LIVE, MoveKind.COLD}
 _OTHER_CLOCK: Final = timedelta(minutes=1)
 """How far the clocks of the compute service and of the Kubernetes API may be apart."""
 
-_GONE: Final = "is gone: deleted, or moved by somebody else"
+_GONE: Final = "left the host: deleted, or moved outside this Eviction"
 
 
 def assess(facts: Facts, tracks: Mapping[str, Track], policy: Policy) -> tuple[Assessment, ...]:
@@ -170,7 +170,7 @@ def _state(case: _Case) -> _Found:
     if found := _moved_unnoticed(case):
         return found
     if move is not None and _settles(server, move, case):
-        text = f"its move to {move.target} has ended as {move.status}; it settles"
+        text = f"migration to {move.target} ended as {move.status}; waiting for the final state"
         return Moving(text), case.track
     if move is not None and _is_damaged(server, move, case.began):
         return _damaged(case, server, move)
@@ -192,7 +192,7 @@ def _arriving(case: _Case, move: Move) -> _Found:
     """Nova shows the server elsewhere a moment before the record says so: the record counts."""
     track, _ = case.track.reading(move, case.moment.at)
     if case.moment.at - track.since > case.policy.stall.total_seconds():
-        return Departed(f"is elsewhere, but its move is still {move.status}"), track
+        return Departed(f"has left the host; its migration record still shows {move.status}"), track
     return Moving("arrives"), track
 
 
@@ -202,7 +202,7 @@ def _gone(case: _Case) -> _Found:
         return Departed(entry.message or _GONE), case.track
     if move.kind == MoveKind.COLD and move.status == "finished":
         track, _ = case.track.reading(move, case.moment.at)
-        text = f"is on {move.target}; the move waits to be confirmed"
+        text = f"moved to {move.target}; waiting to be confirmed"
         return Arrived(case.moment.at >= track.not_before, text), track
     return Departed(f"moved to {move.target}" if move.succeeded else _GONE), case.track
 
@@ -237,7 +237,7 @@ def _under_way(case: _Case, move: Move) -> _Found:
     patient = not (measured or record.aborts or record.helped)
     if now.still <= (policy.longest if patient else policy.stall).total_seconds():
         if record.aborts and track.may_abort(record, at):
-            return Stuck(move, force=False, message=f"{text}; it is aborted"), track
+            return Stuck(move, force=False, message=f"{text}; aborting"), track
         return Moving(text), track
     text = f"no progress for {now.still:.0f} s while {text}"
     if move.kind != MoveKind.LIVE:
@@ -245,9 +245,9 @@ def _under_way(case: _Case, move: Move) -> _Found:
     # Forced while its disks are copied, it would be paused until they are.
     can_help = runs and not now.is_over and (now.in_memory or not record.lowest.disk)
     if can_help and not record.helped and policy.stuck_help is StuckHelp.FORCE:
-        return Stuck(move, force=True, message=f"{text}; it is forced to complete"), track
+        return Stuck(move, force=True, message=f"{text}; forcing completion"), track
     if not record.aborts:
-        return Stuck(move, force=False, message=f"{text}; it is aborted"), track
+        return Stuck(move, force=False, message=f"{text}; aborting"), track
     return Stranded(f"{text}; abort failed as well; check both hosts"), track
 
 
@@ -259,7 +259,7 @@ def _moved_unnoticed(case: _Case) -> _Found | None:
         return None
     if at - track.view.since > case.policy.stall.total_seconds():
         return None
-    return Moving("its host sees it move, the compute service does not: that is waited for"), track
+    return Moving("libvirt reports a migration, the compute service does not; waiting"), track
 
 
 # -- on the host, after a move that has failed -------------------------------------------------
@@ -291,11 +291,11 @@ def _is_damaged(server: Server, move: Move, began: datetime) -> bool:
 
 def _damaged(case: _Case, server: Server, move: Move) -> _Found:
     guest = "is paused" if server.paused else "runs"
-    text = f"its move to {move.target} left it {server.status}, though its guest {guest} here"
+    text = f"migration to {move.target} left it in {server.status} although its guest {guest} here"
     if case.track.of == Unrecoverable(move.id):
         may = movability(server)
         return Stranded(may.why if isinstance(may, Blocked) else text), case.track
-    text = f"{text}; that is set right"
+    text = f"{text}; recovering"
     state, track = _waiting(case, text)
     if isinstance(state, Stranded):
         return state, track
@@ -311,7 +311,7 @@ def _waiting(case: _Case, why: str, *, moves: bool = False) -> _Found:
         track = replace(track, of=Blocking(why), since=at)
     waited = at - track.since
     if waited > case.policy.patience.total_seconds():
-        return Stranded(f"{why or 'is on its way'}, for {waited:.0f} s now: look at it"), track
+        return Stranded(f"{why or 'moving without a migration record'} for {waited:.0f} s; check the instance"), track
     return (Moving(why) if moves else Waiting(why)), track
 
 
@@ -319,14 +319,14 @@ def _movable(case: _Case, mode: Mode) -> _Found:
     entry, move, at = case.seen.entry, case.seen.move, case.moment.at
     track, policy, why = case.track, case.policy, entry.message or ""
     if case.left_over is not None:
-        why = f"its record {case.left_over.id} of a move is left {case.left_over.status}"
+        why = f"migration record {case.left_over.id} was left {case.left_over.status}"
     if track.of == Begun(move.id if move else "") and at < track.not_before:
         # The call has gone out, and nothing shows it yet.
         return Moving(why), track
     if case.failed and case.failed[0] is move:
         last = case.failed[0]
-        reason = last.message or "the compute service does not say why"
-        why = f"move to {last.target or 'a host of its choice'}: {last.status}; {reason}"
+        reason = last.message or "the compute service gives no reason"
+        why = f"migration to {last.target or 'an unnamed host'}: {last.status}; {reason}"
         if track.of != Failed(last.id):
             wait = policy.retry_after.total_seconds() * 2 ** max(0, case.attempts - 1)
             track = track.anew(Failed(last.id), since=at, not_before=at + wait)

@@ -70,7 +70,7 @@ _BY_STATUS: Final[dict[str, Movability]] = {
     ServerStatus.SHELVED_OFFLOADED: Absent("is shelved and on no host"),
     "DELETED": Absent("is deleted"),
     ServerStatus.SUSPENDED: Blocked(
-        "is suspended, which no compute service moves: resume it, or stop it"
+        "is suspended and cannot be moved: resume or stop it"
     ),
     ServerStatus.RESCUE: Blocked("is in rescue mode: unrescue it"),
     "SOFT_DELETED": Blocked("is soft-deleted: restore it, or delete it for good"),
@@ -84,11 +84,11 @@ def movability(server: Server) -> Movability:
     if server.task_state in {"deleting", "soft-deleting"}:
         return Busy("is being deleted")
     if server.status == ServerStatus.ERROR:
-        fault = server.fault or "the compute service does not say why"
+        fault = server.fault or "the compute service gives no reason"
         return Blocked(f"is in ERROR ({fault}): reset its state, or delete it")
     found = _BY_STATUS.get(server.status)
     if found is None:
-        return Blocked(f"has status {server.status!r}, which is not known here")
+        return Blocked(f"has the unknown status {server.status!r}")
     if not isinstance(found, Movable):
         return found
     if server.task_state:

@@ -174,9 +174,9 @@ def of_instances(
     return (
         _check("Instances", _hindered(servers), bad, f"{len(servers)} instances can be moved"),
         _check(
-            "TargetCapacity", _homeless(movable, candidates), bad, "other hosts have room for all"
+            "TargetCapacity", _homeless(movable, candidates), bad, "other hosts have capacity for all instances"
         ),
-        _check("ServerGroups", _grouped(movable), bad, "no server group is in the way"),
+        _check("ServerGroups", _grouped(movable), bad, "no server group prevents a migration"),
         _groups_listed(groups_refused),
     )
 
@@ -195,11 +195,11 @@ def _up(host: Host, *, empty: bool) -> EvictionCheck:
         return EvictionCheck(name="HostUp", result=CheckResult.PASSED)
     why = "is forced down" if host.forced_down else "does not report"
     if empty:
-        text = f"the compute service of {host.name} {why}, but nothing is there to be moved"
+        text = f"the compute service of {host.name} {why}, but the host is empty"
         return EvictionCheck(name="HostUp", result=CheckResult.WARNING, message=text)
     text = (
-        f"the compute service of {host.name} {why}: nothing can be moved away from a host that is "
-        "down; it goes on when the host is back"
+        f"the compute service of {host.name} {why}: instances cannot be moved away from a host that is "
+        "down; the Eviction continues when the host is back"
     )
     return EvictionCheck(name="HostUp", result=CheckResult.FAILED, message=text)
 
@@ -217,7 +217,7 @@ def _disabled(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> Evictio
         return EvictionCheck(name=name, result=CheckResult.WARNING, message=text)
     result = CheckResult.FAILED
     if marked:
-        why = "its condition says it is, but the compute service places new instances there"
+        why = "its condition shows it as disabled, but the compute service still places new instances there"
     elif hypervisor.spec.maintenance:
         mode, hitch = hypervisor.spec.maintenance, _hitch(hypervisor)
         why = f"spec.maintenance is {mode}, so it is about to be{f' ({hitch})' if hitch else ''}"
@@ -263,7 +263,7 @@ def _homeless(
     for server in homeless:
         sizes[server.size] = sizes.get(server.size, 0) + 1
     return [
-        f"no host has room for {count} instances of {size.vcpus:g} vCPUs and {size.memory_mib} MiB"
+        f"no host has capacity for {count} instances of {size.vcpus:g} vCPUs and {size.memory_mib} MiB"
         for size, count in sizes.items()
     ]
 

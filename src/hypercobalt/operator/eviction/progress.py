@@ -250,7 +250,7 @@ def progress(track: Track, move: Move, job: Job | None, policy: Policy, at: floa
     memory = record.lowest.memory or (view.lowest.memory if view else 0)
     differ, stall = "", policy.stall.total_seconds()
     if is_over:
-        differ = f"its host has seen the migration end ({ended}), the compute service has not"
+        differ = f"libvirt reports that the migration ended ({ended}), the compute service does not"
     elif by_host is not None and by_host <= stall < by_record:
         differ = "libvirt reports progress, the compute service none; treated as progressing"
     return Progress(track, record, still, memory > 0, is_over, differ)

@@ -33,7 +33,7 @@ def settled(facts: Facts, policy: Policy) -> Plan | None:
         return _ends(EvictionReason.FAILED, refused)
     if facts.trouble is not None:
         asked = facts.trouble.retry_after if isinstance(facts.trouble, TransientError) else None
-        text = f"the compute service {facts.service} cannot be asked: {facts.trouble}"
+        text = f"cannot read from the compute service {facts.service}: {facts.trouble}"
         return _waits(text, asked or AWAY)
     return _unknown_host(facts, policy) if facts.looked and facts.host is None else None
 
@@ -86,7 +86,7 @@ def _settled_deletion(facts: Facts, policy: Policy) -> Plan | None:
     if waited > limit:
         return Plan(release=True, left_behind=left_behind(noted, limit))
     latest = facts.moment.now - waited + limit
-    text = f"deleted; waits to stop what it began, at most until {latest:%H:%M:%SZ}: {error}"
+    text = f"deleted; waiting to stop its migrations, until {latest:%H:%M:%SZ} at the latest: {error}"
     wait = None if has_ended(stored) else Wait(text)
     return Plan(wait=wait, look_again=poll_after(waited))
 

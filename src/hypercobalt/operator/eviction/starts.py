@@ -213,8 +213,8 @@ def no_room(size: Size, candidates: Sequence[Capacity], busy: int) -> str:
     """Why an instance has no place."""
     wanted = f"{size.vcpus:g} vCPUs, {size.memory_mib} MiB"
     wanted += f" and {size.disk_gib} GiB of local disk" if size.disk_gib else ""
-    later = "; it waits for moves under way" if busy else ""
-    return f"none of {len(candidates)} possible hosts has room for {wanted}{later}"
+    later = "; waiting for running migrations" if busy else ""
+    return f"none of {len(candidates)} candidate hosts has capacity for {wanted}{later}"
 
 
 def _is_named(state: Ready, policy: Policy, *, chooses: bool) -> bool:

@@ -225,7 +225,7 @@ def set_running(conditions: Conditions, status: EvictionStatus, host: str) -> No
     phases = [entry.phase for entry in status.instances]
     done, moving = phases.count(InstancePhase.SUCCEEDED), phases.count(InstancePhase.MIGRATING)
     total = len(phases) - phases.count(InstancePhase.SKIPPED)
-    text = f"Running: {done} of {count(total)} have left {host}, {moving} on their way"
+    text = f"Running: {done} of {count(total)} have left {host}, {moving} migrating"
     conditions.evicting("True", _Reason.RUNNING, text)
 
 

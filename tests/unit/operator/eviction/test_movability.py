@@ -28,13 +28,13 @@ LIVE, COLD = Movable(Mode.LIVE), Movable(Mode.COLD)
         pytest.param(server(status="SHUTOFF"), COLD, id="stopped"),
         pytest.param(server(locked=True), LIVE, id="locked is for owners"),
         pytest.param(server(local_disk=True), LIVE, id="local disks are copied"),
-        pytest.param(server(status="SUSPENDED"), Blocked("resume it, or stop it"), id="asleep"),
+        pytest.param(server(status="SUSPENDED"), Blocked("resume or stop it"), id="asleep"),
         pytest.param(server(status="RESCUE"), Blocked("unrescue it"), id="in rescue"),
         pytest.param(
             server(status="ERROR", fault="disk lost"), Blocked("disk lost"), id="in error"
         ),
         pytest.param(
-            server(status="ERROR"), Blocked("does not say why"), id="in error, no word why"
+            server(status="ERROR"), Blocked("gives no reason"), id="in error, no word why"
         ),
         pytest.param(server(status="SOFT_DELETED"), Blocked("restore it"), id="soft-deleted"),
         pytest.param(server(status="MIGRATING"), OnItsWay(), id="on its way"),

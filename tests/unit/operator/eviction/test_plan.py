@@ -152,7 +152,7 @@ def test_an_instance_without_a_place_is_told_so() -> None:
     assert found.instances is not None
     (one,) = found.instances
     assert isinstance(one.state, Ready)
-    assert "has room for 1 vCPUs" in one.state.message
+    assert "has capacity for 1 vCPUs" in one.state.message
 
 
 def test_what_others_have_under_way_counts() -> None:

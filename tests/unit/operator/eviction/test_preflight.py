@@ -183,12 +183,12 @@ def checked(*servers: Server, rooms: tuple[Capacity, ...], doubt: Doubt = Doubt.
         pytest.param([server("a"), server("b")], "", id="all can go"),
         pytest.param(
             [server(str(n)) for n in range(5)],
-            "no host has room for 1 instances",
+            "no host has capacity for 1 instances",
             id="one too many",
         ),
         pytest.param([server(size=Size(1, 9999))], "9999 MiB", id="one that is too large"),
         pytest.param([server(hindrance="a vTPM")], "vm-a (a) cannot be moved: a vTPM", id="pinned"),
-        pytest.param([server(status="SUSPENDED")], "resume it", id="in a state that stays"),
+        pytest.param([server(status="SUSPENDED")], "resume or stop it", id="in a state that stays"),
         pytest.param([server(status="BUILD")], "", id="in a state that ends"),
         pytest.param(
             [server(group=ServerGroup("affinity", ("b",)))], "strict affinity", id="tied together"
@@ -199,7 +199,7 @@ def checked(*servers: Server, rooms: tuple[Capacity, ...], doubt: Doubt = Doubt.
                 server("a", group=ServerGroup("anti-affinity", ("b",))),
                 server("b", group=ServerGroup("anti-affinity", ("a",))),
             ],
-            "no host has room for 1 instances",
+            "no host has capacity for 1 instances",
             id="to be apart, with one host to go to",
         ),
     ],

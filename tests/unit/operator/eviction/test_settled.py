@@ -83,7 +83,7 @@ def told(plan: Plan | None) -> str:
         pytest.param(
             eviction(),
             {"hypervisor": OURS, "trouble": UnreachableError("503")},
-            "waits 0:00:05: .*cannot be asked: 503",
+            "waits 0:00:05: .*cannot read from .*: 503",
             id="the compute service is away",
         ),
         pytest.param(
