@@ -73,7 +73,7 @@ async def test_what_could_not_be_moved_is_listed_and_the_code_says_so(
     assert code == asking.FAILED
     out = capsys.readouterr().out
     assert server.id in out
-    assert "resume it, or stop it" in out
+    assert "resume or stop it" in out
 
 
 async def test_a_failed_eviction_is_made_anew(
@@ -223,7 +223,7 @@ async def test_ctrl_c_leaves_the_eviction_running(kube: Kube, kubeconfig: Path, 
         command.send_signal(signal.SIGINT)
         _, err = await asyncio.wait_for(command.communicate(), 20)
         assert command.returncode == asking.INTERRUPTED
-        assert f"the eviction of {name} goes on".encode() in err
+        assert f"the Eviction of {name} goes on".encode() in err
         done = await until_ended(kube, name)
     assert done.status.progress is not None
     assert done.status.progress.done == 2
@@ -367,4 +367,4 @@ async def test_a_host_that_goes_away_is_not_put_back(
     assert await asyncio.to_thread(resume, name, kubeconfig=kubeconfig) == asking.WRONG
     code = await asyncio.to_thread(maintain, name, reason="disk", kubeconfig=kubeconfig)
     assert code == asking.WRONG
-    assert "goes away for good" in capsys.readouterr().err
+    assert "the Node is being deleted" in capsys.readouterr().err

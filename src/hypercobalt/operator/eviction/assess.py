@@ -311,7 +311,8 @@ def _waiting(case: _Case, why: str, *, moves: bool = False) -> _Found:
         track = replace(track, of=Blocking(why), since=at)
     waited = at - track.since
     if waited > case.policy.patience.total_seconds():
-        return Stranded(f"{why or 'moving without a migration record'} for {waited:.0f} s; check the instance"), track
+        what = why or "moving without a migration record"
+        return Stranded(f"{what} for {waited:.0f} s; check the instance"), track
     return (Moving(why) if moves else Waiting(why)), track
 
 

@@ -69,9 +69,7 @@ _BY_STATUS: Final[dict[str, Movability]] = {
     "SHELVED": Busy("is shelved; it leaves when it is offloaded"),
     ServerStatus.SHELVED_OFFLOADED: Absent("is shelved and on no host"),
     "DELETED": Absent("is deleted"),
-    ServerStatus.SUSPENDED: Blocked(
-        "is suspended and cannot be moved: resume or stop it"
-    ),
+    ServerStatus.SUSPENDED: Blocked("is suspended and cannot be moved: resume or stop it"),
     ServerStatus.RESCUE: Blocked("is in rescue mode: unrescue it"),
     "SOFT_DELETED": Blocked("is soft-deleted: restore it, or delete it for good"),
 }

@@ -173,9 +173,7 @@ def of_instances(
     movable = [server for server in servers if isinstance(movability(server), Movable)]
     return (
         _check("Instances", _hindered(servers), bad, f"{len(servers)} instances can be moved"),
-        _check(
-            "TargetCapacity", _homeless(movable, candidates), bad, "other hosts have capacity for all instances"
-        ),
+        _check("TargetCapacity", _homeless(movable, candidates), bad, "other hosts have capacity"),
         _check("ServerGroups", _grouped(movable), bad, "no server group prevents a migration"),
         _groups_listed(groups_refused),
     )
@@ -198,8 +196,8 @@ def _up(host: Host, *, empty: bool) -> EvictionCheck:
         text = f"the compute service of {host.name} {why}, but the host is empty"
         return EvictionCheck(name="HostUp", result=CheckResult.WARNING, message=text)
     text = (
-        f"the compute service of {host.name} {why}: instances cannot be moved away from a host that is "
-        "down; the Eviction continues when the host is back"
+        f"the compute service of {host.name} {why}: instances cannot be moved away from a "
+        "host that is down; the Eviction continues when the host is back"
     )
     return EvictionCheck(name="HostUp", result=CheckResult.FAILED, message=text)
 
@@ -217,7 +215,10 @@ def _disabled(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> Evictio
         return EvictionCheck(name=name, result=CheckResult.WARNING, message=text)
     result = CheckResult.FAILED
     if marked:
-        why = "its condition shows it as disabled, but the compute service still places new instances there"
+        why = (
+            "its condition shows it as disabled, but the compute service still places new "
+            "instances there"
+        )
     elif hypervisor.spec.maintenance:
         mode, hitch = hypervisor.spec.maintenance, _hitch(hypervisor)
         why = f"spec.maintenance is {mode}, so it is about to be{f' ({hitch})' if hitch else ''}"
@@ -263,7 +264,8 @@ def _homeless(
     for server in homeless:
         sizes[server.size] = sizes.get(server.size, 0) + 1
     return [
-        f"no host has capacity for {count} instances of {size.vcpus:g} vCPUs and {size.memory_mib} MiB"
+        f"no host has capacity for {count} instances of {size.vcpus:g} vCPUs and "
+        f"{size.memory_mib} MiB"
         for size, count in sizes.items()
     ]
 

@@ -86,7 +86,8 @@ def _settled_deletion(facts: Facts, policy: Policy) -> Plan | None:
     if waited > limit:
         return Plan(release=True, left_behind=left_behind(noted, limit))
     latest = facts.moment.now - waited + limit
-    text = f"deleted; waiting to stop its migrations, until {latest:%H:%M:%SZ} at the latest: {error}"
+    until = f"until {latest:%H:%M:%SZ} at the latest"
+    text = f"deleted; waiting to stop its migrations, {until}: {error}"
     wait = None if has_ended(stored) else Wait(text)
     return Plan(wait=wait, look_again=poll_after(waited))
 

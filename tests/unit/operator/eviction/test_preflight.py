@@ -77,7 +77,7 @@ def host(*, enabled: bool = False, **fields: bool) -> Host:
             hypervisor(),
             host(enabled=True),
             WHOLE,
-            "places new instances there",
+            "instances there",
             id="marked, but enabled by somebody",
         ),
         pytest.param(

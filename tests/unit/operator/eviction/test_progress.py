@@ -201,7 +201,8 @@ def test_a_move_that_cannot_be_stopped_frees_its_place_for_others() -> None:
             seen(LEAVING, move(), job=Job(None, ended="failed")),
             tracked("running", Left(500), since=980.0),
             "Migrating",
-            "running; libvirt reports that the migration ended (failed), the compute service does not",
+            "running; libvirt reports that the migration ended (failed), the compute service does "
+            "not",
             id="the record runs on",
         ),
         pytest.param(
