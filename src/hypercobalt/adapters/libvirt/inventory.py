@@ -57,6 +57,7 @@ _COUNTERS: Final = (
     | DomainStat.BLOCK
     | DomainStat.INTERFACE
 )
+_ALL: Final = ListFlag(0)
 _NO_JOB: Final = {ErrorCode.NO_DOMAIN, ErrorCode.OPERATION_INVALID} | UNSUPPORTED
 # Hostile metadata takes a second to read; a guest with 500 devices has some 250 KiB.
 _LONG_DOCUMENT: Final = 64 * 1024
@@ -273,7 +274,7 @@ async def _list(client: Client, flags: ListFlag) -> tuple[DomainRef, ...]:
 async def _singly(
     client: Client,
     ask: Callable[[DomainRef], Awaitable[_Answer]],
-    flags: ListFlag = ListFlag(0),  # noqa: B008  a number
+    flags: ListFlag = _ALL,
 ) -> AsyncIterator[tuple[DomainRef, _Answer]]:
     """Each domain with its answer; those that go meanwhile are left out."""
     for ref in await _list(client, flags):

@@ -124,6 +124,7 @@ class Keeper:
                 if self._link is not None:
                     self._link.client.close()
                     self._link = self._sign = None
+            # Backoff: a daemon that is away reports its return by nothing but a connection.
             await asyncio.sleep(self._pace.wait(attempt, local=local))
             attempt += 1
 

@@ -317,7 +317,7 @@ class Store:
         for listener in tuple(self._listeners):
             try:
                 listener(event)
-            except Exception:  # the write is done; its caller and the other listeners must learn so
+            except Exception:  # boundary: the write is on disk; a faulty listener fails no other
                 log.exception("listener_failed", revision=event.revision)
 
     def _remember(self, event: Event) -> None:

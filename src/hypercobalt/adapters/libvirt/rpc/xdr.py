@@ -219,7 +219,7 @@ def _made(of: type[tuple[Any, ...]]) -> Codec[Any]:
         found: list[object] = []
         try:
             for take in reads:
-                found.append(take(reader))  # noqa: PERF401  its length names the field in the error
+                found.append(take(reader))  # noqa: PERF401 - on an error its length is the index of the field
         except XdrError as exc:
             raise XdrError(f"{of.__name__}.{names[len(found)]}: {exc}") from exc
         return make(*found)
