@@ -136,7 +136,7 @@ class Source:
         """For the controller."""
         return Watch(self._adds.append, _at_once)
 
-    def tell(self, key: str) -> None:
+    def enqueue(self, key: str) -> None:
         """Have a key reconciled."""
         for add in self._adds:
             add(key)

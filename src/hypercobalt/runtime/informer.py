@@ -84,6 +84,7 @@ class Informer(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()
         self._version = ""  # empty: list before watching
+        self._heard_at: float | None = None
         name = resource_name(selection.type)
         self._objects = metrics.informer_objects.labels(name)
         self._unreadable = metrics.unreadable.labels(name)
@@ -93,6 +94,16 @@ class Informer(Generic[T]):
     def has_synced(self) -> bool:
         """Whether the cache has held the whole selection once."""
         return self._synced.is_set()
+
+    @property
+    def age(self) -> timedelta | None:
+        """How long ago the server last answered: a list, a watch's begin, event or bookmark.
+
+        None before the first list. An idle watch gets a bookmark about each minute.
+        """
+        if self._heard_at is None:
+            return None
+        return timedelta(seconds=asyncio.get_running_loop().time() - self._heard_at)
 
     async def wait_synced(self) -> None:
         """Wait until `has_synced`; the caller bounds it."""
@@ -124,6 +135,7 @@ class Informer(Generic[T]):
         result = await self._kube.list(
             of.type, of.namespace, labels=of.labels, fields=of.fields, limit=self._page
         )
+        self._hear()
         self.load(result)
 
     def load(self, result: ListResult[T]) -> None:
@@ -151,7 +163,9 @@ class Informer(Generic[T]):
             length=self._length,
             idle=self._idle,
         ) as events:
+            self._hear()
             async for event in events:
+                self._hear()
                 self.take(event)
                 self._version = event.resource_version or self._version
                 self._works()
@@ -220,6 +234,9 @@ class Informer(Generic[T]):
         write = log.debug if self._trouble == str(error) else log.warning
         self._trouble = str(error)
         write("watch_restarted", watch=self.selection.about, reason=reason, error=str(error))
+
+    def _hear(self) -> None:
+        self._heard_at = asyncio.get_running_loop().time()
 
     def _works(self) -> None:
         self._failures, self._trouble = 0, ""

@@ -130,7 +130,7 @@ async def test_patch_that_breaks_a_rule_is_no_conflict(kube: Kube, server: Scrip
         await kube.patch(old, replace(old, data={"k": "mine"}))
 
 
-async def test_patch_wants_an_object_that_was_read(kube: Kube) -> None:
+async def test_patch_needs_an_object_that_was_read(kube: Kube) -> None:
     made = config_map("a")
     with pytest.raises(ConfigurationError, match="ns/a"):
         await kube.patch(made, replace(made, data={"k": "v"}))
@@ -201,7 +201,9 @@ async def test_delete_with_a_stale_uid_conflicts(kube: Kube) -> None:
         await kube.delete(ConfigMap, "a", "ns", uid="another", propagation="Foreground")
 
 
-async def test_delete_tells_that_finalizers_keep_it(kube: Kube, server: ScriptedServer) -> None:
+async def test_delete_reports_that_finalizers_keep_the_object(
+    kube: Kube, server: ScriptedServer
+) -> None:
     server.put("nodes", {"metadata": {"name": "a", "finalizers": ["x/y"]}})
     assert await kube.delete(Node, "a", grace=timedelta(seconds=5)) is Deletion.TERMINATING
     assert server.requests[-1].body["gracePeriodSeconds"] == 5
@@ -395,7 +397,7 @@ async def test_guard_stops_writes_and_not_reads(kube: Kube, server: ScriptedServ
     assert server.calls["delete"] == 0
 
 
-async def test_guard_is_asked_again_before_a_retry(kube: Kube, server: ScriptedServer) -> None:
+async def test_guard_is_checked_again_before_a_retry(kube: Kube, server: ScriptedServer) -> None:
     server.put("nodes", {"metadata": {"name": "a"}})
     server.fail(503)
 

@@ -13,7 +13,7 @@ from hypercobalt.runtime.guard import guard
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_client_that_says_nothing_does_not_hold_up_the_end(kube: Kube, scheme: str) -> None:
+async def test_a_silent_client_does_not_delay_the_end(kube: Kube, scheme: str) -> None:
     before = guard(kube) if scheme == "https" else None
     pages = Endpoints(Address(port=0), registry=None, healthy={}, ready=None, guard=before)
     port = (await pages.start()).port

@@ -143,7 +143,7 @@ async def test_connection_is_not_kept_for_ever() -> None:
         assert server.connections == 2
 
 
-async def test_response_that_nobody_reads_gives_its_place_back() -> None:
+async def test_unread_response_gives_its_place_back() -> None:
     async with serving(PLAIN, PLAIN) as (server, pool):
         url = f"http://127.0.0.1:{server.port}/"
         request = httpx2.Request("GET", url, extensions={"timeout": SECONDS})

@@ -19,26 +19,26 @@ IDLE = timedelta(milliseconds=250)
 
 
 class Witness:
-    """Keeps what it is told, and checks that it makes sense: add, updates, delete."""
+    """Keeps what it receives, and checks that it makes sense: add, updates, delete."""
 
     def __init__(self) -> None:
         self.known: dict[str, Node] = {}
-        self.told: list[tuple[str, str]] = []
+        self.changes: list[tuple[str, str]] = []
 
     def on_add(self, obj: Node) -> None:
         assert key_of(obj) not in self.known, f"added twice: {key_of(obj)}"
         self.known[key_of(obj)] = obj
-        self.told.append(("add", key_of(obj)))
+        self.changes.append(("add", key_of(obj)))
 
     def on_update(self, old: Node, new: Node) -> None:
-        assert self.known[key_of(new)] is old, "the old object is not the last one told"
+        assert self.known[key_of(new)] is old, "the old object is not the last one reported"
         assert old.metadata.uid == new.metadata.uid, "another object of that name"
         self.known[key_of(new)] = new
-        self.told.append(("update", key_of(new)))
+        self.changes.append(("update", key_of(new)))
 
     def on_delete(self, obj: Node) -> None:
         del self.known[key_of(obj)]
-        self.told.append(("delete", key_of(obj)))
+        self.changes.append(("delete", key_of(obj)))
 
     def versions(self) -> dict[str, str]:
         return {key: obj.metadata.resourceVersion for key, obj in self.known.items()}
@@ -96,6 +96,18 @@ def silence(server: ScriptedServer) -> None:
     server.silent = True
 
 
+async def test_age_counts_from_the_last_answer_of_the_server(
+    server: ScriptedServer, kube: Kube, metrics: Metrics
+) -> None:
+    add(server, "a")
+    assert Informer(kube, Selection(Node), metrics=metrics).age is None
+    async with informing(kube, metrics, idle=timedelta(seconds=5)) as (informer, _):
+        await eventually(lambda: server.calls["watch"] > 0)
+        await eventually(lambda: (informer.age or timedelta(0)) > timedelta(milliseconds=50))
+        server.bookmark()
+        await eventually(lambda: (informer.age or IDLE) < timedelta(milliseconds=50))
+
+
 def storm(code: int) -> Callable[[ScriptedServer], None]:
     def start(server: ScriptedServer) -> None:
         server.fail(code, times=8, verbs=("watch", "list"))
@@ -139,8 +151,8 @@ async def test_cache_equals_server_after_a_fault(
         await equal(server, informer, witness)
     if fault is end_in_410:
         assert server.calls["list"] > 2
-    assert ("update", "kept") not in witness.told
-    reborn = [what for what, key in witness.told if key == "reborn"]
+    assert ("update", "kept") not in witness.changes
+    reborn = [what for what, key in witness.changes if key == "reborn"]
     assert reborn == ["add", "delete", "add"]
 
 
@@ -155,7 +167,7 @@ async def test_cache_equals_server_after_a_restart_that_lost_history(
         server.compact()
         await server.start()
         await equal(server, informer, witness)
-    assert witness.told.count(("delete", "a")) == 1
+    assert witness.changes.count(("delete", "a")) == 1
 
 
 async def test_watch_resumes_from_the_last_bookmark(
@@ -217,7 +229,7 @@ async def test_indexes_follow_changes(server: ScriptedServer, kube: Kube, metric
         assert informer.cache.find("zone", "y") == []
 
 
-async def test_an_unreadable_object_keeps_its_last_state_and_stops_nobody(
+async def test_an_unreadable_object_keeps_its_last_state_and_stops_no_other(
     server: ScriptedServer, kube: Kube, metrics: Metrics
 ) -> None:
     add(server, "a", "b")
@@ -233,7 +245,7 @@ async def test_an_unreadable_object_keeps_its_last_state_and_stops_nobody(
         assert informer.cache.get("a") is not None
         server.remove("nodes", "a")
         await eventually(lambda: informer.cache.get("a") is None)
-    assert witness.told.count(("delete", "a")) == 1
+    assert witness.changes.count(("delete", "a")) == 1
     value = metrics.registry.get_sample_value(
         "hypercobalt_informer_unreadable_total", {"resource": "nodes"}
     )
@@ -256,7 +268,7 @@ async def test_trouble_that_lasts_is_reported_once_and_again_after_it_was_over(
 ) -> None:
     caplog.set_level("WARNING", "hypercobalt.runtime.informer")
 
-    def said() -> int:
+    def reports() -> int:
         return sum("scripted 404" in record.getMessage() for record in caplog.records)
 
     async with informing(kube, metrics) as (informer, witness):
@@ -267,7 +279,7 @@ async def test_trouble_that_lasts_is_reported_once_and_again_after_it_was_over(
             await eventually(lambda failed=failed: server.calls["watch"] > failed)
             add(server, f"seen-{times}")
             await equal(server, informer, witness)
-            assert said() == times
+            assert reports() == times
 
 
 async def test_many_random_faults(server: ScriptedServer, kube: Kube, metrics: Metrics) -> None:

@@ -36,7 +36,7 @@ BACKOFF = KeyBackoff(base=timedelta(seconds=1), cap=timedelta(seconds=8), jitter
 
 
 class Script:
-    """A reconciler that does, per pass, what a test says; then nothing."""
+    """A reconciler that does, per pass, what a test sets; then nothing."""
 
     def __init__(self, *steps: Callable[[], Coroutine[None, None, Result]]) -> None:
         self.steps = list(steps)
@@ -159,7 +159,7 @@ async def test_owned_objects_lead_to_their_controlling_owner_of_the_kind(
     assert script.keys == ["a"]
 
 
-async def test_mapping_tells_both_the_old_and_the_new(
+async def test_mapping_enqueues_both_the_old_and_the_new(
     source: Source, metrics: Metrics, clock: FakeClock
 ) -> None:
     script = Script()

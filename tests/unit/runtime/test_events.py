@@ -188,7 +188,7 @@ async def test_an_event_that_cannot_be_created_is_given_up(
     assert dropped("hypercobalt_events_dropped_total", {"reason": "refused"}) == 1
 
 
-async def test_an_expired_series_starts_anew(
+async def test_an_expired_series_of_events_starts_again(
     server: ScriptedServer, clock: FakeClock, metrics: Metrics
 ) -> None:
     async with recording(server, clock, metrics) as recorder:

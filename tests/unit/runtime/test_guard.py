@@ -95,7 +95,7 @@ async def test_a_flood_of_invalid_tokens_does_not_push_out_a_scraper() -> None:
     assert reviews.most <= 4
 
 
-async def test_without_the_api_server_nobody_new_is_let_in_and_it_is_asked_again() -> None:
+async def test_without_the_api_server_no_new_token_is_accepted_and_reviews_are_retried() -> None:
     reviews = Reviews(away=True)
     admits = guard(cast("Kube", reviews)).admits
     assert await admits("reader", PATH) == 500

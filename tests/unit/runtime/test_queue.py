@@ -117,7 +117,7 @@ async def test_backoff_doubles_to_its_cap_until_forgotten(clock: FakeClock) -> N
 
 
 @pytest.mark.looptime
-async def test_a_hot_key_keeps_nobody_waiting(clock: FakeClock) -> None:
+async def test_a_hot_key_does_not_delay_other_keys(clock: FakeClock) -> None:
     queue = make(clock)
     for key in ("hot", "b", "c"):
         queue.add(key)

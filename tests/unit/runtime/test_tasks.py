@@ -10,7 +10,7 @@ from hypercobalt.runtime.tasks import NamedTasks
 
 
 class Work:
-    """Runs until it is ended, and says so."""
+    """Runs until it is ended, and records it."""
 
     def __init__(self) -> None:
         self.began, self.ended = asyncio.Event(), asyncio.Event()

@@ -111,7 +111,7 @@ def test_unusable_material_is_named() -> None:
         make_context(Connection("https://a"), pair)
 
 
-def test_an_encrypted_key_asks_nobody_for_its_password() -> None:
+def test_an_encrypted_key_does_not_prompt_for_its_password() -> None:
     leaf = trustme.CA().issue_cert("client.example")
     key = serialization.load_pem_private_key(leaf.private_key_pem.bytes(), None)
     encrypted = key.private_bytes(

@@ -1,4 +1,4 @@
-"""The newest known state, between a write and the watch that tells of it."""
+"""The newest known state, between a write and its event."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def version(found: Hypervisor | None) -> str:
     return found.metadata.resourceVersion if found else ""
 
 
-async def test_what_was_written_is_seen_before_the_watch_tells_of_it() -> None:
+async def test_what_was_written_is_seen_before_its_event() -> None:
     informer, hypervisors = await loaded(at(5))
     hypervisors.wrote(at(7))
     assert version(hypervisors.get("kvm-a")) == "7"
@@ -41,7 +41,7 @@ async def test_what_was_written_is_seen_before_the_watch_tells_of_it() -> None:
     assert version(hypervisors.get("kvm-a")) == "8"
 
 
-async def test_what_was_created_is_there_before_the_watch_tells_of_it() -> None:
+async def test_what_was_created_is_there_before_its_event() -> None:
     _, hypervisors = await loaded()
     hypervisors.wrote(at(7))
     assert version(hypervisors.get("kvm-a")) == "7"

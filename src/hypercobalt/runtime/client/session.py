@@ -19,7 +19,7 @@ from hypercobalt.runtime.client.tls import make_context
 
 TransportFactory = Callable[[ssl.SSLContext | None, int | None], httpx2.AsyncBaseTransport]
 
-# The kernel notices a peer that vanished without a word in about half a minute, also mid-write.
+# The kernel notices a peer that vanished without closing in about half a minute, also mid-write.
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
