@@ -63,7 +63,7 @@ class Condition(Struct, frozen=True):
     reason: Annotated[
         str,
         Field(
-            "Why the condition has this status: one word from a closed set, for programs.",
+            "Why the condition has this status: from a closed set, for programs.",
             limits=Limits(min_length=1, max_length=MAX_REASON, pattern=REASON_PATTERN),
         ),
     ]
@@ -111,7 +111,7 @@ def set_condition(
         observed_generation: generation of the object that was looked at; None keeps the old one.
 
     Returns:
-        The same tuple object if nothing changes, so that `is` tells whether to write.
+        The same tuple object if nothing changes, so that `is` shows whether to write.
 
     Raises:
         InvalidConditionError: the API server would refuse the condition.

@@ -3,7 +3,7 @@
 The operator creates one for maintenance, the node agent for a shutdown, the HA agent after a
 failure, and people by hand. The operator works it off and writes `status`.
 
-Source: openstack-hypervisor-operator, api/v1/eviction_types.go. `instances`, `trigger`,
+Source: openstack-hypervisor-operator, api/v1/eviction_types.go. `instances`, `mode`, `trigger`,
 `parallelism`, `status.instances`, `status.progress`, `status.checks` and the reason `Cancelled` are
 ours (docs/compatibility.md).
 """
@@ -85,8 +85,23 @@ class Trigger(StrEnum):
     REBOOT_FAILED = "RebootFailed"
     WATCHDOG = "Watchdog"
     IO_ERROR = "IOError"
+    CONTROL_ERROR = "ControlError"
+    MEMORY_FAILURE = "MemoryFailure"
     HOST_SHUTDOWN = "HostShutdown"
     MANUAL = "Manual"
+
+
+class EvictionMode(StrEnum):
+    """Values of `spec.mode`: how instances are recovered or leave."""
+
+    AUTO = "auto"
+    RESTART = "restart"
+    LIVE = "live"
+    COLD = "cold"
+    EVACUATE = "evacuate"
+
+
+_TRIED: Final = tuple(mode for mode in EvictionMode if mode is not EvictionMode.AUTO)
 
 
 class InstancePhase(StrEnum):
@@ -95,10 +110,15 @@ class InstancePhase(StrEnum):
     PENDING = "Pending"
     MIGRATING = "Migrating"
     EVACUATING = "Evacuating"
+    RESTARTING = "Restarting"
     CONFIRMING = "Confirming"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     SKIPPED = "Skipped"
+
+
+UNDER_WAY: Final = (InstancePhase.MIGRATING, InstancePhase.EVACUATING, InstancePhase.RESTARTING)
+"""Phases in which something is being done to an instance."""
 
 
 class EvictionSpec(Struct, frozen=True):
@@ -126,6 +146,17 @@ class EvictionSpec(Struct, frozen=True):
         str | None,
         Field("What led to the Eviction, for programs.", limits=Limits(enum=tuple(Trigger))),
     ] = None
+    mode: Annotated[
+        str | None,
+        Field(
+            "auto, or absent: what fits. A crashed instance is restarted on its host, and moved "
+            "if that fails; a running one is migrated live, a stopped one cold; what is on a host "
+            "that is proven dead is evacuated. restart: restarted on its host only. live, cold: "
+            "moved in this way only. evacuate: rebuilt elsewhere, once the host is proven dead "
+            "(`status.fencing` of the Hypervisor).",
+            limits=Limits(enum=tuple(EvictionMode)),
+        ),
+    ] = None
     parallelism: Annotated[
         int | None,
         Field(
@@ -144,15 +175,26 @@ class EvictionInstance(Struct, frozen=True):
         str | None,
         Field(
             "Pending: not begun. Migrating: on its way, the host alive. Evacuating: being rebuilt "
-            "elsewhere, the host dead. Confirming: a cold migration waits to be confirmed. "
-            "Succeeded: has left. Failed: could not be moved, see message. Skipped: needs no move.",
+            "elsewhere, the host dead. Restarting: being started again on its host. Confirming: a "
+            "cold migration waits to be confirmed. Succeeded: has left, or runs again. Failed: "
+            "could not be moved, see message. Skipped: needs no move.",
             limits=Limits(enum=tuple(InstancePhase)),
+        ),
+    ] = None
+    mode: Annotated[
+        str | None,
+        Field(
+            "What was tried last: restart, live, cold or evacuate.",
+            limits=Limits(enum=_TRIED),
         ),
     ] = None
     target: Annotated[str | None, Field("Name of the host it goes or went to.")] = None
     attempts: Annotated[
         int | None,
-        Field("How often moving it was begun.", limits=Limits(minimum=0, format="int32")),
+        Field(
+            "How often that was begun; live and cold count together.",
+            limits=Limits(minimum=0, format="int32"),
+        ),
     ] = None
     startedAt: Annotated[datetime | None, Field("When the first attempt began.")] = None
     finishedAt: Annotated[datetime | None, Field("When it succeeded, or was given up.")] = None
@@ -165,9 +207,8 @@ class EvictionCheck(Struct, frozen=True):
     name: Annotated[
         str,
         Field(
-            "HostUp, HostDisabled, Instances, TargetCapacity, ServerGroups or "
-            "ServerGroupsListed; a newer "
-            "operator may have more."
+            "HostUp, HostFenced, HostDisabled, Instances, TargetCapacity, ServerGroups or "
+            "ServerGroupsListed; a newer operator may have more."
         ),
     ]
     result: Annotated[
@@ -214,7 +255,7 @@ class EvictionStatus(Struct, frozen=True):
 
     hypervisorServiceId: Annotated[
         str | None,
-        Field("UUID of the hypervisor in Nova; the name says otherwise and is kept as it is."),
+        Field("UUID of the hypervisor in Nova, not of its service; the name is upstream's."),
     ] = None
     outstandingRamMb: Annotated[
         int | None,
@@ -276,9 +317,14 @@ def has_ended(status: EvictionStatus) -> bool:
     return found is not None and found.status == ConditionStatus.FALSE
 
 
+_STAY: Final = frozenset({EvictionMode.RESTART, EvictionMode.LIVE})
+"""Modes in which some instances, or all, stay on the host."""
+
+
 def empties(eviction: Eviction, host: str) -> bool:
-    """Whether an Eviction is about all instances of a host; its own name does not matter."""
-    return eviction.spec.hypervisor == host and not eviction.spec.instances
+    """Whether all instances of a host leave by an Eviction; its own name does not matter."""
+    spec = eviction.spec
+    return spec.hypervisor == host and not spec.instances and spec.mode not in _STAY
 
 
 def whole_host(

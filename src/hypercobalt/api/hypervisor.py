@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition
+from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, SyncReason
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ResourceInfo, Struct
@@ -200,10 +201,10 @@ class HypervisorSpec(Struct, frozen=True):
     maintenance: Annotated[
         str | None,
         Field(
-            "Takes the host out of service. Empty: in service. `manual`: a person does, and says "
-            "why in maintenanceReason. `auto`: an automation does, for example a rolling update. "
-            "`ha`: the HA service does, after a failure. `termination`: the host is going away "
-            "for good; from then on the spec is frozen, except for a change to `ha`.",
+            "Takes the host out of service. Empty: in service. `manual`: a person does, with the "
+            "reason in maintenanceReason. `auto`: an automation does, for example a rolling "
+            "update. `ha`: the HA service does, after a failure. `termination`: the host is "
+            "going away for good; from then on the spec is frozen, except for a change to `ha`.",
             limits=Limits(enum=tuple(Maintenance)),
         ),
     ] = None
@@ -249,6 +250,8 @@ class Hypervisor(CustomObject, frozen=True):
             Column("Service ID", "string", ".status.serviceId", 3),
             Column("Hypervisor ID", "string", ".status.hypervisorId", 3),
             Column("Age", "date", ".metadata.creationTimestamp"),
+            Column("Booted", "date", ".status.bootedAt", 2),
+            condition_column("Fenced", "Fenced", priority=2),
         ),
     )
 
@@ -269,4 +272,14 @@ def is_evicted(hypervisor: Hypervisor) -> bool:
         found is not None
         and found.status == ConditionStatus.FALSE
         and found.reason == SyncReason.SUCCEEDED
+    )
+
+
+def is_fenced(hypervisor: Hypervisor) -> bool:
+    """Whether the last boot that the host has reported is proven dead: nothing of it runs."""
+    fencing = hypervisor.status.fencing
+    return (
+        fencing is not None
+        and fencing.phase == FencingPhase.FENCED
+        and fencing.bootID == hypervisor.status.bootID
     )

@@ -36,6 +36,9 @@ class HypervisorConditionType(StrEnum):
     REGISTERED = "Registered"  # ours
     SPEC_FROZEN = "SpecFrozen"  # ours
     AGENT_REPORTING = "AgentReporting"  # ours
+    HA_CONFIG_VALID = "HaConfigValid"  # ours
+    FENCED = "Fenced"  # ours
+    RECOVERY_BLOCKED = "RecoveryBlocked"  # ours
 
 
 class OnboardingReason(StrEnum):
@@ -67,7 +70,7 @@ ONBOARDING_STAGES: Final = Transitions(
 
 
 class ReadyReason(StrEnum):
-    """Reasons of `Ready`: the state of the host in one word."""
+    """Reasons of `Ready`: the state of the host as one value."""
 
     READY = "Ready"
     OFFBOARDED = "Offboarded"
@@ -192,6 +195,32 @@ class HaEnabledReason(StrEnum):
     ONBOARDING = "Onboarding"
     FAILED = "Failed"
     AGENT_SILENT = "AgentSilent"  # ours
+
+
+class HaConfigReason(StrEnum):
+    """Reasons of `HaConfigValid`."""
+
+    VALID = "Valid"
+    DEFAULTS = "Defaults"  # there is no ConfigMap
+    INVALID = "Invalid"  # the last valid one counts
+
+
+class FencedReason(StrEnum):
+    """Reasons of `Fenced`."""
+
+    PROVEN = "Proven"
+    ATTEMPTING = "Attempting"
+    FAILED = "Failed"
+    RELEASED = "Released"
+
+
+class RecoveryBlockedReason(StrEnum):
+    """Reasons of `RecoveryBlocked`."""
+
+    GATES_PASSED = "GatesPassed"
+    GATES_CLOSED = "GatesClosed"
+    MANY_HOSTS = "ManyHosts"  # one of those that are closed is about many hosts at once
+    NOT_NEEDED = "NotNeeded"
 
 
 class LibvirtConnectionReason(StrEnum):

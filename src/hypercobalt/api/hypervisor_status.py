@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import Annotated
 
 from hypercobalt.api.conditions import Condition
+from hypercobalt.api.fencing import Fencing, GuestsStopped
+from hypercobalt.api.incident import Incident, PeerReport
 from hypercobalt.api.meta import Struct
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.api.schema import Field, Limits
@@ -74,7 +76,7 @@ class Instance(Struct, frozen=True):
 
 
 class Capabilities(Struct, frozen=True):
-    """What libvirt says the host has."""
+    """What the host has, as libvirt reports it."""
 
     cpuArch: Annotated[str | None, Field("Architecture of the CPUs.", default="unknown")] = None
     memory: Annotated[Quantity | None, Field("Memory of the host, in bytes.")] = None
@@ -82,7 +84,7 @@ class Capabilities(Struct, frozen=True):
 
 
 class DomainCapabilities(Struct, frozen=True):
-    """What libvirt says a virtual machine on the host can have."""
+    """What a virtual machine on the host can have, as libvirt reports it."""
 
     arch: Annotated[
         str | None, Field("Architecture that virtual machines have.", default="unknown")
@@ -108,7 +110,7 @@ class DomainCapabilities(Struct, frozen=True):
     ] = ()
     supportedFeatures: Annotated[
         tuple[str, ...],
-        Field("Features that libvirt says are supported, such as `sev`.", default=()),
+        Field("Features that libvirt reports as supported, such as `sev`.", default=()),
     ] = ()
 
 
@@ -159,7 +161,7 @@ class Wait(Struct, frozen=True):
     """What a condition waits for."""
 
     condition: Annotated[str, Field("Type of the condition.")]
-    waitsFor: Annotated[str, Field("What it waits for: a word or two, for programs.")]
+    waitsFor: Annotated[str, Field("What the condition waits for, for programs.")]
     since: Annotated[datetime, Field("Since when it waits for just that.")]
 
 
@@ -189,6 +191,13 @@ class HypervisorStatus(Struct, frozen=True):
         str | None,
         Field("UUID of the host, as its libvirt has it. Written by the node agent."),
     ] = None
+    bootID: Annotated[
+        str | None,
+        Field("Boot of the host: differs from boot to boot. Written by the node agent."),
+    ] = None
+    bootedAt: Annotated[
+        datetime | None, Field("When the host was booted. Written by the node agent.")
+    ] = None
     instances: Annotated[
         tuple[Instance, ...],
         Field("Virtual machines on the host, the running ones first. Written by the node agent."),
@@ -199,6 +208,28 @@ class HypervisorStatus(Struct, frozen=True):
             "How many virtual machines the host has, running or not. Written by the node agent.",
             default=0,
             required=True,
+        ),
+    ] = None
+    incidents: Annotated[
+        tuple[Incident, ...],
+        Field(
+            "What has happened to instances or to the host and is not over, at most 20. Written by "
+            "the node agent.",
+            keys=("id",),
+        ),
+    ] = ()
+    peerReports: Annotated[
+        tuple[PeerReport, ...],
+        Field(
+            "Which other hosts answer, while the operator asks for it. Written by the node agent.",
+            keys=("host",),
+        ),
+    ] = ()
+    guestsStopped: Annotated[
+        GuestsStopped | None,
+        Field(
+            "That every instance of the host was ended, as fencing demands. Written by the node "
+            "agent."
         ),
     ] = None
     capabilities: Annotated[
@@ -276,6 +307,17 @@ class HypervisorStatus(Struct, frozen=True):
             "Whether the host is in maintenance and has no instance left. Written by the operator."
         ),
     ] = None
+    unhealthySince: Annotated[
+        datetime | None,
+        Field(
+            "Since when the operator has seen the Node or its agent unwell without a break. "
+            "Written by the operator."
+        ),
+    ] = None
+    fencing: Annotated[
+        Fencing | None,
+        Field("The last fencing of the host. Written by the operator."),
+    ] = None
     conditions: Annotated[
         tuple[Condition, ...],
         Field(
@@ -290,6 +332,4 @@ class HypervisorStatus(Struct, frozen=True):
             keys=("condition",),
         ),
     ] = ()
-    specHash: Annotated[str | None, Field("Kept for compatibility; nobody writes or reads it.")] = (
-        None
-    )
+    specHash: Annotated[str | None, Field("Kept for compatibility; never written or read.")] = None

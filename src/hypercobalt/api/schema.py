@@ -1,4 +1,4 @@
-"""What a CRD says about a field beyond its Python type: the vocabulary that the wire types use.
+"""What a CRD holds about a field beyond its Python type: the vocabulary that the wire types use.
 
 The words of a `Field` end up in the CRD only (`crd.py`). They are never checked on decode: the API
 server has already validated what it holds, and an agent must be able to read an object that a newer
@@ -77,7 +77,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What the CRD of a kind says besides its schema.
+    """What the CRD of a kind holds besides its schema.
 
     Attributes:
         doc: description of the kind.

@@ -178,7 +178,9 @@ def test_there_are_no_other_cel_rules() -> None:
         ("Eviction", "status.outstandingRamMb", {"type": "integer", "format": "int64"}),
         ("Eviction", "spec.trigger",
          {"enum": ["Maintenance", "Termination", "NodeFailure", "InstanceCrash", "RebootFailed",
-                   "Watchdog", "IOError", "HostShutdown", "Manual"]}),
+                   "Watchdog", "IOError", "ControlError", "MemoryFailure",
+                   "HostShutdown", "Manual"]}),
+        ("Eviction", "spec.mode", {"enum": ["auto", "restart", "live", "cold", "evacuate"]}),
         ("Migration", "spec", {"type": "object"}),
         ("Migration", "status.memIteration", {"type": "integer", "format": "int64"}),
     ],
@@ -205,7 +207,8 @@ def test_quantities_are_int_or_string(path: str) -> None:
 COLUMNS = {
     "Hypervisor": (
         "Zone/2 BuildingBlock/2 Group/2 Ready State Taint Lifecycle HighAvailability SkipTests "
-        "Version IP Instances Hardware/2 Kernel/2 Onboarding/3 ServiceID/3 HypervisorID/3 Age"
+        "Version IP Instances Hardware/2 Kernel/2 Onboarding/3 ServiceID/3 HypervisorID/3 Age "
+        "Booted/2 Fenced/2"
     ),
     "Eviction": "Hypervisor Reason State Created Trigger/1 Total/1 Done/1 Failed/1",
     "Migration": (

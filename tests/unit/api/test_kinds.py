@@ -56,7 +56,7 @@ def test_secret_values_are_base64_on_the_wire() -> None:
         (Hypervisor, "/apis/kvm.cloud.sap/v1/hypervisors/x"),
     ],
 )
-def test_each_kind_knows_where_it_is_served(kind: type[Object], path: str) -> None:
+def test_each_kind_has_the_path_where_it_is_served(kind: type[Object], path: str) -> None:
     namespace = "ns" if kind.resource.namespaced else None
     assert kind.resource.path(namespace, "x") == path
 

@@ -148,7 +148,7 @@ def test_equal_amounts_are_equal_in_any_notation() -> None:
     assert Quantity("1") != "1"
 
 
-def test_wire_text_is_kept_until_somebody_calculates() -> None:
+def test_wire_text_is_kept_until_a_calculation() -> None:
     held = from_wire("1.5Gi")
     assert held.wire == "1.5Gi"
     assert str(held) == "1536Mi"
@@ -156,7 +156,7 @@ def test_wire_text_is_kept_until_somebody_calculates() -> None:
     assert from_wire(8).wire == "8"
 
 
-def test_a_bad_quantity_on_the_wire_fails_only_the_one_who_asks() -> None:
+def test_a_bad_quantity_on_the_wire_fails_only_when_it_is_read() -> None:
     held = Quantity.lazy("rubbish")
     assert held == Quantity.lazy("rubbish")
     assert held != Quantity("1")

@@ -1,0 +1,110 @@
+"""Fencing of a dead host, as `Hypervisor.status.fencing` keeps it: what was tried, what is proven.
+
+An attempt is written before anything is switched off, and the proof before an instance is started
+elsewhere; so a process that takes over knows both.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Final
+
+from hypercobalt.api.meta import Struct
+from hypercobalt.api.schema import Field, Limits
+
+CLAIM: Final = "kvm.cloud.sap/fenced"
+"""Annotation of a Hypervisor: an administrator asserts that this boot (`status.bootID`) is dead."""
+
+OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
+"""Taint of a Node that asserts the same. Source: KEP-2268, non-graceful node shutdown."""
+
+
+class FencingPhase(StrEnum):
+    """Values of `status.fencing.phase`."""
+
+    ATTEMPTING = "Attempting"
+    FENCED = "Fenced"
+    FAILED = "Failed"
+    RELEASED = "Released"
+
+
+class FencingMethod(StrEnum):
+    """Values of `status.fencing.method`, in the order in which they are tried."""
+
+    BOOT_ID = "BootID"
+    AGENT = "Agent"
+    BMC = "BMC"
+    STORAGE = "Storage"
+    EXTERNAL = "External"
+
+
+class Fencing(Struct, frozen=True):
+    """The last fencing of a host."""
+
+    phase: Annotated[
+        str,
+        Field(
+            "Attempting: may be under way until `deadline`. Fenced: proven dead, see `proof`. "
+            "Failed: no method has given a proof. Released: the host is back.",
+            limits=Limits(enum=tuple(FencingPhase)),
+        ),
+    ]
+    bootID: Annotated[
+        str | None,
+        Field("The boot that it is about: `status.bootID` when it began."),
+    ] = None
+    method: Annotated[
+        str | None,
+        Field(
+            "BootID: the host has booted again. Agent: its agent has stopped all instances. BMC: "
+            "the power is off. Storage: its access to the shared storage is blocked. External: "
+            "asserted from outside.",
+            limits=Limits(enum=tuple(FencingMethod)),
+        ),
+    ] = None
+    device: Annotated[str | None, Field("Address of the fence device, if one is used.")] = None
+    attempts: Annotated[
+        int | None,
+        Field("How often a method was begun.", limits=Limits(minimum=0, format="int32")),
+    ] = None
+    startedAt: Annotated[datetime | None, Field("When the first attempt began.")] = None
+    deadline: Annotated[
+        datetime | None,
+        Field("Until when the present attempt may still switch the host off."),
+    ] = None
+    proof: Annotated[str | None, Field("What proves that this boot runs nothing any more.")] = None
+    fencedAt: Annotated[datetime | None, Field("When that was proven.")] = None
+    forcedDownAt: Annotated[
+        datetime | None, Field("When the compute service was declared down for good.")
+    ] = None
+    evidence: Annotated[
+        tuple[str, ...], Field("What led to it, and what each method has answered, in order.")
+    ] = ()
+
+
+class GuestsStopped(Struct, frozen=True):
+    """What the node agent reports once it has ended every instance of its host."""
+
+    bootID: Annotated[str, Field("The boot in which it did so.")]
+    startedAt: Annotated[
+        datetime | None,
+        Field("`status.fencing.startedAt` of the order; absent: the agent fenced its own host."),
+    ] = None
+    at: Annotated[datetime | None, Field("When the last one had ended.")] = None
+    count: Annotated[
+        int | None,
+        Field("How many ran until then.", limits=Limits(minimum=0, format="int32")),
+    ] = None
+
+
+def is_ordered(fencing: Fencing | None, boot: str) -> bool:
+    """Whether the node agent of this boot has to end every instance of its host.
+
+    That is by order (method Agent), and on a host that was declared dead and is not: its instances
+    may be started elsewhere at any moment.
+    """
+    if fencing is None or not boot or fencing.bootID != boot:
+        return False
+    asked = fencing.phase == FencingPhase.ATTEMPTING and fencing.method == FencingMethod.AGENT
+    return asked or fencing.phase == FencingPhase.FENCED

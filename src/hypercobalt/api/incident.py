@@ -1,0 +1,109 @@
+"""Incident: something that has happened to an instance or to its host, as the node agent saw it.
+
+`Hypervisor.status.incidents` has those that are open.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Final
+
+from hypercobalt.api.meta import Struct
+from hypercobalt.api.schema import Field, Limits
+
+LABEL: Final = "kvm.cloud.sap/incident"
+"""On an Eviction: `id` of the incident that it was made for."""
+
+MOST: Final = 20
+"""Open incidents in a status."""
+
+
+class IncidentType(StrEnum):
+    """Values of `status.incidents[].type`."""
+
+    CRASH = "Crash"
+    REBOOTING = "Rebooting"
+    REBOOT_FAILED = "RebootFailed"
+    REBOOT_LOOP = "RebootLoop"
+    WATCHDOG = "Watchdog"
+    IO_ERROR = "IOError"
+    CONTROL_ERROR = "ControlError"
+    MONITOR_HUNG = "MonitorHung"
+    STALLED_IO = "StalledIO"
+    MEMORY_FAILURE = "MemoryFailure"
+    POSTCOPY_FAILED = "PostcopyFailed"
+    PAUSED = "Paused"
+    OUT_OF_BAND = "OutOfBand"
+    FOREIGN_DOMAIN = "ForeignDomain"
+    RUNS_AFTER_BOOT = "RunsAfterBoot"
+    ENDED_BY_BOOT = "EndedByBoot"
+    HOST_OUT_OF_MEMORY = "HostOutOfMemory"
+    STORAGE_DEGRADED = "StorageDegraded"
+    MANY_CRASHES = "ManyCrashes"
+    EVENT_STORM = "EventStorm"
+    RECOVERY_EXHAUSTED = "RecoveryExhausted"
+
+
+class Severity(StrEnum):
+    """Values of `status.incidents[].severity`."""
+
+    INFO = "Info"
+    WARNING = "Warning"
+    CRITICAL = "Critical"
+
+
+class Reaction(StrEnum):
+    """Values of `status.incidents[].reaction`."""
+
+    REPORT = "Report"
+    WAIT = "Wait"
+    RESUME = "Resume"
+    RESTART = "Restart"
+    MOVE = "Move"
+    EVACUATE = "Evacuate"
+
+
+class Incident(Struct, frozen=True):
+    """One incident."""
+
+    id: Annotated[str, Field("Name of the incident; the same one has the same name.")]
+    type: Annotated[str, Field("What has happened.", limits=Limits(enum=tuple(IncidentType)))]
+    severity: Annotated[str, Field("How grave it is.", limits=Limits(enum=tuple(Severity)))]
+    instance: Annotated[
+        str | None, Field("UUID of the instance; absent: it is about the host.")
+    ] = None
+    name: Annotated[str | None, Field("Name of its libvirt domain.")] = None
+    reaction: Annotated[
+        str | None,
+        Field(
+            "Report: nothing is done. Wait: it may pass by itself. Resume: the node agent resumes "
+            "the instance. Restart, Move, Evacuate: an Eviction was made for it.",
+            limits=Limits(enum=tuple(Reaction)),
+        ),
+    ] = None
+    eviction: Annotated[str | None, Field("Name of the Eviction that recovers it.")] = None
+    count: Annotated[
+        int | None,
+        Field("How often it was seen.", limits=Limits(minimum=1, format="int32")),
+    ] = None
+    firstSeen: Annotated[datetime | None, Field("When it was seen first.")] = None
+    lastSeen: Annotated[datetime | None, Field("When it was seen last.")] = None
+    evidence: Annotated[
+        tuple[str, ...], Field("What was seen, and what follows from it; the newest last.")
+    ] = ()
+
+
+class PeerReport(Struct, frozen=True):
+    """Whether another host answers, as seen from this one."""
+
+    host: Annotated[str, Field("Name of the other Hypervisor.")]
+    answers: Annotated[
+        bool,
+        Field("Whether a program there has answered; a kernel's answer does not count."),
+    ]
+    asked: Annotated[
+        str | None, Field("The question that it answers: `asked` of the annotation.")
+    ] = None
+    evidence: Annotated[str | None, Field("Which program was asked, and what it answered.")] = None
+    checkedAt: Annotated[datetime | None, Field("When it was asked.")] = None
