@@ -130,7 +130,7 @@ async def shared(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 12 MiB, where we may mount one; else the test is skipped, and says so."""
+    """A file system of 12 MiB, where we may mount one; else the test is skipped."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(place)]

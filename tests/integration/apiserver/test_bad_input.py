@@ -299,7 +299,7 @@ async def test_others_are_answered_while_a_costly_body_is_handled(
         slowest = max(slowest, loop.time() - asked)
     assert (await sending).status_code == code, sending.result().text[:500]
     assert slowest < (loop.time() - begin) / 2
-    assert len(sending.result().content) < MAX_BODY, "not every cause is told"
+    assert len(sending.result().content) < MAX_BODY, "not every cause is reported"
 
 
 async def test_objects_do_not_grow_beyond_the_limit_by_patches(api: Client) -> None:
@@ -339,7 +339,7 @@ async def test_paths_and_methods_that_are_not_served(
     api: Client, method: str, path: str, code: int
 ) -> None:
     answer = await api.request(method, path)
-    if answer.text == "404 page not found\n":  # so says Go's HTTP server
+    if answer.text == "404 page not found\n":  # of Go's HTTP server
         assert answer.status_code == code
     else:
         refused(answer, code)

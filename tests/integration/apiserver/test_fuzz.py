@@ -19,13 +19,13 @@ async def test_damaged_requests_get_a_status_below_500(api: Client, seed: int) -
         method, path, rest = request(damage)
         answer = await api.request(method, path, **rest)
         codes[answer.status_code] = codes.get(answer.status_code, 0) + 1
-        said = f"seed {seed}, request {number}: {method} {path} {rest} -> {answer.text[:400]}"
+        about = f"seed {seed}, request {number}: {method} {path} {rest} -> {answer.text[:400]}"
         if answer.status_code >= 500 and answer.status_code not in (501, 504):
             # Some errors of a client kube-apiserver answers with 500 and no reason, and so do we.
-            assert "reason" not in answer.json(), said
+            assert "reason" not in answer.json(), about
         if answer.status_code >= 400 and answer.text != "404 page not found\n":
-            assert answer.json()["kind"] == "Status", said
-            assert answer.json()["code"] == answer.status_code, said
+            assert answer.json()["kind"] == "Status", about
+            assert answer.json()["code"] == answer.status_code, about
         if number % 100 == 0:
             await check(api)
     await check(api)

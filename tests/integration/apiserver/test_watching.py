@@ -95,7 +95,7 @@ async def test_a_change_of_labels_moves_an_object_in_and_out(api: Client) -> Non
         ]
 
 
-async def test_an_object_made_anew_is_added_even_after_a_restart(options: Options) -> None:
+async def test_a_recreated_object_is_added_even_after_a_restart(options: Options) -> None:
     async with serve(options) as server, Client(server.url) as api:
         since = await put(api, "a", {"colour": "red"})
         await api.delete(f"{CONFIG_MAPS}/a")

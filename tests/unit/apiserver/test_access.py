@@ -180,7 +180,7 @@ def test_making_certificates_costs_the_server_no_memory(tmp_path: Path) -> None:
         pytest.param(365, ("b",), False, id="a-host-was-added"),
     ],
 )
-def test_certificates_are_made_anew_when_needed(
+def test_certificates_are_renewed_when_needed(
     tmp_path: Path, days: int, hosts: tuple[str, ...], *, current: bool
 ) -> None:
     for name in ("ca", "server", "admin"):

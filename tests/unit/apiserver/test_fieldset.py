@@ -150,7 +150,7 @@ def test_paths_are_printed_as_kubernetes_prints_them() -> None:
 
 
 @given(OBJECTS, OBJECTS)
-def test_comparing_tells_what_changed(old: Object, new: Object) -> None:
+def test_comparing_gives_what_changed(old: Object, new: Object) -> None:
     found = fieldset.compare(NODE, old, new)
     assert found.same() == (_unordered(old) == _unordered(new))
     back = fieldset.compare(NODE, new, old)

@@ -136,7 +136,7 @@ async def test_user_must_be_named(store: Store, header: str) -> None:
     assert caught.value.code == 400
 
 
-async def test_anonymous_acts_for_nobody(store: Store) -> None:
+async def test_anonymous_cannot_impersonate(store: Store) -> None:
     with pytest.raises(StatusError) as caught:
         become(ANONYMOUS, Rbac(store), [BOB])
     assert caught.value.code == 403

@@ -1,4 +1,4 @@
-"""Who owns which field: scenarios of updates and applies, as the documentation tells them."""
+"""Who owns which field: scenarios of updates and applies, as the documentation has them."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_malformed_owners_are_none(entry: Any) -> None:  # noqa: ANN401
     assert managed.read({"managedFields": [entry]}) is None
 
 
-def test_nobody_owns_an_objects_identity(node: Node) -> None:
+def test_no_manager_owns_an_objects_identity(node: Node) -> None:
     body = config(a="1")
     body["metadata"] |= {"uid": "u", "namespace": "n", "labels": {"l": "v"}}
     (entry,) = apply(node, None, body, "one")["metadata"]["managedFields"]

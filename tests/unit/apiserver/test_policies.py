@@ -116,7 +116,7 @@ def test_selectors_choose_writes(
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "answer"),
     [
         pytest.param({"validations": [{"expression": "true"}]}, "", id="holds"),
         pytest.param(
@@ -194,9 +194,9 @@ def test_selectors_choose_writes(
         ),
     ],
 )
-def test_policies_decide(spec: JSONObject, said: str) -> None:
+def test_policies_decide(spec: JSONObject, answer: str) -> None:
     found = refusal(policy(**cast("dict[str, Any]", spec)), write(thing()))
-    assert found == said or (said == "422" and found.startswith("422 "))
+    assert found == answer or (answer == "422" and found.startswith("422 "))
 
 
 def test_a_binding_that_warns_lets_the_write_pass() -> None:

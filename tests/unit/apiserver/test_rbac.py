@@ -359,6 +359,6 @@ def test_attributes_of_a_request(line: str, asked: Attributes) -> None:
         ),
     ],
 )  # fmt: skip
-def test_words_of_a_refusal(asked: Attributes, reason: str, message: str) -> None:
+def test_message_of_a_refusal(asked: Attributes, reason: str, message: str) -> None:
     error = forbidden(EVE, asked, reason)
     assert (error.code, error.reason, error.message) == (403, "Forbidden", message)

@@ -162,7 +162,7 @@ async def test_compacted_revisions_are_reported(
     finally:
         await store.close()
     store = await Store.open(tmp_path)
-    assert before - 1 <= store.compacted <= before  # the last commit tells it to the file
+    assert before - 1 <= store.compacted <= before  # the last commit writes it to the file
     await store.close()
 
 

@@ -187,7 +187,7 @@ async def test_token_of_a_pod_names_its_node(
     ],
 )
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "made-again"])
-async def test_token_dies_with_what_it_is_bound_to(
+async def test_token_ends_with_what_it_is_bound_to(
     store: Store,
     signing: SigningKey,
     registry: Registry,

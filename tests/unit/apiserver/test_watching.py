@@ -1,4 +1,4 @@
-"""Watchers without sockets: what they are told of a change, and what a slow one costs."""
+"""Watchers without sockets: what they are sent of a change, and what a slow one costs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def event(kind: EventType, data: bytes, previous: bytes | None, key: Key = KEY) 
     return Event(5, kind, key, data, previous)
 
 
-def told(seer: Watcher, seen: Event) -> str | None:
+def sent(seer: Watcher, seen: Event) -> str | None:
     seer.offer(seen, watching.watch_line(seen.type, seen.data))
     lines = seer.take()
     return msgspec.json.decode(lines)["type"] if lines else None
@@ -51,16 +51,16 @@ def told(seer: Watcher, seen: Event) -> str | None:
 def test_a_selector_sees_objects_come_and_go(
     kind: EventType, before: bytes | None, after: bytes, seen: str | None
 ) -> None:
-    assert told(watcher(selective=True), event(kind, after, before)) == seen
+    assert sent(watcher(selective=True), event(kind, after, before)) == seen
 
 
 def test_other_places_are_not_reported() -> None:
     added = event("ADDED", IN, None)
-    assert told(watcher(), added) == "ADDED"
-    assert told(watcher(name="p"), added) == "ADDED"
-    assert told(watcher(name="q"), added) is None
+    assert sent(watcher(), added) == "ADDED"
+    assert sent(watcher(name="p"), added) == "ADDED"
+    assert sent(watcher(name="q"), added) is None
     for key in (Key("pods", "m", "p"), Key("nodes", "n", "p")):
-        assert told(watcher(), event("ADDED", IN, None, key)) is None
+        assert sent(watcher(), event("ADDED", IN, None, key)) is None
 
 
 @pytest.mark.parametrize("limit", ["MAX_WAITING", "MAX_WAITING_BYTES"])

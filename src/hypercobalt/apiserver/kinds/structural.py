@@ -1,7 +1,7 @@
 """Structural schemas: each value has a type and declared fields.
 
 What stands under allOf, anyOf, oneOf or not is a fragment: it judges values and declares nothing.
-Refused is what would be served wrongly: a value without a type, a word that is not understood, a
+Refused is what would be served wrongly: a value without a type, a keyword that is not understood, a
 list whose items have no keys, a default that does not fit. kube-apiserver refuses more; the
 definitions of this project are held against it in CI.
 
