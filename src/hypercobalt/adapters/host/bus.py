@@ -3,7 +3,7 @@
 A connection is given up when anything about it breaks, the service's restart included; whoever uses
 it makes a new one and reads everything again. So no state has to be repaired.
 
-Only the service itself is heard: the bus filters broadcasts by sender, but every process on the
+Only the service's own signals count: the bus filters broadcasts by sender, but every process on the
 host may send a signal straight to us, so the sender of each is compared with the service's owner.
 
 Source: D-Bus specification 0.42.
@@ -30,7 +30,7 @@ log = get_logger(__name__)
 
 CALL_DEADLINE: Final = timedelta(seconds=10)
 PING: Final = timedelta(seconds=20)
-"""After so much silence the service is asked whether it is there; one that hangs says nothing."""
+"""After so much silence the service is asked whether it is there: one that hangs sends nothing."""
 
 _BUS, _BUS_PATH = "org.freedesktop.DBus", "/org/freedesktop/DBus"
 _CLOSE_DEADLINE = 1.0  # seconds
@@ -83,7 +83,7 @@ class Service:
         self._wake = asyncio.Event()
         self._lost: HostError | None = None
         self._handlers: list[tuple[str, str, str | None, Handler | None]] = []
-        bus.add_message_handler(self._hear)
+        bus.add_message_handler(self._on_message)
 
     async def call(
         self,
@@ -99,7 +99,7 @@ class Service:
         `method` is given with its interface: `org.freedesktop.systemd1.Manager.StartUnit`.
 
         Raises:
-            RefusedError: the service says no.
+            RefusedError: the service refuses.
             HostError: no answer.
         """
         return await self._send(make_call(self.name, path, method, signature, body), deadline)
@@ -207,7 +207,7 @@ class Service:
             raise RefusedError(f"{about}: {text[:_MAX_TEXT]} ({name})", name)
         return reply
 
-    def _hear(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         if message.message_type is not MessageType.SIGNAL:
             return
         if message.sender == _BUS and message.member == "NameOwnerChanged":
@@ -215,9 +215,9 @@ class Service:
             if name == self.name and now != self._owner:
                 self.lose("it left the bus or restarted")
         elif message.sender == self._owner:
-            self._tell(message)
+            self._dispatch(message)
 
-    def _tell(self, message: Message) -> None:
+    def _dispatch(self, message: Message) -> None:
         for interface, member, path, handler in self._handlers:
             if (interface, member) == (message.interface, message.member) and (
                 path in (None, message.path)

@@ -21,7 +21,7 @@ class _Change:
     async def wait(self) -> None:
         await self.event.wait()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         self.event.set()
         self.event = asyncio.Event()
 
@@ -45,28 +45,28 @@ class FakeUnits:
     def set(self, name: str, active: str, load: str = "loaded", sub: str = "") -> None:
         """Change a unit."""
         self._states[name] = UnitState(name=name, load=load, active=active, sub=sub)
-        self._change.tell()
+        self._change.notify()
 
     def leave(self, why: str = "no way to the system bus") -> None:
         """From now on, systemd cannot be asked."""
         self._away = HostError(why)
-        self._change.tell()
+        self._change.notify()
 
     def come_back(self) -> None:
         self._away = None
-        self._change.tell()
+        self._change.notify()
 
     async def watch(
         self, names: Sequence[str]
     ) -> AsyncGenerator[tuple[UnitState, ...] | HostError]:
         for name in names:
             check_unit_name(name)
-        told: tuple[UnitState, ...] | HostError | None = None
+        given: tuple[UnitState, ...] | HostError | None = None
         while True:
             change = self._change.event
             now = self._away or tuple(self._get(name) for name in names)
-            if now != told:
-                told = now
+            if now != given:
+                given = now
                 yield now
             else:
                 await change.wait()
@@ -128,7 +128,7 @@ class FakeShutdown:
     def prepare(self, preparing: bool = True) -> None:
         """Begin a shutdown, or call it off."""
         self._preparing = preparing
-        self._change.tell()
+        self._change.notify()
 
     def leave(self, why: str = "no way to the system bus") -> None:
         """From now on, logind cannot be asked."""
@@ -152,12 +152,12 @@ class FakeShutdown:
         if self._away:
             raise self._away
         self.delays.append((who, why))
-        self._change.tell()
+        self._change.notify()
         try:
             yield
         finally:
             self.delays.remove((who, why))
-            self._change.tell()
+            self._change.notify()
 
     async def limit(self) -> timedelta:
         if self._away:
@@ -165,12 +165,12 @@ class FakeShutdown:
         return self._limit
 
     async def preparations(self) -> AsyncGenerator[bool]:
-        told = False
+        given = False
         while True:
             change = self._change.event
-            if self._preparing != told:
-                told = self._preparing
-                yield told
+            if self._preparing != given:
+                given = self._preparing
+                yield given
             else:
                 await change.wait()
 
@@ -184,14 +184,14 @@ class FakeSystem:
 
     def set(self, now: OperatingSystem) -> None:
         self._now = now
-        self._change.tell()
+        self._change.notify()
 
     async def watch(self) -> AsyncGenerator[OperatingSystem]:
-        told: OperatingSystem | None = None
+        given: OperatingSystem | None = None
         while True:
             change = self._change.event
-            if self._now != told:
-                told = self._now
-                yield told
+            if self._now != given:
+                given = self._now
+                yield given
             else:
                 await change.wait()

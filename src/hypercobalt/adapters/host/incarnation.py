@@ -1,4 +1,4 @@
-"""Names a process so that a later one on the same machine can tell whether it still runs.
+"""Names a process so that a later one on the same machine can see whether it still runs.
 
 A pid alone does not do: it is given again, after a reboot in the same order. So the name has the
 process's start as well, and the start of the machine's systemd. Without a systemd as PID 1, which

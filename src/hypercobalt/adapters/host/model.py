@@ -1,4 +1,4 @@
-"""What the host's operating system says of itself.
+"""What the host's operating system reports.
 
 Source: org.freedesktop.systemd1(5), org.freedesktop.login1(5), org.freedesktop.hostname1(5),
 os-release(5).
@@ -26,7 +26,7 @@ def check_unit_name(name: str) -> None:
     """Refuse what is no name of one unit: systemd.unit(5). A template is none.
 
     Raises:
-        UnitNameError: it says why.
+        UnitNameError: the name is not valid; the message has the reason.
     """
     if len(name) > _MAX_UNIT_NAME or not _UNIT_NAME.fullmatch(name):
         raise UnitNameError(

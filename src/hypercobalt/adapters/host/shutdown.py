@@ -1,4 +1,4 @@
-"""logind's shutdown, over D-Bus: hold it back for a while, and hear of it.
+"""logind's shutdown, over D-Bus: delay it, and observe that it is announced.
 
 A delay inhibitor is a file descriptor. logind lets go of the delay when it is closed, by us or by
 our death, and after its limit at the latest. It outlives the connection it came over. Only shutdown
@@ -64,7 +64,7 @@ class LogindShutdown:
         return timedelta(microseconds=min(microseconds, MAX_LIMIT // timedelta(microseconds=1)))
 
     async def preparations(self) -> AsyncGenerator[bool]:
-        told = False
+        known = False
         retry = Retry("reconnecting_to_logind", FIRST_RETRY, LAST_RETRY)
         while True:
             try:
@@ -73,9 +73,9 @@ class LogindShutdown:
                     while True:
                         preparing = await logind.get(_PATH, _MANAGER, "PreparingForShutdown")
                         retry.succeeded()
-                        if bool(preparing) != told:
-                            told = bool(preparing)
-                            yield told
+                        if bool(preparing) != known:
+                            known = bool(preparing)
+                            yield known
                         await logind.changed()
             except HostError as error:
                 await retry.after(error)
@@ -83,7 +83,7 @@ class LogindShutdown:
     async def _keep(self, inhibitor: _Inhibitor, taken: asyncio.Future[None]) -> None:
         """Take the inhibitor, and again from each new logind; the old one is held until then.
 
-        `taken` is told of the first time; that alone is not tried again.
+        `taken` gets the outcome of the first attempt, which alone is not retried.
         """
         retry = Retry("renewing_shutdown_inhibitor", FIRST_RETRY, LAST_RETRY)
         while True:

@@ -56,7 +56,7 @@ class HostSystem:
         self._files = tuple(root / name for name in OS_RELEASE)
 
     async def watch(self) -> AsyncGenerator[OperatingSystem]:
-        told: OperatingSystem | None = None
+        known: OperatingSystem | None = None
         hardware: Facts | None = None
         wait, complaint = FIRST_RETRY, ""
         while True:
@@ -70,8 +70,8 @@ class HostSystem:
                             complaint = str(error)
                             log.warning("hardware_unknown", error=complaint)
                 found = assemble(release, hardware or {}, read_file(self._command_line))
-                if found != told:
-                    told = found
+                if found != known:
+                    known = found
                     yield found
                 await changed(wait if hardware is None else RESYNC)
                 wait = min(wait * 2, RESYNC)
@@ -81,7 +81,7 @@ class HostSystem:
         return next(filter(None, texts), "")
 
     async def _describe(self) -> Facts:
-        """What hostnamed says of the machine, by the names of its JSON, which its properties share.
+        """What hostnamed reports, by the names of its JSON, which its properties share.
 
         Raises:
             HostError: it cannot be asked.

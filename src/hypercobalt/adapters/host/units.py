@@ -3,7 +3,7 @@
 Signals are only hints: after one, the state of every watched unit is read again, in one call.
 `UnitNew` and `UnitRemoved` are not listened to: reading an unused unit loads it and lets it go
 again, which would be the next signal. Nothing is missed for that, because a unit that changes while
-it is loaded says `PropertiesChanged`, and new or masked unit files take a daemon-reload.
+it is loaded emits `PropertiesChanged`, and new or masked unit files take a daemon-reload.
 
 Source: org.freedesktop.systemd1(5).
 """
@@ -34,7 +34,7 @@ class SystemdUnits:
 
     Args:
         address: of the system bus; None: the usual one.
-        grace: how long systemd may be away before watchers hear of it.
+        grace: how long systemd may be away before watchers get an error.
         ping: after so much silence systemd is asked whether it is there.
     """
 
@@ -50,7 +50,7 @@ class SystemdUnits:
             check_unit_name(name)
         clock = asyncio.get_running_loop().time
         grace = self._grace.total_seconds()
-        told: tuple[UnitState, ...] | HostError | None = None
+        known: tuple[UnitState, ...] | HostError | None = None
         retry = Retry("reconnecting_to_systemd", FIRST_RETRY, LAST_RETRY)
         away_since = clock() - grace
         while True:
@@ -61,15 +61,15 @@ class SystemdUnits:
                     while True:
                         states = await watched.read()
                         retry.succeeded()
-                        if states != told:
-                            told = states
+                        if states != known:
+                            known = states
                             yield states
                         away_since = clock()
                         await watched.changed()
                         away_since = clock()
             except HostError as error:
-                if not isinstance(told, HostError) and clock() - away_since >= grace:
-                    told = error
+                if not isinstance(known, HostError) and clock() - away_since >= grace:
+                    known = error
                     yield error
                 await retry.after(error)
 

@@ -348,9 +348,7 @@ async def test_an_inhibitor_that_cannot_be_had_is_an_error(bus: Bus, join: Join)
             pytest.fail("entered")
 
 
-async def test_preparations_are_what_logind_says_not_what_a_signal_claims(
-    bus: Bus, join: Join
-) -> None:
+async def test_preparations_are_loginds_property_not_a_signals_claim(bus: Bus, join: Join) -> None:
     logind = await join_logind(join)
     async with (
         asyncio.timeout(DEADLINE),
@@ -359,7 +357,7 @@ async def test_preparations_are_what_logind_says_not_what_a_signal_claims(
         beginning = asyncio.ensure_future(anext(preparations))
         await logind.peer.called("Get")
         signal = f"{LOGIND}.Manager.PrepareForShutdown"
-        await logind.peer.signal(LOGIND_PATH, signal, "b", [True])  # but the property says no
+        await logind.peer.signal(LOGIND_PATH, signal, "b", [True])  # but the property is false
         await logind.peer.called("Get", 2)
         assert not beginning.done()
 

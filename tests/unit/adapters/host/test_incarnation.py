@@ -35,7 +35,7 @@ def test_who_is_certainly_over(other: Incarnation, over: bool) -> None:
     assert is_over(other, HERE, {600: 5000}.get) is over
 
 
-def test_nobody_can_judge_from_a_container() -> None:
+def test_a_process_cannot_be_judged_from_a_container() -> None:
     here = Incarnation("kvm-a", "", "boot-1", 1, 10)
 
     assert not is_over(Incarnation("kvm-a", "", "boot-0", 1, 5), here, lambda _: None)
