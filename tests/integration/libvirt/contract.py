@@ -21,9 +21,17 @@ from hypercobalt.adapters.libvirt.model import (
     DomainState,
     Event,
     EventKind,
-    Lifecycle,
 )
 from hypercobalt.adapters.libvirt.port import Control, Libvirt, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.vocabulary import (
+    ControlState,
+    Lifecycle,
+    PausedReason,
+    RunningReason,
+    Shutdown,
+    ShutoffReason,
+    Stopped,
+)
 from tests.lab.kit.hand import Hand
 
 BOUND = 20.0
@@ -135,7 +143,7 @@ class Listener:
 
 @asynccontextmanager
 async def listening(subject: Libvirt) -> AsyncIterator[Listener]:
-    """A listener that is told of everything from `Connected` on."""
+    """A listener that gets everything from `Connected` on."""
     events = subject.events()
     listener = Listener(events)
     await listener.connected()
@@ -169,7 +177,7 @@ class Contract:
         async def now(uuid: str) -> Domain | None:
             listed = {one.uuid: one for one in await world.libvirt.domains()}
             found = listed.get(uuid)
-            return replace(found, devices=Devices()) if found else None
+            return replace(found, devices=Devices(), reason=0, id=-1) if found else None
 
         async with listening(world.libvirt) as listener:
             uuid = await world.define("a", memory_mib=2)
@@ -241,7 +249,7 @@ class Contract:
         assert host.memory_bytes > 0
         assert host.cpu_count > 0
 
-    async def test_a_host_says_what_it_offers_to_domains(self, world: World) -> None:
+    async def test_a_host_reports_what_it_offers_to_domains(self, world: World) -> None:
         async with listening(world.libvirt):
             offered = await world.libvirt.domain_capabilities()
             host = await world.libvirt.capabilities()
@@ -263,7 +271,64 @@ class Contract:
         assert (domain.state, domain.job) == (DomainState.RUNNING, None)
         assert (domain.held, domain.moving_in, domain.moving_out) == (False, False, False)
 
-    async def test_what_is_asked_of_no_domain_is_refused(self, world: World) -> None:
+    async def test_each_start_has_an_id_and_each_state_its_reason(self, world: World) -> None:
+        async def now(uuid: str) -> tuple[bool, int]:
+            (found,) = [one for one in await world.libvirt.domains() if one.uuid == uuid]
+            ids.append(found.id)
+            return found.id >= 0, found.reason
+
+        ids: list[int] = []
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a")
+            await listener.lifecycle(uuid, Lifecycle.DEFINED)
+            await now(uuid)
+            await world.start(uuid)
+            (started,) = await listener.lifecycle(uuid, Lifecycle.STARTED)
+            assert await now(uuid) == (True, RunningReason.BOOTED)
+            await world.suspend(uuid)
+            await listener.lifecycle(uuid, Lifecycle.SUSPENDED)
+            assert await now(uuid) == (True, PausedReason.USER)
+            await world.resume(uuid)
+            await listener.lifecycle(uuid, Lifecycle.RESUMED)
+            assert await now(uuid) == (True, RunningReason.UNPAUSED)
+            await world.destroy(uuid)
+            await listener.lifecycle(uuid, Lifecycle.STOPPED)
+            await now(uuid)
+            await world.start(uuid)
+            (again,) = await listener.lifecycle(uuid, Lifecycle.STARTED)
+            await now(uuid)
+
+        off, first, paused, resumed, stopped, second = ids
+        assert off == stopped == -1
+        assert first == paused == resumed == started.domain_id
+        assert second == again.domain_id != first
+
+    async def test_a_domain_is_destroyed(self, world: World) -> None:
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a")
+            await world.start(uuid)
+            await listener.lifecycle(uuid, Lifecycle.STARTED)
+
+            await world.libvirt.destroy(uuid)
+
+            (stopped,) = await listener.lifecycle(uuid, Lifecycle.STOPPED)
+            (domain,) = [one for one in await world.libvirt.domains() if one.uuid == uuid]
+            await world.libvirt.destroy(uuid)
+            await world.libvirt.destroy(NOBODY)
+        assert stopped.detail == Stopped.DESTROYED
+        assert (domain.active, domain.reason) == (False, ShutoffReason.DESTROYED)
+
+    async def test_no_domain_and_one_that_is_off_have_nothing_to_probe(self, world: World) -> None:
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a")
+            await listener.lifecycle(uuid, Lifecycle.DEFINED)
+            for off in (uuid, NOBODY):
+                assert await world.libvirt.control_info(off) is None
+                assert await world.libvirt.block_stats(off) is None
+                assert await world.libvirt.disk_errors(off) == ()
+                assert await world.libvirt.agent_answers(off) is None
+
+    async def test_calls_for_an_unknown_domain_are_refused(self, world: World) -> None:
         async with listening(world.libvirt):
             for ask in (world.libvirt.resume, world.libvirt.document):
                 with pytest.raises(LibvirtRefusedError):
@@ -295,6 +360,31 @@ class QemuContract(Contract):
             await world.libvirt.undefine(uuid)
             await listener.lifecycle(uuid, Lifecycle.UNDEFINED)
             assert uuid not in {one.uuid for one in await world.libvirt.domains()}
+
+    async def test_an_order_of_the_host_shuts_down_first(self, world: World) -> None:
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a")
+            await world.start(uuid)
+            await listener.lifecycle(uuid, Lifecycle.STARTED)
+            await world.libvirt.destroy(uuid)
+            wanted = Lifecycle.SHUTDOWN, Lifecycle.STOPPED
+            found = await listener.lifecycle(uuid, *wanted)
+        assert [(one.type, one.detail) for one in found] == [
+            (Lifecycle.SHUTDOWN, Shutdown.HOST),
+            (Lifecycle.STOPPED, Stopped.DESTROYED),
+        ]
+
+    async def test_a_domain_that_is_well_is_found_well(self, world: World) -> None:
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a")
+            await world.start(uuid)
+            await listener.lifecycle(uuid, Lifecycle.STARTED)
+            control = await world.libvirt.control_info(uuid)
+            assert control
+            assert (control.state, control.seconds) == (ControlState.OK, 0)
+            assert await world.libvirt.block_stats(uuid) is not None
+            assert await world.libvirt.disk_errors(uuid) == ()
+            assert await world.libvirt.agent_answers(uuid) is None
 
     async def test_to_abort_no_job_is_no_error(self, world: World) -> None:
         async with listening(world.libvirt) as listener:

@@ -29,11 +29,11 @@ async def test_an_attempt_that_is_never_answered_is_given_up_and_followed_by_ano
             writer.close()
 
 
-async def test_a_port_where_nobody_listens_is_reported_with_libvirts_words() -> None:
+async def test_a_closed_port_is_reported_with_libvirts_message() -> None:
     async with connect("qemu+tcp://127.0.0.1:1/system") as subject, asyncio.timeout(10):
         events = subject.events()
-        said = await anext(events)
+        lost = await anext(events)
         await events.aclose()
 
-    assert isinstance(said, Disconnected)
-    assert "unable to connect to server at '127.0.0.1:1'" in said.reason
+    assert isinstance(lost, Disconnected)
+    assert "unable to connect to server at '127.0.0.1:1'" in lost.reason

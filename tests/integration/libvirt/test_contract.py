@@ -41,7 +41,7 @@ class FakeWorld(World):
         await self.fake.resume(uuid)
 
     async def destroy(self, uuid: str) -> None:
-        self.fake.stop(uuid)
+        await self.fake.destroy(uuid)
 
     async def undefine(self, uuid: str) -> None:
         await self.fake.undefine(uuid)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
+from typing import Final
 
 from hypercobalt.adapters.libvirt import uri
 from hypercobalt.adapters.libvirt.definitions import Definitions
@@ -13,7 +14,10 @@ from hypercobalt.adapters.libvirt.host import DEADLINE, Host
 from hypercobalt.adapters.libvirt.keeper import Keeper, Pace
 from hypercobalt.adapters.libvirt.links import Answer, Call, within
 from hypercobalt.adapters.libvirt.model import Event
+from hypercobalt.adapters.libvirt.on_demand import OnDemandConnection
 from hypercobalt.adapters.libvirt.per_subject import PerSubject
+
+_PROBES_IDLE: Final = 90.0  # beyond the half minute after which each domain is probed again
 
 
 @asynccontextmanager
@@ -34,7 +38,11 @@ async def connect(
     keeper = Keeper(checked, pace or Pace(), events, definitions)
     keeping = asyncio.create_task(keeper.run(), name="libvirt-keeper")
     try:
-        yield LibvirtConnection(checked.uri, KeptConnection(keeper), definitions, events, deadline)
+        with closing(OnDemandConnection(address, idle=_PROBES_IDLE)) as probes:
+            kept = KeptConnection(keeper)
+            yield LibvirtConnection(
+                checked.uri, kept, definitions, events, probes=probes, deadline=deadline
+            )
     finally:
         keeping.cancel()
         with suppress(asyncio.CancelledError):
@@ -50,9 +58,11 @@ class LibvirtConnection(Host):
         kept: KeptConnection,
         definitions: Definitions,
         events: EventQueue,
+        *,
+        probes: OnDemandConnection,
         deadline: float,
     ) -> None:
-        super().__init__(uri, kept, definitions, deadline=deadline)
+        super().__init__(uri, kept, definitions, probes=probes, deadline=deadline)
         self._events = events
 
     def events(self) -> AsyncGenerator[Event]:

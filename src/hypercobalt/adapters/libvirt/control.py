@@ -66,6 +66,20 @@ async def resume(client: Client, uuid: str) -> None:
     await client.call(protocol.DOMAIN_RESUME, protocol.OneDomain(await lookup(client, uuid)))
 
 
+async def destroy(client: Client, uuid: str) -> None:
+    """End the domain's process, if there is one."""
+    try:
+        await client.call(protocol.DOMAIN_DESTROY, protocol.OneDomain(await lookup(client, uuid)))
+    except RemoteError as exc:
+        if exc.code not in {ErrorCode.NO_DOMAIN, ErrorCode.OPERATION_INVALID}:
+            raise  # the latter means that it is off
+
+
+async def boot(client: Client, uuid: str) -> None:
+    """Start the domain."""
+    await client.call(protocol.DOMAIN_CREATE, protocol.OneDomain(await lookup(client, uuid)))
+
+
 async def document(client: Client, uuid: str) -> DomainDocument:
     """The document of the domain as it is defined."""
     ref = await lookup(client, uuid)

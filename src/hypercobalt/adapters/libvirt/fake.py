@@ -12,32 +12,38 @@ import posixpath
 from collections import Counter
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from datetime import UTC, datetime
 from uuid import NAMESPACE_DNS, uuid5
 
-from hypercobalt.adapters.libvirt.events import EventQueue
+from hypercobalt.adapters.libvirt.fake_domains import FakeDomains, domain_of
 from hypercobalt.adapters.libvirt.model import (
     MIGRATION_IN,
     MIGRATION_OUT,
     Connected,
+    ControlInfo,
     Disconnected,
+    DiskError,
     Domain,
     DomainCapabilities,
     DomainDocument,
-    DomainEvent,
     DomainState,
     Event,
-    EventKind,
     HostCapabilities,
     HostCell,
     JobStats,
     JobType,
-    Lifecycle,
     MigrationOptions,
     Versions,
 )
-from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
-from hypercobalt.adapters.libvirt.statistics import DomainStats
+from hypercobalt.adapters.libvirt.port import DomainHungError, LibvirtError, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.statistics import BlockStats, DomainStats
+from hypercobalt.adapters.libvirt.vocabulary import (
+    ControlState,
+    Lifecycle,
+    PausedReason,
+    RunningReason,
+    Shutdown,
+    Stopped,
+)
 
 _HOST = HostCapabilities(
     "x86_64",
@@ -77,8 +83,10 @@ class FakeDaemons:
         """Nothing is held; migrations go on."""
 
 
-class FakeLibvirt:
+class FakeLibvirt(FakeDomains):
     """In-memory `Libvirt` and `Daemon`. It starts connected; set its attributes as the test needs.
+
+    Those of its domains are in `FakeDomains`.
 
     Args:
         host: what `capabilities` answers.
@@ -88,10 +96,10 @@ class FakeLibvirt:
         peers: the other daemons, to which domains can migrate.
 
     Attributes:
-        here: domains by UUID.
-        jobs: running job by domain uuid.
         completed_jobs: last job by domain uuid.
         counters: what `stats` answers, by uuid; an active domain without one gets zeros.
+        faulty: what `disk_errors` answers, by uuid.
+        agents: whether the guest's agent answers, by uuid; absent from a domain without one.
         files: paths of files that only this host has.
         autostarted: UUIDs of domains that start with the host.
         migrations: options of the migrations away from it, in order.
@@ -109,25 +117,22 @@ class FakeLibvirt:
         missing: tuple[str, ...] = (),
         peers: FakeDaemons | None = None,
     ) -> None:
+        super().__init__()
         self.host, self.offers, self.versions, self.missing = host, offers, versions, missing
-        self.here: dict[str, Domain] = {}
-        self.jobs: dict[str, JobStats] = {}
         self.completed_jobs: dict[str, JobStats] = {}
-        self.counters: dict[str, DomainStats] = {}
         self.files: set[str] = set()
+        self.counters: dict[str, DomainStats] = {}
+        self.faulty: dict[str, tuple[DiskError, ...]] = {}
+        self.agents: dict[str, bool] = {}
         self.autostarted: set[str] = set()
         self.migrations: list[MigrationOptions] = []
         self.failures: dict[str, LibvirtError] = {}
         self.delays: dict[str, float] = {}
         self.calls: Counter[str] = Counter()
         self._peers = peers or FakeDaemons()
-        self._transient: set[str] = set()
         self._moving: dict[str, asyncio.Task[None]] = {}
         self._hurried: set[str] = set()
-        self._events = EventQueue()
         self.connect()
-
-    # What a test does to it.
 
     def connect(self) -> None:
         """Bring the connection up, as if its subscriptions had just been made."""
@@ -139,66 +144,9 @@ class FakeLibvirt:
 
     def put(self, domain: Domain) -> None:
         """Set a domain as it is now, with the files of its disks, without an event."""
-        self.here[domain.uuid] = domain
+        super().put(domain)
         for disk in domain.devices.disks:
             self._files(posixpath.dirname(disk.path)).add(disk.path)
-
-    def add(self, domain: Domain) -> None:
-        """Define an inactive domain."""
-        self.put(replace(domain, active=False, state=DomainState.SHUTOFF))
-        self.lifecycle(domain.uuid, Lifecycle.DEFINED)
-
-    def create(self, domain: Domain, detail: int = 0) -> None:
-        """Start a transient domain: it is gone when it stops (`detail` 1 = it migrates to here)."""
-        self.put(replace(domain, active=True, state=DomainState.RUNNING))
-        self._transient.add(domain.uuid)
-        self.lifecycle(domain.uuid, Lifecycle.STARTED, detail)
-
-    def start(self, uuid: str) -> None:
-        """Start a domain; an unknown one is a KeyError, here and below."""
-        self._change(uuid, Lifecycle.STARTED, active=True, state=DomainState.RUNNING)
-
-    def suspend(self, uuid: str) -> None:
-        self._change(uuid, Lifecycle.SUSPENDED, active=True, state=DomainState.PAUSED)
-
-    def stop(self, uuid: str, detail: int = 0) -> None:
-        """Stop a domain; `detail` is virDomainEventStoppedDetailType (2 crashed, 3 migrated)."""
-        self.jobs.pop(uuid, None)
-        self._change(uuid, Lifecycle.STOPPED, detail, active=False, state=DomainState.SHUTOFF)
-        if uuid in self._transient:
-            self.forget(uuid)
-
-    def forget(self, uuid: str) -> None:
-        """Have a domain no more, without an event."""
-        del self.here[uuid]
-        self._transient.discard(uuid)
-
-    def lifecycle(self, uuid: str, type_: Lifecycle, detail: int = 0) -> None:
-        """Emit a lifecycle event of a domain."""
-        self.tell(uuid, EventKind.LIFECYCLE, type_=type_, detail=detail)
-
-    def tell(
-        self,
-        uuid: str,
-        kind: EventKind,
-        *,
-        type_: int = 0,
-        detail: int = 0,
-        reason: str = "",
-        stats: JobStats | None = None,
-    ) -> None:
-        """Emit an event of a domain that is there, just now."""
-        name, at = self.here[uuid].name, datetime.now(UTC)
-        self.emit(DomainEvent(kind, uuid, name, at, int(type_), detail, reason, stats))
-
-    @property
-    def connected(self) -> bool:
-        return isinstance(self._events.state, Connected)
-
-    def emit(self, event: DomainEvent) -> None:
-        """Emit any event, if there is a connection for it."""
-        if self.connected:
-            self._events.put(event)
 
     # Events and Observe.
 
@@ -234,6 +182,35 @@ class FakeLibvirt:
             if one.active
         )
 
+    async def document(self, uuid: str) -> DomainDocument:
+        await self._answer("document")
+        self._peers.documents[uuid] = self._domain(uuid)
+        return DomainDocument(uuid, autostart=uuid in self.autostarted)
+
+    async def control_info(self, uuid: str) -> ControlInfo | None:
+        await self._answer("control_info")
+        if not self._runs(uuid):
+            return None
+        if uuid in self.hung:
+            return ControlInfo(ControlState.OCCUPIED, self.hung[uuid])
+        return ControlInfo(ControlState.OK)
+
+    async def block_stats(self, uuid: str) -> tuple[BlockStats, ...] | None:
+        await self._answer("block_stats")
+        self._check_answers(uuid)
+        if not self._runs(uuid):
+            return None
+        return self.counters[uuid].blocks if uuid in self.counters else ()
+
+    async def disk_errors(self, uuid: str) -> tuple[DiskError, ...]:
+        await self._answer("disk_errors")
+        self._check_answers(uuid)
+        return self.faulty.get(uuid, ()) if self._runs(uuid) else ()
+
+    async def agent_answers(self, uuid: str) -> bool | None:
+        await self._answer("agent_answers")
+        return self.agents.get(uuid) if self._runs(uuid) else None
+
     # Control.
 
     async def migrate(self, uuid: str, options: MigrationOptions) -> None:
@@ -263,21 +240,35 @@ class FakeLibvirt:
 
     async def resume(self, uuid: str) -> None:
         await self._answer("resume")
-        self.put(replace(self._domain(uuid), paused_by_migration=False))
-        self._change(uuid, Lifecycle.RESUMED, active=True, state=DomainState.RUNNING)
+        self._domain(uuid)
+        self._change(uuid, Lifecycle.RESUMED, DomainState.RUNNING, RunningReason.UNPAUSED)
 
-    async def document(self, uuid: str) -> DomainDocument:
-        await self._answer("document")
-        self._peers.documents[uuid] = self._domain(uuid)
-        return DomainDocument(uuid, autostart=uuid in self.autostarted)
+    async def destroy(self, uuid: str) -> None:
+        await self._answer("destroy")
+        if self._runs(uuid):
+            self.lifecycle(uuid, Lifecycle.SHUTDOWN, Shutdown.HOST)
+            self.stop(uuid, Stopped.DESTROYED)
+
+    async def boot(self, uuid: str) -> None:
+        await self._answer("boot")
+        domain = self._domain(uuid)
+        if domain.active:
+            raise LibvirtRefusedError("Requested operation is not valid: domain is already running")
+        for disk in domain.devices.disks:
+            if disk.path and not await self.has_file(*posixpath.split(disk.path)):
+                raise LibvirtRefusedError(f"Cannot access storage file '{disk.path}'")
+        self.start(uuid)
 
     async def define(self, document: DomainDocument) -> None:
         await self._answer("define")
-        uuid = document.xml
+        defined = domain_of(document.xml) or self._peers.documents.get(document.xml)
+        if defined is None:
+            raise LibvirtRefusedError("XML error: (domain_definition)")
+        uuid = defined.uuid
         if uuid not in self.here:
-            if uuid not in self._peers.documents:
-                raise LibvirtRefusedError("XML error: (domain_definition)")
-            self.add(self._peers.documents[uuid])
+            self.add(defined)
+        elif document.xml != uuid:
+            self.here[uuid] = replace(self.here[uuid], evacuated=defined.evacuated)
         change = self.autostarted.add if document.autostart else self.autostarted.discard
         change(uuid)
 
@@ -309,7 +300,8 @@ class FakeLibvirt:
     async def _move(self, domain: Domain, target: FakeLibvirt) -> None:
         uuid, size = domain.uuid, domain.memory_bytes
         incoming = JobStats(JobType.UNBOUNDED, {"operation": MIGRATION_IN})
-        target.here[uuid] = replace(domain, state=DomainState.PAUSED, paused_by_migration=True)
+        paused = replace(domain, state=DomainState.PAUSED, reason=PausedReason.MIGRATION, id=-1)
+        moving_in = target.here[uuid] = target.identified(paused)
         target.jobs[uuid] = incoming
         arrived = False
         try:
@@ -337,7 +329,9 @@ class FakeLibvirt:
             left_over = self if arrived else target
             left_over.here.pop(uuid, None)
             if arrived:
-                target.here[uuid] = domain
+                ran = domain.state is DomainState.RUNNING
+                reason = RunningReason.MIGRATED if ran else domain.reason
+                target.here[uuid] = replace(domain, reason=reason, id=moving_in.id)
 
     def _files(self, directory: str) -> set[str]:
         return self._peers.shared_files if directory in self._peers.shared else self.files
@@ -346,6 +340,13 @@ class FakeLibvirt:
         if uuid not in self.here:
             raise LibvirtRefusedError(f"Domain not found: no domain with matching uuid {uuid!r}")
         return self.here[uuid]
+
+    def _runs(self, uuid: str) -> bool:
+        return uuid in self.here and self.here[uuid].active
+
+    def _check_answers(self, uuid: str) -> None:
+        if uuid in self.hung:
+            raise DomainHungError(f"{uuid}: its emulator has been silent")
 
     async def _answer(self, method: str) -> None:
         self.calls[method] += 1
@@ -357,9 +358,3 @@ class FakeLibvirt:
     def _check_connected(self) -> None:
         if isinstance(state := self._events.state, Disconnected):
             raise LibvirtError(f"libvirt is not connected: {state.reason}")
-
-    def _change(
-        self, uuid: str, type_: Lifecycle, detail: int = 0, *, active: bool, state: DomainState
-    ) -> None:
-        self.here[uuid] = replace(self.here[uuid], active=active, state=state)
-        self.lifecycle(uuid, type_, detail)

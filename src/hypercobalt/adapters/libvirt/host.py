@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from hypercobalt.adapters.libvirt import control, inventory, storage
+from hypercobalt.adapters.libvirt import control, inventory, probes, storage
 from hypercobalt.adapters.libvirt.definitions import Definitions
 from hypercobalt.adapters.libvirt.links import Answer, Call
 from hypercobalt.adapters.libvirt.model import (
+    ControlInfo,
+    DiskError,
     Domain,
     DomainCapabilities,
     DomainDocument,
@@ -15,12 +17,15 @@ from hypercobalt.adapters.libvirt.model import (
     JobStats,
     MigrationOptions,
 )
-from hypercobalt.adapters.libvirt.statistics import DomainStats
+from hypercobalt.adapters.libvirt.statistics import BlockStats, DomainStats
 
 DEADLINE: Final = 10.0
 """Of a call, seconds."""
 
 _JOB_DEADLINE: Final = 3.0  # a QEMU that is well answers in milliseconds
+_AGENT_DEADLINE: Final = 5.0  # beyond that by which libvirt gives the guest's agent up
+_BOOT_DEADLINE: Final = 60.0  # memory in huge pages is set up first
+_DESTROY_DEADLINE: Final = 60.0  # libvirt waits 10 s, kills, and waits for the kernel 30 s more
 
 
 class Connection(Protocol):
@@ -49,6 +54,7 @@ class Host:
     Args:
         uri: of the daemon.
         connection: carries the calls.
+        probes: carries the probes of single domains, so that hung ones hold up nothing else.
         definitions: what is known of the domains' documents.
         deadline: of a call, seconds; of one about a job at most 3 s.
         slow_deadline: of a call for capabilities, seconds.
@@ -60,11 +66,12 @@ class Host:
         connection: Connection,
         definitions: Definitions,
         *,
+        probes: Connection | None = None,
         deadline: float = DEADLINE,
         slow_deadline: float = 60.0,
     ) -> None:
         self._uri, self._connection = uri, connection
-        self._definitions = definitions
+        self._probes, self._definitions = probes or connection, definitions
         self._deadline, self._slow_deadline = deadline, slow_deadline
 
     async def capabilities(self) -> HostCapabilities:
@@ -94,6 +101,32 @@ class Host:
         # Asks every QEMU, so a hung one holds it up.
         return await self._ask("counters of domains", inventory.counters, subject="counters")
 
+    async def document(self, uuid: str) -> DomainDocument:
+        return await self._ask(f"document of {uuid}", lambda link: control.document(link, uuid))
+
+    async def control_info(self, uuid: str) -> ControlInfo | None:
+        return await self._probe(
+            f"monitor of {uuid}", lambda link: probes.control_info(link, uuid), subject=""
+        )
+
+    async def block_stats(self, uuid: str) -> tuple[BlockStats, ...] | None:
+        return await self._probe(
+            f"disks of {uuid}", lambda link: probes.block_stats(link, uuid), subject=uuid
+        )
+
+    async def disk_errors(self, uuid: str) -> tuple[DiskError, ...]:
+        return await self._probe(
+            f"disk errors of {uuid}", lambda link: probes.disk_errors(link, uuid), subject=uuid
+        )
+
+    async def agent_answers(self, uuid: str) -> bool | None:
+        return await self._probe(
+            f"guest agent of {uuid}",
+            lambda link: probes.agent_answers(link, uuid),
+            subject=f"agent {uuid}",
+            deadline=_AGENT_DEADLINE,
+        )
+
     async def migrate(self, uuid: str, options: MigrationOptions) -> None:
         await control.migrate(self._uri, uuid, options)
 
@@ -108,8 +141,20 @@ class Host:
     async def resume(self, uuid: str) -> None:
         await self._ask(f"resume of {uuid}", lambda link: control.resume(link, uuid))
 
-    async def document(self, uuid: str) -> DomainDocument:
-        return await self._ask(f"document of {uuid}", lambda link: control.document(link, uuid))
+    async def destroy(self, uuid: str) -> None:
+        await self._ask(
+            f"destroying {uuid}",
+            lambda link: control.destroy(link, uuid),
+            deadline=_DESTROY_DEADLINE,
+        )
+
+    async def boot(self, uuid: str) -> None:
+        await self._ask(
+            f"start of {uuid}",
+            lambda link: control.boot(link, uuid),
+            deadline=_BOOT_DEADLINE,
+            subject=uuid,
+        )
 
     async def define(self, document: DomainDocument) -> None:
         await self._ask("definition of a domain", lambda link: control.define(link, document))
@@ -124,12 +169,16 @@ class Host:
 
     async def mark(self, directory: str, name: str) -> None:
         await self._ask(
-            f"file {directory}/{name}", lambda link: storage.mark(link, directory, name)
+            f"file {directory}/{name}",
+            lambda link: storage.mark(link, directory, name),
+            subject=f"directory {directory}",
         )
 
     async def has_file(self, directory: str, name: str) -> bool:
         return await self._ask(
-            f"file {directory}/{name}", lambda link: storage.has_file(link, directory, name)
+            f"file {directory}/{name}",
+            lambda link: storage.has_file(link, directory, name),
+            subject=f"directory {directory}",
         )
 
     async def delete_file(self, directory: str, name: str) -> None:
@@ -142,3 +191,9 @@ class Host:
     ) -> Answer:
         what = f"{what} on {self._uri}"
         return await self._connection.ask(what, call, deadline or self._deadline, subject=subject)
+
+    async def _probe(
+        self, what: str, call: Call[Answer], *, subject: str, deadline: float = _JOB_DEADLINE
+    ) -> Answer:
+        what, deadline = f"{what} on {self._uri}", min(self._deadline, deadline)
+        return await self._probes.ask(what, call, deadline, subject=subject)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 from uuid import UUID
 
+from hypercobalt.adapters.libvirt import monitor
 from hypercobalt.adapters.libvirt.definitions import Definitions
 from hypercobalt.adapters.libvirt.documents import capabilities, domain, domcapabilities
 from hypercobalt.adapters.libvirt.documents.domain import Definition
@@ -47,6 +48,7 @@ from hypercobalt.adapters.libvirt.statistics import (
     job_of,
 )
 from hypercobalt.adapters.libvirt.subscriptions import UNSUPPORTED
+from hypercobalt.adapters.libvirt.vocabulary import ControlState
 
 _Answer = TypeVar("_Answer")
 
@@ -59,9 +61,9 @@ _COUNTERS: Final = (
 )
 _ALL: Final = ListFlag(0)
 _NO_JOB: Final = {ErrorCode.NO_DOMAIN, ErrorCode.OPERATION_INVALID} | UNSUPPORTED
+_HUNG_SECONDS: Final = 2.0  # an emulator that is well answers in milliseconds
 # Hostile metadata takes a second to read; a guest with 500 devices has some 250 KiB.
 _LONG_DOCUMENT: Final = 64 * 1024
-_PAUSED_MIGRATION: Final = 2  # virDomainPausedReason
 # libvirt has the statistics of a migration on its source host only, and refuses with this error.
 _ONLY_ON_THE_SOURCE: Final = ErrorCode.OPERATION_UNSUPPORTED
 _INCOMING: Final = JobStats(JobType.UNBOUNDED, {"operation": MIGRATION_IN})
@@ -139,7 +141,7 @@ async def domains(client: Client, definitions: Definitions, *, jobs: bool) -> tu
         uuid = ref.uuid_text
         try:
             definition = definitions.get(uuid, ref.id) or await _read(client, ref, definitions)
-            job_now = await _job(client, ref) if jobs and ref.id >= 0 else None
+            job_now = await _job_unless_hung(client, ref) if jobs and ref.id >= 0 else None
         except RemoteError as exc:
             if exc.code != ErrorCode.NO_DOMAIN:
                 raise
@@ -156,9 +158,11 @@ async def domains(client: Client, definitions: Definitions, *, jobs: bool) -> tu
                 memory_nodes=definition.memory_nodes,
                 devices=definition.devices,
                 problem=definition.problem,
-                paused_by_migration=state is DomainState.PAUSED and reason == _PAUSED_MIGRATION,
+                evacuated=definition.evacuated,
                 saved=uuid in saved,
                 job=job_now,
+                reason=reason,
+                id=ref.id,
             )
         )
     definitions.retain({one.uuid for one in found})
@@ -173,6 +177,13 @@ async def job(client: Client, uuid: str, *, completed: bool) -> JobStats | None:
         if exc.code != ErrorCode.NO_DOMAIN:
             raise
         return None
+
+
+async def _job_unless_hung(client: Client, ref: DomainRef) -> JobStats | None:
+    """A domain's present job; None where its emulator hangs: the call would wait for it, too."""
+    way = await monitor.control_info(client, ref)
+    hangs = way and way.state is ControlState.OCCUPIED and way.seconds >= _HUNG_SECONDS
+    return None if hangs else await _job(client, ref)
 
 
 async def _job(client: Client, ref: DomainRef, *, completed: bool = False) -> JobStats | None:

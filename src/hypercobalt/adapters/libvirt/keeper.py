@@ -203,7 +203,7 @@ class Keeper:
             self._early.append(event)
 
     def _revive(self) -> None:
-        """The daemon speaks: whatever was reported of its silence is over."""
+        """The daemon answers again: end what was reported of its silence."""
         if self._sign is not None and self._link is not None:
             if not self._sign.done():
                 self._sign.set_result(None)

@@ -10,6 +10,8 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Final
 
+from hypercobalt.adapters.libvirt.vocabulary import ControlState, DiskFault, PausedReason
+
 
 @dataclass(frozen=True, slots=True)
 class Versions:
@@ -135,7 +137,7 @@ class Devices:
     Args:
         disks: all of them.
         ports: interface ids of its Open vSwitch ports.
-        bound: devices that tie it to its host, in words: `host device pci 0000:3b:00.0`.
+        bound: devices that tie it to its host, such as `host device pci 0000:3b:00.0`.
         nvram: file of its firmware's variables; "" without one.
     """
 
@@ -153,7 +155,7 @@ JobValue = int | bool | str | float
 
 
 class JobType(StrEnum):
-    """virDomainJobType, by the words of Migration's `status.type`; none is `not found`."""
+    """virDomainJobType, by the values of Migration's `status.type`; none is `not found`."""
 
     NONE = "not found"
     BOUNDED = "bounded"
@@ -192,6 +194,21 @@ class JobStats:
 
 
 @dataclass(frozen=True, slots=True)
+class Evacuated:
+    """From where a domain was evacuated, as its definition has it.
+
+    Args:
+        host: that it was on.
+        boot: id of the boot that has ended there.
+        pending: it has not been started here yet.
+    """
+
+    host: str
+    boot: str
+    pending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Domain:
     """One domain: identity, state, what it takes of the host, and its devices.
 
@@ -200,6 +217,9 @@ class Domain:
         name: libvirt's name.
         active: it has an id, so a process of it exists (running, paused, …).
         state: virDomainState.
+        reason: of the state, a number of the enum in `vocabulary` that belongs to it. The reasons
+            of domains that are off live in the daemon's memory: 0 after the host has booted.
+        id: of the present start, the same for as long as its process lives; -1 while it is off.
         memory_bytes: `<memory>`.
         vcpus: `<vcpu>`, the maximum.
         pins: vCPU number to the host CPUs that it may run on; only those that are pinned.
@@ -207,8 +227,8 @@ class Domain:
             entry with all memory when the guest has no cells.
         devices: see there.
         problem: why the document could not be read whole; the rest then has safe values.
-        paused_by_migration: VIR_DOMAIN_PAUSED_MIGRATION, on either end.
         saved: its memory lies in a file on the host, to be loaded at its next start.
+        evacuated: why it is here, if it was started anew after its host had died.
         job: what it does now; only in a listing that was asked for with jobs.
     """
 
@@ -222,9 +242,16 @@ class Domain:
     memory_nodes: tuple[MemoryNode, ...] = ()
     devices: Devices = Devices()
     problem: str | None = None
-    paused_by_migration: bool = False
     saved: bool = False
+    evacuated: Evacuated | None = None
     job: JobStats | None = None
+    reason: int = 0
+    id: int = -1
+
+    @property
+    def paused_by_migration(self) -> bool:
+        """A migration pauses it, on either end."""
+        return self.state is DomainState.PAUSED and self.reason == PausedReason.MIGRATION
 
     @property
     def moving_in(self) -> bool:
@@ -272,18 +299,30 @@ class DomainDocument:
     autostart: bool
 
 
-class Lifecycle(IntEnum):
-    """virDomainEventType."""
+@dataclass(frozen=True, slots=True)
+class ControlInfo:
+    """The way from libvirt to a domain's emulator (virDomainGetControlInfo).
 
-    DEFINED = 0
-    UNDEFINED = 1
-    STARTED = 2
-    SUSPENDED = 3
-    RESUMED = 4
-    STOPPED = 5
-    SHUTDOWN = 6
-    PMSUSPENDED = 7
-    CRASHED = 8
+    Args:
+        state: `OCCUPIED` while a call waits for the emulator, `ERROR` once it is lost for good.
+        seconds: for which it has been a job or occupied; else 0.
+    """
+
+    state: ControlState
+    seconds: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DiskError:
+    """A disk whose errors have paused its domain.
+
+    Args:
+        target: name in the guest, `vda`.
+        fault: what is wrong with it.
+    """
+
+    target: str
+    fault: DiskFault
 
 
 class EventKind(StrEnum):
@@ -298,6 +337,8 @@ class EventKind(StrEnum):
     MIGRATION_ITERATION = "migration-iteration"
     JOB_COMPLETED = "job-completed"  # from QEMU's driver only of jobs that succeeded
     MEMORY_FAILURE = "memory-failure"
+    DISK_CHANGE = "disk-change"
+    BLOCK_THRESHOLD = "block-threshold"
     MIGRATION_STATUS = "migration-status"  # QEMU's own status; reports failed ends as well
     DEVICE_CHANGED = "device-changed"  # added, removed, tunable, balloon: the inventory may differ
 
@@ -311,12 +352,18 @@ class DomainEvent:
         uuid: of the domain.
         name: of the domain.
         at: when this process received it, UTC.
-        type: virDomainEventType of a lifecycle event, else 0.
-        detail: virDomainEvent…DetailType of a lifecycle event; the watchdog's or I/O error's
-            action; the iteration's number.
-        reason: text of an I/O error (`enospc`, `eio`); QEMU's status of a migration (`cancelling`,
+        type: number of `Lifecycle`, `AgentState` or `MemoryRecipient`, by the kind; else 0.
+        detail: of a lifecycle event the number of the enum that belongs to its type; else of
+            `WatchdogAction`, `IoErrorAction`, `AgentReason`, `MemoryAction` or `DiskChange`, by the
+            kind; the iteration's number.
+        reason: text of an I/O error (`enospc` or ""); QEMU's status of a migration (`cancelling`,
             `failed`); else "".
         stats: of a completed job.
+        domain_id: of the start that it is about, as in `Domain`; -1 once libvirt has taken the
+            domain's process away, as in most events of a stop.
+        path: on the host, of the disk of an I/O error, a disk change or a threshold; "" without.
+        alias: of that disk's device (`virtio-disk0`), or its target (`vda`) for a threshold.
+        flags: `MemoryFlag` of a memory failure.
     """
 
     kind: EventKind
@@ -327,6 +374,10 @@ class DomainEvent:
     detail: int = 0
     reason: str = ""
     stats: JobStats | None = None
+    domain_id: int = -1
+    path: str = ""
+    alias: str = ""
+    flags: int = 0
 
 
 @dataclass(frozen=True, slots=True)

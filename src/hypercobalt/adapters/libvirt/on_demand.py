@@ -12,6 +12,7 @@ from hypercobalt.adapters.libvirt import uri
 from hypercobalt.adapters.libvirt.definitions import WITHOUT_EVENTS, Definitions
 from hypercobalt.adapters.libvirt.host import DEADLINE, Host
 from hypercobalt.adapters.libvirt.links import Answer, Call, within
+from hypercobalt.adapters.libvirt.per_subject import PerSubject
 from hypercobalt.adapters.libvirt.port import Daemon
 from hypercobalt.adapters.libvirt.rpc.client import Client
 from hypercobalt.adapters.libvirt.rpc.transport import connect
@@ -61,7 +62,7 @@ class OnDemandConnection:
 
     def __init__(self, address: str, *, idle: float = _IDLE) -> None:
         self._address, self._idle = uri.parse(address), idle
-        self._opening = asyncio.Lock()
+        self._opening, self._hanging = asyncio.Lock(), PerSubject()
         self._client: Client | None = None
         self._asking = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -69,11 +70,14 @@ class OnDemandConnection:
     async def ask(
         self, what: str, call: Call[Answer], deadline: float, *, subject: str = ""
     ) -> Answer:
-        """See `Connection`; a hung domain holds up the calls about the others here."""
-        del subject
+        """See `Connection`."""
         self._stop_timer()
         self._asking += 1
         try:
+            if subject:
+                return await self._hanging.run(
+                    subject, what, lambda: self._ask(call), deadline=deadline
+                )
             return await within(deadline, what, self._ask(call))
         finally:
             self._asking -= 1

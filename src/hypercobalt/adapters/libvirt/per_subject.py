@@ -14,12 +14,16 @@ from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 from hypercobalt.adapters.libvirt.links import within
-from hypercobalt.adapters.libvirt.port import DomainHungError
+from hypercobalt.adapters.libvirt.port import DomainHungError, LibvirtError
 
 Answer = TypeVar("Answer")
 
 MOST: Final = 3
 """Calls under way in all; a connection has one place more (`rpc.client.PLACES`)."""
+
+
+class _LateError(LibvirtError):
+    """A call did not end in time."""
 
 
 class PerSubject:
@@ -30,7 +34,8 @@ class PerSubject:
     """
 
     def __init__(self, most: int = MOST) -> None:
-        self._places = asyncio.Semaphore(most)
+        self._most, self._places = most, asyncio.Semaphore(most)
+        self._under_way: set[str] = set()
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def run(
@@ -45,15 +50,24 @@ class PerSubject:
             deadline: seconds, the wait for earlier calls included.
 
         Raises:
-            DomainHungError: it did not end in time, or could not even begin.
-            LibvirtError: see `links.within`.
+            DomainHungError: it did not end in time, or the one before has not ended yet.
+            LibvirtError: it could not begin, as calls about other subjects have all places; else
+                see `links.within`.
         """
-        return await within(deadline, what, self._in_turn(subject, call), late=DomainHungError)
+        try:
+            return await within(deadline, what, self._in_turn(subject, call), late=_LateError)
+        except _LateError as exc:
+            if subject in self._under_way:
+                raise DomainHungError(str(exc)) from exc
+            others = f"{self._most} calls about other domains hang"
+            raise LibvirtError(f"{what}: not asked within {deadline:g} s, as {others}") from exc
 
     async def _in_turn(self, subject: str, call: Callable[[], Awaitable[Answer]]) -> Answer:
         async with AsyncExitStack() as held:
             await held.enter_async_context(self._turns.setdefault(subject, asyncio.Lock()))
             await held.enter_async_context(self._places)
+            self._under_way.add(subject)
+            held.callback(self._under_way.discard, subject)
             task = asyncio.create_task(_keep(held.pop_all(), call), name="libvirt-call")
         return await asyncio.shield(task)
 

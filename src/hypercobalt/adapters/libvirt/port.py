@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from hypercobalt.adapters.libvirt.model import (
+    ControlInfo,
+    DiskError,
     Domain,
     DomainCapabilities,
     DomainDocument,
@@ -20,7 +22,7 @@ from hypercobalt.adapters.libvirt.model import (
     JobStats,
     MigrationOptions,
 )
-from hypercobalt.adapters.libvirt.statistics import DomainStats
+from hypercobalt.adapters.libvirt.statistics import BlockStats, DomainStats
 from hypercobalt.errors import TransientError
 
 
@@ -73,6 +75,40 @@ class Observe(Protocol):
         """Counters of all active domains, in one call."""
         ...
 
+    async def document(self, uuid: str) -> DomainDocument:
+        """The whole document of a domain."""
+        ...
+
+
+class Probe(Protocol):
+    """Whether the domains of a host are well: what no event reports."""
+
+    async def control_info(self, uuid: str) -> ControlInfo | None:
+        """How the way to a domain's emulator is, without waiting for it; None while it is off.
+
+        It shows an emulator as occupied only while some call waits for it, so ask for its
+        `block_stats` to find out.
+        """
+        ...
+
+    async def block_stats(self, uuid: str) -> tuple[BlockStats, ...] | None:
+        """Counters of the disks of one domain, by its emulator; None while it is off.
+
+        One whose emulator owes an answer already is not asked again, but raises `DomainHungError`.
+        """
+        ...
+
+    async def disk_errors(self, uuid: str) -> tuple[DiskError, ...]:
+        """The disks whose errors have paused a domain; asked as `block_stats` are.
+
+        QEMU lists a disk for some time after its domain was resumed.
+        """
+        ...
+
+    async def agent_answers(self, uuid: str) -> bool | None:
+        """Whether the guest's agent answers within 3 s; None without one, or while it is off."""
+        ...
+
 
 class Events(Protocol):
     """The state of a connection that is kept, and the events that come over it."""
@@ -88,7 +124,35 @@ class Events(Protocol):
         ...
 
 
-class Control(Protocol):
+class Power(Protocol):
+    """What lets a domain's guest run or not."""
+
+    async def resume(self, uuid: str) -> None:
+        """Resume a paused domain."""
+        ...
+
+    async def destroy(self, uuid: str) -> None:
+        """End a domain's process, and wait for that; one that is off or gone is no error.
+
+        libvirt kills an emulator that does not end by itself within 10 s; one that the kernel
+        holds, as on lost storage, outlives that: `LibvirtRefusedError`.
+        """
+        ...
+
+
+class Marks(Protocol):
+    """Files in the directories of a host's disks, as its libvirtd sees them."""
+
+    async def mark(self, directory: str, name: str) -> None:
+        """Put an empty file into a directory that exists."""
+        ...
+
+    async def has_file(self, directory: str, name: str) -> bool:
+        """Whether such a file exists; False when the directory does not."""
+        ...
+
+
+class Control(Power, Marks, Protocol):
     """What changes a daemon's host, with the questions that only a change needs."""
 
     async def migrate(self, uuid: str, options: MigrationOptions) -> None:
@@ -106,12 +170,8 @@ class Control(Protocol):
         """Let a migration pause the domain for as long as the rest of its memory needs."""
         ...
 
-    async def resume(self, uuid: str) -> None:
-        """Resume a paused domain."""
-        ...
-
-    async def document(self, uuid: str) -> DomainDocument:
-        """The whole document of a domain."""
+    async def boot(self, uuid: str) -> None:
+        """Start a domain that is off, from its saved memory where it has some."""
         ...
 
     async def define(self, document: DomainDocument) -> None:
@@ -126,20 +186,12 @@ class Control(Protocol):
         """Make a directory for disks where it is missing, and let migrations make files there."""
         ...
 
-    async def mark(self, directory: str, name: str) -> None:
-        """Put an empty file into a directory that exists."""
-        ...
-
-    async def has_file(self, directory: str, name: str) -> bool:
-        """Whether such a file exists; False when the directory does not."""
-        ...
-
     async def delete_file(self, directory: str, name: str) -> None:
         """Delete a file; one that is gone is no error."""
         ...
 
 
-class Libvirt(Observe, Events, Protocol):
+class Libvirt(Observe, Probe, Events, Power, Marks, Protocol):
     """The daemon of this host: connected at once, and again by itself whenever it is lost."""
 
 

@@ -106,11 +106,16 @@ def domain_stats(uuid: str, name: str, values: Parameters) -> DomainStats:
         memory_bytes=count(values, "balloon.current") * 1024,
         memory_maximum_bytes=count(values, "balloon.maximum") * 1024,
         memory_usage_bytes=_used(values) * 1024,
-        blocks=tuple(_block(values, prefix, name) for prefix, name in _parts(values, "block")),
+        blocks=block_stats_of(values),
         interfaces=tuple(
             _interface(values, prefix, name) for prefix, name in _parts(values, "net")
         ),
     )
+
+
+def block_stats_of(values: Parameters) -> tuple[BlockStats, ...]:
+    """The disks of one domain's record."""
+    return tuple(_block(values, prefix, name) for prefix, name in _parts(values, "block"))
 
 
 def job_of(values: Parameters) -> JobStats:

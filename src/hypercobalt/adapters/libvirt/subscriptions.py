@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from hypercobalt.adapters.libvirt.model import DomainEvent, EventKind, JobStats, Lifecycle
+from hypercobalt.adapters.libvirt.model import DomainEvent, EventKind, JobStats
 from hypercobalt.adapters.libvirt.rpc import event_types, protocol
 from hypercobalt.adapters.libvirt.rpc.client import Client, Listener
 from hypercobalt.adapters.libvirt.rpc.errors import RemoteError
@@ -26,6 +26,7 @@ from hypercobalt.adapters.libvirt.rpc.numbers import ErrorCode
 from hypercobalt.adapters.libvirt.rpc.protocol import DomainRef
 from hypercobalt.adapters.libvirt.rpc.xdr import codec
 from hypercobalt.adapters.libvirt.statistics import ended_job_of
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 
 Handler = Callable[[DomainEvent], None]
 Payload = TypeVar("Payload", bound=tuple[Any, ...])
@@ -47,12 +48,15 @@ _CHANGING = {Lifecycle.DEFINED, Lifecycle.UNDEFINED, Lifecycle.STARTED, Lifecycl
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What an event carries besides its domain."""
+    """What an event carries besides its domain, by the names of `DomainEvent`."""
 
     type: int = 0
     detail: int = 0
     reason: str = ""
     stats: JobStats | None = None
+    path: str = ""
+    alias: str = ""
+    flags: int = 0
 
 
 class _Details(msgspec.Struct):
@@ -85,13 +89,15 @@ _SOURCES: Final[tuple[_Source[Any], ...]] = (
     _Source(
         event_types.IO_ERROR,
         EventKind.IO_ERROR,
-        lambda event: _Facts(detail=event.action, reason=event.reason),
+        lambda event: _Facts(
+            detail=event.action, reason=event.reason, path=event.path, alias=event.alias
+        ),
     ),
     _Source(event_types.CONTROL_ERROR, EventKind.CONTROL_ERROR),
     _Source(
         event_types.AGENT_LIFECYCLE,
         EventKind.AGENT_LIFECYCLE,
-        lambda event: _Facts(detail=event.first),
+        lambda event: _Facts(type=event.first, detail=event.second),
     ),
     _Source(
         event_types.MIGRATION_ITERATION,
@@ -106,7 +112,17 @@ _SOURCES: Final[tuple[_Source[Any], ...]] = (
     _Source(
         event_types.MEMORY_FAILURE,
         EventKind.MEMORY_FAILURE,
-        lambda event: _Facts(detail=event.action),
+        lambda event: _Facts(type=event.recipient, detail=event.action, flags=event.flags),
+    ),
+    _Source(
+        event_types.DISK_CHANGE,
+        EventKind.DISK_CHANGE,
+        lambda event: _Facts(detail=event.reason, path=event.old_path or "", alias=event.alias),
+    ),
+    _Source(
+        event_types.BLOCK_THRESHOLD,
+        EventKind.BLOCK_THRESHOLD,
+        lambda event: _Facts(path=event.path or "", alias=event.device),
     ),
     _Source(event_types.DEVICE_ADDED, EventKind.DEVICE_CHANGED),
     _Source(event_types.DEVICE_REMOVED, EventKind.DEVICE_CHANGED),
@@ -178,6 +194,10 @@ def _listener(source: _Source[Any], handler: Handler) -> Listener:
                 detail=facts.detail,
                 reason=facts.reason,
                 stats=facts.stats,
+                domain_id=ref.id,
+                path=facts.path,
+                alias=facts.alias,
+                flags=facts.flags,
             )
         )
 

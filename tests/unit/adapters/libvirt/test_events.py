@@ -91,7 +91,7 @@ async def test_too_many_events_become_one_lost() -> None:
 
 
 @pytest.mark.parametrize("last", [UP, DOWN])
-async def test_a_dropped_change_of_the_connection_is_still_told(
+async def test_a_dropped_change_of_the_connection_still_reaches_the_listener(
     last: Connected | Disconnected,
 ) -> None:
     events = EventQueue(limit=4)

@@ -1,4 +1,4 @@
-"""The libvirt in memory does to its caller what a test tells it to."""
+"""The libvirt in memory does to its caller what a test sets."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hypercobalt.adapters.libvirt.model import (
     DomainState,
     JobStats,
     JobType,
-    Lifecycle,
 )
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 
 UUID = "8c7d4ba7-3b07-43c6-9a25-a2b6ba2e3b1e"
 DOMAIN = Domain(UUID, "a", active=True, state=DomainState.RUNNING, memory_bytes=1024, vcpus=1)
@@ -27,7 +27,7 @@ def as_port(fake: FakeLibvirt) -> Libvirt:
     return fake
 
 
-async def test_without_connection_every_call_fails_and_no_event_is_heard() -> None:
+async def test_without_connection_every_call_fails_and_no_event_comes() -> None:
     fake = FakeLibvirt()
     fake.put(DOMAIN)
     fake.disconnect("gone")

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from tests.unit.adapters.libvirt.made_up import Answer, MadeUpDaemon, connected, error
 
-from hypercobalt.adapters.libvirt import inventory
+from hypercobalt.adapters.libvirt import inventory, probes
 from hypercobalt.adapters.libvirt.definitions import Definitions
 from hypercobalt.adapters.libvirt.model import (
     Domain,
@@ -25,6 +25,7 @@ from hypercobalt.adapters.libvirt.rpc.errors import ClosedError
 from hypercobalt.adapters.libvirt.rpc.numbers import ErrorCode
 from hypercobalt.adapters.libvirt.rpc.protocol import DomainRef, Procedure
 from hypercobalt.adapters.libvirt.subscriptions import subscribe
+from hypercobalt.adapters.libvirt.vocabulary import RunningReason
 
 Both = tuple[MadeUpDaemon, Client]
 
@@ -61,6 +62,7 @@ async def both() -> AsyncIterator[Both]:
             protocol.GET_ALL_DOMAIN_STATS: NO_SUPPORT,
             protocol.GET_DOMAIN_CAPABILITIES: NO_SUPPORT,
             protocol.DOMAIN_LOOKUP_BY_UUID: protocol.OneDomain(REFS[1]),
+            protocol.DOMAIN_GET_CONTROL_INFO: NO_SUPPORT,
             protocol.DOMAIN_GET_JOB_STATS: NO_SUPPORT,
             protocol.EVENT_REGISTER: NO_SUPPORT,
         }
@@ -83,7 +85,7 @@ async def both() -> AsyncIterator[Both]:
         yield daemon, client
 
 
-async def test_what_is_not_there_is_reported_in_words(both: Both) -> None:
+async def test_what_the_driver_lacks_is_listed(both: Both) -> None:
     described = await inventory.describe(both[1])
 
     assert described.versions == Versions("10.2.3", "unknown")
@@ -115,7 +117,7 @@ async def test_a_connection_that_breaks_meanwhile_is_not_a_lack(both: Both) -> N
         await subscribe(client, lambda _: None)
 
 
-async def test_domains_are_asked_one_by_one(both: Both) -> None:
+async def test_domains_are_read_one_by_one(both: Both) -> None:
     listed = await inventory.domains(both[1], Definitions(), jobs=True)
 
     assert listed == (
@@ -126,11 +128,13 @@ async def test_domains_are_asked_one_by_one(both: Both) -> None:
             state=DomainState.RUNNING,
             memory_bytes=1024**2,
             vcpus=1,
+            reason=RunningReason.BOOTED,
+            id=4,
         ),
     )
 
 
-async def test_counters_are_what_the_domain_info_says(both: Both) -> None:
+async def test_counters_are_those_of_the_domain_info(both: Both) -> None:
     (counted,) = await inventory.counters(both[1])
 
     assert (counted.uuid, counted.name, counted.vcpu_count) == (CLOUD, "cloud", 3)
@@ -139,6 +143,21 @@ async def test_counters_are_what_the_domain_info_says(both: Both) -> None:
 
 async def test_there_is_no_job_without_the_call(both: Both) -> None:
     assert await inventory.job(both[1], CLOUD, completed=False) is None
+
+
+async def test_what_the_driver_does_not_offer_is_unknown(both: Both) -> None:
+    daemon, client = both
+    for procedure in (
+        protocol.DOMAIN_GET_CONTROL_INFO,
+        protocol.DOMAIN_GET_DISK_ERRORS,
+        protocol.QEMU_AGENT_COMMAND,
+    ):
+        daemon.answers[procedure.number] = NO_SUPPORT
+
+    assert await probes.control_info(client, CLOUD) is None
+    assert await probes.block_stats(client, CLOUD) is None
+    assert await probes.disk_errors(client, CLOUD) == ()
+    assert await probes.agent_answers(client, CLOUD) is None
 
 
 async def test_a_host_without_topology_is_one_cell(both: Both) -> None:

@@ -84,7 +84,7 @@ def test_a_record_in_our_units() -> None:
         ({"balloon.available": 100, "balloon.unused": 130}, 0),
     ],
 )
-def test_memory_in_use_is_what_the_guest_itself_says(values: dict[str, JobValue], kib: int) -> None:
+def test_memory_in_use_is_what_the_guest_reports(values: dict[str, JobValue], kib: int) -> None:
     assert domain_stats("u", "n", values).memory_usage_bytes == kib * 1024
 
 

@@ -14,7 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from hypercobalt.adapters.libvirt.documents import devices
+from hypercobalt.adapters.libvirt.documents import devices, evacuated
 from hypercobalt.adapters.libvirt.documents.scaled import (
     MOST_NAMED,
     members,
@@ -22,9 +22,13 @@ from hypercobalt.adapters.libvirt.documents.scaled import (
     number,
 )
 from hypercobalt.adapters.libvirt.documents.tree import DocumentError, Element, read
-from hypercobalt.adapters.libvirt.model import Devices, MemoryNode
+from hypercobalt.adapters.libvirt.model import Devices, Evacuated, MemoryNode
 
-_WANTED = frozenset({"memory", "vcpu", "cputune", "numatune", "cpu"}) | devices.WANTED
+_WANTED = (
+    frozenset({"memory", "vcpu", "cputune", "numatune", "cpu"})
+    | devices.WANTED
+    | {evacuated.WANTED}
+)
 _MAX_VCPUS = 16 * 1024
 _MAX_PINNED = 1_000_000  # CPUs named by all pins of a domain together
 _MAX_NAMED = 2_000_000  # members and characters of all different sets of a document together
@@ -43,6 +47,7 @@ class Definition:
         memory_nodes: see `Domain`.
         devices: see `Devices`.
         problem: which parts could not be read, and why.
+        evacuated: see `Domain`.
     """
 
     memory_bytes: int = 0
@@ -51,6 +56,7 @@ class Definition:
     memory_nodes: tuple[MemoryNode, ...] = ()
     devices: Devices = field(default_factory=Devices)
     problem: str | None = None
+    evacuated: Evacuated | None = None
 
 
 def parse(document: str | bytes) -> Definition:
@@ -68,6 +74,7 @@ def parse(document: str | bytes) -> Definition:
         memory_nodes=reader.memory_nodes(root, memory),
         devices=reader.devices(root),
         problem="; ".join(reader.problems[:3]) or None,
+        evacuated=evacuated.of(root),
     )
 
 

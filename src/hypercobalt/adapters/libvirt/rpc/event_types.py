@@ -42,6 +42,24 @@ class IoErrorEvent(NamedTuple):
     reason: str
 
 
+class DiskChangeEvent(NamedTuple):
+    callback: Int
+    domain: DomainRef
+    old_path: str | None
+    new_path: str | None
+    alias: str
+    reason: Int
+
+
+class BlockThresholdEvent(NamedTuple):
+    callback: Int
+    domain: DomainRef
+    device: str
+    path: str | None
+    threshold: UHyper
+    excess: UHyper
+
+
 class DeviceEvent(NamedTuple):
     callback: Int
     domain: DomainRef
@@ -99,6 +117,7 @@ REBOOT: Final = EventType(1, 319, DomainEvent)
 WATCHDOG: Final = EventType(3, 321, NumberEvent)
 IO_ERROR: Final = EventType(6, 324, IoErrorEvent)  # …_IO_ERROR_REASON
 CONTROL_ERROR: Final = EventType(7, 325, DomainEvent)
+DISK_CHANGE: Final = EventType(9, 327, DiskChangeEvent)
 BALLOON_CHANGE: Final = EventType(13, 331, BalloonEvent)
 DEVICE_REMOVED: Final = EventType(15, 333, DeviceEvent)
 TUNABLE: Final = EventType(17, 346, ParametersEvent)
@@ -106,5 +125,6 @@ AGENT_LIFECYCLE: Final = EventType(18, 348, PairEvent)
 DEVICE_ADDED: Final = EventType(19, 354, DeviceEvent)
 MIGRATION_ITERATION: Final = EventType(20, 359, NumberEvent)
 JOB_COMPLETED: Final = EventType(21, 363, ParametersEvent)
+BLOCK_THRESHOLD: Final = EventType(24, 385, BlockThresholdEvent)
 MEMORY_FAILURE: Final = EventType(25, 423, MemoryFailureEvent)
 QEMU_EVENT: Final = EventType(-1, 6, QemuEvent, QEMU)  # registered for by its name

@@ -23,6 +23,7 @@ class ErrorCode(IntEnum):
     CONFIG_UNSUPPORTED = 67
     ARGUMENT_UNSUPPORTED = 74
     OPERATION_UNSUPPORTED = 84
+    AGENT_UNRESPONSIVE = 86
 
 
 class Auth(IntEnum):

@@ -189,6 +189,39 @@ class Info(NamedTuple):
     cpu_ns: UHyper
 
 
+class Control(NamedTuple):
+    state: UInt
+    details: UInt
+    milliseconds: UHyper
+
+
+class GetDiskErrors(NamedTuple):
+    domain: DomainRef
+    most: UInt
+    flags: UInt = 0
+
+
+class DiskError(NamedTuple):
+    disk: str
+    error: Int
+
+
+class DiskErrors(NamedTuple):
+    errors: tuple[DiskError, ...]
+    total: Int
+
+
+class AgentCommand(NamedTuple):
+    domain: DomainRef
+    command: str
+    seconds: Int
+    flags: UInt = 0
+
+
+class AgentAnswer(NamedTuple):
+    answer: str | None
+
+
 class Job(NamedTuple):
     type: Int
     parameters: tuple[TypedParameter, ...]
@@ -284,6 +317,8 @@ GET_TYPE: Final = Procedure(3, Void, Text)
 GET_VERSION: Final = Procedure(4, Void, Version)
 NODE_GET_INFO: Final = Procedure(6, Void, NodeInfo)
 GET_CAPABILITIES: Final = Procedure(7, Void, Text)
+DOMAIN_CREATE: Final = Procedure(9, OneDomain, Void)
+DOMAIN_DESTROY: Final = Procedure(12, OneDomain, Void)
 DOMAIN_GET_XML_DESC: Final = Procedure(14, DomainFlags, Text)
 DOMAIN_GET_AUTOSTART: Final = Procedure(15, OneDomain, Number)
 DOMAIN_GET_INFO: Final = Procedure(16, OneDomain, Info)
@@ -304,7 +339,9 @@ GET_LIB_VERSION: Final = Procedure(157, Void, Version)
 DOMAIN_ABORT_JOB: Final = Procedure(164, OneDomain, Void)
 DOMAIN_SET_MAX_DOWNTIME: Final = Procedure(166, Downtime, Void)
 DOMAIN_GET_STATE: Final = Procedure(212, DomainFlags, State)
+DOMAIN_GET_CONTROL_INFO: Final = Procedure(229, DomainFlags, Control)
 DOMAIN_UNDEFINE_FLAGS: Final = Procedure(231, DomainFlags, Void)
+DOMAIN_GET_DISK_ERRORS: Final = Procedure(263, GetDiskErrors, DiskErrors)
 LIST_ALL_DOMAINS: Final = Procedure(273, ListDomains, Domains)
 DOMAIN_GET_JOB_STATS: Final = Procedure(298, DomainFlags, Job)
 DOMAIN_MIGRATE_PERFORM: Final = Procedure(305, Perform, Cookie)  # …_PERFORM3_PARAMS
@@ -313,4 +350,5 @@ GET_DOMAIN_CAPABILITIES: Final = Procedure(342, Capabilities, Text)
 GET_ALL_DOMAIN_STATS: Final = Procedure(344, AllStats, StatsRecords)
 DOMAIN_DEFINE_XML: Final = Procedure(350, Document, OneDomain)  # …_XML_FLAGS
 POOL_LOOKUP_BY_TARGET_PATH: Final = Procedure(391, Text, OnePool)
+QEMU_AGENT_COMMAND: Final = Procedure(3, AgentCommand, AgentAnswer, QEMU)
 QEMU_EVENT_REGISTER: Final = Procedure(4, SubscribeQemu, Number, QEMU)

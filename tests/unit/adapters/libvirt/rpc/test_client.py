@@ -222,7 +222,7 @@ async def test_a_daemon_that_does_not_let_us_in_is_named(
             await connect(uri.parse(daemon.uri))
 
 
-async def test_polkit_is_asked_where_the_daemon_wants_it() -> None:
+async def test_polkit_is_called_where_the_daemon_requires_it() -> None:
     async with made_up() as daemon:
         daemon.answers[protocol.AUTH_LIST.number] = protocol.Types((2,))
         daemon.answers[protocol.AUTH_POLKIT.number] = protocol.Number(1)
@@ -231,7 +231,7 @@ async def test_polkit_is_asked_where_the_daemon_wants_it() -> None:
         client.close()
 
 
-async def test_a_socket_where_nobody_listens_is_named() -> None:
+async def test_a_socket_without_a_listener_is_named() -> None:
     with pytest.raises(ClosedError, match="unable to connect to socket '/nowhere': No such file"):
         await connect(uri.parse("qemu+unix:///system?socket=/nowhere"))
 

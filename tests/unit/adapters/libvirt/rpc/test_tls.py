@@ -87,7 +87,7 @@ async def test_a_daemon_with_another_hosts_certificate_is_refused(
             await connect(address(port, files))
 
 
-@pytest.mark.parametrize("verdict", [b"", b"\x00"], ids=["hangs up", "says no"])
+@pytest.mark.parametrize("verdict", [b"", b"\x00"], ids=["hangs up", "refuses"])
 async def test_a_daemon_that_does_not_accept_our_name_is_reported_apart(
     ours: trustme.CA, tmp_path: Path, verdict: bytes
 ) -> None:

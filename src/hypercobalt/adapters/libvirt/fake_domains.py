@@ -1,0 +1,185 @@
+"""The domains of a daemon in memory, as a test changes them, with the events of each change."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from hypercobalt.adapters.libvirt.documents.domain import parse
+from hypercobalt.adapters.libvirt.events import EventQueue
+from hypercobalt.adapters.libvirt.model import (
+    Connected,
+    Domain,
+    DomainEvent,
+    DomainState,
+    EventKind,
+    JobStats,
+)
+from hypercobalt.adapters.libvirt.vocabulary import (
+    Lifecycle,
+    PausedReason,
+    RunningReason,
+    ShutoffReason,
+    Stopped,
+    Suspended,
+)
+
+# The reasons of the states that follow these events, as real hosts have them.
+_PAUSED = {
+    Suspended.PAUSED: PausedReason.USER,
+    Suspended.MIGRATED: PausedReason.MIGRATION,
+    Suspended.IO_ERROR: PausedReason.IO_ERROR,
+    Suspended.WATCHDOG: PausedReason.WATCHDOG,
+    Suspended.RESTORED: PausedReason.FROM_SNAPSHOT,
+    Suspended.FROM_SNAPSHOT: PausedReason.FROM_SNAPSHOT,
+    Suspended.API_ERROR: PausedReason.API_ERROR,
+    Suspended.POSTCOPY: PausedReason.POSTCOPY,
+    Suspended.POSTCOPY_FAILED: PausedReason.POSTCOPY_FAILED,
+}
+_SHUT_OFF = {
+    Stopped.SHUTDOWN: ShutoffReason.SHUTDOWN,
+    Stopped.DESTROYED: ShutoffReason.DESTROYED,
+    Stopped.CRASHED: ShutoffReason.CRASHED,
+    Stopped.MIGRATED: ShutoffReason.MIGRATED,
+    Stopped.SAVED: ShutoffReason.SAVED,
+    Stopped.FAILED: ShutoffReason.CRASHED,  # a process that died
+    Stopped.FROM_SNAPSHOT: ShutoffReason.FROM_SNAPSHOT,
+}
+_UUID = re.compile(r"<uuid>([0-9a-f-]{36})</uuid>")
+_NAME = re.compile(r"<name>([^<]+)</name>")
+
+
+def domain_of(document: str) -> Domain | None:
+    """The domain, off, that a document defines; None when it is no document of libvirt's."""
+    uuid, name = _UUID.search(document), _NAME.search(document)
+    if uuid is None or name is None:
+        return None
+    defined = parse(document)
+    return Domain(
+        uuid=uuid[1],
+        name=name[1],
+        active=False,
+        state=DomainState.SHUTOFF,
+        memory_bytes=defined.memory_bytes,
+        vcpus=defined.vcpus,
+        devices=defined.devices,
+        evacuated=defined.evacuated,
+    )
+
+
+class FakeDomains:
+    """Domains, and the queue of their events.
+
+    Attributes:
+        here: domains by UUID.
+        jobs: running job by domain uuid.
+        hung: how long the emulators that do not answer have been asked, seconds by uuid.
+    """
+
+    def __init__(self) -> None:
+        self.here: dict[str, Domain] = {}
+        self.jobs: dict[str, JobStats] = {}
+        self.hung: dict[str, float] = {}
+        self._transient: set[str] = set()
+        self._last_id = 0
+        self._events = EventQueue()
+
+    def put(self, domain: Domain) -> None:
+        """Set a domain as it is now, without an event."""
+        self.here[domain.uuid] = self.identified(domain)
+
+    def add(self, domain: Domain) -> None:
+        """Define an inactive domain."""
+        self.put(replace(domain, active=False, state=DomainState.SHUTOFF, reason=0))
+        self.lifecycle(domain.uuid, Lifecycle.DEFINED)
+
+    def create(self, domain: Domain, detail: int = 0) -> None:
+        """Start a transient domain: it is gone when it stops (`detail` 1 = it migrates to here)."""
+        self.put(replace(domain, active=True, state=DomainState.RUNNING))
+        self._transient.add(domain.uuid)
+        self.lifecycle(domain.uuid, Lifecycle.STARTED, detail)
+
+    def start(self, uuid: str) -> None:
+        """Start a domain; an unknown one is a KeyError, here and below."""
+        self._change(uuid, Lifecycle.STARTED, DomainState.RUNNING, RunningReason.BOOTED)
+
+    def suspend(self, uuid: str, detail: Suspended = Suspended.PAUSED) -> None:
+        """Pause a domain, for the reason that the event's detail has."""
+        self._change(uuid, Lifecycle.SUSPENDED, DomainState.PAUSED, _PAUSED[detail], detail=detail)
+
+    def stop(self, uuid: str, detail: int = Stopped.SHUTDOWN) -> None:
+        """Stop a domain; `detail` is of `Stopped`."""
+        self.jobs.pop(uuid, None)
+        self.hung.pop(uuid, None)
+        reason = _SHUT_OFF[Stopped(detail)]
+        self._change(uuid, Lifecycle.STOPPED, DomainState.SHUTOFF, reason, detail=detail)
+        if uuid in self._transient:
+            self.forget(uuid)
+
+    def forget(self, uuid: str) -> None:
+        """Have a domain no more, without an event."""
+        del self.here[uuid]
+        self._transient.discard(uuid)
+
+    def lifecycle(self, uuid: str, type_: Lifecycle, detail: int = 0) -> None:
+        """Emit a lifecycle event of a domain."""
+        self.tell(uuid, EventKind.LIFECYCLE, type_=type_, detail=detail)
+
+    def tell(
+        self,
+        uuid: str,
+        kind: EventKind,
+        *,
+        type_: int = 0,
+        detail: int = 0,
+        reason: str = "",
+        stats: JobStats | None = None,
+        path: str = "",
+        alias: str = "",
+        flags: int = 0,
+    ) -> None:
+        """Emit an event of a domain that is there, just now."""
+        domain, at = self.here[uuid], datetime.now(UTC)
+        self.emit(
+            DomainEvent(
+                kind=kind,
+                uuid=uuid,
+                name=domain.name,
+                at=at,
+                type=int(type_),
+                detail=detail,
+                reason=reason,
+                stats=stats,
+                domain_id=domain.id,
+                path=path,
+                alias=alias,
+                flags=flags,
+            )
+        )
+
+    @property
+    def connected(self) -> bool:
+        return isinstance(self._events.state, Connected)
+
+    def emit(self, event: DomainEvent) -> None:
+        """Emit any event, if there is a connection for it."""
+        if self.connected:
+            self._events.put(event)
+
+    def identified(self, domain: Domain) -> Domain:
+        """The domain with the id of its present start."""
+        if not domain.active:
+            return replace(domain, id=-1)
+        if domain.id >= 0:
+            return domain
+        self._last_id += 1
+        return replace(domain, id=self._last_id)
+
+    def _change(
+        self, uuid: str, type_: Lifecycle, state: DomainState, reason: int, *, detail: int = 0
+    ) -> None:
+        active = state is not DomainState.SHUTOFF
+        changed = replace(self.here[uuid], active=active, state=state, reason=reason)
+        self.here[uuid] = self.identified(changed)
+        self.lifecycle(uuid, type_, detail)

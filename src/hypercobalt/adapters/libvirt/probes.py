@@ -1,0 +1,83 @@
+"""Questions that show whether a domain's emulator, disks and guest agent are well."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hypercobalt.adapters.libvirt import monitor
+from hypercobalt.adapters.libvirt.inventory import lookup
+from hypercobalt.adapters.libvirt.model import ControlInfo, DiskError
+from hypercobalt.adapters.libvirt.monitor import NOT_RUNNING, unless_off
+from hypercobalt.adapters.libvirt.port import DomainHungError
+from hypercobalt.adapters.libvirt.rpc import protocol
+from hypercobalt.adapters.libvirt.rpc.client import Client
+from hypercobalt.adapters.libvirt.rpc.errors import RemoteError
+from hypercobalt.adapters.libvirt.rpc.numbers import DomainStat, ErrorCode
+from hypercobalt.adapters.libvirt.rpc.protocol import DomainRef
+from hypercobalt.adapters.libvirt.statistics import BlockStats, block_stats_of
+from hypercobalt.adapters.libvirt.vocabulary import ControlState, DiskFault
+
+_MOST_ERRORS: Final = 256  # REMOTE_DOMAIN_DISK_ERRORS_MAX
+_AGENT_SECONDS: Final = 3  # an agent that is well answers in milliseconds
+_PING: Final = '{"execute":"guest-ping"}'
+
+
+async def control_info(client: Client, uuid: str) -> ControlInfo | None:
+    """How the way to the domain's emulator is; never waits for it."""
+    ref = await unless_off(lookup(client, uuid))
+    return ref and await monitor.control_info(client, ref)
+
+
+async def disk_errors(client: Client, uuid: str) -> tuple[DiskError, ...]:
+    """The disks whose errors have paused the domain."""
+    ref = await _asked(client, uuid)
+    if ref is None:
+        return ()
+    asked = protocol.GetDiskErrors(ref, _MOST_ERRORS)
+    found = await unless_off(client.call(protocol.DOMAIN_GET_DISK_ERRORS, asked))
+    return tuple(DiskError(one.disk, _fault(one.error)) for one in found.errors) if found else ()
+
+
+async def block_stats(client: Client, uuid: str) -> tuple[BlockStats, ...] | None:
+    """Counters of the domain's disks, by its emulator."""
+    ref = await _asked(client, uuid)
+    if ref is None:
+        return None
+    asked = protocol.AllStats((ref,), DomainStat.BLOCK, 0)
+    found = await unless_off(client.call(protocol.GET_ALL_DOMAIN_STATS, asked))
+    return block_stats_of(dict(found.records[0].parameters)) if found and found.records else None
+
+
+async def agent_answers(client: Client, uuid: str) -> bool | None:
+    """Whether the guest's agent answers a ping; None when the domain has none, or is off."""
+    try:
+        asked = protocol.AgentCommand(await lookup(client, uuid), _PING, _AGENT_SECONDS)
+        await client.call(protocol.QEMU_AGENT_COMMAND, asked)
+    except RemoteError as exc:
+        if exc.code == ErrorCode.AGENT_UNRESPONSIVE:
+            return False
+        if exc.code not in NOT_RUNNING:
+            raise
+        return None
+    return True
+
+
+async def _asked(client: Client, uuid: str) -> DomainRef | None:
+    """The domain, to ask its emulator; None while it is off.
+
+    Each call to an emulator that is silent holds up a worker of the daemon: there is one at most.
+
+    Raises:
+        DomainHungError: its emulator owes an answer already.
+    """
+    ref = await unless_off(lookup(client, uuid))
+    if ref is None or ref.id < 0:
+        return None
+    found = await monitor.control_info(client, ref)
+    if found is not None and found.state is ControlState.OCCUPIED:
+        raise DomainHungError(f"{uuid}: its emulator has been silent for {found.seconds:g} s")
+    return ref
+
+
+def _fault(number: int) -> DiskFault:
+    return DiskFault(number) if 0 <= number < len(DiskFault) else DiskFault.UNSPECIFIED
