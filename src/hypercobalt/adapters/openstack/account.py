@@ -140,6 +140,16 @@ class Account:
                 session.invalidate()
             return session.get_auth_headers() or {}
 
+    def user(self) -> str:
+        """The id of the user that the token is of; "" when it does not have one.
+
+        Raises:
+            NotAuthenticatedError: as for `headers`.
+        """
+        session = self.session()
+        with self._asking(session):
+            return session.get_user_id() or ""
+
     def endpoint(self, service: str) -> str:
         """Where a service is, without a slash at the end.
 
@@ -156,7 +166,7 @@ class Account:
 
     @contextmanager
     def _asking(self, session: Session) -> Generator[None]:
-        """Say in words what goes wrong with Keystone; after a bad answer begin from the start."""
+        """Raise Keystone's errors as ours; after a bad answer begin from the start."""
         try:
             yield
         except (keystone.Unauthorized, keystone.NotFound, keystone.Forbidden) as exc:

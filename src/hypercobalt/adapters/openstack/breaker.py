@@ -60,7 +60,7 @@ class Breaker:
     def admit(self) -> float:
         """Ask to make a call: 0 lets it through, else seconds to come back after.
 
-        Whoever is let through says how it ended: `succeeded`, `failed` or `unknown`.
+        A caller that is let through records the end: `succeeded`, `failed` or `unknown`.
         """
         if not self._wait:
             return 0.0
@@ -79,7 +79,7 @@ class Breaker:
         """The service did not answer.
 
         Args:
-            why: in words.
+            why: for people.
             at_once: open without waiting for more failures.
         """
         self._failures += 1

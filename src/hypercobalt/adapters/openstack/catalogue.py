@@ -1,4 +1,4 @@
-"""Where services are: the catalogue that comes with a token, and what the configuration says."""
+"""Where services are: the catalogue that comes with a token, and what the configuration sets."""
 
 from __future__ import annotations
 

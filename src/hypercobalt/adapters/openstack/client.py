@@ -27,7 +27,7 @@ from hypercobalt.adapters.openstack.errors import (
     NotAuthenticatedError,
 )
 from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
-from hypercobalt.adapters.openstack.request import Answer, Request, refusal
+from hypercobalt.adapters.openstack.request import DEADLINE, Answer, Request, refusal
 from hypercobalt.adapters.openstack.threads import Threads
 from hypercobalt.adapters.openstack.trust import why
 from hypercobalt.errors import ConfigurationError, TransientError
@@ -47,7 +47,7 @@ _LAST_VERSION: Final = re.compile(r"/v\d+(\.\d+)?$")
 _ACCEPT: Final = {"Accept": "application/json"}  # webob refuses others with a page
 _MEANT: Final = frozenset({404, 405, 409})
 """Refusals that callers take for an answer: it is not there, it is in use."""
-_JSON: Final = (b"{", b"[", b"n")  # "n" of null, which says nothing either, but is JSON
+_JSON: Final = (b"{", b"[", b"n")  # "n" of null, which is empty too, but JSON
 _random = random.SystemRandom()
 
 
@@ -92,7 +92,7 @@ class Client:
             The answer, if it grants the request or refuses it: 4xx is no error here.
 
         Raises:
-            NoAnswerError: there is none that says anything.
+            NoAnswerError: there is none from the service itself.
             TransientError: the guard forbids it.
         """
         until = self._clock() + request.deadline
@@ -115,6 +115,15 @@ class Client:
             self._breaker(request.service).failed(str(error))
             log.warning("openstack_did_not_answer", about=request.about, error=str(error))
             raise error from exc
+
+    async def user(self) -> str:
+        """The id of the account's user, by its token; "" when that does not have it.
+
+        Raises:
+            NoAnswerError: there is no token.
+        """
+        async with asyncio.timeout(DEADLINE):
+            return await self._threads.run(self._account.user)
 
     async def _attempts(self, request: Request, until: float) -> Answer:
         for attempt in range(ATTEMPTS):
@@ -233,7 +242,7 @@ def joined(endpoint: str, path: str) -> str:
 
 
 def _sorted_out(request: Request, answer: Answer) -> Answer:
-    """The answer, if it says anything about the request."""
+    """The answer, if it is the service's own and settles the request."""
     code = answer.code
     first = answer.body.lstrip()[:1]
     if (answer.ok and answer.body and first not in _JSON) or (code in _MEANT and first != b"{"):
@@ -247,11 +256,11 @@ def _sorted_out(request: Request, answer: Answer) -> Answer:
         )
     if code < _SERVER_FAULT and code not in {_UNAUTHORIZED, _TOO_MANY}:
         return answer
-    said = refusal(code, answer.body)
+    text = refusal(code, answer.body)
     if code == _UNAUTHORIZED:
-        said = f"{said}. It refuses a fresh token: look at its keystonemiddleware"
+        text = f"{text}. It refuses a fresh token: look at its keystonemiddleware"
     raise NoAnswerError(
-        f"{request.about}: the service {request.service} answered {said}",
+        f"{request.about}: the service {request.service} answered {text}",
         retry_after=_retry_after(answer.headers.get("Retry-After", "")),
         down=code in _AWAY or code == _UNAUTHORIZED,
         sent=code != _TOO_MANY,
@@ -270,6 +279,6 @@ def _wait(error: NoAnswerError, attempt: int) -> float:
     return asked + _random.uniform(ceiling / 2, ceiling)
 
 
-def _each(breakers: list[Breaker], tell: Callable[[Breaker], None]) -> None:
+def _each(breakers: list[Breaker], record: Callable[[Breaker], None]) -> None:
     for breaker in breakers:
-        tell(breaker)
+        record(breaker)

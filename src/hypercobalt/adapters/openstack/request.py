@@ -85,7 +85,7 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """Why a request was refused, as the service says it."""
+        """Why a request was refused, in the service's words."""
         return refusal(self.code, self.body)
 
 
@@ -96,19 +96,19 @@ def refusal(code: int, body: bytes) -> str:
     `{"NeutronError": {"message"}}`, Keystone `{"error": {"message"}}`.
     """
     try:
-        said = _said(msgspec.json.decode(body))
+        text = _reason(msgspec.json.decode(body))
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        said = body.decode(errors="replace")
-    said = " ".join("".join(c if c.isprintable() else " " for c in said).split())
-    return f"{code}: {said[:_WORDS]}" if said else str(code)
+        text = body.decode(errors="replace")
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return f"{code}: {text[:_WORDS]}" if text else str(code)
 
 
-def _said(decoded: Any) -> str:  # noqa: ANN401  anything may come
+def _reason(decoded: Any) -> str:  # noqa: ANN401  anything may come
     match decoded:
         case {"errors": [{"detail": str(text)}, *_]} | {"message": str(text)}:
             return text
         case {"NeutronError": inner} | {"error": inner}:
-            return _said(inner)
+            return _reason(inner)
         case str(text):
             return text
         case _:

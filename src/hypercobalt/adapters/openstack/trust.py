@@ -81,16 +81,16 @@ def _named(what: str, value: str) -> Generator[None]:
 
 
 def why(exc: BaseException) -> str:
-    """What a failed request says, in one line; of a certificate what to do."""
-    said = " ".join(str(exc).split())
+    """A failed request's error in one line; for a certificate, what to do."""
+    text = " ".join(str(exc).split())
     cause: BaseException | None = exc
     for _ in range(_DEEPEST):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return (
                 f"its TLS certificate is not accepted: {cause.verify_message}. OS_CACERT (cacert "
-                f"in clouds.yaml) must name a file with the CA that signed it. In full: {said}"
+                f"in clouds.yaml) must name a file with the CA that signed it. In full: {text}"
             )
         if cause is None:
             break
         cause = cause.__cause__ or cause.__context__
-    return said
+    return text

@@ -75,7 +75,7 @@ def test_a_probe_that_was_cancelled_makes_way_for_the_next() -> None:
 def test_calls_from_before_it_opened_do_not_prolong_it() -> None:
     breaker, _ = made(failures=1)
     breaker.failed("away")
-    breaker.failed("away, says a slow one")
+    breaker.failed("away, by a slow one")
     assert (breaker.open_for, breaker.why) == (2.0, "away")
 
 

@@ -11,7 +11,7 @@ from hypercobalt.adapters.openstack.request import Answer, refusal
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "expected"),
     [
         (b'{"badRequest": {"code": 400, "message": "No valid host"}}', "400: No valid host"),
         (b'{"errors": [{"status": 400, "detail": "No such trait"}]}', "400: No such trait"),
@@ -23,8 +23,8 @@ from hypercobalt.adapters.openstack.request import Answer, refusal
         (b"\xff\x00\x1b[31m", "400: � [31m"),
     ],
 )
-def test_a_refusal_is_reported_in_the_services_words(body: bytes, said: str) -> None:
-    assert refusal(400, body) == said
+def test_a_refusal_is_reported_with_the_services_message(body: bytes, expected: str) -> None:
+    assert refusal(400, body) == expected
 
 
 @given(
@@ -34,11 +34,11 @@ def test_a_refusal_is_reported_in_the_services_words(body: bytes, said: str) -> 
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     ).map(msgspec.json.encode)
 )
-def test_any_body_can_be_told_in_one_short_line(body: bytes) -> None:
-    said = refusal(500, body)
-    assert said.startswith("500")
-    assert said.isprintable()
-    assert len(said) < 500
+def test_any_body_is_reported_in_one_short_line(body: bytes) -> None:
+    expected = refusal(500, body)
+    assert expected.startswith("500")
+    assert expected.isprintable()
+    assert len(expected) < 500
 
 
 class Shape(msgspec.Struct):
