@@ -1,0 +1,175 @@
+"""Fence devices behind the programs of the fence-agents collection: `fence_redfish` and 80 more.
+
+Each program takes `key=value` lines on its standard input, so that no secret is in its arguments,
+which others on the machine can read. fence_ipmilan passes the password on in ipmitool's arguments;
+there it goes through the environment.
+
+Source: fence-agents 4.12, lib/fencing.py.in (fence_action, process_input), doc/FenceAgentAPI.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.adapters.fencing.devices import Device
+from hypercobalt.adapters.fencing.port import Credentials, FenceError, FenceFailure, PowerState
+from hypercobalt.logs import get_logger
+
+log = get_logger(__name__)
+
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_SHOWN: Final = 300  # characters of what a program prints
+_IPMI: Final = frozenset(
+    {"fence_ipmilan", "fence_ipmilanplus", "fence_idrac", "fence_imm"}
+    | {f"fence_ilo{version}" for version in (3, 4, 5)}
+)
+_STATES: Final = {(0, "Status: ON"): PowerState.ON, (2, "Status: OFF"): PowerState.OFF}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    code: int
+    out: str
+    problem: str
+
+
+class AgentDevice:
+    """A device that a fence agent speaks to; a `FenceDevice`.
+
+    Args:
+        device: which, and how it is reached.
+        credentials: what it asks for.
+        path: directories of the programs, as in PATH.
+    """
+
+    def __init__(self, device: Device, credentials: Credentials, path: str = _PATH) -> None:
+        self._device, self._credentials, self._path = device, credentials, path
+
+    @property
+    def name(self) -> str:
+        return self._device.title
+
+    async def power(self, *, within: timedelta) -> PowerState:
+        ended = await self._run("status", within)
+        # 2 is also what a program ends with whose options are wrong: both have to fit.
+        lines = ended.out.splitlines() or [""]
+        state = _STATES.get((ended.code, lines[-1].strip()))
+        if state is None:
+            raise self._failed("status", ended)
+        return state
+
+    async def off(self, *, within: timedelta) -> None:
+        await self._switch(PowerState.OFF, within)
+
+    async def on(self, *, within: timedelta) -> None:
+        await self._switch(PowerState.ON, within)
+
+    async def _switch(self, wanted: PowerState, within: timedelta) -> None:
+        """Order a state unless the device reports it already, and read it afterwards.
+
+        Programs do both themselves, but some end well before the host is off.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within.total_seconds()
+
+        def left() -> timedelta:
+            return timedelta(seconds=max(end - loop.time(), 0))
+
+        if await self.power(within=left()) is wanted:
+            return
+        ended = await self._run(wanted.value, left())
+        if ended.code:
+            raise self._failed(wanted.value, ended)
+        if (state := await self.power(within=left())) is not wanted:
+            text = f"{self.name}: switched {wanted}, but it reports {state}"
+            raise FenceError(text, FenceFailure.UNCONFIRMED)
+
+    async def _run(self, action: str, within: timedelta) -> _Ended:
+        began = asyncio.get_running_loop().time()
+        given = _lines(action, self._device, self._credentials, within)
+        variables = {"PATH": self._path, "LC_ALL": "C", "PYTHONWARNINGS": "ignore"}
+        if self._device.agent in _IPMI:
+            variables["IPMITOOL_PASSWORD"] = self._credentials.password
+        try:
+            ended = await _execute(self._device.agent, given, variables, within)
+        except TimeoutError as error:
+            text = f"{self.name}: {action}: no answer within {within.total_seconds():g} s"
+            raise FenceError(text, FenceFailure.TIMED_OUT) from error
+        except OSError as error:
+            text = (
+                f"{self.name}: {self._device.agent} cannot be started: {error.strerror}; "
+                "install the package fence-agents"
+            )
+            raise FenceError(text, FenceFailure.FAILED) from error
+        seconds = round(asyncio.get_running_loop().time() - began, 2)
+        log.info(
+            "fence_agent_ended", device=self.name, action=action, code=ended.code, seconds=seconds
+        )
+        return ended
+
+    def _failed(self, action: str, ended: _Ended) -> FenceError:
+        text = _complaint(ended)
+        if self._credentials.password:
+            text = text.replace(self._credentials.password, "[password]")
+        text = f"{self.name}: {action}: exit code {ended.code}: {text[:_SHOWN]}"
+        return FenceError(text, FenceFailure.FAILED)
+
+
+def _complaint(ended: _Ended) -> str:
+    """What a program complains of; its exit code is 1 whatever it is."""
+    lines = ended.problem.strip().splitlines()
+    errors = [text for line in lines if (text := line.partition("ERROR: ")[2])]
+    named = [text for text in errors if not text.startswith("Please use '-h'")]
+    return " ".join(named or lines or ended.out.split()) or "no output"
+
+
+def _lines(action: str, device: Device, credentials: Credentials, within: timedelta) -> bytes:
+    """What a program reads.
+
+    `power_timeout` is how long it waits for a state it has ordered: not past our own deadline.
+    """
+    options = {**device.parameters, "action": action, "username": credentials.username}
+    options.setdefault("power_timeout", str(max(int(within.total_seconds()) - 2, 1)))
+    if device.agent in _IPMI:
+        # Appended as it is to ipmitool's arguments: -E reads the password from the environment.
+        options["ipmitool_timeout"] = f"{options.get('ipmitool_timeout', '2')} -E"
+    else:
+        options["password"] = credentials.password
+    return "".join(f"{name}={value}\n" for name, value in options.items() if value).encode()
+
+
+async def _execute(
+    program: str, given: bytes, variables: Mapping[str, str], within: timedelta
+) -> _Ended:
+    """Run a program to its end.
+
+    Raises:
+        TimeoutError: it took too long; it and its children are killed.
+        OSError: it cannot be started.
+    """
+    process = await asyncio.create_subprocess_exec(
+        program, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=variables, start_new_session=True
+    )
+    try:
+        async with asyncio.timeout(within.total_seconds()):
+            out, problem = await process.communicate(given)
+    finally:
+        await _kill(process)
+    return _Ended(
+        process.returncode or 0, out.decode(errors="replace"), problem.decode(errors="replace")
+    )
+
+
+async def _kill(process: Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what it has started, too
+        await asyncio.shield(process.wait())

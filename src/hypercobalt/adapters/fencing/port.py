@@ -1,0 +1,73 @@
+"""What the rooms above ask of a fence device: read a host's power, switch it off and on.
+
+A device may lie, or answer for another machine: whoever takes its answer for a proof compares it
+with the signs of life that the host gives afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Protocol
+
+from hypercobalt.errors import TransientError
+
+
+class PowerState(StrEnum):
+    """What a fence device reports of its host's power."""
+
+    ON = "on"
+    OFF = "off"
+
+
+class FenceFailure(StrEnum):
+    """Why a call to a fence device gave no result; for metrics, not for decisions."""
+
+    TIMED_OUT = "TimedOut"
+    UNCONFIRMED = "Unconfirmed"
+    """The device took the order, but does not report the state that was ordered."""
+    FAILED = "Failed"
+    """Unreachable, wrong password, refused: fence agents tell these apart by their texts only."""
+
+
+class FenceError(TransientError):
+    """A fence device gave no result. Whether it has done what was ordered is unknown.
+
+    Args:
+        message: device, action, and what it answered.
+        failure: the kind.
+    """
+
+    def __init__(self, message: str, failure: FenceFailure) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a fence device asks for; never printed."""
+
+    username: str = ""
+    password: str = field(default="", repr=False)
+
+
+class FenceDevice(Protocol):
+    """One device that switches one host. Every call raises FenceError, at the deadline at last."""
+
+    @property
+    def name(self) -> str:
+        """Kind and address, for people: `bmc 10.0.0.7`."""
+        ...
+
+    async def power(self, *, within: timedelta) -> PowerState:
+        """Read the state."""
+        ...
+
+    async def off(self, *, within: timedelta) -> None:
+        """Switch off and return once the device reports it; at once where it is off already."""
+        ...
+
+    async def on(self, *, within: timedelta) -> None:
+        """Switch on and return once the device reports it; at once where it is on already."""
+        ...

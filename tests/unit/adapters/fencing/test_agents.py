@@ -1,0 +1,175 @@
+"""The adapter over a fence agent of ours, which does what a real one does on its standard input."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hypercobalt.adapters.fencing.agents import AgentDevice
+from hypercobalt.adapters.fencing.devices import Device
+from hypercobalt.adapters.fencing.port import Credentials, FenceError, FenceFailure, PowerState
+
+WITHIN = timedelta(seconds=20)
+
+AGENT = f"""#!{sys.executable}
+import os, pathlib, sys, time
+folder = pathlib.Path(__file__).parent
+given = dict(line.rstrip("\\n").split("=", 1) for line in sys.stdin)
+with open(folder / "calls", "a") as calls:
+    calls.write(f"{{given}} {{sys.argv[1:]}} {{os.environ.get('IPMITOOL_PASSWORD')}}\\n")
+state, action = folder / "state", given["action"]
+exec((folder / "behaviour").read_text())
+if action != "status":
+    state.write_text(action)
+    sys.exit(0)
+now = state.read_text()
+print("Status: " + now.upper())
+sys.exit(2 if now == "off" else 0)
+"""
+
+
+class Stub:
+    """A fence agent in a folder, with the state of its device."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("fence_stub", "fence_ipmilan"):
+            (folder / name).write_text(AGENT)
+            (folder / name).chmod(0o755)
+        self.behave("")
+        self.state = "on"
+
+    def behave(self, code: str) -> None:
+        (self.folder / "behaviour").write_text(code)
+
+    @property
+    def state(self) -> str:
+        return (self.folder / "state").read_text()
+
+    @state.setter
+    def state(self, value: str) -> None:
+        (self.folder / "state").write_text(value)
+
+    @property
+    def calls(self) -> list[str]:
+        return (self.folder / "calls").read_text().splitlines()
+
+    def device(self, agent: str = "fence_stub") -> AgentDevice:
+        device = Device("bmc", agent, {"ip": "192.0.2.7"})
+        return AgentDevice(device, Credentials("admin", "s3cret"), str(self.folder))
+
+
+@pytest.fixture
+def stub(tmp_path: Path) -> Stub:
+    return Stub(tmp_path)
+
+
+@pytest.mark.parametrize("state", PowerState)
+async def test_the_state_is_read(stub: Stub, state: PowerState) -> None:
+    stub.state = state.value
+    assert await stub.device().power(within=WITHIN) is state
+
+
+async def test_a_host_that_is_off_already_is_ordered_nothing(stub: Stub) -> None:
+    stub.state = "off"
+    await stub.device().off(within=WITHIN)
+    assert len(stub.calls) == 1
+
+
+async def test_switching_off_reads_the_state_before_and_after(stub: Stub) -> None:
+    await stub.device().off(within=WITHIN)
+    assert [call.split("'action': '")[1].split("'")[0] for call in stub.calls] == [
+        "status",
+        "off",
+        "status",
+    ]
+
+
+async def test_switching_on_is_the_same_the_other_way(stub: Stub) -> None:
+    stub.state = "off"
+    await stub.device().on(within=WITHIN)
+    assert stub.state == "on"
+
+
+async def test_an_order_that_changes_nothing_is_unconfirmed(stub: Stub) -> None:
+    stub.behave("if action == 'off': sys.exit(0)")
+    with pytest.raises(FenceError, match="reports on") as failed:
+        await stub.device().off(within=WITHIN)
+    assert failed.value.failure is FenceFailure.UNCONFIRMED
+
+
+@pytest.mark.parametrize("code", [1, 2])
+async def test_a_failure_has_the_agents_own_words_without_the_password(
+    stub: Stub, code: int
+) -> None:
+    problem = "ERROR: Unable to login as admin:s3cret\\n\\nERROR: Please use '-h' for usage"
+    stub.behave(f'print("{problem}", file=sys.stderr); sys.exit({code})')
+    with pytest.raises(FenceError) as failed:
+        await stub.device().power(within=WITHIN)
+    text = f"bmc 192.0.2.7: status: exit code {code}: Unable to login as admin:[password]"
+    assert (str(failed.value), failed.value.failure) == (text, FenceFailure.FAILED)
+
+
+async def test_a_state_that_is_claimed_with_the_wrong_exit_code_is_no_state(stub: Stub) -> None:
+    stub.behave("print('Status: OFF'); sys.exit(1)")
+    with pytest.raises(FenceError):
+        await stub.device().power(within=WITHIN)
+
+
+async def test_a_program_that_hangs_is_given_up_at_the_deadline(stub: Stub) -> None:
+    stub.behave("time.sleep(600)")
+    with pytest.raises(FenceError, match=r"no answer within 0\.5 s") as failed:
+        await stub.device().power(within=timedelta(seconds=0.5))
+    assert failed.value.failure is FenceFailure.TIMED_OUT
+
+
+async def test_a_program_that_is_given_up_is_killed_with_its_children(stub: Stub) -> None:
+    stub.behave(
+        "import subprocess; child = subprocess.Popen(['/bin/sleep', '600'])\n"
+        "(folder / 'new').write_text(str(child.pid)); (folder / 'new').rename(folder / 'child')\n"
+        "time.sleep(600)"
+    )
+    asking = asyncio.create_task(stub.device().power(within=WITHIN))
+    async with asyncio.timeout(10):
+        while not (stub.folder / "child").exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    async with asyncio.timeout(10):
+        await _ended(int((stub.folder / "child").read_text()))
+
+
+async def _ended(pid: int) -> None:
+    while True:
+        try:
+            if ") Z " in Path(f"/proc/{pid}/stat").read_text():
+                return
+        except OSError:
+            return
+        await asyncio.sleep(0)
+
+
+async def test_no_secret_is_in_a_programs_arguments(stub: Stub) -> None:
+    await stub.device().power(within=WITHIN)
+    (call,) = stub.calls
+    assert "'password': 's3cret'" in call
+    assert call.endswith("[] None")
+
+
+async def test_ipmitool_gets_the_password_by_its_environment(stub: Stub) -> None:
+    await stub.device("fence_ipmilan").power(within=WITHIN)
+    (call,) = stub.calls
+    assert "'password'" not in call
+    assert "'ipmitool_timeout': '2 -E'" in call
+    assert call.endswith("[] s3cret")
+
+
+async def test_a_program_that_is_missing_names_the_package(tmp_path: Path) -> None:
+    device = AgentDevice(Device("bmc", "fence_none", {}), Credentials(), str(tmp_path))
+    with pytest.raises(FenceError, match="install the package fence-agents"):
+        await device.power(within=WITHIN)
