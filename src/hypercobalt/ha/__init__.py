@@ -1,0 +1,1 @@
+"""High availability, pure: what events and silence mean, and what may be done about them."""

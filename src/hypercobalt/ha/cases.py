@@ -1,0 +1,230 @@
+"""What is known of one instance, and its open cases: plain data that a journal can keep. Pure.
+
+A case is an incident with what is to be done about it next, and when. It is named after its key:
+the instance, that start of it, and the type; so the same incident has the same name in every
+process, and so has its Eviction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from msgspec.structs import replace
+
+from hypercobalt.api.eviction import EvictionMode, Trigger
+from hypercobalt.api.incident import Incident, IncidentType, Reaction, Severity
+from hypercobalt.api.meta import Struct
+from hypercobalt.ha.signals import HOST
+
+MOST_EVIDENCE: Final = 8
+MOST_TIMES: Final = 32
+"""Moments of one sort that are remembered: more than any threshold counts of what is rare."""
+MOST_DISKS: Final = 16
+MOST_EVICTIONS: Final = 64
+_TEXT: Final = 256
+
+TRIGGERS: Final = {
+    IncidentType.CRASH: Trigger.INSTANCE_CRASH,
+    IncidentType.HOST_OUT_OF_MEMORY: Trigger.INSTANCE_CRASH,
+    IncidentType.ENDED_BY_BOOT: Trigger.INSTANCE_CRASH,
+    IncidentType.MANY_CRASHES: Trigger.INSTANCE_CRASH,
+    IncidentType.REBOOT_FAILED: Trigger.REBOOT_FAILED,
+    IncidentType.WATCHDOG: Trigger.WATCHDOG,
+    IncidentType.IO_ERROR: Trigger.IO_ERROR,
+    IncidentType.CONTROL_ERROR: Trigger.CONTROL_ERROR,
+    IncidentType.MONITOR_HUNG: Trigger.CONTROL_ERROR,
+    IncidentType.MEMORY_FAILURE: Trigger.MEMORY_FAILURE,
+}
+"""`spec.trigger` of the Evictions that recover from it."""
+
+
+class State(StrEnum):
+    """What an instance does here."""
+
+    UNKNOWN = "unknown"
+    INCOMING = "incoming"  # the far end of a migration
+    RUNNING = "running"
+    PAUSED = "paused"
+    OFF = "off"
+
+
+class Step(StrEnum):
+    """What is next in a case."""
+
+    NONE = "none"
+    LOOK = "look"  # probe the instance
+    RESUME = "resume"
+    RECOVER = "recover"  # make an Eviction
+    FOLLOW = "follow"  # see how the Eviction ends
+    EXPIRE = "expire"  # close the case
+
+
+class Case(Struct, frozen=True):
+    """An open incident and its next step.
+
+    Args:
+        shown: it stands in the status; one that may yet pass by itself does not.
+        eviction: its name; it is made once the step is no longer to recover.
+        due: when the next step is.
+        mode: of the Eviction that recovers it.
+        about: path of the disk.
+    """
+
+    id: str
+    type: IncidentType
+    severity: Severity
+    start: str
+    first_seen: datetime
+    last_seen: datetime
+    count: int = 1
+    evidence: tuple[str, ...] = ()
+    reaction: Reaction = Reaction.REPORT
+    eviction: str = ""
+    shown: bool = True
+    step: Step = Step.NONE
+    due: datetime | None = None
+    mode: EvictionMode = EvictionMode.AUTO
+    about: str = ""
+
+    def noting(self, *texts: str) -> Case:
+        """The case with more evidence; a text that it has already is not repeated."""
+        new = [text[:_TEXT] for text in texts if text and text[:_TEXT] not in self.evidence]
+        kept = (*self.evidence, *new)
+        if len(kept) > MOST_EVIDENCE:  # the first says what began it
+            kept = (kept[0], *kept[-MOST_EVIDENCE + 1 :])
+        return replace(self, evidence=kept)
+
+    def then(self, step: Step, due: datetime | None = None) -> Case:
+        """The case with another next step."""
+        return replace(self, step=step, due=due)
+
+
+class DiskErrors(Struct, frozen=True):
+    """Errors of one disk that its guest was told of.
+
+    Args:
+        path: of the disk.
+        since: beginning of the span that is counted.
+        count: in that span.
+        suspect: there were too many in a span before, which began then.
+    """
+
+    path: str
+    since: datetime
+    count: int = 1
+    suspect: datetime | None = None
+
+
+class Made(Struct, frozen=True):
+    """An Eviction that was made, and when."""
+
+    name: str
+    at: datetime
+
+
+class Instance(Struct, frozen=True):
+    """What is remembered of one instance; with `HOST` as UUID, of the host.
+
+    Args:
+        state: as the last signal has it.
+        changed_at: when that was.
+        domain_id: libvirt's number of its start.
+        start: name of its present or last start, unlike any other's.
+        shutdown: who shut it down, before it stopped: `guest`, `host` or "".
+        agent: its guest's agent is connected.
+        agent_seen: it was, in this start.
+        memory_bytes: its memory.
+        resumes: after I/O errors, without a while that it ran in between.
+        resumed_at: when the last of them was.
+        incidents: of the host, when they were shown.
+        evictions: of the host, those that are still to be removed.
+    """
+
+    uuid: str
+    name: str = ""
+    state: State = State.UNKNOWN
+    changed_at: datetime | None = None
+    domain_id: int = -1
+    start: str = ""
+    shutdown: str = ""
+    agent: bool = False
+    agent_seen: bool = False
+    memory_bytes: int = 0
+    resumes: int = 0
+    resumed_at: datetime | None = None
+    crashes: tuple[datetime, ...] = ()
+    reboots: tuple[datetime, ...] = ()
+    watchdogs: tuple[datetime, ...] = ()
+    memory_failures: tuple[datetime, ...] = ()
+    memory_warnings: tuple[datetime, ...] = ()
+    recoveries: tuple[datetime, ...] = ()
+    incidents: tuple[datetime, ...] = ()
+    evictions: tuple[Made, ...] = ()
+    disks: tuple[DiskErrors, ...] = ()
+    cases: tuple[Case, ...] = ()
+
+    @property
+    def active(self) -> bool:
+        """It runs here, or is paused."""
+        return self.state in {State.RUNNING, State.PAUSED}
+
+    def case(self, *types: IncidentType) -> Case | None:
+        """The open case of one of these types."""
+        return next((case for case in self.cases if case.type in types), None)
+
+    def having(self, case: Case) -> Instance:
+        """With a case added, or replaced by its newer form."""
+        others = tuple(other for other in self.cases if other.id != case.id)
+        return replace(self, cases=(*others, case))
+
+    def closing(self, case_id: str) -> Instance:
+        """Without the case of that name."""
+        return replace(self, cases=tuple(case for case in self.cases if case.id != case_id))
+
+    def without(self, *types: IncidentType) -> Instance:
+        """Without the cases of these types."""
+        left = tuple(case for case in self.cases if case.type not in types)
+        return replace(self, cases=left)
+
+
+def key_of(instance: str, start: str, type_: IncidentType) -> str:
+    """Name of the incident of this type in this start of an instance."""
+    digest = hashlib.sha256(f"{instance}/{start}/{type_}".encode()).hexdigest()
+    return f"{instance[:8] or 'host'}-{digest[:10]}"
+
+
+def eviction_name(case_id: str, host: str) -> str:
+    """Name of the Eviction for an incident: of the instance, or of the whole host."""
+    head, _, digest = case_id.partition("-")
+    return f"ha-{host[:200] if head == 'host' else head}-{digest}"
+
+
+def recent(times: Iterable[datetime], now: datetime, within: timedelta) -> int:
+    """How many of the moments lie within the last span of time."""
+    return sum(1 for time in times if now - within < time <= now)
+
+
+def adding(times: tuple[datetime, ...], now: datetime) -> tuple[datetime, ...]:
+    """The moments and one more; the oldest are dropped."""
+    return (*times, now)[-MOST_TIMES:]
+
+
+def incident_of(instance: Instance, case: Case) -> Incident:
+    """The case as the status has it."""
+    return Incident(
+        id=case.id,
+        type=case.type,
+        severity=case.severity,
+        instance=instance.uuid if instance.uuid != HOST else None,
+        name=instance.name or None,
+        reaction=case.reaction,
+        eviction=(case.eviction or None) if case.step is not Step.RECOVER else None,
+        count=min(case.count, 2**31 - 1),
+        firstSeen=case.first_seen,
+        lastSeen=case.last_seen,
+        evidence=case.evidence,
+    )

@@ -1,0 +1,410 @@
+"""What a signal means for an instance: planned, unplanned or only to be reported. Pure.
+
+The ladder of evidence, first match decides; each verdict has its rule and evidence. Rows 4 and 5,
+which need Nova, and row 3, which needs a fresh look at the Hypervisor, come when something is about
+to be done (`restraint.py`, and the operator's Eviction).
+
+Source: the HA reference, sections 3 (measured sequences), 4 (ladder) and 5 (reactions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+from hypercobalt.api.eviction import EvictionMode
+from hypercobalt.api.incident import IncidentType, Reaction, Severity
+from hypercobalt.ha.cases import Instance, State, Step, recent
+from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.signals import EVENT_TYPE, STOPS, EventType, Kind, Signal
+
+SETTLE: Final = timedelta(milliseconds=300)
+"""Before anything is done about a stop: what comes with it, such as the stops of many, is seen."""
+PANIC_SETTLE: Final = timedelta(seconds=2)
+"""The same after a panic, which libvirt may answer itself with a restart (`on_crash`)."""
+COALESCE: Final = timedelta(seconds=2)
+"""A reset gives two REBOOT events within 0.2 to 0.7 s."""
+SAME_WATCHDOG: Final = timedelta(seconds=120)
+"""A stop so soon after a watchdog's poweroff or shutdown is its doing."""
+LOOK_AGAIN: Final = timedelta(seconds=10)
+SHORTLY: Final = timedelta(minutes=10)
+"""How long a report stays open that nothing closes."""
+
+
+CRASHES: Final = (IncidentType.CRASH, IncidentType.ENDED_BY_BOOT)
+"""Ends that nobody meant."""
+
+
+class Nature(StrEnum):
+    """Whether something was meant to happen."""
+
+    PLANNED = "planned"
+    UNPLANNED = "unplanned"
+    REPORT = "report"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a signal means, and why.
+
+    Args:
+        nature: whether it was meant.
+        rule: that decided, for a person.
+        type: of the incident; None: there is none.
+        severity: of the incident.
+        reaction: what is done.
+        step: that comes next, `after` so long.
+        mode: of the Eviction, if there will be one.
+        shown: the incident stands in the status at once.
+    """
+
+    nature: Nature
+    rule: str
+    type: IncidentType | None = None
+    severity: Severity = Severity.INFO
+    reaction: Reaction = Reaction.REPORT
+    step: Step = Step.NONE
+    after: timedelta = timedelta(0)
+    mode: EvictionMode = EvictionMode.AUTO
+    shown: bool = True
+
+
+def _planned(rule: str) -> Verdict:
+    return Verdict(nature=Nature.PLANNED, rule=rule)
+
+
+_NOTED: Final = Verdict(nature=Nature.REPORT, rule="recorded only")
+_UNMONITORED: Final = Verdict(nature=Nature.REPORT, rule="not monitored, by the configuration")
+
+
+def classify(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    """Judge a signal by what was known of the instance before it.
+
+    Args:
+        signal: what happened.
+        instance: as remembered before it.
+        config: thresholds, and which events are monitored.
+    """
+    if not config.event(EVENT_TYPE.get(signal.kind, EventType.LIFECYCLE)).monitored:
+        return _UNMONITORED
+    if signal.kind in STOPS and instance.state is State.INCOMING:
+        return Verdict(
+            nature=Nature.REPORT, rule="an incoming migration ended before it ran here: not ours"
+        )
+    rule = _RULES.get(signal.kind)
+    return rule(signal, instance, config) if rule else _NOTED
+
+
+def _stopped_planned(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    del signal, instance, config
+    return _planned("migrated away, saved, or off by a snapshot")
+
+
+def _stopped_shutdown(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    if _fired_lately(signal, instance):
+        return _crash(signal, instance, config, rule="off by its watchdog")
+    if instance.shutdown == "host":
+        return _out_of_band("shut down from the host, by a signal to its emulator")
+    if config.restart_on_guest_shutdown:
+        return _crash(
+            signal, instance, config, rule="off by its guest, and restartOnGuestShutdown is set"
+        )
+    return _planned("the guest's own will")
+
+
+def _stopped_destroyed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    del signal, config
+    if any(case.step is Step.FOLLOW for case in instance.cases):
+        return _planned("its Eviction restarts or moves it")
+    return _out_of_band("ended by a client of libvirt: Nova, or somebody on the host")
+
+
+def _found_off(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    del signal, instance, config
+    return _planned("found off, and nothing tells why")
+
+
+def _ended_by_boot(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    crash = _crash(
+        signal, instance, config, rule="ran until its host ended, which has booted since"
+    )
+    return replace(crash, type=IncidentType.ENDED_BY_BOOT)
+
+
+def _runs_after_boot(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    del signal, instance, config
+    return Verdict(
+        nature=Nature.REPORT,
+        rule="started with the host, before anybody could ask where it runs: take autostart, "
+        "libvirt-guests and resume_guests_state_on_host_boot away",
+        type=IncidentType.RUNS_AFTER_BOOT,
+        severity=Severity.WARNING,
+        step=Step.EXPIRE,
+        after=timedelta(hours=1),
+    )
+
+
+def _out_of_band(rule: str) -> Verdict:
+    return Verdict(
+        nature=Nature.REPORT,
+        rule=rule,
+        type=IncidentType.OUT_OF_BAND,
+        step=Step.EXPIRE,
+        after=SHORTLY,
+    )
+
+
+def _failed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    if instance.state is State.UNKNOWN:  # what a listing has shown as off was defined here
+        return Verdict(nature=Nature.REPORT, rule="not known to have run here")
+    return _crashed(signal, instance, config)
+
+
+def _crashed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    missed = "found crashed, and running in the journal: its end was missed"
+    return _crash(
+        signal, instance, config, rule=missed if signal.missed else "its emulator or guest died"
+    )
+
+
+def _panicked(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    verdict = _crash(signal, instance, config, rule="its guest's kernel panicked")
+    return replace(verdict, after=PANIC_SETTLE)
+
+
+def _crash(signal: Signal, instance: Instance, config: HaConfig, *, rule: str) -> Verdict:
+    """An end that nobody meant; one of several signals of the same crash counts once."""
+    again = config.thresholds.crashes
+    count = recent(instance.crashes, signal.at, again.within) + (instance.case(*CRASHES) is None)
+    moves = count >= again.count
+    if moves:
+        rule = f"{rule}; {count} crashes within {again.within}"
+    watchdog = _fired_lately(signal, instance)
+    if watchdog:
+        moves = moves or _fires_again(signal, instance, config, at_least=2)
+    return Verdict(
+        nature=Nature.UNPLANNED,
+        rule=rule,
+        type=IncidentType.WATCHDOG if watchdog else IncidentType.CRASH,
+        severity=Severity.CRITICAL,
+        reaction=Reaction.MOVE if moves else Reaction.RESTART,
+        step=Step.RECOVER,
+        after=SETTLE,
+        mode=EvictionMode.COLD if moves else EvictionMode.AUTO,
+    )
+
+
+def _fired_lately(signal: Signal, instance: Instance) -> bool:
+    open_case = instance.case(IncidentType.WATCHDOG)
+    return open_case is not None and signal.at - open_case.last_seen < SAME_WATCHDOG
+
+
+def _fires_again(signal: Signal, instance: Instance, config: HaConfig, *, at_least: int) -> bool:
+    return recent(instance.watchdogs, signal.at, config.thresholds.watchdog_again) >= at_least
+
+
+def _paused(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    del signal, instance
+    return Verdict(
+        nature=Nature.REPORT,
+        rule="paused by a client of libvirt; never resumed by itself",
+        type=IncidentType.PAUSED,
+        severity=Severity.WARNING,
+        step=Step.LOOK,
+        after=config.thresholds.paused,
+        shown=False,
+    )
+
+
+def _paused_by_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    del signal, instance, config
+    return Verdict(
+        nature=Nature.UNPLANNED,
+        rule="libvirt could not complete a call and left it paused: look at libvirtd's log",
+        type=IncidentType.PAUSED,
+        severity=Severity.CRITICAL,
+    )
+
+
+def _postcopy_failed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    del signal, instance, config
+    return Verdict(
+        nature=Nature.UNPLANNED,
+        rule="its memory is split between two hosts: recover the migration, or start it anew",
+        type=IncidentType.POSTCOPY_FAILED,
+        severity=Severity.CRITICAL,
+    )
+
+
+def _watchdog(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    again = _fires_again(signal, instance, config, at_least=1) and not _same_watchdog(
+        signal, instance
+    )
+    acts = signal.action in {"reset", "shutdown", "poweroff"}
+    if acts and not again:
+        return Verdict(
+            nature=Nature.UNPLANNED,
+            rule=f"the watchdog fired, and QEMU acts: {signal.action}",
+            type=IncidentType.WATCHDOG,
+            severity=Severity.WARNING,
+            reaction=Reaction.WAIT,
+            step=Step.LOOK,
+            after=COALESCE,
+        )
+    return Verdict(
+        nature=Nature.UNPLANNED,
+        rule="the watchdog fired again" if again else "the watchdog fired, the guest hangs",
+        type=IncidentType.WATCHDOG,
+        severity=Severity.CRITICAL,
+        reaction=Reaction.MOVE if again else Reaction.RESTART,
+        step=Step.RECOVER,
+        after=SETTLE,
+        mode=EvictionMode.COLD if again else EvictionMode.AUTO,
+    )
+
+
+def _same_watchdog(signal: Signal, instance: Instance) -> bool:
+    """WATCHDOG and SUSPENDED/WATCHDOG are one firing."""
+    return bool(instance.watchdogs) and signal.at - instance.watchdogs[-1] < COALESCE
+
+
+def _rebooted(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    if instance.reboots and signal.at - instance.reboots[-1] < COALESCE:
+        return _planned("one reset gives two events")
+    if instance.case(IncidentType.WATCHDOG, IncidentType.CRASH):
+        return _planned("part of its open incident")
+    loop = config.thresholds.reboot_loop
+    if recent(instance.reboots, signal.at, loop.within) + 1 >= loop.count:
+        return Verdict(
+            nature=Nature.REPORT,
+            rule=f"{loop.count} reboots within {loop.within}",
+            type=IncidentType.REBOOT_LOOP,
+            severity=Severity.WARNING,
+            step=Step.EXPIRE,
+            after=loop.within,
+        )
+    return Verdict(
+        nature=Nature.PLANNED,
+        rule="the guest reboots; its return is checked",
+        type=IncidentType.REBOOTING,
+        reaction=Reaction.WAIT,
+        step=Step.LOOK,
+        after=COALESCE,
+    )
+
+
+def _io_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    if signal.kind is Kind.PAUSED_IO_ERROR or signal.action == "pause":
+        return Verdict(
+            nature=Nature.UNPLANNED,
+            rule="paused until its storage is back",
+            type=IncidentType.IO_ERROR,
+            severity=Severity.CRITICAL,
+            reaction=Reaction.WAIT,
+            step=Step.LOOK,
+            after=LOOK_AGAIN,
+        )
+    if signal.action != "report":
+        return _NOTED
+    often = config.thresholds.io_errors
+    disk = next((disk for disk in instance.disks if disk.path == signal.about), None)
+    persists = (
+        disk is not None
+        and disk.suspect is not None
+        and signal.at - disk.suspect >= often.within
+        and disk.count + 1 >= often.count
+    )
+    return Verdict(
+        nature=Nature.UNPLANNED,
+        rule="errors of a disk persist" if persists else "the guest was told of a disk's error",
+        type=IncidentType.IO_ERROR,
+        severity=Severity.WARNING,
+        reaction=Reaction.MOVE if persists else Reaction.REPORT,
+        step=Step.RECOVER if persists else Step.EXPIRE,
+        after=SETTLE if persists else config.thresholds.io_errors_over,
+        mode=EvictionMode.LIVE,
+    )
+
+
+def _control_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    del signal, instance, config
+    return Verdict(
+        nature=Nature.UNPLANNED,
+        rule="libvirt has lost the emulator's monitor",
+        type=IncidentType.CONTROL_ERROR,
+        severity=Severity.WARNING,
+        reaction=Reaction.WAIT,
+        step=Step.LOOK,
+        after=LOOK_AGAIN,
+    )
+
+
+def _monitor_occupied(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+    del instance
+    if signal.seconds < config.thresholds.monitor_occupied.total_seconds():
+        return _NOTED
+    return Verdict(
+        nature=Nature.REPORT,
+        rule="the emulator does not answer; libvirt sends no event of that",
+        type=IncidentType.MONITOR_HUNG,
+        severity=Severity.WARNING,
+        reaction=Reaction.WAIT,
+        step=Step.LOOK,
+        after=LOOK_AGAIN,
+    )
+
+
+def _memory_failure(signal: Signal, host: Instance, config: HaConfig) -> Verdict:
+    """Judged by what is remembered of the host."""
+    limits, now = config.thresholds, signal.at
+    grave = is_grave(signal)
+    often = limits.memory_failures if grave else limits.corrected_memory_failures
+    known = host.memory_failures if grave else host.memory_warnings
+    many = recent(known, now, often.within) + 1 >= often.count
+    if signal.action == "ignore" or not (grave or many):
+        return _NOTED
+    empties = grave and many
+    return Verdict(
+        nature=Nature.UNPLANNED,
+        rule=f"{often.count} failures of the host's memory within {often.within}"
+        if many
+        else "the host's memory fails: look at its hardware",
+        type=IncidentType.MEMORY_FAILURE,
+        severity=Severity.CRITICAL if grave else Severity.WARNING,
+        reaction=Reaction.MOVE if empties else Reaction.REPORT,
+        step=Step.RECOVER if empties else Step.EXPIRE,
+        after=SETTLE if empties else limits.memory_failures.within,
+        mode=EvictionMode.LIVE,
+    )
+
+
+def is_grave(signal: Signal) -> bool:
+    """Whether a memory failure is fatal, or in memory that no guest can be told of."""
+    return signal.action == "fatal" or signal.about == "hypervisor"
+
+
+_RULES: Final[dict[Kind, Callable[[Signal, Instance, HaConfig], Verdict]]] = {
+    Kind.STOPPED_PLANNED: _stopped_planned,
+    Kind.STOPPED_SHUTDOWN: _stopped_shutdown,
+    Kind.STOPPED_DESTROYED: _stopped_destroyed,
+    Kind.STOPPED_CRASHED: _crashed,
+    Kind.STOPPED_FAILED: _failed,
+    Kind.FOUND_OFF: _found_off,
+    Kind.ENDED_BY_BOOT: _ended_by_boot,
+    Kind.RUNS_AFTER_BOOT: _runs_after_boot,
+    Kind.PANICKED: _panicked,
+    Kind.PAUSED: _paused,
+    Kind.PAUSED_API_ERROR: _paused_by_error,
+    Kind.PAUSED_IO_ERROR: _io_error,
+    Kind.PAUSED_WATCHDOG: _watchdog,
+    Kind.POSTCOPY_FAILED: _postcopy_failed,
+    Kind.WATCHDOG: _watchdog,
+    Kind.REBOOTED: _rebooted,
+    Kind.IO_ERROR: _io_error,
+    Kind.CONTROL_ERROR: _control_error,
+    Kind.MONITOR_OCCUPIED: _monitor_occupied,
+    Kind.MEMORY_FAILURE: _memory_failure,
+}

@@ -1,0 +1,188 @@
+"""The HA agent's configuration: one document, valid as a whole or not at all. Pure.
+
+It stands under the key `config.yaml` of a ConfigMap; a key that is absent has its default, an
+unknown one is an error. The thresholds are those of the HA reference, sections 4, 5 and 10.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Final
+
+import msgspec
+import yaml
+
+from hypercobalt.api.duration import DurationError, parse_duration
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.ha.signals import EventType
+
+KEY: Final = "config.yaml"
+
+_LONGEST: Final = timedelta(days=7)
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+Percent = Annotated[int, msgspec.Meta(ge=1, le=100)]
+
+
+class InvalidConfigError(HypercobaltError):
+    """A ConfigMap that is no configuration of the HA agent."""
+
+
+class Span(timedelta):
+    """A length of time, written as `10s` or `1h30m`."""
+
+
+class Document(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    """Base of the configuration's parts."""
+
+
+class Event(Document, frozen=True):
+    """What is done with the events of one type.
+
+    Args:
+        monitored: they are judged; otherwise they do nothing but count.
+        reported: incidents of it stand in the status and get an Event; reactions do not depend on
+            it.
+    """
+
+    monitored: bool = True
+    reported: bool = True
+
+
+class Often(Document, frozen=True):
+    """A number of times within a span of time."""
+
+    count: Count
+    within: Span
+
+
+class ManyCrashes(Document, frozen=True):
+    """When crashes count as the host's: both the share and the number have to be reached.
+
+    Args:
+        percent: of the host's instances.
+        count: at least so many.
+        within: the span of time.
+    """
+
+    percent: Percent = 30
+    count: Count = 3
+    within: Span = Span(seconds=60)
+
+
+class Limits(Document, frozen=True):
+    """How much is done at most.
+
+    Args:
+        recoveries_per_hour: of one instance.
+        recoveries_per_day: of one instance.
+        incidents_per_minute: of the host; beyond it events only count.
+        backoff: waits before the second, third, … recovery of an instance within an hour.
+        resumes: of one start of an instance after I/O errors.
+        cool_down: before an Eviction that has ended is made again for the same incident.
+    """
+
+    recoveries_per_hour: Count = 3
+    recoveries_per_day: Count = 5
+    incidents_per_minute: Count = 10
+    backoff: Annotated[tuple[Span, ...], msgspec.Meta(min_length=1, max_length=8)] = (
+        Span(seconds=10),
+        Span(seconds=30),
+        Span(seconds=120),
+    )
+    resumes: Annotated[int, msgspec.Meta(ge=0, le=100)] = 3
+    cool_down: Span = Span(minutes=10)
+
+
+class Thresholds(Document, frozen=True):
+    """When something counts as an incident, or as worse than before.
+
+    Args:
+        crashes: so often, and an instance moves instead of being restarted in place.
+        many_crashes: so many, and they are one incident of the host.
+        reboot_deadline: within which an instance has to be back after a reboot or a watchdog.
+        reboot_loop: so many reboots are a loop.
+        watchdog_again: a watchdog that fires again within it moves the instance.
+        io_errors: so many of one disk, again after that time, and they persist.
+        io_error_wait: how long an instance that I/O errors pause waits for its storage.
+        io_errors_over: without a further error, the incident is closed.
+        control_error_wait: how long an error of the monitor may last.
+        monitor_occupied: a monitor that owes an answer for so long is reported.
+        monitor_hung: and for so long, the instance is recovered.
+        paused: how long an instance may be paused before it is reported.
+        memory_failures: so many grave ones, and the host is emptied.
+        corrected_memory_failures: so many that a guest was told of are an incident of the host.
+    """
+
+    crashes: Often = Often(count=3, within=Span(minutes=10))
+    many_crashes: ManyCrashes = ManyCrashes()
+    reboot_deadline: Span = Span(seconds=120)
+    reboot_loop: Often = Often(count=5, within=Span(minutes=10))
+    watchdog_again: Span = Span(minutes=10)
+    io_errors: Often = Often(count=5, within=Span(seconds=60))
+    io_error_wait: Span = Span(minutes=5)
+    io_errors_over: Span = Span(minutes=10)
+    control_error_wait: Span = Span(seconds=60)
+    monitor_occupied: Span = Span(seconds=60)
+    monitor_hung: Span = Span(minutes=5)
+    paused: Span = Span(minutes=10)
+    memory_failures: Often = Often(count=2, within=Span(hours=24))
+    corrected_memory_failures: Often = Often(count=3, within=Span(hours=1))
+
+
+class HaConfig(Document, frozen=True):
+    """The whole document.
+
+    Args:
+        dry_run: record what would be done, and do nothing.
+        restart_on_guest_shutdown: start instances again that their own guests have shut down.
+        events: by type.
+        limits: how much is done at most.
+        thresholds: when something counts.
+    """
+
+    dry_run: bool = False
+    restart_on_guest_shutdown: bool = False
+    events: dict[EventType, Event] = {}
+    limits: Limits = Limits()
+    thresholds: Thresholds = Thresholds()
+
+    def event(self, type_: EventType) -> Event:
+        """What is done with the events of a type."""
+        return self.events.get(type_, _DEFAULT_EVENT)
+
+
+_DEFAULT_EVENT: Final = Event()
+
+
+def parse(data: Mapping[str, str]) -> HaConfig:
+    """Read a ConfigMap's `data`.
+
+    Raises:
+        InvalidConfigError: a key, a value or the YAML is wrong; names it.
+    """
+    if odd := sorted(set(data) - {KEY}):
+        raise InvalidConfigError(f"unknown key {odd[0][:64]!r}: the document stands under {KEY}")
+    try:
+        found = yaml.safe_load(data.get(KEY, ""))
+        return msgspec.convert({} if found is None else found, HaConfig, dec_hook=_decode)
+    except (yaml.YAMLError, msgspec.ValidationError, DurationError) as exc:
+        raise InvalidConfigError(f"{KEY}: {exc}") from exc
+
+
+def hash_of(data: Mapping[str, str]) -> str:
+    """A short name of a document, to see which one is active."""
+    return hashlib.sha256(data.get(KEY, "").encode()).hexdigest()[:8]
+
+
+def _decode(type_: type, value: object) -> object:
+    if type_ is not Span or not isinstance(value, str):
+        raise TypeError(f"{value!r} is no duration: it must look like 10s or 1h30m")
+    duration = parse_duration(value)
+    if not timedelta(0) < duration <= _LONGEST:
+        raise DurationError(f"duration {value!r}: must be more than 0s, and at most 168h")
+    return Span(seconds=duration.total_seconds())

@@ -1,0 +1,263 @@
+"""The protocol of fencing: who may do what next, by what is recorded. Pure.
+
+1. An attempt is recorded before the device is called: boot, method, device, deadline.
+2. Only the process that recorded it calls the device, before the deadline. Another one that finds
+   it waits until the deadline: the first one's call may still switch the host off.
+3. The proof is recorded before anybody acts on it. It is about one boot, and stays when nothing
+   contradicts it; a boot that is proven dead is never fenced again.
+4. What is free comes first: a host that has booted anew proves its former boot dead, its agent may
+   have ended all instances, an administrator or another system may assert it.
+5. A host that lives, or is back with another boot, is not switched off.
+
+Source: docs/decisions, proof before evacuation; medik8s fence-agents-remediation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
+
+_MOST = 12  # texts of evidence that are kept: the first, and the newest
+_LONGEST = 500  # characters of one
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Times of attempts.
+
+    Args:
+        pause: after a failed one, times the number of attempts.
+        longest: bound of that.
+    """
+
+    pause: timedelta = timedelta(seconds=15)
+    longest: timedelta = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the next step follows from.
+
+    Args:
+        boot: the boot to fence: the one that the node agent reported last.
+        node_boot: the one that the kubelet reported last; "" for none.
+        stopped: what shows that the boot's agent has ended all its instances; "" for nothing.
+        claim: who asserts that `boot` is dead, and how; "" for nobody. It counts only while
+            nothing shows that the host lives.
+        device: the host's fence device, for people; "" for none.
+        lasts: how long an attempt with it may take, retries and all.
+        silent: nothing of the host answers.
+        dead: nor has it for long enough, and all gates are open.
+        evidence: why.
+        mine: deadline of the attempt that this process has recorded and not called yet.
+    """
+
+    boot: str
+    node_boot: str
+    stopped: str
+    claim: str
+    device: str
+    lasts: timedelta
+    silent: bool
+    dead: bool
+    evidence: tuple[str, ...]
+    mine: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """There is nothing to do: the boot is proven dead, or fencing is not due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """This has to be stored before the next step."""
+
+    fencing: Fencing
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchOff:
+    """The device has to be called now: this process has recorded the attempt."""
+
+    fencing: Fencing
+
+
+@dataclass(frozen=True, slots=True)
+class WaitUntil:
+    """Nothing may be done before."""
+
+    at: datetime
+    text: str
+
+
+Step = Nothing | Record | SwitchOff | WaitUntil
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the device has answered.
+
+    Args:
+        off: the power is read as off.
+        text: for people.
+    """
+
+    off: bool
+    text: str
+
+
+def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -> Step:
+    """Give the one next step.
+
+    Args:
+        stored: the record; of another boot, it only matters while its attempt may go on.
+        facts: of this pass.
+        pace: of the site.
+        now: the clock of the record.
+    """
+    of_boot = stored if stored is not None and _counts(stored, facts.boot) else None
+    if of_boot is not None and of_boot.phase == FencingPhase.FENCED:
+        return _confirmed(of_boot, facts, now)
+    if free := _free(facts):
+        method, proof = free
+        return Record(_proven(of_boot or _first(facts, now), method, proof, now))
+    if stored is not None and is_under_way(stored, now):
+        return _under_way(stored, facts, now)
+    if not facts.dead:
+        return Nothing()
+    if not facts.device:
+        return _without_device(of_boot, facts, now)
+    if of_boot is not None and (at := _pause_end(of_boot, pace)) is not None and now < at:
+        return WaitUntil(at, "the last attempt failed")
+    return Record(_attempt(of_boot or _first(facts, now), facts, now))
+
+
+def _counts(stored: Fencing, boot: str) -> bool:
+    """Whether a record goes on: of the same boot, and not closed since."""
+    return stored.bootID == boot and stored.phase != FencingPhase.RELEASED
+
+
+def is_under_way(stored: Fencing, now: datetime) -> bool:
+    """Whether a recorded attempt may still switch the host off, whatever boot it is about."""
+    begun = stored.phase in {FencingPhase.ATTEMPTING, FencingPhase.FAILED}
+    return begun and stored.deadline is not None and now < stored.deadline
+
+
+def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
+    """The record after a call: the proof, or that there is none.
+
+    The deadline stays: a device may switch off later than it answers.
+    """
+    if answer.off:
+        return _proven(stored, FencingMethod.BMC, answer.text, now)
+    evidence = _with(stored.evidence, f"attempt {stored.attempts}: {answer.text}")
+    return replace(stored, phase=FencingPhase.FAILED, evidence=evidence)
+
+
+def void(stored: Fencing, evidence: tuple[str, ...], now: datetime) -> Fencing:
+    """The record of a proof that was wrong; what was reported about it counts no more."""
+    texts = stored.evidence
+    for text in evidence:
+        texts = _with(texts, f"the proof was wrong: {text}")
+    return replace(
+        stored,
+        phase=FencingPhase.FAILED,
+        proof=None,
+        startedAt=now.replace(microsecond=0),
+        fencedAt=None,
+        evidence=texts,
+    )
+
+
+def released(stored: Fencing, boot: str) -> Fencing:
+    """The record of a host that is back."""
+    evidence = _with(stored.evidence, f"the host is back with boot {boot}")
+    return replace(stored, phase=FencingPhase.RELEASED, evidence=evidence)
+
+
+def _confirmed(fenced: Fencing, facts: Facts, now: datetime) -> Step:
+    """A boot that was proven dead; its own agent's word takes the place of any other proof."""
+    if not facts.stopped or fenced.method == FencingMethod.AGENT:
+        return Nothing()
+    return Record(_proven(fenced, FencingMethod.AGENT, facts.stopped, now))
+
+
+def _free(facts: Facts) -> tuple[FencingMethod, str] | None:
+    if facts.node_boot and facts.node_boot != facts.boot:
+        text = f"the kubelet reports boot {facts.node_boot}: boot {facts.boot} is over"
+        return FencingMethod.BOOT_ID, text
+    if facts.stopped:
+        return FencingMethod.AGENT, facts.stopped
+    if facts.claim and facts.silent:
+        return FencingMethod.EXTERNAL, facts.claim
+    return None
+
+
+def _under_way(stored: Fencing, facts: Facts, now: datetime) -> Step:
+    deadline = stored.deadline or now
+    mine = stored.phase == FencingPhase.ATTEMPTING and facts.mine == stored.deadline
+    if mine and facts.dead and stored.bootID == facts.boot:
+        return SwitchOff(stored)
+    if stored.phase == FencingPhase.FAILED:
+        return WaitUntil(deadline, "the last attempt failed, and may still take effect")
+    return WaitUntil(deadline, "an attempt is recorded, and may be under way")
+
+
+def _without_device(of_boot: Fencing | None, facts: Facts, now: datetime) -> Step:
+    if of_boot is not None and of_boot.phase == FencingPhase.FAILED:
+        return Nothing()
+    failed = replace(
+        of_boot or _first(facts, now),
+        phase=FencingPhase.FAILED,
+        evidence=_with(facts.evidence, "no fence device is set up for the host"),
+    )
+    return Record(failed)
+
+
+def _first(facts: Facts, now: datetime) -> Fencing:
+    return Fencing(
+        phase=FencingPhase.FAILED,
+        bootID=facts.boot,
+        attempts=0,
+        startedAt=now.replace(microsecond=0),
+        evidence=facts.evidence,
+    )
+
+
+def _attempt(base: Fencing, facts: Facts, now: datetime) -> Fencing:
+    return replace(
+        base,
+        phase=FencingPhase.ATTEMPTING,
+        method=FencingMethod.BMC,
+        device=facts.device,
+        attempts=(base.attempts or 0) + 1,
+        deadline=(now + facts.lasts).replace(microsecond=0) + timedelta(seconds=1),
+    )
+
+
+def _pause_end(failed: Fencing, pace: Pace) -> datetime | None:
+    if failed.deadline is None or failed.phase != FencingPhase.FAILED:
+        return None
+    return failed.deadline + min(pace.pause * (failed.attempts or 0), pace.longest)
+
+
+def _proven(base: Fencing, method: FencingMethod, proof: str, now: datetime) -> Fencing:
+    return replace(
+        base,
+        phase=FencingPhase.FENCED,
+        method=method,
+        proof=proof[:_LONGEST],
+        fencedAt=now.replace(microsecond=0),
+        evidence=_with(base.evidence, proof),
+    )
+
+
+def _with(texts: tuple[str, ...], text: str) -> tuple[str, ...]:
+    """The texts and one more; of too many those after the first go, the oldest first."""
+    every = (*texts, text[:_LONGEST])
+    return every if len(every) <= _MOST else (every[0], *every[-_MOST + 1 :])

@@ -1,0 +1,314 @@
+"""The gates that must all be open before anything automatic is done to a host. Pure.
+
+They keep one fault from becoming many: an observer that is cut off sees every host silent, a rack
+switch takes a rack away, a bad update one host after the other. Each gate answers for any host at
+any time, with its numbers. Percentages alone miss a rack in a large fleet and block a small one, so
+limits are a percentage and a number, for the fleet and for each failure domain, and hosts that were
+recovered already still count.
+
+A census is made once of the whole fleet; the gates of one host then cost nothing that grows with
+it.
+
+Source: medik8s node-healthcheck-operator (maxUnhealthy, storm cool-down); infra-operator
+InstanceHA (threshold, cliff, domains).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+CEILING: Final = 49
+"""Percent of a fleet or domain: beyond it the observer is wrong, or a person is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the gates go by.
+
+    Args:
+        max_unhealthy: percent of the fleet, and of each failure domain, rounded down; at least 1
+            host, at most 49 percent.
+        nodes: hosts that are recovered at the same time.
+        instances: instances that are recovered at the same time; one host alone may have more.
+        cliff: percent of the fleet, and at least `cliff_hosts`, that are lost within `interval`.
+        cliff_hosts: see there.
+        interval: see `cliff`.
+        hold: how long a cliff closes the gate.
+        cool_down: how long recovery rests after a gate about many hosts has opened again.
+        contact: oldest contact with the API server that still counts.
+    """
+
+    max_unhealthy: int = 20
+    nodes: int = 2
+    instances: int = 200
+    cliff: int = 30
+    cliff_hosts: int = 3
+    interval: timedelta = timedelta(seconds=30)
+    hold: timedelta = timedelta(minutes=2)
+    cool_down: timedelta = timedelta(minutes=5)
+    contact: timedelta = timedelta(seconds=90)
+
+
+@dataclass(frozen=True, slots=True)
+class HostState:
+    """A host, as the census counts it.
+
+    Args:
+        name: of the Hypervisor.
+        unwell: its Node is not Ready, or it was recovered and is not back.
+        stale: nothing new is heard of it: Ready Unknown, or a silent agent.
+        observed: its kubelet and its agent's Lease are known.
+        since: since when it is unwell.
+        recovering: instances that are being recovered from it; None when it is not recovered.
+        free_mib: memory for more instances; 0 where none are placed.
+        domains: failure domains that it is in: `zone a`, `rack 7`.
+    """
+
+    name: str
+    unwell: bool = False
+    stale: bool = False
+    observed: bool = True
+    since: datetime | None = None
+    recovering: int | None = None
+    free_mib: int = 0
+    domains: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """The fleet, counted."""
+
+    total: int
+    unwell: int
+    stale: int
+    observed: int
+    free_mib: int
+    since: tuple[datetime, ...]
+    recovering: Mapping[str, int]
+    domains: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+
+    def with_recovering(self, recovering: Mapping[str, int]) -> Census:
+        """The same with other hosts in recovery."""
+        return replace(self, recovering=recovering)
+
+
+def census(hosts: Iterable[HostState]) -> Census:
+    """Count a fleet."""
+    total = unwell = stale = observed = free = 0
+    size, lost = Counter[str](), Counter[str]()
+    since, recovering = list[datetime](), dict[str, int]()
+    for host in hosts:
+        total += 1
+        unwell += host.unwell
+        stale += host.stale
+        observed += host.observed
+        free += 0 if host.unwell else host.free_mib
+        size.update(host.domains)
+        if host.unwell:
+            lost.update(host.domains)
+            if host.since is not None:
+                since.append(host.since)
+        if host.recovering is not None:
+            recovering[host.name] = host.recovering
+    domains = {name: (lost[name], count) for name, count in size.items()}
+    since.sort()
+    return Census(total, unwell, stale, observed, free, tuple(since), recovering, domains)
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """How far what is seen can be trusted.
+
+    Args:
+        leads: this process holds the lease of the election.
+        contact: age of the last contact of each watch, by its kind; None: not read yet.
+        compute: why the compute service cannot be used; "" when it was just read.
+        storm_over: when a gate about many hosts was last closed; None: not in this process's time.
+    """
+
+    leads: bool
+    contact: Mapping[str, timedelta | None]
+    compute: str = ""
+    storm_over: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The host that something is to be done about.
+
+    Args:
+        name: of the Hypervisor.
+        domains: see `HostState`.
+        instances: how many it has.
+        memory_mib: what they have together.
+        silenced: why nothing is to be done about this host; "" for nothing.
+        fence: why it could not be fenced; "" when it can, or need not be.
+    """
+
+    name: str
+    domains: tuple[str, ...]
+    instances: int
+    memory_mib: int
+    silenced: str = ""
+    fence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A gate's answer.
+
+    Args:
+        name: from a closed set.
+        passed: it is open.
+        text: why, with the numbers.
+        storm: it is about many hosts at once.
+    """
+
+    name: str
+    passed: bool
+    text: str
+    storm: bool = False
+
+
+def gates(
+    subject: Subject, fleet: Census, observer: Observer, limits: Limits, now: datetime
+) -> tuple[Gate, ...]:
+    """Give every gate's answer for one host."""
+    storm = (
+        _everyone(fleet),
+        _max_unhealthy(fleet, limits),
+        _domains(subject, fleet, limits),
+        _cliff(fleet, limits, now),
+    )
+    return (
+        _observer(observer, limits),
+        _compute(observer),
+        Gate("Silenced", not subject.silenced, subject.silenced or "recovery is on for the host"),
+        Gate("FenceSetUp", not subject.fence, subject.fence or "the host can be fenced"),
+        _samples(fleet),
+        *storm,
+        _cool_down(observer, limits, now, closed=not all(gate.passed for gate in storm)),
+        _in_flight(subject, fleet, limits),
+        _capacity(subject, fleet),
+    )
+
+
+def is_open(answers: Iterable[Gate]) -> bool:
+    """Whether every gate is open."""
+    return all(gate.passed for gate in answers)
+
+
+SEPARATOR: Final = "; "
+"""Between two gates' answers in a summary."""
+
+
+def summary(answers: Iterable[Gate]) -> str:
+    """Every gate's answer, the closed ones first."""
+    ordered = sorted(answers, key=lambda gate: gate.passed)
+    return SEPARATOR.join(
+        f"{gate.name} {'open' if gate.passed else 'closed'}: {gate.text}" for gate in ordered
+    )
+
+
+def allowed(size: int, limits: Limits) -> int:
+    """How many hosts of so many may be unwell."""
+    return max(1, size * min(limits.max_unhealthy, CEILING) // 100)
+
+
+def _observer(observer: Observer, limits: Limits) -> Gate:
+    if not observer.leads:
+        return Gate("Observer", False, "this operator does not hold its lease")
+    for kind, age in observer.contact.items():
+        if age is None or age > limits.contact:
+            heard = "has not been read yet" if age is None else f"was last heard {_s(age)} ago"
+            text = f"the watch of {kind} {heard}, at most {_s(limits.contact)} are allowed"
+            return Gate("Observer", False, text)
+    text = f"the lease is held, every watch was heard within {_s(limits.contact)}"
+    return Gate("Observer", True, text)
+
+
+def _compute(observer: Observer) -> Gate:
+    text = observer.compute or "the compute service was just read"
+    return Gate("ComputeService", not observer.compute, text)
+
+
+def _samples(fleet: Census) -> Gate:
+    text = f"{fleet.observed} of {fleet.total} hosts are observed, more than half are needed"
+    return Gate("Samples", 2 * fleet.observed > fleet.total, text)
+
+
+def _everyone(fleet: Census) -> Gate:
+    text = f"{fleet.stale} of {fleet.total} hosts are silent"
+    return Gate("NotEveryone", fleet.stale < fleet.total, text, storm=True)
+
+
+def _max_unhealthy(fleet: Census, limits: Limits) -> Gate:
+    most = allowed(fleet.total, limits)
+    text = f"{fleet.unwell} of {fleet.total} hosts are unwell, {most} are allowed"
+    return Gate("MaxUnhealthy", fleet.unwell <= most, text, storm=True)
+
+
+def _domains(subject: Subject, fleet: Census, limits: Limits) -> Gate:
+    texts: list[str] = []
+    for name in subject.domains:
+        lost, size = fleet.domains.get(name, (0, 0))
+        most = allowed(size, limits)
+        text = f"{lost} of {size} hosts of {name} are unwell, {most} are allowed"
+        if lost > most:
+            return Gate("FailureDomain", False, text, storm=True)
+        texts.append(text)
+    return Gate("FailureDomain", True, ", ".join(texts) or "the host is in no domain", storm=True)
+
+
+def _cliff(fleet: Census, limits: Limits, now: datetime) -> Gate:
+    recent = fleet.since[bisect_left(fleet.since, now - limits.hold) :]
+    most, first = 0, 0
+    for last, at in enumerate(recent):
+        while at - recent[first] > limits.interval:
+            first += 1
+        most = max(most, last - first + 1)
+    falls = most >= limits.cliff_hosts and 100 * most >= limits.cliff * fleet.total
+    text = (
+        f"{most} of {fleet.total} hosts were lost within {_s(limits.interval)}, "
+        f"{limits.cliff} % and at least {limits.cliff_hosts} close it for {_s(limits.hold)}"
+    )
+    return Gate("Cliff", not falls, text, storm=True)
+
+
+def _cool_down(observer: Observer, limits: Limits, now: datetime, *, closed: bool) -> Gate:
+    if closed:
+        return Gate("CoolDown", False, "a gate about many hosts is closed")
+    if observer.storm_over is None:
+        return Gate("CoolDown", True, "no gate about many hosts was closed")
+    over = observer.storm_over + limits.cool_down
+    text = f"a gate about many hosts was closed, recovery rests until {over:%Y-%m-%dT%H:%M:%SZ}"
+    return Gate("CoolDown", now >= over, text)
+
+
+def _in_flight(subject: Subject, fleet: Census, limits: Limits) -> Gate:
+    others = {name: count for name, count in fleet.recovering.items() if name != subject.name}
+    instances = sum(others.values()) + subject.instances
+    text = (
+        f"{len(others)} other hosts are being recovered, {limits.nodes} at once are allowed, "
+        f"{instances} instances with this host, {limits.instances} are allowed"
+    )
+    few = len(others) < limits.nodes
+    return Gate("InFlight", few and (not others or instances <= limits.instances), text)
+
+
+def _capacity(subject: Subject, fleet: Census) -> Gate:
+    mean = subject.memory_mib // subject.instances if subject.instances else 0
+    text = (
+        f"{fleet.free_mib} MiB are free on well hosts for {subject.memory_mib} MiB "
+        f"in {subject.instances} instances"
+    )
+    return Gate("TargetCapacity", fleet.free_mib > 0 and fleet.free_mib >= mean, text)
+
+
+def _s(span: timedelta) -> str:
+    return f"{span.total_seconds():.0f} s"

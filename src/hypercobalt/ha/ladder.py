@@ -1,0 +1,338 @@
+"""Which of the cases that are due get an Eviction now, and which wait or are given up. Pure.
+
+Each instance: in place first, then elsewhere, then no more (`RecoveryExhausted`). The host: a
+token for each incident, one Eviction for many crashes at once, none for a storage that several
+instances have lost together.
+
+Source: the HA reference, section 5, "Escalation, dedup, storm protection".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from posixpath import dirname
+from typing import Final
+
+from msgspec.structs import replace
+
+from hypercobalt.api.eviction import EvictionMode, Trigger
+from hypercobalt.api.incident import IncidentType, Reaction, Severity
+from hypercobalt.ha.cases import (
+    TRIGGERS,
+    Case,
+    Instance,
+    Step,
+    adding,
+    eviction_name,
+    key_of,
+    recent,
+)
+from hypercobalt.ha.classify import CRASHES, SHORTLY
+from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.signals import HOST
+
+_HOUR: Final = timedelta(hours=1)
+_DAY: Final = timedelta(days=1)
+_MINUTE: Final = timedelta(minutes=1)
+_CRASHES: Final = frozenset({*CRASHES, IncidentType.HOST_OUT_OF_MEMORY})
+_SHARED_BY: Final = 2
+FOLLOW: Final = timedelta(seconds=30)
+"""Between looks at an Eviction that was made: its end is mostly seen in libvirt first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The host's memory.
+
+    Args:
+        available_bytes: that can be had without swapping.
+        kills: whether the kernel has killed for want of memory just now.
+    """
+
+    available_bytes: int
+    kills: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """An Eviction to be made.
+
+    Args:
+        name: of the Eviction.
+        incident: id of the incident that it is labelled with.
+        instances: UUIDs; empty: all of the host.
+        cases: the UUID and the case's id of each incident that it recovers.
+        trigger: for programs.
+        mode: how.
+        reason: for people.
+    """
+
+    name: str
+    incident: str
+    instances: tuple[str, ...]
+    cases: tuple[tuple[str, str], ...]
+    trigger: Trigger
+    mode: EvictionMode
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What follows from the cases that are due.
+
+    Args:
+        instances: all of them, with their cases as they are now.
+        recoveries: Evictions to be made. Their names stand in the cases: asked for again, they
+            are the same.
+    """
+
+    instances: dict[str, Instance]
+    recoveries: tuple[Recovery, ...]
+
+
+def plan(
+    instances: Mapping[str, Instance], node: str, config: HaConfig, now: datetime, memory: Memory
+) -> Plan:
+    """Choose what is done about the cases whose next step is to recover, and due.
+
+    Args:
+        instances: all that are remembered, and the host as `HOST`.
+        node: name of the host.
+        config: limits and thresholds.
+        now: time of this look, UTC.
+        memory: of the host, read just now.
+    """
+    known = {HOST: Instance(uuid=HOST), **instances}
+    fresh = [(uuid, case) for uuid, case in _due(known, now) if not case.eviction]
+    fresh = [one for one in fresh if not _given_up(known, *one, config, now)]
+    fresh = [one for one in fresh if not _storage_is_away(known, *one, now)]
+    fresh = [(uuid, _short_of_memory(known, uuid, case, memory)) for uuid, case in fresh]
+    if many := _many_crashed(known, config, now):
+        crashed = [one for one in fresh if one[1].type in _CRASHES]
+        _as_one(known, crashed, many, node, now)
+        fresh = [one for one in fresh if one not in crashed]
+    for uuid, case in sorted(fresh, key=lambda one: one[1].first_seen):
+        if _admitted(known, uuid, case, config, now):
+            named = replace(case, shown=True, eviction=eviction_name(case.id, node))
+            known[uuid] = known[uuid].having(named)
+    return Plan(known, _recoveries(known, now))
+
+
+def admit(host: Instance, now: datetime, config: HaConfig) -> tuple[Instance, bool]:
+    """Take a token for one more incident of the host; without one, count it as a storm."""
+    limit = config.limits.incidents_per_minute
+    if recent(host.incidents, now, _MINUTE) < limit:
+        return replace(host, incidents=(*host.incidents, now)[-limit:]), True
+    key = key_of(HOST, host.start, IncidentType.EVENT_STORM)
+    old = next((case for case in host.cases if case.id == key), None)
+    storm = Case(
+        id=key,
+        type=IncidentType.EVENT_STORM,
+        severity=Severity.WARNING,
+        start=host.start,
+        first_seen=old.first_seen if old else now,
+        last_seen=now,
+        count=old.count + 1 if old else 1,
+    ).noting(f"more than {limit} incidents within a minute: others are not shown, and wait")
+    return host.having(storm.then(Step.EXPIRE, now + SHORTLY)), False
+
+
+def recovering(instance: Instance, case_id: str, now: datetime) -> Instance:
+    """After the Eviction of a case was made: follow it, and count it."""
+    cases = tuple(
+        case.noting(f"Eviction {case.eviction}").then(Step.FOLLOW, now + FOLLOW)
+        if case.id == case_id
+        else case
+        for case in instance.cases
+    )
+    return replace(instance, cases=cases, recoveries=adding(instance.recoveries, now))
+
+
+def held(instance: Instance, case_id: str, why: str) -> Instance:
+    """After it was found that nothing may be done: the case is only reported."""
+    cases = tuple(
+        replace(case, eviction="", reaction=Reaction.REPORT).noting(why).then(Step.NONE)
+        if case.id == case_id
+        else case
+        for case in instance.cases
+    )
+    return replace(instance, cases=cases)
+
+
+def postponed(instance: Instance, case_id: str, due: datetime, why: str = "") -> Instance:
+    """After it was found that something else has to end first."""
+    cases = tuple(
+        case.noting(why).then(case.step, due) if case.id == case_id else case
+        for case in instance.cases
+    )
+    return replace(instance, cases=cases)
+
+
+def _due(known: Mapping[str, Instance], now: datetime) -> list[tuple[str, Case]]:
+    return [
+        (uuid, case)
+        for uuid, instance in known.items()
+        for case in instance.cases
+        if case.step is Step.RECOVER and case.due is not None and case.due <= now
+    ]
+
+
+def _given_up(
+    known: dict[str, Instance], uuid: str, case: Case, config: HaConfig, now: datetime
+) -> bool:
+    instance, limits = known[uuid], config.limits
+    hour, day = (recent(instance.recoveries, now, span) for span in (_HOUR, _DAY))
+    if hour < limits.recoveries_per_hour and day < limits.recoveries_per_day:
+        return False
+    text = f"given up: {hour} recoveries within an hour, {day} within a day"
+    known[uuid] = held(instance.having(exhausted(case)), case.id, text)
+    return True
+
+
+def exhausted(case: Case) -> Case:
+    """The case, given up."""
+    return replace(
+        case, type=IncidentType.RECOVERY_EXHAUSTED, severity=Severity.CRITICAL, shown=True
+    )
+
+
+def _storage_is_away(known: dict[str, Instance], uuid: str, case: Case, now: datetime) -> bool:
+    """Whether other instances have errors on the same storage: moving one mends nothing."""
+    if case.type is not IncidentType.IO_ERROR or not case.about:
+        return False
+    pool = pool_of(case.about)
+    others = [
+        other.name or other.uuid
+        for other in known.values()
+        for error in other.cases
+        if error.type is IncidentType.IO_ERROR and error.about and pool_of(error.about) == pool
+    ]
+    if len(others) < _SHARED_BY:
+        return False
+    text = f"the storage {pool} fails for {len(others)} instances: {', '.join(sorted(others))}"
+    waits = replace(case, reaction=Reaction.WAIT).noting(text)
+    known[uuid] = known[uuid].having(waits.then(Step.RECOVER, now + _MINUTE))
+    _open_on_host(known, IncidentType.STORAGE_DEGRADED, text, now, about=case.about)
+    return True
+
+
+def pool_of(path: str) -> str:
+    """What a disk shares with others: its directory, or the pool in front of its image."""
+    return dirname(path) or path
+
+
+def _short_of_memory(known: dict[str, Instance], uuid: str, case: Case, memory: Memory) -> Case:
+    """Of an instance that the kernel has killed for want of memory."""
+    if case.type is not IncidentType.CRASH or not memory.kills:
+        return case
+    short = memory.available_bytes < known[uuid].memory_bytes
+    new = replace(case, type=IncidentType.HOST_OUT_OF_MEMORY).noting(
+        "the host's kernel kills for want of memory; it has room for this instance again"
+        if not short
+        else "the host has no memory for this instance: it moves"
+    )
+    if short:
+        new = replace(new, mode=EvictionMode.COLD, reaction=Reaction.MOVE)
+    known[uuid] = known[uuid].having(new)
+    return new
+
+
+def _many_crashed(known: Mapping[str, Instance], config: HaConfig, now: datetime) -> str:
+    """Why the crashes of this minute are the host's; "" when they are not."""
+    rule = config.thresholds.many_crashes
+    crashed = {u for u, one in known.items() if u and recent(one.crashes, now, rule.within)}
+    there = crashed | {u for u, one in known.items() if u and one.active}
+    if len(crashed) < rule.count or len(crashed) * 100 < rule.percent * len(there):
+        return ""
+    return f"{len(crashed)} of {len(there)} instances crashed within {rule.within}"
+
+
+def _as_one(
+    known: dict[str, Instance],
+    crashed: Iterable[tuple[str, Case]],
+    why: str,
+    node: str,
+    now: datetime,
+) -> None:
+    """One Eviction for all of them, one for each mode, and one incident of the host."""
+    by_mode: dict[EvictionMode, list[tuple[str, Case]]] = {}
+    for uuid, case in crashed:
+        by_mode.setdefault(case.mode, []).append((uuid, case))
+    for cases in by_mode.values():
+        ids = "".join(sorted(case.id for _, case in cases))
+        name = f"ha-{node[:200]}-{hashlib.sha256(ids.encode()).hexdigest()[:10]}"
+        for uuid, case in cases:
+            part = replace(case, eviction=name, shown=False).noting(why)
+            known[uuid] = known[uuid].having(part)
+        _open_on_host(
+            known, IncidentType.MANY_CRASHES, why, now, reaction=Reaction.RESTART, eviction=name
+        )
+
+
+def _open_on_host(
+    known: dict[str, Instance],
+    type_: IncidentType,
+    text: str,
+    now: datetime,
+    *,
+    reaction: Reaction = Reaction.WAIT,
+    eviction: str = "",
+    about: str = "",
+) -> None:
+    host = known[HOST]
+    key = key_of(HOST, host.start, type_)
+    old = next((case for case in host.cases if case.id == key), None)
+    case = Case(
+        id=key,
+        type=type_,
+        severity=Severity.CRITICAL,
+        start=host.start,
+        first_seen=old.first_seen if old else now,
+        last_seen=now,
+        count=old.count + 1 if old else 1,
+        evidence=old.evidence if old else (),
+        reaction=reaction,
+        eviction=eviction,
+        about=about,
+    ).noting(text)
+    known[HOST] = host.having(case.then(Step.EXPIRE, now + SHORTLY))
+
+
+def _admitted(
+    known: dict[str, Instance], uuid: str, case: Case, config: HaConfig, now: datetime
+) -> bool:
+    """Whether an Eviction of its own may be made for the case; without a token it waits."""
+    if case.shown:
+        return True
+    known[HOST], admitted = admit(known[HOST], now, config)
+    if not admitted:
+        due = now + _MINUTE / config.limits.incidents_per_minute
+        known[uuid] = known[uuid].having(case.then(Step.RECOVER, due))
+    return admitted
+
+
+def _recoveries(known: Mapping[str, Instance], now: datetime) -> tuple[Recovery, ...]:
+    """One for each Eviction's name, the oldest incident first."""
+    groups: dict[str, list[tuple[str, Case]]] = {}
+    for uuid, case in sorted(_due(known, now), key=lambda one: one[1].first_seen):
+        if case.eviction:
+            groups.setdefault(case.eviction, []).append((uuid, case))
+    return tuple(_recovery(known, name, cases) for name, cases in groups.items())
+
+
+def _recovery(known: Mapping[str, Instance], name: str, cases: list[tuple[str, Case]]) -> Recovery:
+    first_uuid, first = cases[0]
+    who = known[first_uuid].name or first_uuid or "the host"
+    more = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
+    return Recovery(
+        name=name,
+        incident=first.id,
+        instances=tuple(uuid for uuid, _ in cases if uuid != HOST),
+        cases=tuple((uuid, case.id) for uuid, case in cases),
+        trigger=TRIGGERS[first.type],
+        mode=first.mode,
+        reason=f"HA: {first.type} of {who}{more}: {first.evidence[-1] if first.evidence else ''}",
+    )

@@ -1,0 +1,136 @@
+"""What a look at an instance means for an open case: over, wait, resume or recover. Pure.
+
+Source: the HA reference, section 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from hypercobalt.api.eviction import EvictionMode
+from hypercobalt.api.incident import IncidentType, Reaction, Severity
+from hypercobalt.ha.cases import Case, Instance, State, Step, key_of
+from hypercobalt.ha.classify import LOOK_AGAIN
+from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.history import earliest
+
+_QUIET_DISKS: Final = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """What a look at an instance has found.
+
+    Args:
+        state: of the instance; UNKNOWN when libvirt does not answer.
+        agent: whether its guest's agent answers; None: it has none, or was not asked.
+        control_error: libvirt has lost the emulator's monitor.
+        occupied_seconds: for which the emulator has owed an answer.
+        storage: whether the disk can be read and has room; None: it cannot be tried from here.
+        quiet_seconds: for which its disks have neither read nor written; 0 when not known.
+    """
+
+    state: State
+    agent: bool | None = None
+    control_error: bool = False
+    occupied_seconds: float = 0
+    storage: bool | None = None
+    quiet_seconds: float = 0
+
+
+def looked(
+    instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
+) -> Instance:
+    """Give the instance with the case closed, or with its next step."""
+    later = instance.having(case.then(Step.LOOK, now + LOOK_AGAIN))
+    if probe.state is State.UNKNOWN:
+        return later
+    match case.type:
+        case IncidentType.REBOOTING | IncidentType.WATCHDOG:
+            return _back(instance, case, probe, config, now)
+        case IncidentType.PAUSED:
+            if probe.state is not State.PAUSED:
+                return instance.closing(case.id)
+            shown = replace(case, shown=True).noting(f"paused since {case.first_seen:%FT%TZ}")
+            return instance.having(shown.then(Step.NONE))
+        case IncidentType.IO_ERROR:
+            return _storage(instance, case, probe, config, now)
+        case IncidentType.CONTROL_ERROR:
+            if not probe.control_error:
+                return instance.closing(case.id)
+            waited = now - case.first_seen >= config.thresholds.control_error_wait
+            return _recover(instance, case, config, now) if waited else later
+        case IncidentType.MONITOR_HUNG:
+            if not probe.occupied_seconds:
+                return instance.closing(case.id)
+            text = f"the emulator has owed an answer for {probe.occupied_seconds:.0f} s"
+            if probe.occupied_seconds < config.thresholds.monitor_hung.total_seconds():
+                return later
+            return _recover(instance, case.noting(text), config, now)
+        case _:
+            return instance.having(case.then(Step.NONE))
+
+
+def _recover(
+    instance: Instance,
+    case: Case,
+    config: HaConfig,
+    now: datetime,
+    mode: EvictionMode = EvictionMode.AUTO,
+) -> Instance:
+    reaction = Reaction.RESTART if mode is EvictionMode.AUTO else Reaction.MOVE
+    changed = replace(case, mode=mode, reaction=reaction, severity=Severity.CRITICAL, shown=True)
+    return instance.having(changed.then(Step.RECOVER, max(now, earliest(instance, now, config))))
+
+
+def _back(
+    instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
+) -> Instance:
+    """After a reboot or a watchdog's reset: running, and its agent if it had one.
+
+    A guest without its agent whose disks work is still on its way, an update or a file system
+    check perhaps; it is left alone.
+    """
+    agent = probe.agent or instance.agent
+    if probe.state is State.RUNNING and (agent or not instance.agent_seen):
+        return instance.closing(case.id)
+    if now - case.first_seen < config.thresholds.reboot_deadline or (
+        probe.state is State.RUNNING and probe.quiet_seconds < _QUIET_DISKS.total_seconds()
+    ):
+        return instance.having(case.then(Step.LOOK, now + LOOK_AGAIN))
+    text = (
+        f"runs, but neither its agent nor its disks have been back since {case.first_seen:%FT%TZ}"
+        if probe.state is State.RUNNING
+        else f"not back since {case.first_seen:%FT%TZ}: {probe.state}"
+    )
+    if case.type is IncidentType.WATCHDOG:
+        return _recover(instance, case.noting(text), config, now, EvictionMode.COLD)
+    failed = IncidentType.REBOOT_FAILED
+    changed = replace(case, id=key_of(instance.uuid, instance.start, failed), type=failed)
+    return _recover(instance.closing(case.id), changed.noting(text), config, now)
+
+
+def _storage(
+    instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
+) -> Instance:
+    """An instance that I/O errors have paused: resume it once its storage is back."""
+    if probe.state is not State.PAUSED:
+        return instance.closing(case.id)
+    if probe.storage and instance.resumes < config.limits.resumes:
+        changed = replace(case, reaction=Reaction.RESUME).noting("its storage can be used again")
+        return instance.having(changed.then(Step.RESUME, now))
+    if now - case.first_seen < config.thresholds.io_error_wait:
+        return instance.having(case.then(Step.LOOK, now + LOOK_AGAIN))
+    text = f"its storage has been away since {case.first_seen:%FT%TZ}"
+    return _recover(instance, case.noting(text), config, now)
+
+
+def resumed(instance: Instance, case: Case, now: datetime) -> Instance:
+    """After the agent has resumed it: look whether it stays."""
+    text = f"resumed at {now:%FT%TZ}"
+    changed = case.noting(text).then(Step.LOOK, now + LOOK_AGAIN)
+    return replace(instance, resumes=instance.resumes + 1, resumed_at=now).having(changed)

@@ -1,0 +1,246 @@
+"""What the signs of a host mean: well, alive but unwell, suspected, rebooting, dead, or back. Pure.
+
+Ready False is written by a living kubelet. Ready Unknown means only that its heartbeats stopped: a
+dead host, a dead kubelet or a partition. So a host is a candidate for fencing only when nothing of
+it answers: neither kubelet nor agent nor compute service, and no peer that was asked has reached a
+program there. A kernel that answers is no sign of life: it answers for frozen programs, too.
+
+Waits are counted from the stored `unhealthySince`, which neither a change between False and Unknown
+nor another leader moves.
+
+Source: Kubernetes, node lifecycle controller; medik8s node-healthcheck-operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+
+from hypercobalt.api.incident import PeerReport
+
+
+class Agent(Enum):
+    """State of the node agent, by its Lease."""
+
+    ALIVE = auto()
+    RELEASED = auto()
+    """It stopped in good order: the host is shutting down, or its agent is updated."""
+    SILENT = auto()
+    UNKNOWN = auto()
+    """The observer has not watched for long enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long signs must last.
+
+    Args:
+        dead: from `unhealthySince` until a host of which nothing answers may be fenced.
+        live: from there until the instances of one that lives are moved away.
+        reboot: from there, for a host that was shutting down, to come back.
+        peers: for the answers of peers.
+        healthy: from a host's return until it takes instances again.
+    """
+
+    dead: timedelta = timedelta(seconds=60)
+    live: timedelta = timedelta(minutes=5)
+    reboot: timedelta = timedelta(minutes=10)
+    peers: timedelta = timedelta(seconds=10)
+    healthy: timedelta = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What peers were asked about a host.
+
+    Args:
+        asked: when; the name of the question, too.
+        peers: who were asked; () when there is nobody to ask.
+        reports: their answers to it.
+    """
+
+    asked: datetime
+    peers: tuple[str, ...] = ()
+    reports: tuple[PeerReport, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What is seen of a host now.
+
+    Args:
+        ready: status of the Node's condition Ready; "" when no kubelet has ever reported.
+        node_boot: boot ID that the kubelet reported last; "" for none.
+        boot: boot ID that the node agent reported last; "" for none.
+        agent: by its Lease.
+        compute: whether the host's compute service or libvirt daemon answers; None: not known.
+        leaving: a shutdown of the host was under way when it fell silent.
+        unhealthy_since: as stored; None when the host was well until now.
+        fenced: boot that is proven dead; "" for none.
+        question: what peers were asked since the suspicion; None: nothing yet.
+    """
+
+    ready: str
+    node_boot: str
+    boot: str
+    agent: Agent
+    compute: bool | None
+    leaving: bool = False
+    unhealthy_since: datetime | None = None
+    fenced: str = ""
+    question: Question | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Well:
+    """Nothing is wrong with the Node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """The Node is not Ready, but the host lives: its instances may be moved, never fenced.
+
+    Args:
+        evidence: what shows that it lives.
+        until: when its wait is over; None: it is.
+        movable: its compute service answers, so that live migration can work.
+    """
+
+    evidence: tuple[str, ...]
+    until: datetime | None = None
+    movable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Suspected:
+    """Nothing of the host answers, but that does not suffice yet.
+
+    Args:
+        evidence: the silence.
+        until: when to judge again; None when something else has to become known first.
+        ask: peers have to be asked now.
+    """
+
+    evidence: tuple[str, ...]
+    until: datetime | None = None
+    ask: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RebootGrace:
+    """The host was shutting down when it fell silent, and has until then to come back."""
+
+    evidence: tuple[str, ...]
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """A candidate for fencing: nothing answers, waits are over. No proof of death."""
+
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contradicted:
+    """The boot that counts as dead lives: its proof was wrong."""
+
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The host is back with another boot than the one that was fenced."""
+
+    boot: str
+
+
+Verdict = Well | Alive | Suspected | RebootGrace | Dead | Contradicted | Returned
+
+
+def judge(signs: Signs, waits: Waits, now: datetime) -> Verdict:
+    """Give what the signs mean.
+
+    Args:
+        signs: of the host.
+        waits: of the site.
+        now: by the clock that `unhealthy_since` was taken from.
+    """
+    if signs.fenced and (life := _life_of_fenced(signs)):
+        return Contradicted(life)
+    if signs.ready in {"True", ""}:
+        back = signs.fenced and signs.agent is Agent.ALIVE and signs.boot != signs.fenced
+        return Returned(signs.boot) if back else Well()
+    since = signs.unhealthy_since or now
+    if life := _life(signs):
+        until = since + waits.live
+        return Alive(life, until if now < until else None, movable=signs.compute is True)
+    return _silent(signs, waits, since, now)
+
+
+def _life_of_fenced(signs: Signs) -> tuple[str, ...]:
+    """Signs of the boot that counts as dead. A boot that has not reported its ID is another."""
+    found: list[str] = []
+    if signs.ready == "True" and signs.node_boot == signs.fenced:
+        found.append(f"the kubelet of boot {signs.fenced} reports Ready")
+    renewed = signs.agent is Agent.ALIVE and signs.boot == signs.fenced
+    if renewed and signs.node_boot in {"", signs.fenced}:
+        found.append(f"the node agent of boot {signs.fenced} renews its Lease")
+    return tuple(found)
+
+
+def _life(signs: Signs) -> tuple[str, ...]:
+    """What shows that the host lives though its Node is not Ready."""
+    found: list[str] = []
+    if signs.ready == "False":
+        found.append("the kubelet reports Ready False")
+    if signs.agent is Agent.ALIVE:
+        found.append("the node agent renews its Lease")
+    if signs.compute:
+        found.append("its compute service answers")
+    reports = signs.question.reports if signs.question else ()
+    reached = (one.evidence or "a program answers" for one in reports if one.answers)
+    return (*found, *(f"a peer reaches it: {text}" for text in reached))
+
+
+def _silent(signs: Signs, waits: Waits, since: datetime, now: datetime) -> Verdict:
+    evidence = _silence(signs)
+    question = signs.question
+    if question is None:
+        return Suspected(evidence, ask=True)
+    if signs.agent is Agent.UNKNOWN or signs.compute is None:
+        return Suspected(evidence)
+    complete = len(question.reports) >= len(question.peers)
+    until = max(since + waits.dead, now if complete else question.asked + waits.peers)
+    if now < until:
+        return Suspected(evidence, until)
+    if signs.leaving and now < since + waits.reboot:
+        return RebootGrace(evidence, since + waits.reboot)
+    return Dead(evidence)
+
+
+def _silence(signs: Signs) -> tuple[str, ...]:
+    agent = {
+        Agent.RELEASED: "the node agent has released its Lease",
+        Agent.SILENT: "the node agent does not renew its Lease",
+        Agent.UNKNOWN: "the node agent's Lease was not watched for long enough",
+    }
+    compute = {
+        None: "the compute service could not be read",
+        False: "its compute service does not answer",
+    }
+    found = [
+        f"the Node is Ready {signs.ready}",
+        agent.get(signs.agent, ""),
+        compute.get(signs.compute, ""),
+    ]
+    if signs.question is not None:
+        found.append(_of_peers(signs.question))
+    return tuple(one for one in found if one)
+
+
+def _of_peers(question: Question) -> str:
+    if not question.peers:
+        return "there is no peer to ask"
+    return f"{len(question.reports)} of {len(question.peers)} peers have tried and not reached it"

@@ -1,0 +1,55 @@
+"""Why nothing may be done about an incident now, by the host's own Hypervisor. Pure.
+
+Telemetry goes on; only reactions are held back. The object must have been read just now.
+
+Source: the HA reference, section 9; row 3 of the ladder in section 4.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.api.conditions import ConditionStatus, get_condition
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, OnboardingReason
+
+FRESH: Final = timedelta(seconds=5)
+"""A Hypervisor that was read longer ago decides nothing."""
+
+
+def returning(hypervisor: Hypervisor) -> str:
+    """Why reactions wait until the HA service gives the host back; "" when they do not."""
+    if is_fenced(hypervisor):
+        return "the host is fenced"
+    if hypervisor.spec.maintenance == Maintenance.HA:
+        return "the HA service has the host"
+    return ""
+
+
+def restraint(hypervisor: Hypervisor) -> str:
+    """What holds reactions back on this host for good; "" when nothing does."""
+    spec, status = hypervisor.spec, hypervisor.status
+    if hypervisor.metadata.deletionTimestamp:
+        return "the Hypervisor is being deleted"
+    if spec.maintenance:
+        return f"maintenance: {spec.maintenance}"
+    if spec.lifecycleEnabled is False:
+        return "lifecycleEnabled is false"
+    if spec.highAvailability is False:
+        return "highAvailability is false"
+    if _is_true(hypervisor, HypervisorConditionType.TERMINATING):
+        return "the Node is terminating"
+    onboarding = get_condition(status.conditions, HypervisorConditionType.ONBOARDING)
+    if onboarding is not None and onboarding.reason != OnboardingReason.SUCCEEDED:
+        return f"onboarding is not finished: {onboarding.reason}"
+    if _is_true(hypervisor, HypervisorConditionType.EVICTING):
+        return "the host is being evicted"
+    if status.updateStatus is not None and status.updateStatus.inProgress:
+        return "the operating system is being updated"
+    return ""
+
+
+def _is_true(hypervisor: Hypervisor, type_: HypervisorConditionType) -> bool:
+    found = get_condition(hypervisor.status.conditions, type_)
+    return found is not None and found.status == ConditionStatus.TRUE

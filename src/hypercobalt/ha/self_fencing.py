@@ -1,0 +1,66 @@
+"""Whether a host that is cut off from everything has to end its own instances. Pure.
+
+Losing the Kubernetes API is never enough: a control plane that is away, or a partition between two
+clusters, must not cost one instance. A host fences itself when for the whole window the API, every
+witness and the shared storage were silent; then somebody may have given it up, and it could not
+hear of it. What has not been seen even once since the start counts as never lost.
+
+Time in which this process did not run, as on a frozen host, does not count: what it missed may be
+there still.
+
+Source: medik8s self-node-remediation, where more than half of the peers without the API make a
+node healthy; here one answer is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+
+class Sign(StrEnum):
+    """What shows that the host is not cut off."""
+
+    API = "api"
+    WITNESS = "witness"
+    STORAGE = "storage"
+
+
+_ZERO: Final = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What was seen so far, by the time in which this process ran.
+
+    Args:
+        ran: that time.
+        seen: when each sign was seen last.
+    """
+
+    ran: timedelta = _ZERO
+    seen: Mapping[Sign, timedelta] = field(default_factory=dict[Sign, timedelta])
+
+    def after(self, passed: timedelta, tick: timedelta, signs: frozenset[Sign]) -> History:
+        """What is known after one more look.
+
+        Args:
+            passed: since the look before.
+            tick: how often it is looked; more than twice that did not run.
+            signs: what was seen now.
+        """
+        ran = self.ran + min(passed, 2 * tick)
+        return replace(self, ran=ran, seen={**self.seen, **dict.fromkeys(signs, ran)})
+
+    def silent(self, sign: Sign) -> timedelta | None:
+        """For how long a sign was not seen; None: it never was."""
+        seen = self.seen.get(sign)
+        return None if seen is None else self.ran - seen
+
+
+def is_cut_off(history: History, window: timedelta) -> bool:
+    """Whether every sign was there once, and none was seen for the window."""
+    return all((gone := history.silent(sign)) is not None and gone >= window for sign in Sign)

@@ -1,0 +1,117 @@
+"""Hands for the tests of the rules: one instance, to which things happen, on a clock of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from hypercobalt.api.incident import IncidentType
+from hypercobalt.ha.cases import Case, Instance, State, Step
+from hypercobalt.ha.classify import Verdict, classify
+from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.history import record
+from hypercobalt.ha.ladder import Memory, Plan, plan, recovering
+from hypercobalt.ha.looks import Probe, looked
+from hypercobalt.ha.signals import HOST, Kind, Signal
+
+U1 = "11111111-0000-4000-8000-000000000001"
+NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
+NODE = "kvm-a"
+PLENTY = Memory(available_bytes=1 << 40)
+
+
+def uuid(number: int) -> str:
+    return f"{number:08d}-0000-4000-8000-000000000000"
+
+
+@dataclass
+class Story:
+    """What happens on a host, one thing after the other.
+
+    Attributes:
+        now: the time.
+        known: what is remembered.
+        verdicts: of each signal.
+    """
+
+    config: HaConfig = field(default_factory=HaConfig)
+    now: datetime = NOON
+    known: dict[str, Instance] = field(default_factory=dict[str, Instance])
+    verdicts: list[Verdict] = field(default_factory=list[Verdict])
+    starts: int = 0
+
+    def pass_(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += timedelta(seconds=seconds)
+
+    def see(
+        self,
+        *kinds: Kind,
+        who: str = U1,
+        action: str = "",
+        about: str = "",
+        reason: str = "",
+        seconds: float = 0,
+        missed: bool = False,
+    ) -> Verdict:
+        """Have things happen to an instance, 10 ms after each other; the last verdict."""
+        for kind in kinds:
+            self.now += timedelta(milliseconds=10)
+            before = self.get(who)
+            if kind is Kind.STARTED:
+                self.starts += 1
+            signal = Signal(
+                kind=kind,
+                instance=who,
+                name=f"vm-{who[:8]}",
+                at=self.now,
+                domain_id=self.starts,
+                action=action,
+                about=about,
+                reason=reason,
+                seconds=seconds,
+                missed=missed,
+            )
+            verdict = classify(signal, before, self.config)
+            self.known[who] = record(before, signal, verdict, self.config)
+            self.verdicts.append(verdict)
+        return self.verdicts[-1]
+
+    def run(self, *who: str) -> None:
+        """Have instances started."""
+        for one in who or (U1,):
+            self.see(Kind.STARTED, who=one)
+
+    def get(self, who: str = U1) -> Instance:
+        return self.known.get(who) or Instance(uuid=who)
+
+    def cases(self, who: str = U1) -> list[IncidentType]:
+        """Types of the open cases."""
+        return [case.type for case in self.get(who).cases]
+
+    def only(self, who: str = U1) -> Case:
+        """The one open case."""
+        (case,) = self.get(who).cases
+        return case
+
+    def plan(self, *, after: float = 1, memory: Memory = PLENTY) -> Plan:
+        """What is done about it a second later; it is taken as done."""
+        self.pass_(after)
+        planned = plan(self.known, NODE, self.config, self.now, memory)
+        self.known = planned.instances
+        for recovery in planned.recoveries:
+            for who, case_id in recovery.cases:
+                self.known[who] = recovering(self.known[who], case_id, self.now)
+        return planned
+
+    def look(self, state: State = State.RUNNING, who: str = U1, **found: object) -> None:
+        """Look at whatever wants it, when it is due."""
+        for case in self.get(who).cases:
+            if case.step is Step.LOOK and case.due is not None:
+                self.now = max(self.now, case.due)
+                probe = Probe(state=state, **found)  # type: ignore[arg-type]
+                self.known[who] = looked(self.get(who), case, probe, self.config, self.now)
+
+    @property
+    def host(self) -> Instance:
+        return self.get(HOST)

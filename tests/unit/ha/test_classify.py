@@ -1,0 +1,464 @@
+"""Each row of the table of reactions: what a signal is judged to be, and what comes next."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.ha.signs import U1, Story, uuid
+
+from hypercobalt.api.eviction import EvictionMode
+from hypercobalt.api.incident import IncidentType, Reaction, Severity
+from hypercobalt.ha.cases import State, Step
+from hypercobalt.ha.classify import Nature
+from hypercobalt.ha.config import Event, HaConfig
+from hypercobalt.ha.signals import HOST, EventType, Kind
+
+
+def running() -> Story:
+    story = Story()
+    story.run()
+    return story
+
+
+PLANNED = {
+    "migrated, saved or by a snapshot": (Kind.STOPPED_PLANNED,),
+    "the guest's own power off": (Kind.SHUTDOWN_BY_GUEST, Kind.STOPPED_SHUTDOWN),
+    "paused by a migration": (Kind.PAUSED_PLANNED,),
+    "managed save": (Kind.PAUSED, Kind.STOPPED_PLANNED),
+}
+
+
+@pytest.mark.parametrize("kinds", [pytest.param(k, id=i) for i, k in PLANNED.items()])
+def test_what_was_meant_opens_no_incident(kinds: tuple[Kind, ...]) -> None:
+    story = running()
+    story.see(*kinds)
+    assert story.cases() == []
+    assert story.plan().recoveries == ()
+
+
+CRASHES = {
+    "QEMU killed": (Kind.STOPPED_FAILED,),
+    "panic, destroyed": (Kind.PAUSED, Kind.PANICKED, Kind.STOPPED_CRASHED),
+    "panic, preserved": (Kind.PAUSED, Kind.PANICKED),
+}
+
+
+@pytest.mark.parametrize("kinds", [pytest.param(k, id=i) for i, k in CRASHES.items()])
+def test_a_crash_is_one_incident_and_restarts_in_place(kinds: tuple[Kind, ...]) -> None:
+    story = running()
+    story.see(*kinds)
+    assert story.cases().count(IncidentType.CRASH) == 1
+    (recovery,) = story.plan(after=3).recoveries
+    assert (recovery.mode, recovery.instances) == (EvictionMode.AUTO, (U1,))
+    assert story.plan(after=3).recoveries == ()
+
+
+def test_a_panic_that_libvirt_restarts_itself_needs_no_recovery() -> None:
+    story = running()
+    story.see(Kind.PANICKED, Kind.REBOOTED, Kind.RESUMED, Kind.REBOOTED)
+    assert IncidentType.CRASH not in story.cases()
+    story.look()
+    assert (story.cases(), story.plan(after=5).recoveries) == ([], ())
+
+
+def test_a_failed_incoming_migration_is_no_crash() -> None:
+    story = Story()
+    story.see(Kind.ARRIVING)
+    verdict = story.see(Kind.STOPPED_FAILED)
+    assert (verdict.nature, story.cases()) == (Nature.REPORT, [])
+
+
+def test_an_instance_that_arrived_is_ours() -> None:
+    story = Story()
+    story.see(Kind.ARRIVING, Kind.ARRIVED, Kind.STOPPED_FAILED)
+    assert story.cases() == [IncidentType.CRASH]
+
+
+def test_a_start_that_failed_is_no_crash() -> None:
+    story = Story()
+    assert story.see(Kind.STOPPED_FAILED).nature is Nature.REPORT
+    assert story.cases() == []
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param((Kind.SHUTDOWN_BY_HOST, Kind.STOPPED_DESTROYED), id="destroyed"),
+        pytest.param((Kind.SHUTDOWN_BY_HOST, Kind.STOPPED_SHUTDOWN), id="QEMU terminated"),
+    ],
+)
+def test_what_a_client_ended_is_reported_for_a_while(kinds: tuple[Kind, ...]) -> None:
+    story = running()
+    story.see(*kinds)
+    case = story.only()
+    assert (case.type, case.severity) == (IncidentType.OUT_OF_BAND, Severity.INFO)
+    assert (case.reaction, case.step) == (Reaction.REPORT, Step.EXPIRE)
+
+
+def test_what_its_own_eviction_ends_is_not_reported() -> None:
+    story = running()
+    story.see(Kind.PAUSED_WATCHDOG)
+    story.plan()
+    story.see(Kind.SHUTDOWN_BY_HOST, Kind.STOPPED_DESTROYED)
+    assert story.cases() == [IncidentType.WATCHDOG]
+
+
+def test_a_crash_under_an_eviction_keeps_what_it_works_at() -> None:
+    story = running()
+    story.see(Kind.CONTROL_ERROR)
+    for _ in range(7):
+        story.look(control_error=True)
+    story.plan()
+    story.see(Kind.STOPPED_FAILED)
+    assert story.cases() == [IncidentType.CONTROL_ERROR, IncidentType.CRASH]
+    story.run()
+    assert story.cases() == []
+
+
+def test_a_guest_shutdown_restarts_where_the_configuration_wants_it() -> None:
+    story = Story(HaConfig(restart_on_guest_shutdown=True))
+    story.run()
+    story.see(Kind.SHUTDOWN_BY_GUEST, Kind.STOPPED_SHUTDOWN)
+    assert len(story.plan().recoveries) == 1
+
+
+def test_the_third_crash_in_ten_minutes_moves() -> None:
+    story = running()
+    modes = []
+    for _ in range(3):
+        story.see(Kind.STOPPED_FAILED)
+        modes += [one.mode for one in story.plan(after=130).recoveries]
+        story.run()
+    assert modes == [EvictionMode.AUTO, EvictionMode.AUTO, EvictionMode.COLD]
+
+
+@pytest.mark.parametrize("action", ["none", "inject-nmi", "debug"])
+def test_a_watchdog_that_does_nothing_has_its_instance_restarted(action: str) -> None:
+    story = running()
+    story.see(Kind.WATCHDOG, action=action)
+    (recovery,) = story.plan().recoveries
+    assert (recovery.trigger, recovery.mode) == ("Watchdog", EvictionMode.AUTO)
+
+
+def test_a_watchdog_that_pauses_is_one_incident() -> None:
+    story = running()
+    story.see(Kind.WATCHDOG, action="pause")
+    story.see(Kind.PAUSED_WATCHDOG)
+    assert story.cases() == [IncidentType.WATCHDOG]
+    (recovery,) = story.plan().recoveries
+    assert recovery.mode is EvictionMode.AUTO
+
+
+def test_a_watchdog_that_resets_is_verified() -> None:
+    story = running()
+    story.see(Kind.WATCHDOG, action="reset")
+    story.see(Kind.REBOOTED, Kind.REBOOTED)
+    assert (story.cases(), story.only().reaction) == ([IncidentType.WATCHDOG], Reaction.WAIT)
+    story.look()
+    assert (story.cases(), story.plan().recoveries) == ([], ())
+
+
+@pytest.mark.parametrize("stop", [Kind.STOPPED_FAILED, Kind.STOPPED_SHUTDOWN])
+def test_the_stop_after_a_watchdog_is_the_same_incident(stop: Kind) -> None:
+    story = running()
+    story.see(Kind.WATCHDOG, action="poweroff")
+    story.see(stop)
+    assert story.cases() == [IncidentType.WATCHDOG]
+    (recovery,) = story.plan().recoveries
+    assert (recovery.trigger, recovery.mode) == ("Watchdog", EvictionMode.AUTO)
+
+
+def test_a_watchdog_that_fires_again_within_ten_minutes_moves() -> None:
+    story = running()
+    story.see(Kind.WATCHDOG, action="reset")
+    story.look()
+    story.pass_(300)
+    story.see(Kind.WATCHDOG, action="reset")
+    (recovery,) = story.plan().recoveries
+    assert recovery.mode is EvictionMode.COLD
+
+
+def test_a_reboot_is_checked_and_forgotten() -> None:
+    story = running()
+    story.see(Kind.REBOOTED)
+    story.pass_(0.5)
+    story.see(Kind.REBOOTED)
+    assert (story.cases(), len(story.get().reboots)) == ([IncidentType.REBOOTING], 1)
+    story.look()
+    assert story.cases() == []
+
+
+def test_a_reboot_without_agent_and_disks_fails_after_its_deadline() -> None:
+    story = running()
+    story.see(Kind.AGENT_CONNECTED, Kind.AGENT_DISCONNECTED, Kind.REBOOTED)
+    for _ in range(13):
+        assert story.cases() == [IncidentType.REBOOTING]
+        story.look(quiet_seconds=200)
+    assert story.cases() == [IncidentType.REBOOT_FAILED]
+    (recovery,) = story.plan().recoveries
+    assert (recovery.trigger, recovery.mode) == ("RebootFailed", EvictionMode.AUTO)
+
+
+def test_a_guest_whose_disks_work_is_on_its_way_still() -> None:
+    story = running()
+    story.see(Kind.AGENT_CONNECTED, Kind.AGENT_DISCONNECTED, Kind.REBOOTED)
+    for _ in range(60):
+        story.look(quiet_seconds=5)
+    assert story.cases() == [IncidentType.REBOOTING]
+    story.see(Kind.AGENT_CONNECTED)
+    story.look(quiet_seconds=5)
+    assert story.cases() == []
+
+
+def test_five_reboots_in_ten_minutes_are_a_loop_that_is_only_reported() -> None:
+    story = running()
+    for _ in range(5):
+        story.see(Kind.REBOOTED)
+        story.look()
+        story.pass_(60)
+    assert story.cases() == [IncidentType.REBOOT_LOOP]
+    assert story.plan().recoveries == ()
+
+
+def test_pauses_are_reported_once_they_last() -> None:
+    story = running()
+    story.see(Kind.PAUSED)
+    assert not story.only().shown
+    story.look(State.PAUSED)
+    assert (story.only().shown, story.only().severity) == (True, Severity.WARNING)
+    story.see(Kind.RESUMED)
+    assert story.cases() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_"),
+    [
+        (Kind.PAUSED_API_ERROR, IncidentType.PAUSED),
+        (Kind.POSTCOPY_FAILED, IncidentType.POSTCOPY_FAILED),
+    ],
+)
+def test_what_needs_a_person_is_critical_and_left_alone(kind: Kind, type_: IncidentType) -> None:
+    story = running()
+    story.see(kind)
+    assert (story.only().type, story.only().severity) == (type_, Severity.CRITICAL)
+    assert story.plan(after=3600).recoveries == ()
+
+
+def test_an_io_error_that_pauses_waits_for_its_storage_and_resumes() -> None:
+    story = running()
+    story.see(Kind.IO_ERROR, action="pause", reason="enospc", about="/disks/a")
+    story.see(Kind.PAUSED_IO_ERROR)
+    assert (story.cases(), story.only().reaction) == ([IncidentType.IO_ERROR], Reaction.WAIT)
+    story.look(State.PAUSED, storage=False)
+    assert story.only().step is Step.LOOK
+    story.look(State.PAUSED, storage=True)
+    assert story.only().step is Step.RESUME
+    story.see(Kind.RESUMED)
+    assert story.cases() == []
+
+
+def test_an_io_error_that_lasts_five_minutes_recovers() -> None:
+    story = running()
+    story.see(Kind.PAUSED_IO_ERROR)
+    for _ in range(31):
+        story.look(State.PAUSED, storage=None)
+    (recovery,) = story.plan().recoveries
+    assert (recovery.trigger, recovery.mode) == ("IOError", EvictionMode.AUTO)
+
+
+def test_a_start_is_resumed_three_times_at_most() -> None:
+    story = running()
+    story.see(Kind.PAUSED_IO_ERROR)
+    story.known[U1] = replace(story.get(), resumes=3)
+    story.look(State.PAUSED, storage=True)
+    assert story.only().step is Step.LOOK
+
+
+@pytest.mark.parametrize(("seconds", "resumes"), [(29, 3), (31, 0)])
+def test_resumes_count_anew_for_one_that_has_run_well_in_between(
+    seconds: int, resumes: int
+) -> None:
+    story = running()
+    story.known[U1] = replace(story.get(), resumes=3, resumed_at=story.now)
+    story.pass_(seconds)
+    story.see(Kind.PAUSED_IO_ERROR)
+    assert story.get().resumes == resumes
+
+
+def test_errors_that_a_guest_is_told_of_migrate_it_once_they_persist() -> None:
+    story = running()
+    for _ in range(5):
+        story.see(Kind.IO_ERROR, action="report", about="/disks/a")
+        story.pass_(1)
+    assert story.only().step is Step.EXPIRE
+    story.pass_(60)
+    for _ in range(5):
+        story.see(Kind.IO_ERROR, action="report", about="/disks/a")
+        story.pass_(1)
+    (recovery,) = story.plan().recoveries
+    assert (recovery.trigger, recovery.mode) == ("IOError", EvictionMode.LIVE)
+
+
+def test_few_errors_now_and_then_do_not_persist() -> None:
+    story = running()
+    for _ in range(100):
+        story.see(Kind.IO_ERROR, action="report", about="/disks/a")
+        story.pass_(30)
+    assert story.plan().recoveries == ()
+
+
+def test_errors_of_one_storage_move_nobody() -> None:
+    story = Story()
+    story.run(uuid(1), uuid(2))
+    for _ in range(12):
+        for number in (1, 2):
+            disk = f"/pool/{number}.raw"
+            story.see(Kind.IO_ERROR, who=uuid(number), action="report", about=disk)
+        story.pass_(10)
+    assert story.plan().recoveries == ()
+    assert story.cases(HOST) == [IncidentType.STORAGE_DEGRADED]
+
+
+def test_a_control_error_that_lasts_a_minute_recovers() -> None:
+    story = running()
+    story.see(Kind.CONTROL_ERROR)
+    for _ in range(7):
+        story.look(control_error=True)
+    (recovery,) = story.plan().recoveries
+    assert (recovery.trigger, recovery.mode) == ("ControlError", EvictionMode.AUTO)
+
+
+def test_a_control_error_that_passes_is_closed() -> None:
+    story = running()
+    story.see(Kind.CONTROL_ERROR)
+    story.look()
+    assert story.cases() == []
+
+
+def test_a_hung_monitor_is_reported_after_a_minute_and_recovered_after_five() -> None:
+    story = running()
+    story.see(Kind.MONITOR_OCCUPIED, seconds=30)
+    assert story.cases() == []
+    story.see(Kind.MONITOR_OCCUPIED, seconds=61)
+    assert (story.only().type, story.only().severity) == ("MonitorHung", Severity.WARNING)
+    story.look(occupied_seconds=120)
+    assert story.plan().recoveries == ()
+    story.look(occupied_seconds=301)
+    (recovery,) = story.plan().recoveries
+    assert (recovery.trigger, recovery.mode) == ("ControlError", EvictionMode.AUTO)
+
+
+def test_a_monitor_that_answers_again_is_well() -> None:
+    story = running()
+    story.see(Kind.MONITOR_OCCUPIED, seconds=61)
+    story.look()
+    assert story.cases() == []
+
+
+@pytest.mark.parametrize(
+    ("action", "about"), [("fatal", "guest"), ("inject", "hypervisor"), ("reset", "hypervisor")]
+)
+def test_failed_memory_of_the_host_empties_it_the_second_time(action: str, about: str) -> None:
+    story = Story()
+    story.see(Kind.MEMORY_FAILURE, who=HOST, action=action, about=about)
+    assert (story.only(HOST).severity, story.plan().recoveries) == (Severity.CRITICAL, ())
+    story.pass_(3600)
+    story.see(Kind.MEMORY_FAILURE, who=HOST, action=action, about=about)
+    (recovery,) = story.plan().recoveries
+    assert (recovery.instances, recovery.mode) == ((), EvictionMode.LIVE)
+    assert recovery.trigger == "MemoryFailure"
+
+
+def test_memory_that_guests_are_told_of_is_reported_the_third_time_in_an_hour() -> None:
+    story = Story()
+    for left in (0, 0, 1):
+        story.see(Kind.MEMORY_FAILURE, who=HOST, action="inject", about="guest")
+        assert len(story.cases(HOST)) == left
+    assert story.only(HOST).severity == Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Kind.DEFINED,
+        Kind.AGENT_CONNECTED,
+        Kind.AGENT_DISCONNECTED,
+        Kind.DISK_CHANGED,
+        Kind.BLOCK_THRESHOLD,
+    ],
+)
+def test_what_is_only_recorded(kind: Kind) -> None:
+    story = running()
+    assert (story.see(kind).nature, story.cases()) == (Nature.REPORT, [])
+
+
+def test_a_missed_crash_is_judged_as_one() -> None:
+    story = running()
+    verdict = story.see(Kind.STOPPED_CRASHED, missed=True)
+    assert "missed" in verdict.rule
+    assert story.cases() == [IncidentType.CRASH]
+
+
+def test_what_ran_until_its_host_ended_is_restarted_as_after_a_crash() -> None:
+    story = running()
+    story.see(Kind.ENDED_BY_BOOT, missed=True)
+    assert story.cases() == [IncidentType.ENDED_BY_BOOT]
+    (recovery,) = story.plan(after=1).recoveries
+    assert (recovery.trigger, recovery.mode) == ("InstanceCrash", EvictionMode.AUTO)
+
+
+def test_three_boots_that_end_an_instance_move_it() -> None:
+    story = running()
+    for _ in range(2):
+        story.see(Kind.ENDED_BY_BOOT)
+        story.pass_(60)
+        story.see(Kind.STARTED)
+    verdict = story.see(Kind.ENDED_BY_BOOT)
+    assert (verdict.mode, verdict.reaction) == (EvictionMode.COLD, Reaction.MOVE)
+
+
+def test_what_runs_after_a_boot_is_named() -> None:
+    story = running()
+    story.see(Kind.RUNS_AFTER_BOOT)
+    assert story.cases() == [IncidentType.RUNS_AFTER_BOOT]
+
+
+@pytest.mark.parametrize(
+    ("type_", "kind"),
+    [
+        (EventType.LIFECYCLE, Kind.STOPPED_FAILED),
+        (EventType.REBOOT, Kind.REBOOTED),
+        (EventType.WATCHDOG, Kind.WATCHDOG),
+        (EventType.IO_ERROR, Kind.PAUSED_IO_ERROR),
+        (EventType.CONTROL_ERROR, Kind.CONTROL_ERROR),
+        (EventType.MEMORY_FAILURE, Kind.MEMORY_FAILURE),
+    ],
+)
+def test_an_event_type_that_is_not_monitored_does_nothing(type_: EventType, kind: Kind) -> None:
+    story = Story(HaConfig(events={type_: Event(monitored=False)}))
+    story.run()
+    story.see(kind, action="fatal")
+    assert story.cases() == []
+
+
+def test_evidence_is_bounded_and_says_what_began_it() -> None:
+    story = running()
+    for number in range(50):
+        story.see(Kind.IO_ERROR, action="report", about=f"/disks/{number}")
+        story.pass_(1)
+    case = story.only()
+    assert len(case.evidence) == 8
+    assert "/disks/0" in case.evidence[0]
+    assert len(story.get().disks) <= 16
+
+
+def test_a_case_keeps_its_name_over_repeats() -> None:
+    story = running()
+    story.see(Kind.IO_ERROR, action="report", about="/disks/a")
+    first = story.only()
+    story.pass_(5)
+    story.see(Kind.IO_ERROR, action="report", about="/disks/b")
+    assert (story.only().id, story.only().count) == (first.id, 2)
+    assert story.only().last_seen - first.last_seen >= timedelta(seconds=5)

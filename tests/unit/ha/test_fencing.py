@@ -1,0 +1,144 @@
+"""Who may do what next, by what is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from msgspec.structs import replace as with_fields
+
+from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
+from hypercobalt.ha.fencing import (
+    Answer,
+    Facts,
+    Nothing,
+    Pace,
+    Record,
+    Step,
+    SwitchOff,
+    WaitUntil,
+    answered,
+    is_under_way,
+    next_step,
+    released,
+    void,
+)
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+PACE = Pace()
+LASTS = timedelta(minutes=2)
+DEAD = Facts("b1", "b1", "", "", "192.0.2.9", LASTS, True, True, ("silent",), None)
+DEADLINE = NOW + timedelta(seconds=121)
+ATTEMPT = Fencing(
+    phase="Attempting", bootID="b1", method="BMC", device="192.0.2.9", attempts=1,
+    startedAt=NOW, deadline=DEADLINE, evidence=("silent",),
+)  # fmt: skip
+FAILED = with_fields(ATTEMPT, phase=FencingPhase.FAILED)
+PROVEN = answered(ATTEMPT, Answer(True, "power is off"), NOW)
+MINE = replace(DEAD, mine=DEADLINE)
+
+
+def step(stored: Fencing | None, facts: Facts = DEAD, later: int = 0) -> Step:
+    return next_step(stored, facts, PACE, NOW + timedelta(seconds=later))
+
+
+def test_attempt_is_recorded_before_the_device_is_called() -> None:
+    first = step(None)
+    assert isinstance(first, Record)
+    assert first.fencing == ATTEMPT
+    then = step(first.fencing, replace(DEAD, mine=first.fencing.deadline))
+    assert then == SwitchOff(ATTEMPT)
+
+
+@pytest.mark.parametrize(
+    ("stored", "facts", "later", "kind"),
+    [
+        pytest.param(ATTEMPT, DEAD, 0, WaitUntil, id="another process has recorded it"),
+        pytest.param(ATTEMPT, DEAD, 120, WaitUntil, id="nor just before the deadline"),
+        pytest.param(ATTEMPT, DEAD, 121, Record, id="then a new attempt"),
+        pytest.param(ATTEMPT, MINE, 0, SwitchOff, id="this process calls its own"),
+        pytest.param(
+            ATTEMPT, replace(MINE, dead=False), 0, WaitUntil, id="not once the host lives"
+        ),
+        pytest.param(FAILED, MINE, 0, WaitUntil, id="nor one that was called already"),
+        pytest.param(FAILED, DEAD, 135, WaitUntil, id="after a failed one first a pause"),
+        pytest.param(FAILED, DEAD, 136, Record, id="then it is tried again"),
+        pytest.param(PROVEN, MINE, 0, Nothing, id="what is proven dead is never fenced again"),
+        pytest.param(PROVEN, DEAD, 9999, Nothing, id="nor later"),
+        pytest.param(None, replace(DEAD, dead=False), 0, Nothing, id="nothing is due"),
+        pytest.param(
+            with_fields(ATTEMPT, bootID="b0"), MINE, 0, WaitUntil, id="an attempt on another boot"
+        ),
+        pytest.param(
+            with_fields(PROVEN, bootID="b0"), DEAD, 0, Record, id="a proof of another boot"
+        ),
+        pytest.param(void(PROVEN, ("it lives",), NOW), DEAD, 0, WaitUntil, id="a proof was wrong"),
+    ],
+)
+def test_next_step_follows_from_the_record(
+    stored: Fencing | None, facts: Facts, later: int, kind: type[Step]
+) -> None:
+    assert type(step(stored, facts, later)) is kind
+
+
+@pytest.mark.parametrize("stored", [None, ATTEMPT, FAILED, with_fields(PROVEN, bootID="b0")])
+def test_another_boot_proves_the_former_one_dead_without_a_call(stored: Fencing | None) -> None:
+    found = step(stored, replace(MINE, node_boot="b2", silent=False))
+    assert isinstance(found, Record)
+    assert (found.fencing.phase, found.fencing.method) == ("Fenced", FencingMethod.BOOT_ID)
+    assert found.fencing.bootID == "b1"
+
+
+@pytest.mark.parametrize(("silent", "phase"), [(True, "Fenced"), (False, "")])
+def test_claim_counts_while_nothing_shows_that_the_host_lives(silent: bool, phase: str) -> None:
+    found = step(None, replace(DEAD, claim="asserted by ops", silent=silent, dead=False))
+    assert (found.fencing.phase if isinstance(found, Record) else "") == phase
+
+
+def test_agent_that_has_ended_every_instance_takes_the_place_of_any_other_proof() -> None:
+    ended = replace(DEAD, stopped="every instance was ended", silent=False, dead=False)
+    for stored in (FAILED, PROVEN):
+        found = step(stored, ended)
+        assert isinstance(found, Record)
+        assert (found.fencing.method, found.fencing.proof) == ("Agent", "every instance was ended")
+        assert step(found.fencing, ended) == Nothing()
+
+
+def test_closed_record_is_not_gone_on_with() -> None:
+    later = step(released(PROVEN, "b1"), later=60)
+    assert isinstance(later, Record)
+    assert later.fencing.startedAt == NOW + timedelta(seconds=60)
+
+
+def test_host_without_a_device_is_reported_once() -> None:
+    without = replace(DEAD, device="")
+    found = step(None, without)
+    assert isinstance(found, Record)
+    assert found.fencing.phase == FencingPhase.FAILED
+    assert found.fencing.evidence[-1] == "no fence device is set up for the host"
+    assert step(found.fencing, without) == Nothing()
+
+
+def test_device_that_refuses_leaves_no_proof_and_its_deadline_counts() -> None:
+    after = answered(ATTEMPT, Answer(False, "409 Conflict"), NOW)
+    assert (after.phase, after.proof, after.evidence[-1]) == (
+        "Failed",
+        None,
+        "attempt 1: 409 Conflict",
+    )
+    assert is_under_way(after, NOW + timedelta(seconds=120))
+    assert not is_under_way(after, DEADLINE)
+
+
+def test_proof_names_boot_and_what_was_read() -> None:
+    assert (PROVEN.bootID, PROVEN.proof, PROVEN.fencedAt) == ("b1", "power is off", NOW)
+    assert released(PROVEN, "b2").phase == FencingPhase.RELEASED
+
+
+def test_evidence_stays_short_and_keeps_its_beginning() -> None:
+    record = ATTEMPT
+    for number in range(40):
+        record = answered(record, Answer(False, f"no {number}"), NOW)
+    assert len(record.evidence) == 12
+    assert (record.evidence[0], record.evidence[-1]) == ("silent", "attempt 1: no 39")

@@ -1,0 +1,203 @@
+"""Each gate's answer, with its numbers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hypercobalt.ha.guard import (
+    SEPARATOR,
+    Census,
+    Gate,
+    HostState,
+    Limits,
+    Observer,
+    Subject,
+    allowed,
+    census,
+    gates,
+    is_open,
+    summary,
+)
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+LIMITS = Limits()
+S = timedelta(seconds=1)
+OBSERVER = Observer(True, {"nodes": 5 * S, "hypervisors": 60 * S})
+SUBJECT = Subject("h0", ("zone a", "rack 0"), instances=10, memory_mib=10_240)
+FREE = 4096
+
+
+def fleet(
+    size: int, lost: Iterable[int] = (), *, apart: timedelta = timedelta(minutes=10)
+) -> list[HostState]:
+    """Hosts in racks of ten, the lost ones one after the other."""
+    when = {number: NOW - apart * at for at, number in enumerate(lost)}
+    return [
+        HostState(
+            f"h{number}",
+            unwell=number in when,
+            stale=number in when,
+            since=when.get(number),
+            free_mib=FREE,
+            domains=("zone a", f"rack {number // 10}"),
+        )
+        for number in range(size)
+    ]
+
+
+def closed(
+    hosts: list[HostState] | Census,
+    *,
+    subject: Subject = SUBJECT,
+    observer: Observer = OBSERVER,
+    limits: Limits = LIMITS,
+) -> dict[str, str]:
+    """The closed gates' answers by name."""
+    counted = hosts if isinstance(hosts, Census) else census(hosts)
+    answers = gates(subject, counted, observer, limits, NOW)
+    return {gate.name: gate.text for gate in answers if not gate.passed}
+
+
+def test_one_host_of_many_may_be_recovered() -> None:
+    assert closed(fleet(10, [0])) == {}
+
+
+@pytest.mark.parametrize(
+    ("observer", "text"),
+    [
+        (replace(OBSERVER, leads=False), "this operator does not hold its lease"),
+        (
+            replace(OBSERVER, contact={"nodes": 91 * S}),
+            "the watch of nodes was last heard 91 s ago, at most 90 s are allowed",
+        ),
+        (
+            replace(OBSERVER, contact={"nodes": None}),
+            "the watch of nodes has not been read yet, at most 90 s are allowed",
+        ),
+    ],
+)
+def test_observer_that_may_be_cut_off_does_nothing(observer: Observer, text: str) -> None:
+    assert closed(fleet(10, [0]), observer=observer) == {"Observer": text}
+
+
+@pytest.mark.parametrize(
+    ("change", "gate", "text"),
+    [
+        (
+            {"observer": replace(OBSERVER, compute="Nova: 503")},
+            "ComputeService",
+            "Nova: 503",
+        ),
+        ({"subject": replace(SUBJECT, silenced="paused: upgrade")}, "Silenced", "paused: upgrade"),
+        ({"subject": replace(SUBJECT, fence="no device")}, "FenceSetUp", "no device"),
+        (
+            {"observer": replace(OBSERVER, storm_over=NOW - 299 * S)},
+            "CoolDown",
+            "a gate about many hosts was closed, recovery rests until 2026-11-21T12:00:01Z",
+        ),
+    ],
+)
+def test_gate_of_its_own(change: dict[str, object], gate: str, text: str) -> None:
+    assert closed(fleet(10, [0]), **change) == {gate: text}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("size", "percent", "most"),
+    [(1, 20, 1), (3, 20, 1), (10, 20, 2), (10, 100, 4), (1000, 60, 490), (10, 0, 1)],
+)
+def test_limit_is_a_percentage_of_at_least_one_host_and_never_a_majority(
+    size: int, percent: int, most: int
+) -> None:
+    assert allowed(size, Limits(max_unhealthy=percent)) == most
+
+
+def test_hosts_that_are_lost_slowly_count_together() -> None:
+    found = closed(fleet(20, range(0, 20, 4)), subject=replace(SUBJECT, domains=()))
+    assert found == {
+        "MaxUnhealthy": "5 of 20 hosts are unwell, 4 are allowed",
+        "CoolDown": "a gate about many hosts is closed",
+    }
+
+
+def test_rack_below_the_limit_of_the_fleet_is_stopped_by_the_limit_of_its_domain() -> None:
+    found = closed(fleet(100, range(10)))
+    assert found["FailureDomain"] == "10 of 10 hosts of rack 0 are unwell, 2 are allowed"
+    assert "MaxUnhealthy" not in found
+    other = replace(SUBJECT, name="h50", domains=("zone a", "rack 5"))
+    assert closed(fleet(100, range(10)), subject=other) == {}
+
+
+def test_fleet_that_is_silent_as_a_whole_is_not_judged() -> None:
+    assert closed(fleet(2, range(2)))["NotEveryone"] == "2 of 2 hosts are silent"
+
+
+def test_cliff_closes_for_a_while_although_so_many_may_be_unwell() -> None:
+    loose = Limits(max_unhealthy=49)
+    sudden = fleet(10, [0, 3, 6], apart=10 * S)
+    assert "Cliff" in closed(sudden, limits=loose, subject=replace(SUBJECT, domains=()))
+    slow = fleet(10, [0, 3, 6], apart=40 * S)
+    assert closed(slow, limits=loose, subject=replace(SUBJECT, domains=())) == {}
+
+
+def test_hosts_that_were_not_observed_stop_everything() -> None:
+    blind = [replace(one, observed=number < 5) for number, one in enumerate(fleet(10, [0]))]
+    assert closed(blind) == {"Samples": "5 of 10 hosts are observed, more than half are needed"}
+
+
+@pytest.mark.parametrize(
+    ("others", "instances", "passes"),
+    [((), 500, True), ((50,), 10, True), ((195,), 10, False), ((1, 1), 1, False)],
+    ids=["alone", "few", "too many instances", "too many hosts"],
+)
+def test_hosts_and_instances_in_flight(
+    others: tuple[int, ...], instances: int, *, passes: bool
+) -> None:
+    hosts = fleet(100, [0])
+    for number, count in enumerate(others, start=20):
+        hosts[number] = replace(hosts[number], recovering=count)
+    found = closed(hosts, subject=replace(SUBJECT, instances=instances, memory_mib=0))
+    assert ("InFlight" not in found) is passes
+
+
+def test_own_recovery_is_not_another() -> None:
+    hosts = fleet(10, [0])
+    hosts[0] = replace(hosts[0], recovering=10)
+    assert closed(hosts, limits=Limits(nodes=1)) == {}
+
+
+def test_no_room_for_a_single_instance_stops_the_recovery() -> None:
+    full = [replace(one, free_mib=100) for one in fleet(10, [0])]
+    text = "900 MiB are free on well hosts for 10240 MiB in 10 instances"
+    assert closed(full) == {"TargetCapacity": text}
+
+
+def test_summary_has_every_gate_the_closed_ones_first() -> None:
+    answers = gates(SUBJECT, census(fleet(20, range(5))), OBSERVER, LIMITS, NOW)
+    text = summary(answers)
+    assert text.startswith("MaxUnhealthy closed: 5 of 20 hosts are unwell, 4 are allowed; ")
+    assert text.count(SEPARATOR) == len(answers) - 1
+    assert not is_open(answers)
+    assert [gate.name for gate in answers] == [*GATES]
+
+
+GATES = (
+    "Observer", "ComputeService", "Silenced", "FenceSetUp", "Samples", "NotEveryone",
+    "MaxUnhealthy", "FailureDomain", "Cliff", "CoolDown", "InFlight", "TargetCapacity",
+)  # fmt: skip
+
+
+def test_ten_thousand_hosts_are_judged_within_a_second() -> None:
+    hosts = fleet(10_000, range(2000), apart=S)
+    begun = time.process_time()
+    counted = census(hosts)
+    answers: list[Gate] = []
+    for number in range(2000):
+        subject = replace(SUBJECT, name=f"h{number}", domains=("zone a", f"rack {number // 10}"))
+        answers += gates(subject, counted, OBSERVER, LIMITS, NOW)
+    assert time.process_time() - begun < 1
+    assert not is_open(answers)

@@ -1,0 +1,137 @@
+"""Whatever comes in whatever order, twice or never: one Eviction for a key, and bounded memory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.ha.signs import NODE, NOON, PLENTY, uuid
+
+from hypercobalt.api.incident import IncidentType
+from hypercobalt.ha.cases import MOST_DISKS, MOST_EVIDENCE, MOST_TIMES, Instance, State, Step
+from hypercobalt.ha.classify import classify
+from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.history import record
+from hypercobalt.ha.ladder import plan, recovering
+from hypercobalt.ha.looks import Probe, looked, resumed
+from hypercobalt.ha.signals import HOST, Kind, Signal
+
+CONFIG = HaConfig()
+
+
+@dataclass(frozen=True)
+class Happening:
+    """A signal, after a wait, so many times; and whether what follows from it is done.
+
+    Args:
+        state: as a look finds the instance.
+        done: the API answered: the Evictions are known to be made.
+    """
+
+    number: int
+    kind: Kind
+    action: str
+    disk: int
+    domain_id: int
+    wait: float
+    copies: int
+    state: State
+    storage: bool | None
+    done: bool
+
+
+HAPPENINGS = st.lists(
+    st.builds(
+        Happening,
+        st.integers(0, 3),
+        st.sampled_from(list(Kind)),
+        st.sampled_from(["", "pause", "report", "reset", "poweroff", "none", "fatal", "inject"]),
+        st.integers(0, 40),
+        st.integers(-1, 3),
+        st.sampled_from([0.0, 0.01, 0.4, 2.5, 11.0, 65.0, 700.0]),
+        st.integers(1, 3),
+        st.sampled_from(list(State)),
+        st.sampled_from([True, False, None]),
+        st.booleans(),
+    ),
+    max_size=60,
+)
+
+
+@dataclass
+class World:
+    """A host whose agent sees it all.
+
+    Attributes:
+        names: of the Evictions, by instance and incident.
+    """
+
+    now: datetime = NOON
+    known: dict[str, Instance] = field(default_factory=dict[str, Instance])
+    names: defaultdict[tuple[str, str], set[str]] = field(
+        default_factory=lambda: defaultdict[tuple[str, str], set[str]](set)
+    )
+
+    def happen(self, one: Happening) -> None:
+        self.now += timedelta(seconds=one.wait)
+        who = HOST if one.kind is Kind.MEMORY_FAILURE else uuid(one.number)
+        for _ in range(one.copies):
+            before = self.known.get(who) or Instance(uuid=who)
+            signal = Signal(
+                kind=one.kind,
+                instance=who,
+                name="vm",
+                at=self.now,
+                domain_id=one.domain_id,
+                action=one.action,
+                about=f"/pool{one.disk % 2}/{one.disk}",
+                seconds=61,
+            )
+            verdict = classify(signal, before, CONFIG)
+            self.known[who] = record(before, signal, verdict, CONFIG)
+        self._look(Probe(state=one.state, storage=one.storage, quiet_seconds=60))
+        self._recover(done=one.done)
+
+    def _look(self, probe: Probe) -> None:
+        for who, instance in list(self.known.items()):
+            for case in instance.cases:
+                if case.due is None or case.due > self.now:
+                    continue
+                if case.step is Step.LOOK:
+                    self.known[who] = looked(self.known[who], case, probe, CONFIG, self.now)
+                elif case.step is Step.RESUME:
+                    self.known[who] = resumed(self.known[who], case, self.now)
+
+    def _recover(self, *, done: bool) -> None:
+        planned = plan(self.known, NODE, CONFIG, self.now, PLENTY)
+        self.known = planned.instances
+        for recovery in planned.recoveries:
+            for who, case_id in recovery.cases:
+                self.names[who, case_id].add(recovery.name)
+                if done:
+                    self.known[who] = recovering(self.known[who], case_id, self.now)
+
+    def check(self) -> None:
+        assert all(len(names) == 1 for names in self.names.values())
+        for instance in self.known.values():
+            assert len(instance.cases) <= len(IncidentType)
+            assert len({case.id for case in instance.cases}) == len(instance.cases)
+            assert all(len(case.evidence) <= MOST_EVIDENCE for case in instance.cases)
+            assert len(instance.disks) <= MOST_DISKS
+            assert len(instance.incidents) <= CONFIG.limits.incidents_per_minute
+            for times in (instance.crashes, instance.reboots, instance.watchdogs):
+                assert len(times) <= MOST_TIMES
+            day = [at for at in instance.recoveries if self.now - at < timedelta(days=1)]
+            assert len(day) <= CONFIG.limits.recoveries_per_day
+
+
+@settings(max_examples=200, deadline=None)
+@given(HAPPENINGS)
+def test_no_order_gives_an_incident_two_evictions(history: list[Happening]) -> None:
+    world = World()
+    for one in history:
+        world.happen(one)
+        world.check()

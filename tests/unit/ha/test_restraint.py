@@ -1,0 +1,106 @@
+"""What holds reactions back on a host."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from msgspec.structs import replace
+
+from hypercobalt.api.conditions import ConditionStatus, set_condition
+from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, Maintenance
+from hypercobalt.api.hypervisor_status import HypervisorStatus, HyperVisorUpdateStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.ha.restraint import restraint, returning
+
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
+
+
+def status(type_: str, value: ConditionStatus, reason: str) -> HypervisorStatus:
+    return HypervisorStatus(conditions=set_condition((), type_, value, reason, "", now=NOW))
+
+
+CASES: dict[str, tuple[HypervisorSpec, HypervisorStatus, str]] = {
+    **{
+        f"maintenance {kind}": (
+            HypervisorSpec(maintenance=kind),
+            HypervisorStatus(),
+            f"maintenance: {kind}",
+        )
+        for kind in (m for m in Maintenance if m)
+    },
+    "lifecycle off": (HypervisorSpec(lifecycleEnabled=False), HypervisorStatus(), "lifecycle"),
+    "HA off": (HypervisorSpec(highAvailability=False), HypervisorStatus(), "highAvailability"),
+    "terminating": (
+        HypervisorSpec(),
+        status("Terminating", ConditionStatus.TRUE, "Terminating"),
+        "terminating",
+    ),
+    "onboarding": (
+        HypervisorSpec(),
+        status("Onboarding", ConditionStatus.TRUE, "Testing"),
+        "onboarding is not finished: Testing",
+    ),
+    "evicting": (
+        HypervisorSpec(),
+        status("Evicting", ConditionStatus.TRUE, "Running"),
+        "being evicted",
+    ),
+    "update": (
+        HypervisorSpec(),
+        HypervisorStatus(updateStatus=HyperVisorUpdateStatus(inProgress=True, retry=3)),
+        "updated",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "has", "why"), [pytest.param(*case, id=name) for name, case in CASES.items()]
+)
+def test_restraint(spec: HypervisorSpec, has: HypervisorStatus, why: str) -> None:
+    found = Hypervisor(metadata=ObjectMeta(name="kvm-a"), spec=spec, status=has)
+    assert why in restraint(found)
+
+
+@pytest.mark.parametrize(
+    "has",
+    [
+        pytest.param(HypervisorStatus(), id="new"),
+        pytest.param(status("Onboarding", ConditionStatus.FALSE, "Succeeded"), id="onboarded"),
+        pytest.param(
+            HypervisorStatus(bootID="b2", fencing=Fencing(phase=FencingPhase.FENCED, bootID="b1")),
+            id="another boot was fenced",
+        ),
+    ],
+)
+def test_a_host_at_work_is_not_held_back(has: HypervisorStatus) -> None:
+    assert restraint(Hypervisor(metadata=ObjectMeta(name="kvm-a"), status=has)) == ""
+
+
+@pytest.mark.parametrize(
+    ("maintenance", "boot", "waits"),
+    [
+        ("", "b1", True),
+        ("ha", "b1", True),
+        ("ha", "b2", True),
+        ("auto", "b2", False),
+        ("", "b2", False),
+    ],
+)
+def test_reactions_wait_until_the_ha_service_gives_the_host_back(
+    maintenance: str, boot: str, waits: bool
+) -> None:
+    found = Hypervisor(
+        metadata=ObjectMeta(name="kvm-a"),
+        spec=HypervisorSpec(maintenance=maintenance),
+        status=HypervisorStatus(
+            bootID=boot, fencing=Fencing(phase=FencingPhase.FENCED, bootID="b1")
+        ),
+    )
+    assert bool(returning(found)) is waits
+
+
+def test_a_hypervisor_that_is_being_deleted_is_left_alone() -> None:
+    meta = replace(ObjectMeta(name="kvm-a"), deletionTimestamp=NOW)
+    assert "deleted" in restraint(Hypervisor(metadata=meta))
