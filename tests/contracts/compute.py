@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -45,6 +46,14 @@ class Site(Protocol):
 
     async def boot_stopped(self, host: str) -> str:
         """Have a server that was shut down on a host; gives its id."""
+        ...
+
+    async def crash(self, host: str) -> None:
+        """Cut a host's power."""
+        ...
+
+    async def restore(self, host: str) -> None:
+        """Boot it, and have it put away what was evacuated from it."""
         ...
 
     async def aggregate(self, name: str, zone: str = "") -> None:
@@ -163,7 +172,7 @@ async def what_is_not_there_is_none_or_empty(site: Site) -> None:
     assert await moves.server(NOBODY) is None
     assert await moves.server("../servers") is None
     for ask in (moves.servers, moves.moves):
-        with suppress(UnreachableError):  # who cannot tell that it is empty says so
+        with suppress(UnreachableError):  # one that cannot see whether it is empty raises
             assert await ask("no-such-host") == ()
 
 
@@ -180,7 +189,7 @@ async def a_running_server_moves_to_the_host_that_is_named(site: Site) -> None:
     assert await _newest(moves, target, id_) is None
 
 
-async def a_running_server_moves_to_where_the_service_says(site: Site) -> None:
+async def a_running_server_moves_to_the_services_target(site: Site) -> None:
     moves, (source, target) = site.service.moves, site.hosts
     id_ = await site.boot(source)
     if not moves.chooses_target:
@@ -317,11 +326,97 @@ async def a_disabled_host_has_no_room(site: Site) -> None:
     await until(names, lambda seen: target in seen)
 
 
+async def a_stopped_server_is_started_where_it_is(site: Site) -> None:
+    await _restarts(site, await site.boot_stopped(site.hosts[0]))
+
+
+async def a_running_server_is_rebooted_where_it_is(site: Site) -> None:
+    await _restarts(site, await site.boot(site.hosts[0]))
+
+
+async def _restarts(site: Site, id_: str) -> None:
+    moves, server = site.service.moves, await _server(site.service.moves, id_)
+    await moves.restart(server)
+    meanwhile = await _server(moves, id_)
+    if meanwhile.task_state:
+        with pytest.raises(ConflictError):
+            await moves.restart(meanwhile)
+    seen = await until(
+        lambda: _server(moves, id_), lambda now: now.status == "ACTIVE" and not now.task_state
+    )
+    assert (seen.host, seen.running) == (server.host, True)
+
+
+async def a_server_that_is_gone_cannot_be_restarted(site: Site) -> None:
+    gone = Server(NOBODY, "gone", site.hosts[0], "SHUTOFF")
+    with pytest.raises(RefusedError, match=NOBODY):
+        await site.service.moves.restart(gone)
+
+
+async def a_server_has_no_actions_of_others(site: Site) -> None:
+    moves, id_ = site.service.moves, await site.boot(site.hosts[0])
+    begun = datetime.now(UTC) - timedelta(minutes=1)
+    await moves.restart(await _server(moves, id_))
+    assert await moves.actions(id_, begun) == ()
+    assert await moves.actions(NOBODY, begun) == ()
+
+
+async def nothing_is_evacuated_from_a_host_that_is_not_forced_down(site: Site) -> None:
+    moves, (source, target) = site.service.moves, site.hosts
+    id_ = await site.boot(source)
+    with pytest.raises(RefusedError, match=id_):
+        await moves.evacuate(await _server(moves, id_), target)
+    assert (await _server(moves, id_)).host == source
+
+
+async def servers_of_a_dead_host_are_evacuated_as_they_were(site: Site) -> None:
+    hosts, moves, (dead, target) = site.service.hosts, site.service.moves, site.hosts
+    ran, off = await site.boot(dead), await site.boot_stopped(dead)
+    await site.crash(dead)
+    try:
+        await hosts.force_down(await _known(hosts, dead))
+        seen = await _known(hosts, dead)
+        assert (seen.up, seen.forced_down, seen.enabled) == (False, True, True)
+        for id_, after in ((ran, ("ACTIVE", True)), (off, ("SHUTOFF", False))):
+            server = await _server(moves, id_)
+            assert dead not in {each.host for each in await moves.candidates(server)}
+            await moves.evacuate(server, target)
+            move = await _ended(moves, dead, id_)
+            assert (move.kind, move.target, move.succeeded) == (MoveKind.EVACUATION, target, True)
+            there = await until(partial(_server, moves, id_), lambda now: not now.task_state)
+            assert there.host == target
+            assert (there.status, there.running) == after
+        with pytest.raises(RefusedError):
+            await hosts.enable(await _known(hosts, dead))
+    finally:
+        await site.restore(dead)
+        await until(partial(_enabled, hosts, dead), bool)
+    await until(partial(_known, hosts, dead), lambda now: now.up)
+    assert not {ran, off} & set((await _known(hosts, dead)).servers)
+
+
+async def _enabled(hosts: Hosts, name: str) -> bool:
+    try:
+        await hosts.enable(await _known(hosts, name))
+    except RefusedError:
+        return False
+    return True
+
+
+RECOVERY = (
+    a_stopped_server_is_started_where_it_is,
+    a_running_server_is_rebooted_where_it_is,
+    a_server_that_is_gone_cannot_be_restarted,
+    a_server_has_no_actions_of_others,
+    nothing_is_evacuated_from_a_host_that_is_not_forced_down,
+    servers_of_a_dead_host_are_evacuated_as_they_were,
+)
+
 MOVES = (
     a_server_is_on_one_host_and_runs,
     what_is_not_there_is_none_or_empty,
     a_running_server_moves_to_the_host_that_is_named,
-    a_running_server_moves_to_where_the_service_says,
+    a_running_server_moves_to_the_services_target,
     a_move_with_nowhere_to_go_fails_and_says_why,
     a_stopped_server_moves_cold_and_is_confirmed,
     stepping_in_too_late_is_no_error,
@@ -488,6 +583,7 @@ SMOKE_TESTS = (a_test_server_is_booted_found_and_deleted,)
 CONTRACTS: tuple[Callable[[Site], Awaitable[None]], ...] = (
     *HOSTS,
     *MOVES,
+    *RECOVERY,
     *AGGREGATES,
     *TRAITS,
     *SMOKE_TESTS,

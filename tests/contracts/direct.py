@@ -46,6 +46,14 @@ class World(Protocol):
         """Hosts that have the machine's local disk."""
         ...
 
+    async def lose(self, host: str) -> None:
+        """Cut a host's power, after its agent has stored what is there, and prove it dead."""
+        ...
+
+    async def bring_back(self, host: str) -> None:
+        """Boot a host that was lost."""
+        ...
+
     def service(self) -> AbstractAsyncContextManager[ComputeService]:
         """The service, as one process has it."""
         ...
@@ -209,6 +217,35 @@ async def another_process_finds_the_move_and_ends_it(world: World) -> None:
     assert await world.local_files("a") == [B]
 
 
+async def what_ran_on_a_dead_host_runs_elsewhere_and_is_forgotten_there(world: World) -> None:
+    await world.add("a", disk="shared")
+    await world.add("b", disk="shared", runs=False)
+    async with world.service() as service:
+        await world.lose(A)
+        for name in ("a", "b"):
+            server = await named(service, A, name)
+            await service.moves.evacuate(server, B)
+            move = await ended(service, server)
+            assert (move.status, move.message) == ("done", "")
+        assert await service.moves.servers(A) == ()
+        there = {one.name: one.running for one in await service.moves.servers(B)}
+        assert there == {"a": True, "b": False}
+        await world.bring_back(A)
+        host = await service.hosts.get(A)
+        assert host is not None
+        await service.hosts.enable(host)
+    assert await world.where() == [("a", B, "running"), ("b", B, "shut off")]
+
+
+async def a_vm_is_restarted_on_its_host(world: World) -> None:
+    await world.add("a")
+    await world.add("b", runs=False)
+    async with world.service() as service:
+        for name in ("a", "b"):
+            await service.moves.restart(await named(service, A, name))
+    assert await world.where() == [("a", A, "running"), ("b", A, "running")]
+
+
 CONTRACTS = (
     a_running_vm_goes,
     a_running_vm_goes_to_its_shared_disk,
@@ -219,4 +256,6 @@ CONTRACTS = (
     a_move_that_is_asked_for_twice_is_one,
     a_move_that_is_called_off_leaves_nothing,
     another_process_finds_the_move_and_ends_it,
+    what_ran_on_a_dead_host_runs_elsewhere_and_is_forgotten_there,
+    a_vm_is_restarted_on_its_host,
 )

@@ -34,7 +34,7 @@ class World(ABC):
         """Begin a shutdown."""
 
     async def until_held(self, *who: str) -> None:
-        """Wait until these inhibitors are held, and no others; logind tells nobody."""
+        """Wait until these inhibitors are held, and no others; logind has no event for it."""
         async with asyncio.timeout(DEADLINE):
             while True:
                 if sorted(await self.inhibitors()) == sorted(who):

@@ -5,11 +5,12 @@ Each adapter is imported when it is chosen: what the others need is not loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry
 
+from hypercobalt.api.core import Secret
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.leadership import LeaderGuard, unguarded
@@ -17,12 +18,21 @@ from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import ConfigurationError
 
+ReadSecret = Callable[[str], Awaitable[Secret | None]]
+"""Gives a Secret that agents have written, by its name; None when there is none."""
+
+
+async def no_secrets(_name: str) -> None:
+    """For a site whose agents write none."""
+
 
 def connect_nova(
     environment: Mapping[str, str],
     registry: CollectorRegistry,
     smoke: SmokeSettings | None = None,
     guard: LeaderGuard = unguarded,
+    *,
+    evacuate_local_disks: bool = False,
 ) -> ComputeService:
     """Make Nova's adapter. No call is made: an OpenStack that is away shows as `trouble` later.
 
@@ -32,6 +42,8 @@ def connect_nova(
         registry: gets the metrics; once for each.
         smoke: how servers for tests are booted; None is `SmokeSettings()`.
         guard: forbids changes.
+        evacuate_local_disks: servers with disks on their host are evacuated too. Nova makes the
+            disks anew from the image, unless all hosts share the directory or pool they are in.
 
     Raises:
         ConfigurationError: openstacksdk is not installed, or no account is configured.
@@ -45,7 +57,14 @@ def connect_nova(
         ) from exc
     agent = f"hypercobalt-operator/{version('hypercobalt')}"
     command = environment.get("OS_PW_CMD", "")
-    return service.connect(agent, command, registry, smoke or SmokeSettings(), guard)
+    return service.connect(
+        agent,
+        command,
+        registry,
+        smoke or SmokeSettings(),
+        guard,
+        evacuate_local_disks=evacuate_local_disks,
+    )
 
 
 def connect_direct(
@@ -53,6 +72,7 @@ def connect_direct(
     registry: CollectorRegistry,
     settings: DirectSettings | None = None,
     guard: LeaderGuard = unguarded,
+    secrets: ReadSecret = no_secrets,
 ) -> ComputeService:
     """Make the adapter of a site without OpenStack; close it after use.
 
@@ -61,10 +81,12 @@ def connect_direct(
         registry: gets the metrics; once for each.
         settings: how they are reached; None is `DirectSettings()`.
         guard: forbids changes.
+        secrets: gives a Secret that agents have written, by its name: see `api.definitions`.
 
     Raises:
         ConfigurationError: an address is none.
     """
-    from hypercobalt.compute.direct import connecting  # noqa: PLC0415  loaded when chosen
+    from hypercobalt.compute.direct import connecting, definitions  # noqa: PLC0415  when chosen
 
-    return connecting.connect(hypervisors, registry, settings or DirectSettings(), guard)
+    stored = definitions.StoredInSecrets(secrets)
+    return connecting.connect(hypervisors, registry, settings or DirectSettings(), guard, stored)

@@ -8,6 +8,7 @@ Source: OpenStack Compute API reference, microversion 2.95.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -54,6 +55,15 @@ class Size:
     disk_gib: int = 0
 
 
+def total(sizes: Collection[Size]) -> Size:
+    """All of them together."""
+    return Size(
+        sum(size.vcpus for size in sizes),
+        sum(size.memory_mib for size in sizes),
+        sum(size.disk_gib for size in sizes),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """One virtual machine.
@@ -74,6 +84,11 @@ class Server:
             known to be in the way.
         group: its server group's policy and the group's other members, None without one.
         metadata: of its owner.
+        priority: those with a higher one are recovered first.
+        recovers: whether its owner, flavor or image asks for high availability; None when none of
+            them says anything.
+        waits_for_host: why it cannot be started elsewhere when its host is dead: data or devices
+            that are there alone; "" when nothing is known to be in the way.
         claim: what `Moves.candidates` needs besides, in the service's own words.
     """
 
@@ -91,6 +106,9 @@ class Server:
     hindrance: str = ""
     group: ServerGroup | None = None
     metadata: dict[str, str] = field(default_factory=dict[str, str])
+    priority: int = 0
+    recovers: bool | None = None
+    waits_for_host: str = ""
     claim: str = ""
 
 
@@ -153,6 +171,28 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Action:
+    """Something that was asked of a server, in the service's words.
+
+    Args:
+        name: `stop`, `start`, `reboot`, `delete`, `evacuate` …
+        started: when it began.
+        user: id of who asked; "" for the service itself.
+        project: id, of that user; "" likewise.
+    """
+
+    name: str
+    started: datetime
+    user: str = ""
+    project: str = ""
+
+    @property
+    def by_service(self) -> bool:
+        """Whether the service began it: Nova stops an instance whose guest has crashed."""
+        return not self.user
+
+
+@dataclass(frozen=True, slots=True)
 class Capacity:
     """What a host has left.
 
@@ -165,6 +205,14 @@ class Capacity:
     host: str
     total: Size
     used: Size
+
+
+def fits(size: Size, left: Capacity) -> bool:
+    """Whether a host has room for so much more."""
+    return (
+        left.used.vcpus + size.vcpus <= left.total.vcpus
+        and left.used.memory_mib + size.memory_mib <= left.total.memory_mib
+    )
 
 
 @dataclass(frozen=True, slots=True)

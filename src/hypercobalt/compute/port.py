@@ -8,9 +8,11 @@ there is None or an empty answer. Reads that several passes ask for at the same 
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Protocol
 
 from hypercobalt.compute.model import (
+    Action,
     Capacity,
     Host,
     HostAggregate,
@@ -46,11 +48,22 @@ class Hosts(Protocol):
         ...
 
     async def enable(self, host: Host) -> None:
-        """Let new servers be placed on it, and take back `forced_down`."""
+        """Let new servers be placed on it, and take back `forced_down`.
+
+        Raises:
+            RefusedError: servers were evacuated from it, and it has not cleaned up after them yet.
+        """
         ...
 
     async def disable(self, host: Host, reason: str) -> None:
         """Let no new servers be placed on it."""
+        ...
+
+    async def force_down(self, host: Host) -> None:
+        """Declare it dead, so that its servers may be evacuated; `enable` takes that back.
+
+        Call it only with proof that nothing runs there any more: it proves nothing by itself.
+        """
         ...
 
     async def remove(self, host: Host) -> None:
@@ -118,6 +131,35 @@ class Moves(Protocol):
 
     async def cold_migrate(self, server: Server, target: str = "") -> None:
         """Begin to move a stopped server; "" lets the service choose."""
+        ...
+
+    async def restart(self, server: Server) -> None:
+        """Begin to start a server that is off, or to reboot one hard, on the host that it is on.
+
+        Raises:
+            ConflictError: something else is being done to it, or it has left that host.
+        """
+        ...
+
+    async def evacuate(self, server: Server, target: str = "") -> None:
+        """Begin to have a server of a host that was forced down on another one.
+
+        What ran there runs afterwards; what was off stays off. `moves` has the record, of kind
+        `evacuation`. "" lets the service choose the target.
+
+        Raises:
+            RefusedError: its host is not forced down, or the server has to wait for it.
+            ConflictError: it may run elsewhere, or something else is being done to it.
+        """
+        ...
+
+    async def actions(self, server: str, since: datetime) -> tuple[Action, ...]:
+        """What was asked of a server since then, newest first, but not by this operator.
+
+        Args:
+            server: its id; one that is gone has none.
+            since: aware.
+        """
         ...
 
     async def confirm(self, server: Server) -> None:

@@ -54,14 +54,27 @@ class Adapter:
         self.clients.append(made)
         return made
 
-    def nova(self, *, password_command: str = "", smoke: SmokeSettings | None = None) -> Nova:
+    def nova(
+        self,
+        *,
+        password_command: str = "",
+        smoke: SmokeSettings | None = None,
+        evacuate_local_disks: bool = False,
+    ) -> Nova:
         """Nova's adapter for the account in the environment, as `connect` makes it."""
         smoke = smoke or SmokeSettings()
         threads, metrics = Threads("test"), OpenStackMetrics(self.registry)
         own = Identity("test", password_command)
         tests = Identity("test", password_command, smoke.project, smoke.project_domain)
         clients = [self.client(threads, one, metrics) for one in (own, tests)]
-        made = Nova(clients[0], clients[1], threads, smoke, self.clock)
+        made = Nova(
+            clients[0],
+            clients[1],
+            threads,
+            smoke,
+            self.clock,
+            evacuate_local_disks=evacuate_local_disks,
+        )
         self.made.append(made)
         return made
 

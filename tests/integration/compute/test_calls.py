@@ -38,7 +38,7 @@ async def host(nova: Nova, name: str = "node1") -> Host:
     return found
 
 
-async def test_one_who_asks_alone_asks_for_its_own_host(adapter: Adapter) -> None:
+async def test_a_single_read_is_of_its_own_host(adapter: Adapter) -> None:
     nova, asked = adapter.nova(), list[str]()
     adapter.simulation.script.after(
         LISTING, lambda r: asked.append(r.query.get("hypervisor_hostname_pattern", "(all)"))
@@ -47,7 +47,7 @@ async def test_one_who_asks_alone_asks_for_its_own_host(adapter: Adapter) -> Non
     assert asked == ["node1"]
 
 
-async def test_a_thousand_who_ask_at_once_share_one_listing(adapter: Adapter) -> None:
+async def test_a_thousand_reads_at_once_share_one_listing(adapter: Adapter) -> None:
     nova = adapter.nova()
     for number in range(1000):
         adapter.simulation.world.add_host(f"host{number}")
@@ -92,7 +92,7 @@ async def test_a_thousand_newcomers_after_a_shared_listing_are_few_listings(
     assert made[LISTING] <= 2
 
 
-async def test_host_that_no_listing_has_is_asked_for_once_by_all_who_wait(
+async def test_host_that_no_listing_has_is_read_once_for_all_waiters(
     adapter: Adapter,
 ) -> None:
     nova = adapter.nova()
@@ -130,7 +130,7 @@ async def test_room_on_a_host_that_registers_after_a_shared_listing_is_found(
     assert "newcomer" in {room.host for room in await nova.moves.candidates(server)}
 
 
-async def test_who_asks_for_a_fresh_answer_gets_one(adapter: Adapter) -> None:
+async def test_a_fresh_read_is_fresh(adapter: Adapter) -> None:
     nova = adapter.nova()
     async with asyncio.TaskGroup() as group:
         for _ in range(FEW + 1):
@@ -204,7 +204,7 @@ async def test_bodies_are_those_of_the_existing_operator(adapter: Adapter) -> No
     ]
 
 
-async def test_a_pass_of_an_eviction_asks_twice_however_many_servers_there_are(
+async def test_a_pass_of_an_eviction_makes_two_calls_for_any_number_of_servers(
     adapter: Adapter,
 ) -> None:
     nova, world = adapter.nova(), adapter.simulation.world

@@ -1,4 +1,4 @@
-"""OpenStack as it is on bad days: each is told in words, and it goes on by itself."""
+"""Faults of OpenStack: each is reported with its cause, and the adapter recovers by itself."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_write_is_made_once(adapter: Adapter, fault: Fault) -> None:
     assert adapter.simulation.script.count(SERVICE) == 1
 
 
-async def test_a_write_tells_the_wait_that_was_asked_for(adapter: Adapter) -> None:
+async def test_a_refused_write_has_the_requested_wait(adapter: Adapter) -> None:
     nova = adapter.nova()
     found = await host(nova)
     adapter.simulation.script.add(Fault(SERVICE, code=429, headers={"Retry-After": "17"}))
@@ -96,7 +96,7 @@ async def test_a_write_tells_the_wait_that_was_asked_for(adapter: Adapter) -> No
     assert caught.value.retry_after == timedelta(seconds=17)
 
 
-async def test_a_read_waits_as_long_as_it_was_asked_to(adapter: Adapter) -> None:
+async def test_a_read_is_retried_after_the_requested_wait(adapter: Adapter) -> None:
     nova = adapter.nova()
     await host(nova)
     adapter.simulation.script.add(Fault(LISTING, code=429, headers={"Retry-After": "1"}, times=1))
@@ -105,7 +105,7 @@ async def test_a_read_waits_as_long_as_it_was_asked_to(adapter: Adapter) -> None
     assert adapter.clock() - began >= 1
 
 
-async def test_a_refusal_has_novas_own_words(adapter: Adapter) -> None:
+async def test_a_refusal_has_novas_message(adapter: Adapter) -> None:
     nova = adapter.nova()
     found = await host(nova)
     body = b'{"badRequest": {"code": 400, "message": "Service is in use"}}'
@@ -161,7 +161,7 @@ async def test_server_groups_that_may_not_be_listed_hold_up_no_servers(adapter: 
     assert "403" in nova.moves.groups_refused
 
 
-async def test_refusals_are_asked_for_as_json(adapter: Adapter) -> None:
+async def test_refusals_are_requested_as_json(adapter: Adapter) -> None:
     """webob, which services are made of, refuses anybody else with a page."""
     seen = set[str]()
     adapter.simulation.script.before("*", lambda request: seen.add(request.headers["accept"]))
@@ -245,7 +245,7 @@ async def test_calls_that_hang_do_not_hold_up_the_end(adapter: Adapter) -> None:
         await nova.close()
 
 
-async def test_a_service_that_is_away_is_left_alone_and_comes_back(adapter: Adapter) -> None:
+async def test_a_service_that_is_away_gets_few_calls_and_comes_back(adapter: Adapter) -> None:
     nova = adapter.nova()
     script = adapter.simulation.script
     fault = script.add(Fault("compute *", code=503))
@@ -318,7 +318,7 @@ async def test_a_service_that_refuses_fresh_tokens_does_not_storm_keystone(
     assert "fresh token" in nova.trouble
 
 
-async def test_a_wrong_password_is_reported_and_not_tried_by_everybody(
+async def test_a_wrong_password_is_reported_and_not_tried_by_every_caller(
     adapter: Adapter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OS_PASSWORD", "wrong")
@@ -402,7 +402,9 @@ async def test_a_command_gives_the_password(
     assert (await host(nova)).name == "node1"
 
 
-async def test_a_command_is_asked_again_after_a_refusal(adapter: Adapter, tmp_path: Path) -> None:
+async def test_a_password_command_is_run_again_after_a_refusal(
+    adapter: Adapter, tmp_path: Path
+) -> None:
     (tmp_path / "password").write_text("old")
     nova = adapter.nova(password_command=f"cat {tmp_path}/password")
     await fails(nova)
@@ -453,7 +455,7 @@ async def test_a_nova_that_is_too_old_is_reported(adapter: Adapter) -> None:
 
 
 @pytest.mark.parametrize(("offered", "asked"), [("2.79", "2.79"), ("2.96", "2.87")])
-async def test_the_newest_common_version_is_asked_for(
+async def test_the_newest_common_version_is_requested(
     adapter: Adapter, offered: str, asked: str
 ) -> None:
     nova, seen = adapter.nova(), list[str]()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import posixpath
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from tests.contracts.direct import A, B, Storage
 
 from hypercobalt.adapters.libvirt.fake import FakeDaemons, FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainState
+from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
+from hypercobalt.compute.direct.definitions import NotStoredError
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.compute.direct.service import DirectService
@@ -17,6 +21,7 @@ from hypercobalt.compute.model import Size
 from hypercobalt.compute.port import ComputeService
 
 C = "kvm-3"
+BOOT, MARK = "boot-1", ".hypercobalt-mark"
 DIRECTORIES = {"shared": "/shared/vms", "local": "/local/vms"}
 
 
@@ -27,6 +32,7 @@ class Memory:
         self.daemons = FakeDaemons()
         self.daemons.shared.add("/shared/vms")
         self.places = {name: place(name) for name in (A, B, C)}
+        self.stored: dict[str, HostDefinitions] = {}
 
     def host(self, name: str) -> FakeLibvirt:
         return self.daemons.at(self.places[name].control)
@@ -67,13 +73,80 @@ class Memory:
     async def local_files(self, name: str) -> list[str]:
         return [host for host in self.places if f"/local/vms/{name}.img" in self.host(host).files]
 
+    def store(self, host: str) -> None:
+        """Have a host's agent store its definitions, and mark the directories of their disks."""
+        there = self.host(host)
+        self.stored[host] = HostDefinitions(
+            BOOT,
+            MARK,
+            {
+                domain.uuid: DomainDefinition(
+                    name=domain.name,
+                    xml=document(domain),
+                    active=domain.active,
+                    autostart=domain.uuid in there.autostarted,
+                    saved=domain.saved,
+                )
+                for domain in there.here.values()
+            },
+        )
+        for domain in there.here.values():
+            for disk in domain.devices.disks:
+                directory = posixpath.dirname(disk.path)
+                shared = directory in self.daemons.shared
+                files = self.daemons.shared_files if shared else there.files
+                files.add(f"{directory}/{MARK}")
+
+    def cut(self, host: str) -> None:
+        """Cut a host's power: what it has stored before is all that is known of it."""
+        there = self.host(host)
+        there.disconnect("no route to host")
+        for one in list(there.here):
+            if there.here[one].active:
+                there.stop(one)
+                there.here[one] = replace(there.here[one], reason=0)
+
+    def fence(self, host: str) -> None:
+        """Have it proven that a host is dead."""
+        self.places[host] = replace(
+            self.places[host], fenced=True, fenced_boot=BOOT, up=False, closed="it was fenced"
+        )
+
+    def boot(self, host: str) -> None:
+        """Boot a host that was fenced; its agent reports the new boot."""
+        self.host(host).connect()
+        self.places[host] = replace(self.places[host], fenced=False, up=True)
+
+    async def lose(self, host: str) -> None:
+        self.store(host)
+        self.cut(host)
+        self.fence(host)
+
+    async def bring_back(self, host: str) -> None:
+        self.boot(host)
+
+    async def of(self, host: str) -> HostDefinitions:
+        if host not in self.stored:
+            raise NotStoredError(f"host {host}: nothing is stored")
+        return self.stored[host]
+
     @asynccontextmanager
     async def service(self) -> AsyncIterator[ComputeService]:
-        made = DirectService(Fixed(*self.places.values()), self.daemons, NoPorts())
+        made = DirectService(Present(self.places), self.daemons, NoPorts(), stored=self)
         try:
             yield made
         finally:
             await made.close()
+
+
+class Present:
+    """A directory of hosts as a test has them now."""
+
+    def __init__(self, places: Mapping[str, Place]) -> None:
+        self._places = places
+
+    def places(self) -> tuple[Place, ...]:
+        return tuple(self._places.values())
 
 
 class Fixed:
@@ -84,6 +157,25 @@ class Fixed:
 
     def places(self) -> tuple[Place, ...]:
         return self._places
+
+
+def document(domain: Domain) -> str:
+    """A domain's document, as far as anything here reads one."""
+    disks = "".join(
+        f"<disk type='file' device='{disk.device}'><source file='{disk.path}'/>"
+        f"<target dev='{disk.target}'/></disk>"
+        for disk in domain.devices.disks
+    )
+    ports = "".join(
+        "<interface type='bridge'><virtualport type='openvswitch'>"
+        f"<parameters interfaceid='{port}'/></virtualport></interface>"
+        for port in domain.devices.ports
+    )
+    return (
+        f"<domain type='kvm'><name>{domain.name}</name><uuid>{domain.uuid}</uuid>"
+        f"<memory unit='b'>{domain.memory_bytes}</memory><vcpu>{domain.vcpus}</vcpu>"
+        f"<devices>{disks}{ports}</devices></domain>"
+    )
 
 
 def place(name: str) -> Place:

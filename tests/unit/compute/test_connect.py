@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 
-def test_openstack_is_loaded_only_by_the_operator_that_asks_it() -> None:
+def test_openstack_is_loaded_only_by_an_operator_that_uses_it() -> None:
     code = (
         "import sys; import hypercobalt.cli, hypercobalt.compute.connect;"
         "print(sorted({'openstack', 'keystoneauth1', 'requests'} & set(sys.modules)))"

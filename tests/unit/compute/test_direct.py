@@ -8,13 +8,20 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.contracts.compute import HOSTS, MOVES, Site
+from tests.contracts.compute import (
+    HOSTS,
+    MOVES,
+    RECOVERY,
+    Site,
+    servers_of_a_dead_host_are_evacuated_as_they_were,
+)
 from tests.contracts.direct import CONTRACTS, A, B, World, ended, named
 from tests.unit.compute.memory import C, Fixed, Memory, identity, place
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.vocabulary import Suspended
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.compute.direct.service import DirectService
@@ -68,6 +75,12 @@ class PortSite:
         self._world.host(host).put(made)
         return made.uuid
 
+    async def crash(self, host: str) -> None:
+        self._world.host(host).disconnect()
+
+    async def restore(self, host: str) -> None:
+        self._world.host(host).connect()
+
     async def aggregate(self, name: str, zone: str = "") -> None:
         raise AssertionError(f"there is no aggregate {name}")
 
@@ -87,7 +100,12 @@ class Counting:
         return replace(place, used=used, domains=frozenset(here))
 
 
-@pytest.mark.parametrize("contract", [*HOSTS, *MOVES], ids=lambda contract: contract.__name__)
+PORT = [*HOSTS, *MOVES, *RECOVERY]
+# A host is forced down by the proof in its Hypervisor's status: test_direct_evacuation.py.
+PORT.remove(servers_of_a_dead_host_are_evacuated_as_they_were)
+
+
+@pytest.mark.parametrize("contract", PORT, ids=lambda contract: contract.__name__)
 async def test_port(world: Memory, contract: Callable[[Site], Awaitable[None]]) -> None:
     service = DirectService(Counting(world), world.daemons, NoPorts())
     try:
@@ -134,7 +152,7 @@ async def test_what_is_on_its_way_takes_room_until_the_agent_counts_it(world: Me
         assert rooms == {B: Size(1, 1024), C: Size(0, 0)}
 
 
-async def test_two_who_ask_at_once_for_the_last_room_do_not_both_get_it(world: Memory) -> None:
+async def test_two_moves_at_once_do_not_both_get_the_last_capacity(world: Memory) -> None:
     for name in ("a", "b"):
         await world.add(name, slow=True)
     world.places[B] = replace(world.places[B], capacity=Size(8, 1024))
@@ -173,7 +191,7 @@ async def test_a_target_that_dies_leaves_the_vm_on_its_source(world: Memory) -> 
     assert [one for one in await world.where() if one[1] != B] == [("a", A, "running")]
 
 
-async def test_memory_and_disks_are_encrypted_unless_a_site_wants_them_clear(
+async def test_memory_and_disks_are_encrypted_unless_the_setting_is_off(
     world: Memory,
 ) -> None:
     directory = Fixed(*world.places.values())
@@ -225,10 +243,11 @@ async def test_a_vm_that_a_migration_left_paused_runs_on(world: Memory) -> None:
     await world.add("a")
     host = world.host(A)
     host.failures["migrate"] = LibvirtError("End of file while reading data")
-    host.here[identity("a")] = replace(host.here[identity("a")], paused_by_migration=True)
+    host.delays["migrate"] = 0.05
     async with world.service() as service:
         server = await named(service, A, "a")
         await service.moves.live_migrate(server, B)
+        host.suspend(server.id, Suspended.MIGRATED)
         await ended(service, server)
     assert host.calls["resume"] == 1
 

@@ -8,7 +8,7 @@ import pytest
 
 from hypercobalt.adapters.libvirt.fake import FakeDaemons
 from hypercobalt.adapters.libvirt.model import DomainDocument, MigrationOptions
-from hypercobalt.adapters.libvirt.port import Control, Daemon, Observe
+from hypercobalt.adapters.libvirt.port import Control, Daemon, Marks, Observe, Power
 from hypercobalt.compute.direct.guarded import GuardedDaemons, GuardedPorts
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.errors import TransientError
@@ -29,6 +29,8 @@ CHANGES = {
     "abort": ("uuid",),
     "force_complete": ("uuid",),
     "resume": ("uuid",),
+    "destroy": ("uuid",),
+    "boot": ("uuid",),
     "define": (cast("DomainDocument", None),),
     "undefine": ("uuid",),
     "make_directory": ("/disks",),
@@ -42,13 +44,13 @@ def lost() -> None:
 
 
 def test_every_call_is_known_as_a_read_or_a_change() -> None:
-    declared = {name for part in (Observe, Control, Daemon) for name in vars(part)}
+    declared = {name for part in (Observe, Power, Marks, Control, Daemon) for name in vars(part)}
     public = {name for name in declared if not name.startswith("_")}
     assert public == READS | CHANGES.keys()
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_a_change_is_not_asked_for(change: str) -> None:
+async def test_a_change_is_not_requested(change: str) -> None:
     daemons = FakeDaemons()
     guarded = GuardedDaemons(daemons, lost).at(URI)
     with pytest.raises(TransientError, match="another process's"):

@@ -17,6 +17,7 @@ from hypercobalt.adapters.libvirt.model import (
     JobStats,
     JobType,
 )
+from hypercobalt.adapters.libvirt.vocabulary import PausedReason
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
@@ -64,7 +65,7 @@ def test_what_became_of_a_move(source: HostView, target: HostView, outcome: Outc
 
 
 @given(st.sampled_from(HostView), st.sampled_from(HostView))
-def test_nothing_is_resumed_unless_the_target_says_that_it_has_it_not(
+def test_nothing_is_resumed_unless_the_target_reports_that_it_lacks_the_domain(
     source: HostView, target: HostView
 ) -> None:
     if decide(source, target) is Outcome.STAYED_HELD:
@@ -79,7 +80,8 @@ _DUMP = JobStats(JobType.UNBOUNDED, {"operation": 3})
 def _active(
     state: DomainState, job: JobStats | None = None, *, by_migration: bool = False
 ) -> Domain:
-    return Domain("u", "n", active=True, state=state, paused_by_migration=by_migration, job=job)
+    reason = PausedReason.MIGRATION if by_migration else 0
+    return Domain("u", "n", active=True, state=state, reason=reason, job=job)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import pytest
 from tests.contracts import compute as contracts
 from tests.contracts.compute import Site
 
-from hypercobalt.compute.fake.moves import FakeMoves, Script
+from hypercobalt.compute.fake.moves import FakeMoves
 from hypercobalt.compute.fake.registry import FakeCompute
+from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import Server, Size
 
 _APART = {
@@ -44,6 +45,13 @@ class FakeSite:
 
     async def boot_stopped(self, host: str) -> str:
         return self._add(host, "SHUTOFF", running=False)
+
+    async def crash(self, host: str) -> None:
+        self.service.world.change_host(host, up=False)
+
+    async def restore(self, host: str) -> None:
+        self._moves.clean(host)
+        self.service.world.change_host(host, up=True, servers=())
 
     async def aggregate(self, name: str, zone: str = "") -> None:
         self.service.world.add_aggregate(name, zone=zone)

@@ -81,7 +81,7 @@ class ColdMove:
                 return True
             if view is HostView.OFF and place.name != self._target.name:
                 await site.daemon(place).undefine(uuid)
-            elif view not in {HostView.ABSENT, HostView.OFF}:
+            elif view not in {HostView.ABSENT, HostView.OFF, HostView.FENCED}:
                 raise ColdMoveError(f"{self._domain.name} is {view} on {place.name}")
         return False
 

@@ -10,6 +10,7 @@ from hypercobalt.adapters.libvirt import uri
 from hypercobalt.adapters.libvirt.on_demand import OnDemandDaemons
 from hypercobalt.adapters.ovn.northbound import Northbound, parse_remotes
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.direct.definitions import Stored
 from hypercobalt.compute.direct.directory import HypervisorDirectory, fill
 from hypercobalt.compute.direct.guarded import GuardedDaemons, GuardedPorts
 from hypercobalt.compute.direct.ports import NoPorts, Ports
@@ -26,6 +27,7 @@ def connect(
     registry: CollectorRegistry,
     settings: DirectSettings,
     guard: LeaderGuard,
+    stored: Stored,
 ) -> DirectService:
     """Put it together; no host is connected to yet.
 
@@ -40,7 +42,9 @@ def connect(
         ports = Northbound(parse_remotes(settings.northbound))
     directory = HypervisorDirectory(hypervisors, settings)
     daemons = GuardedDaemons(OnDemandDaemons(), guard)
-    return DirectService(directory, daemons, GuardedPorts(ports, guard), tls=settings.tls)
+    return DirectService(
+        directory, daemons, GuardedPorts(ports, guard), stored=stored, tls=settings.tls
+    )
 
 
 def report_exposures(settings: DirectSettings, registry: CollectorRegistry) -> None:

@@ -19,7 +19,8 @@ from typing import Protocol
 
 from hypercobalt.api.addresses import parse_host_address
 from hypercobalt.api.conditions import get_condition
-from hypercobalt.api.hypervisor import CPU, MEMORY, Hypervisor
+from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.hypervisor import CPU, MEMORY, Hypervisor, is_fenced
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.direct.settings import DirectSettings
@@ -50,6 +51,8 @@ class Place:
         unidentified: why no daemon can prove to be this host's; "" when its UUID is its alone.
         refused: why nothing connects to it; "" when that may be. It has no URIs then.
         up: its libvirtd answers, by its agent, which is not silent.
+        fenced: the boot that its agent reported last is proven dead.
+        fenced_boot: id of the boot that was fenced, until the host is back in service; "" else.
     """
 
     name: str
@@ -66,6 +69,8 @@ class Place:
     unidentified: str = ""
     refused: str = ""
     up: bool = True
+    fenced: bool = False
+    fenced_boot: str = ""
 
 
 class Directory(Protocol):
@@ -91,7 +96,7 @@ class HypervisorDirectory:
 
     def places(self) -> tuple[Place, ...]:
         known = (one for one in self._hypervisors() if one.status.internalIp)
-        return told_apart(tuple(place(one, self._settings) for one in known))
+        return distinct(tuple(place(one, self._settings) for one in known))
 
 
 def fill(template: str, name: str, ip: str) -> str:
@@ -107,7 +112,7 @@ def fill(template: str, name: str, ip: str) -> str:
     return template.replace("{name}", name).replace("{ip}", bracketed)
 
 
-def told_apart(places: tuple[Place, ...]) -> tuple[Place, ...]:
+def distinct(places: tuple[Place, ...]) -> tuple[Place, ...]:
     """The same hosts; those that claim one address or one UUID are refused, each naming the rest.
 
     Neither of them is believed: which of the two has the address cannot be known from here.
@@ -117,12 +122,10 @@ def told_apart(places: tuple[Place, ...]) -> tuple[Place, ...]:
         for uri in filter(None, {one.control, one.migration, one.stream}):
             by_uri[uri].add(one.name)
         by_uuid[one.uuid].add(one.name)
-    return tuple(_told_apart(one, by_uri, by_uuid) for one in places)
+    return tuple(_distinct(one, by_uri, by_uuid) for one in places)
 
 
-def _told_apart(
-    one: Place, by_uri: Mapping[str, set[str]], by_uuid: Mapping[str, set[str]]
-) -> Place:
+def _distinct(one: Place, by_uri: Mapping[str, set[str]], by_uuid: Mapping[str, set[str]]) -> Place:
     uris = [uri for uri in (one.control, one.migration, one.stream) if len(by_uri[uri]) > 1]
     if uris:
         hosts = ", ".join(sorted(by_uri[uris[0]]))
@@ -172,7 +175,16 @@ def _without_address(hypervisor: Hypervisor) -> Place:
         disabled=_why_disabled(hypervisor),
         closed=_why_closed(hypervisor) or unknown,
         up=_is_up(hypervisor),
+        fenced=is_fenced(hypervisor),
+        fenced_boot=_fenced_boot(hypervisor),
     )
+
+
+def _fenced_boot(hypervisor: Hypervisor) -> str:
+    fencing = hypervisor.status.fencing
+    if fencing is None or fencing.phase != FencingPhase.FENCED:
+        return ""
+    return fencing.bootID or "unknown"
 
 
 def _why_disabled(hypervisor: Hypervisor) -> str:
@@ -185,6 +197,11 @@ def _why_disabled(hypervisor: Hypervisor) -> str:
 def _why_closed(hypervisor: Hypervisor) -> str:
     if disabled := _why_disabled(hypervisor):
         return disabled
+    if boot := _fenced_boot(hypervisor):
+        return f"it was fenced (boot {boot}) and is not back in service"
+    service = get_condition(hypervisor.conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
+    if service is not None and service.status == "True":
+        return f"it is disabled: {service.message}"
     ready = get_condition(hypervisor.conditions, HypervisorConditionType.READY)
     if ready is None or ready.status != "True":
         return f"it is not ready: {ready.message}" if ready else "it is not ready"

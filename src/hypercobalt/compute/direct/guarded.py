@@ -77,6 +77,14 @@ class GuardedDaemon:
         self._guard()
         await self._daemon.resume(uuid)
 
+    async def destroy(self, uuid: str) -> None:
+        self._guard()
+        await self._daemon.destroy(uuid)
+
+    async def boot(self, uuid: str) -> None:
+        self._guard()
+        await self._daemon.boot(uuid)
+
     async def define(self, document: DomainDocument) -> None:
         self._guard()
         await self._daemon.define(document)

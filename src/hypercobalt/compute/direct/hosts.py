@@ -8,13 +8,17 @@ to one that is disabled or not ready.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypercobalt.adapters.libvirt.port import Daemons, LibvirtError
+from hypercobalt.compute.direct.answers import Answers, translated
+from hypercobalt.compute.direct.definitions import Stored
 from hypercobalt.compute.direct.directory import Directory, Place
 from hypercobalt.compute.direct.identity import REASON, daemon_of
+from hypercobalt.compute.direct.remains import remains
+from hypercobalt.compute.direct.returning import clean
 from hypercobalt.compute.direct.tls_errors import explained
-from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Fleet
 
@@ -22,8 +26,11 @@ from hypercobalt.compute.port import Fleet
 class DirectHosts:
     """See `hypercobalt.compute.port.Hosts`."""
 
-    def __init__(self, directory: Directory, daemons: Daemons) -> None:
+    def __init__(
+        self, directory: Directory, daemons: Daemons, answers: Answers, stored: Stored
+    ) -> None:
         self._directory, self._daemons = directory, daemons
+        self._answers, self._stored = answers, stored
         self._disabled: dict[str, str] = {}
 
     async def fleet(self) -> Fleet:
@@ -36,10 +43,15 @@ class DirectHosts:
             return None
         if place.refused:
             raise RefusedError(f"host {place.name}: {place.refused}", reason=REASON)
-        return self.host(place, await self._domains(place) if fresh else place.domains)
+        if not fresh:
+            return self.host(place, place.domains)
+        if place.fenced:
+            return self.host(place, await self._remains(place))
+        found = self.host(place, await self._domains(place))
+        return replace(found, up=not found.forced_down)  # its libvirtd has just answered
 
     def host(self, place: Place, domains: frozenset[str]) -> Host:
-        """A place in the port's words, with those domains."""
+        """A place as the port's `Host`, with those domains."""
         reason = self._disabled.get(place.name) or place.disabled
         return Host(
             name=place.name,
@@ -47,7 +59,8 @@ class DirectHosts:
             service_id=place.id,
             enabled=not reason,
             disabled_reason=reason,
-            up=place.up,
+            up=place.up and not place.fenced_boot,
+            forced_down=bool(place.fenced_boot),
             servers=tuple(sorted(domains)),
         )
 
@@ -59,11 +72,28 @@ class DirectHosts:
             raise UnreachableError(f"host {place.name}: {explained(exc)}") from exc
         return frozenset(domain.uuid for domain in domains if not domain.moving_in)
 
+    async def _remains(self, place: Place) -> frozenset[str]:
+        """What has not left a dead host; its agent's last report has all that was there."""
+        others = (one for one in self.all_places() if one.name != place.name)
+        with translated(f"host {place.name}"):
+            return (await remains(self._stored, self._answers, place, others)).uuids
+
     async def enable(self, host: Host) -> None:
+        place = self.find(host.name)
+        if place is not None and place.fenced_boot:
+            await clean(self._daemons, self._answers, self.all_places(), place)
         self._disabled.pop(host.name, None)
 
     async def disable(self, host: Host, reason: str) -> None:
         self._disabled[host.name] = reason or "disabled"
+
+    async def force_down(self, host: Host) -> None:
+        """See the port. The proof in the status of its Hypervisor is all there is."""
+        place = self.find(host.name)
+        if place is None or not place.fenced:
+            raise ConflictError(
+                f"host {host.name} is not proven dead (status.fencing of its Hypervisor)"
+            )
 
     async def remove(self, host: Host) -> None:
         place = self.find(host.name)

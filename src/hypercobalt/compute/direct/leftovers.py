@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from hypercobalt.adapters.libvirt.model import Domain
-from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView, view_of
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.logs import get_logger
@@ -25,18 +20,12 @@ async def settle_ports(site: Site) -> None:
     between = await site.ports.between_hosts()
     if not between:
         return
-    listed = await asyncio.gather(*(_domains(site, place) for place in site.hosts.all_places()))
-    for place, domains in listed:
-        for domain in domains:
+    places = site.hosts.all_places()
+    listed = await site.listed(places)
+    for place in places:
+        for domain in listed.get(place.name, ()):
             ports = [port for port in domain.devices.ports if port in between]
             is_here = view_of(domain) in {HostView.RUNS, HostView.OFF}
             if ports and is_here and not site.records.under_way(domain.uuid):
                 log.info("ports_settled", server=domain.uuid, host=place.name)
                 await site.ports.bind(ports, (place.name,))
-
-
-async def _domains(site: Site, place: Place) -> tuple[Place, tuple[Domain, ...]]:
-    try:
-        return place, await site.daemon(place).domains(jobs=True)
-    except LibvirtError:
-        return place, ()  # what is there now is unknown

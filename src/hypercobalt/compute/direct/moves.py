@@ -9,16 +9,19 @@ from datetime import datetime
 
 from hypercobalt.adapters.libvirt.model import Disk, Domain
 from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.compute.direct import leftovers, servers
+from hypercobalt.compute.direct import dead, leftovers, servers
+from hypercobalt.compute.direct.answers import translated
 from hypercobalt.compute.direct.cold import ColdMove
 from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.evacuation import Evacuation
 from hypercobalt.compute.direct.live import LiveMove, progress
 from hypercobalt.compute.direct.obstacles import IsShared
 from hypercobalt.compute.direct.outcome import HostView
-from hypercobalt.compute.direct.site import Site, translated
+from hypercobalt.compute.direct.restart import restart
+from hypercobalt.compute.direct.site import Site
 from hypercobalt.compute.direct.tls_errors import explained
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
-from hypercobalt.compute.model import Capacity, Move, MoveKind, Server, Size
+from hypercobalt.compute.model import Action, Capacity, Move, MoveKind, Server, fits, total
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
@@ -52,6 +55,8 @@ class DirectMoves:
     async def servers(self, host: str) -> tuple[Server, ...]:
         place = self._known(host)
         await self._settle_ports()
+        if place.fenced:
+            return await dead.servers_of(self._site, place)
         with translated(f"host {host}"):
             domains = await self._site.daemon(place).domains(jobs=True)
         await self._learn(place, domains)
@@ -64,17 +69,32 @@ class DirectMoves:
             seen = await self._site.look_everywhere(id, some)
             # Where it is active; else where it is defined. The far end of a move has it not yet.
             for place, view, domain in sorted(seen, key=lambda one: one[1] is HostView.OFF):
+                if domain is not None and view is HostView.OFF and (found := await self._dead(id)):
+                    return found
                 if domain is not None and view is not HostView.ARRIVES:
                     await self._learn(place, (domain,))
                     return self._server(domain, place)
+        if found := await self._dead(id):
+            return found
         silent = [place.name for place, view, _ in seen if view is HostView.SILENT]
         if silent:
             text = f"server {id} is on no host that answers; silent are: {', '.join(silent)}"
             raise UnreachableError(text)
         return None
 
+    async def _dead(self, id: str) -> Server | None:
+        """The server, if it is on a host that is proven dead."""
+        for place in self._site.hosts.all_places():
+            if place.fenced:
+                there = await dead.servers_of(self._site, place)
+                if found := next((one for one in there if one.id == id), None):
+                    return found
+        return None
+
     async def moves(self, host: str) -> tuple[Move, ...]:
         place = self._known(host)
+        if place.fenced:
+            return self._site.records.of(place.name)
         with translated(f"host {host}"):
             domains = await self._site.daemon(place).domains(jobs=True)
         records, now = self._site.records, self._site.clock.now()
@@ -92,7 +112,7 @@ class DirectMoves:
             for place in self._site.hosts.open_places()
             if place.name != server.host and not self._site.identities.is_doubted(place)
         )
-        return tuple(each for each in found if _fits(server.size, each))
+        return tuple(each for each in found if fits(server.size, each))
 
     # -- moving --------------------------------------------------------------------------------
 
@@ -119,6 +139,50 @@ class DirectMoves:
             self._check_capacity(server, domain, to)
             move = self._begin(domain, MoveKind.COLD, source, to)
             self._start(ColdMove(self._site, move, domain, source, to).run())
+
+    async def restart(self, server: Server) -> None:
+        place = self._place(server.host)
+        if place.fenced:
+            raise ConflictError(f"server {_called(server)}: its host {place.name} is fenced")
+        domain = await self._found(server, place)
+        if self._site.records.under_way(server.id) or domain.moving_out:
+            raise ConflictError(f"server {_called(server)} is on its way to another host")
+        await self._site.identities.check(place)
+        with translated(f"server {_called(server)}"):
+            await restart(self._site, place, domain)
+
+    async def evacuate(self, server: Server, target: str = "") -> None:
+        source = self._place(server.host)
+        if self._site.records.under_way(server.id):
+            return
+        if not source.fenced:
+            raise RefusedError(
+                f"server {_called(server)}: {source.name} is not proven dead "
+                "(status.fencing of its Hypervisor)",
+                reason="NotFenced",
+            )
+        to = await self._target(server, target)
+        found = await dead.find(self._site, source, server.id, (to,))
+        if found is None:
+            raise RefusedError(
+                f"server {_called(server)}: {source.name} has stored no definition of it",
+                reason="NotFound",
+                code=404,
+            )
+        was = dead.server(self._site, source, found.domain, autostart=found.autostart)
+        if was.waits_for_host:
+            raise RefusedError(
+                f"server {_called(server)} waits for {source.name}: {was.waits_for_host}",
+                reason="WaitsForHost",
+            )
+        if not self._site.records.under_way(server.id):  # another pass may have begun meanwhile
+            self._check_capacity(server, found.domain, to)
+            move = self._begin(found.domain, MoveKind.EVACUATION, source, to)
+            self._start(Evacuation(self._site, move, found, to).run())
+
+    async def actions(self, server: str, since: datetime) -> tuple[Action, ...]:
+        """See the port. Without OpenStack a server has no owner who could ask for anything."""
+        return ()
 
     async def confirm(self, server: Server) -> None:
         """Nothing waits for that: the source has forgotten it when the move has ended.
@@ -202,12 +266,7 @@ class DirectMoves:
         place = self._place(server.host)
         if self._site.records.under_way(server.id):
             return place, None
-        with translated(f"server {server.name}"):
-            domain = await self._site.domain(place, server.id)
-        if domain is None or domain.moving_in:
-            if await self.server(server.id) is None:
-                raise RefusedError(f"server {_called(server)} is gone", reason="NotFound", code=404)
-            raise ConflictError(f"server {_called(server)} is no longer on {server.host}")
+        domain = await self._found(server, place)
         if domain.moving_out:
             await self._adopt(domain, place)
             return place, None
@@ -218,6 +277,15 @@ class DirectMoves:
                 f"server {_called(server)} cannot be moved: {why}", reason="Hindered"
             )
         return place, domain
+
+    async def _found(self, server: Server, place: Place) -> Domain:
+        with translated(f"server {server.name}"):
+            domain = await self._site.domain(place, server.id)
+        if domain is None or domain.moving_in:
+            if await self.server(server.id) is None:
+                raise RefusedError(f"server {_called(server)} is gone", reason="NotFound", code=404)
+            raise ConflictError(f"server {_called(server)} is no longer on {server.host}")
+        return domain
 
     async def _target(self, server: Server, wanted: str) -> Place:
         if wanted == server.host:
@@ -230,12 +298,12 @@ class DirectMoves:
 
     def _capacity(self, place: Place, now: datetime) -> Capacity:
         claims = self._site.records.claims(place.name, place.domains, now)
-        return Capacity(place.name, place.capacity, _sum(place.used, claims))
+        return Capacity(place.name, place.capacity, total((place.used, claims)))
 
     def _check_capacity(self, server: Server, domain: Domain, to: Place) -> None:
         """See that nobody has taken the room meanwhile; until `_begin` nothing is awaited."""
         left = self._capacity(to, self._site.clock.now())
-        if not _fits(servers.size(domain), left):
+        if not fits(servers.size(domain), left):
             raise ConflictError(
                 f"server {_called(server)}: {to.name} has no room for it any more: "
                 f"{left.used.vcpus:g} of {left.total.vcpus:g} vCPUs and {left.used.memory_mib} "
@@ -282,16 +350,3 @@ class DirectMoves:
 
 def _called(server: Server) -> str:
     return f"{server.name} ({server.id})"
-
-
-def _sum(one: Size, other: Size) -> Size:
-    return Size(
-        one.vcpus + other.vcpus, one.memory_mib + other.memory_mib, one.disk_gib + other.disk_gib
-    )
-
-
-def _fits(size: Size, left: Capacity) -> bool:
-    return (
-        left.used.vcpus + size.vcpus <= left.total.vcpus
-        and left.used.memory_mib + size.memory_mib <= left.total.memory_mib
-    )

@@ -32,6 +32,34 @@ def hindrance(domain: Domain, is_shared: IsShared) -> str:
     return "" if domain.active else _when_off(domain, local, is_shared)
 
 
+def waits_for_host(domain: Domain, is_shared: IsShared, *, autostart: bool = False) -> str:
+    """Why it cannot be started elsewhere when its host is dead; "" when nothing is in the way.
+
+    Args:
+        domain: as it was on the host.
+        is_shared: whether another host sees a disk that the domain had there.
+        autostart: it starts with the host.
+    """
+    if autostart:
+        return (
+            "it starts with its host, before anything can see whether it runs elsewhere: "
+            f"virsh autostart --disable {domain.name}, and keep libvirt-guests from it"
+        )
+    devices = domain.devices
+    if domain.problem:
+        return f"its definition cannot be read: {domain.problem}"
+    if devices.bound:
+        return f"it is tied to its host by: {', '.join(devices.bound)}"
+    if domain.saved:
+        return "its memory is saved in a file on the host"
+    if local := local_disks(domain, is_shared):
+        disks = ", ".join(f"{disk.target} ({disk.path})" for disk in local)
+        return f"no other host is known to share its disks: {disks}"
+    if devices.nvram and not is_shared(Disk(target="nvram", path=devices.nvram)):
+        return f"no other host is known to share its firmware's variables: {devices.nvram}"
+    return ""
+
+
 def _when_off(domain: Domain, local: tuple[Disk, ...], is_shared: IsShared) -> str:
     if domain.saved:
         return "it is off with its memory saved in a file on the host: start it, or discard that"

@@ -6,15 +6,18 @@ source's only after the target runs. So what runs decides; a host that is silent
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from hypercobalt.adapters.libvirt.model import Domain
+from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 
 
 class HostView(StrEnum):
     """How a host has a domain."""
 
     SILENT = "silent"  # it does not answer
+    FENCED = "fenced"  # it does not answer either, and is proven dead
     ABSENT = "absent"
     OFF = "off"
     RUNS = "runs"  # or is paused by its owner
@@ -48,7 +51,21 @@ def view_of(domain: Domain | None) -> HostView:
     return HostView.HELD if domain.held else HostView.RUNS
 
 
-_GONE = {HostView.ABSENT, HostView.OFF}
+_ENDED_HERE = frozenset(
+    {
+        ShutoffReason.SHUTDOWN,
+        ShutoffReason.DESTROYED,
+        ShutoffReason.CRASHED,
+        ShutoffReason.FAILED,
+    }
+)
+_OFF = {HostView.ABSENT, HostView.OFF}
+_GONE = {*_OFF, HostView.FENCED}
+
+
+def ended_here(domain: Domain) -> bool:
+    """Whether it is off and libvirt has seen it end there: it has not run elsewhere since."""
+    return not domain.active and domain.reason in _ENDED_HERE
 
 
 def decide(source: HostView, target: HostView) -> Outcome:
@@ -63,8 +80,30 @@ def decide(source: HostView, target: HostView) -> Outcome:
         return Outcome.UNDER_WAY
     if source is HostView.RUNS:
         return Outcome.UNDER_WAY if target is HostView.ARRIVES else Outcome.STAYED
-    if source is HostView.HELD and target in _GONE:
+    if source is HostView.HELD and target in _OFF:
         return Outcome.STAYED_HELD
+    if source is HostView.HELD and target is HostView.FENCED:
+        # It may have run there: its memory here is older than its disks.
+        return Outcome.LOST
     if source in _GONE and target in _GONE:
         return Outcome.LOST
+    if source is HostView.FENCED and target is HostView.HELD:
+        return Outcome.LOST
     return Outcome.UNKNOWN
+
+
+def why_not(views: Mapping[str, HostView], target: str) -> str:
+    """Why a domain must not be started on a host; "" when it runs nowhere, and can run nowhere.
+
+    Args:
+        views: how every host of the site has it, by the host's name.
+        target: the host; it has to answer.
+    """
+    for host, view in sorted(views.items()):
+        if view is HostView.SILENT:
+            return f"host {host} does not answer and is not fenced: it may run there"
+        if view is HostView.RUNS:
+            return f"it runs on host {host}"
+        if view not in _GONE:
+            return f"a migration has left it on host {host} ({view})"
+    return "" if views.get(target) in _OFF else f"host {target} does not answer"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
-from hypercobalt.compute.direct.obstacles import IsShared, hindrance, local_disks
+from hypercobalt.compute.direct.obstacles import IsShared, hindrance, local_disks, waits_for_host
 from hypercobalt.compute.model import Server, ServerStatus, Size
 
 _MIB = 1024 * 1024
@@ -20,8 +20,15 @@ def size(domain: Domain) -> Size:
     return Size(domain.vcpus, -(-domain.memory_bytes // _MIB))
 
 
-def server(domain: Domain, host: str, is_shared: IsShared) -> Server:
-    """The server that a domain on a host is."""
+def server(domain: Domain, host: str, is_shared: IsShared, *, autostart: bool = False) -> Server:
+    """The server that a domain on a host is.
+
+    Args:
+        domain: as the host has it, or had it.
+        host: its name.
+        is_shared: whether other hosts see a disk.
+        autostart: it is known to start with its host.
+    """
     return Server(
         id=domain.uuid,
         name=domain.name,
@@ -34,6 +41,7 @@ def server(domain: Domain, host: str, is_shared: IsShared) -> Server:
         local_disk=bool(local_disks(domain, is_shared)),
         fault="its emulator has crashed" if domain.state is DomainState.CRASHED else "",
         hindrance=hindrance(domain, is_shared),
+        waits_for_host=waits_for_host(domain, is_shared, autostart=autostart),
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from hypercobalt.adapters.libvirt.port import Daemons
+from hypercobalt.compute.direct.answers import Answers
+from hypercobalt.compute.direct.definitions import NotStored, Stored
 from hypercobalt.compute.direct.directory import Directory
 from hypercobalt.compute.direct.hosts import DirectHosts
 from hypercobalt.compute.direct.identity import Identities
@@ -21,6 +23,7 @@ class DirectService:
         directory: which hosts there are.
         daemons: how they are reached.
         ports: the virtual network.
+        stored: what was defined on hosts that are dead; None where nothing is stored.
         tls: QEMU's own streams are encrypted.
         clock: for tests.
     """
@@ -31,14 +34,26 @@ class DirectService:
         daemons: Daemons,
         ports: Ports,
         *,
+        stored: Stored | None = None,
         tls: bool = True,
         clock: Clock | None = None,
     ) -> None:
         clock = clock or SystemClock()
         self._daemons, self._ports = daemons, ports
-        self.hosts = DirectHosts(directory, daemons)
+        answers, stored = Answers(daemons, clock), stored or NotStored()
+        self.hosts = DirectHosts(directory, daemons, answers, stored)
         sharing, identities = Sharing(daemons, clock), Identities(daemons, clock)
-        site = Site(self.hosts, daemons, ports, sharing, identities, Records(), clock)
+        site = Site(
+            self.hosts,
+            daemons,
+            answers,
+            ports,
+            sharing,
+            identities,
+            Records(),
+            clock,
+            stored,
+        )
         self.moves = DirectMoves(site, tls=tls)
 
     @property

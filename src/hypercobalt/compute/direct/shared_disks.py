@@ -39,6 +39,40 @@ class Sharing:
                     continue
                 break
 
+    async def learn_dead(
+        self, domains: Iterable[Domain], mark: str, dead: Place, others: Iterable[Place]
+    ) -> None:
+        """Find out about all disks of domains whose host is dead, with the hosts that answer.
+
+        Args:
+            domains: that it had.
+            mark: name of the file that it has left in the directories of their disks.
+            dead: their host.
+            others: those that are asked.
+        """
+        disks = {disk for domain in domains for disk in files(domain)}
+        for other in others:
+            for disk in disks:
+                try:
+                    await self.shared_with_dead(disk, mark, dead, other)
+                except LibvirtError:
+                    break  # it does not answer
+
+    async def shared_with_dead(self, disk: Disk, mark: str, dead: Place, there: Place) -> bool:
+        """Whether a host sees the file of a disk that a dead host had, in the same directory.
+
+        Raises:
+            LibvirtError: the host does not answer.
+        """
+        daemon = daemon_of(self._daemons, there)
+        directory, name = posixpath.split(disk.path)
+        found = await daemon.has_file(directory, name)
+        if found and not _is_medium(disk):
+            found = bool(mark) and await daemon.has_file(directory, mark)
+        key = (_subject(disk), frozenset((dead.name, there.name)))
+        self._known[key] = (self._clock.monotonic(), found)
+        return found
+
     def is_shared(self, disk: Disk, here: str) -> bool:
         """Whether the host is known to share a disk with any other."""
         return any(

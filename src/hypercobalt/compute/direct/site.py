@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hypercobalt.adapters.libvirt.model import Domain
-from hypercobalt.adapters.libvirt.port import Daemon, Daemons, LibvirtError, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.port import Daemon, Daemons
+from hypercobalt.compute.direct.answers import Answers
+from hypercobalt.compute.direct.definitions import Stored
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.hosts import DirectHosts
 from hypercobalt.compute.direct.identity import Identities, daemon_of
@@ -16,9 +17,6 @@ from hypercobalt.compute.direct.outcome import HostView, view_of
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
 from hypercobalt.compute.direct.shared_disks import Sharing
-from hypercobalt.compute.direct.tls_errors import explained
-from hypercobalt.compute.errors import RefusedError, UnreachableError
-from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Clock
 
 
@@ -28,11 +26,13 @@ class Site:
 
     hosts: DirectHosts
     daemons: Daemons
+    answers: Answers
     ports: Ports
     sharing: Sharing
     identities: Identities
     records: Records
     clock: Clock
+    stored: Stored
 
     def daemon(self, place: Place) -> Daemon:
         """The daemon of a host.
@@ -55,11 +55,21 @@ class Site:
         """How a host has a domain; one that is gone or does not answer is silent."""
         if place is None:
             return HostView.SILENT, None
-        try:
-            found = await self.domain(place, uuid)
-        except LibvirtError:
-            return HostView.SILENT, None
+        domains = await self.answers.domains(place)
+        if domains is None:
+            return HostView.FENCED if place.fenced else HostView.SILENT, None
+        found = next((domain for domain in domains if domain.uuid == uuid), None)
         return view_of(found), found
+
+    async def listed(self, places: Iterable[Place]) -> dict[str, tuple[Domain, ...]]:
+        """What is on each of some hosts, by the host's name, of those that answer."""
+        asked = tuple(places)
+        found = await asyncio.gather(*(self.answers.domains(place) for place in asked))
+        return {
+            place.name: domains
+            for place, domains in zip(asked, found, strict=True)
+            if domains is not None
+        }
 
     async def look_everywhere(
         self, uuid: str, places: Iterable[Place]
@@ -68,14 +78,3 @@ class Site:
         asked = tuple(places)
         answers = await asyncio.gather(*(self.look(place, uuid) for place in asked))
         return tuple((place, *answer) for place, answer in zip(asked, answers, strict=True))
-
-
-@contextmanager
-def translated(what: str) -> Generator[None]:
-    """Raise the errors of libvirt and of the network as those of the compute port."""
-    try:
-        yield
-    except LibvirtRefusedError as exc:
-        raise RefusedError(f"{what}: {explained(exc)}") from exc
-    except TransientError as exc:
-        raise UnreachableError(f"{what}: {explained(exc)}") from exc

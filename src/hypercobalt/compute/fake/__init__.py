@@ -1,4 +1,4 @@
-"""A compute service in memory, for tests: it behaves as Nova does, and as badly as it is told."""
+"""A compute service in memory, for tests: as Nova, and with the failures that a test sets."""
 
 from hypercobalt.compute.fake.registry import FakeCompute
 

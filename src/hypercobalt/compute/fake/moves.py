@@ -17,40 +17,27 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
-from hypercobalt.compute.model import Capacity, Move, MoveKind, Server, ServerStatus, Size
+from hypercobalt.compute.fake.records import Records
+from hypercobalt.compute.fake.script import Script
+from hypercobalt.compute.model import (
+    Action,
+    Capacity,
+    Move,
+    MoveKind,
+    Server,
+    ServerStatus,
+    Size,
+    fits,
+    total,
+)
 
-_MIB = 1 << 20
-
-
-@dataclass(slots=True, kw_only=True)
-class Script:
-    """How the moves of one server go.
-
-    Args:
-        seconds: that a move takes.
-        refusals: so many calls are refused first; below 0: all are.
-        failures: so many moves end in `error` first.
-        stuck: so many moves make no progress first, until they are aborted or forced.
-        lost: the answers of so many calls are lost; what was asked for is done.
-        late: seconds until a record shows what was asked for; the server shows it at once.
-        helpless: forcing a stuck move to complete changes nothing.
-        stubborn: aborting a stuck move changes nothing.
-        breaks: a live move that fails or is aborted leaves the server in ERROR, a moment later.
-        lost_guest: such a server cannot be recovered.
-        why: in the words of the service, for refusals and failures.
-    """
-
-    seconds: float = 2.0
-    refusals: int = 0
-    failures: int = 0
-    stuck: int = 0
-    lost: int = 0
-    late: float = 0.0
-    helpless: bool = False
-    stubborn: bool = False
-    breaks: bool = False
-    lost_guest: bool = False
-    why: str = "scripted"
+_TASKS: dict[str, str] = {
+    MoveKind.LIVE: "migrating",
+    MoveKind.COLD: "resize_migrating",
+    MoveKind.EVACUATION: "rebuilding",
+}
+_OVER: dict[str, str] = {MoveKind.COLD: "finished", MoveKind.EVACUATION: "done"}
+"""The record's status as soon as the server is there; a live migration's takes a moment."""
 
 
 @dataclass(slots=True)
@@ -75,7 +62,9 @@ class FakeMoves:
         groups_refused: why servers have no groups; "" if they have.
         record_lag: seconds between a server's arrival and the end of the record.
         latency: seconds that each call takes.
-        on_call: is told the name of each call and the server or host, before anything happens;
+        dead: hosts that were forced down; `clean` is what one does that is back.
+        acted: what `actions` gives, by server.
+        on_call: gets the name of each call and the server or host, before anything happens;
             what it raises is what the caller gets.
         on_done: likewise when a call has had its effect, before the caller gets the answer.
     """
@@ -88,6 +77,8 @@ class FakeMoves:
     on_call: Callable[[str, str], None] | None = None
     on_done: Callable[[str, str], None] | None = None
     disabled: set[str] = field(default_factory=set[str])
+    dead: set[str] = field(default_factory=set[str])
+    acted: dict[str, list[Action]] = field(default_factory=dict[str, list[Action]])
     scripts: dict[str, Script] = field(default_factory=dict[str, Script])
     calls: Counter[str] = field(default_factory=Counter[str])
     started: Counter[str] = field(default_factory=Counter[str])
@@ -97,11 +88,15 @@ class FakeMoves:
     most_at_once: int = 0
     """The most moves that were ever under way together."""
     _servers: dict[str, Server] = field(default_factory=dict[str, Server])
-    _records: list[Move] = field(default_factory=list[Move])
     _jobs: dict[str, _Job] = field(default_factory=dict[str, "_Job"])
+    _restarting: dict[str, float] = field(default_factory=dict[str, float])
     _closing: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
     _breaking: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
     _epoch: tuple[datetime, float] | None = None
+    _records: Records = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._records = Records(self._now)
 
     def add(self, *servers: Server) -> None:
         """Put servers where they say they are."""
@@ -130,6 +125,17 @@ class FakeMoves:
         self._advance()
         return tuple(s for s in self._servers.values() if s.host == host)
 
+    def clean(self, host: str) -> None:
+        """Have a host that is back put away what was evacuated from it."""
+        self._advance()
+        for move in self._records.evacuated_from(host):
+            self._records.change(move.id, status="completed")
+
+    def is_clean(self, host: str) -> bool:
+        """Whether it has put away what was evacuated from it."""
+        self._advance()
+        return not self._records.evacuated_from(host)
+
     @property
     def under_way(self) -> int:
         """Moves under way now; no call of the service."""
@@ -148,11 +154,7 @@ class FakeMoves:
         await self._called("moves", host)
         now = self._time()
         hidden = {job.move.id for job in self._jobs.values() if job.begins > now}
-        return tuple(
-            self._shown(move)
-            for move in reversed(self._records)
-            if move.source == host and move.id not in hidden
-        )
+        return tuple(self._shown(move) for move in self._records.of(host) if move.id not in hidden)
 
     async def candidates(self, server: Server) -> tuple[Capacity, ...]:
         await self._called("candidates", server.id)
@@ -170,6 +172,33 @@ class FakeMoves:
         self._begin(server, target, MoveKind.COLD, allowed, ServerStatus.RESIZE)
         self._did("cold_migrate", server.id)
 
+    async def restart(self, server: Server) -> None:
+        await self._called("restart", server.id)
+        known, script = self._known(server), self._script(server)
+        if known.host != server.host or known.host in self.dead:
+            raise ConflictError(f"server {server.id}: is not on {server.host}, or that is dead")
+        if known.task_state or server.id in self._jobs:
+            raise ConflictError(f"server {server.id}: is {known.status} {known.task_state}")
+        off = known.status == ServerStatus.SHUTOFF
+        status = ServerStatus.SHUTOFF if off else ServerStatus.REBOOT
+        task = "powering-on" if off else "rebooting_hard"
+        self._servers[server.id] = replace(known, status=status, task_state=task)
+        self._restarting[server.id] = self._time() + script.seconds
+        self._did("restart", server.id)
+
+    async def evacuate(self, server: Server, target: str = "") -> None:
+        await self._called("evacuate", server.id)
+        if self._known(server).host not in self.dead:
+            raise RefusedError(f"server {server.id}: {server.host} is still in use", code=400)
+        allowed = (ServerStatus.ACTIVE, ServerStatus.SHUTOFF, ServerStatus.ERROR)
+        self._begin(server, target, MoveKind.EVACUATION, allowed, "REBUILD")
+        self._did("evacuate", server.id)
+
+    async def actions(self, server: str, since: datetime) -> tuple[Action, ...]:
+        await self._called("actions", server)
+        found = (one for one in self.acted.get(server, ()) if one.started >= since)
+        return tuple(sorted(found, key=lambda one: one.started, reverse=True))
+
     async def confirm(self, server: Server) -> None:
         await self._called("confirm", server.id)
         known = self._servers.get(server.id)
@@ -177,9 +206,7 @@ class FakeMoves:
             raise ConflictError(f"server {server.id}: nothing to confirm")
         status = ServerStatus.ACTIVE if known.running else ServerStatus.SHUTOFF
         self._servers[server.id] = replace(known, status=status)
-        for index, move in enumerate(self._records):
-            if move.server == server.id and move.status == "finished":
-                self._records[index] = replace(move, status="confirmed", updated=self._now())
+        self._records.confirm(server.id)
         self._did("confirm", server.id)
 
     async def abort(self, move: Move) -> None:
@@ -213,11 +240,9 @@ class FakeMoves:
         target: str,
         kind: MoveKind,
         allowed: Iterable[str],
-        status: ServerStatus,
+        status: str,
     ) -> None:
-        known = self._servers.get(server.id)
-        if known is None:
-            raise RefusedError(f"server {server.id}: there is none", code=404)
+        known = self._known(server)
         if not target and not self.chooses_target:
             raise RefusedError(f"server {server.id}: name a target", code=400)
         script = self._script(server)
@@ -229,19 +254,7 @@ class FakeMoves:
         self.started[server.id] += 1
         now = self._time()
         found = target or next(iter(self._by_memory(known)), "")
-        move = Move(
-            id=str(len(self._records) + 1),
-            server=known.id,
-            kind=kind,
-            status="running",
-            source=known.host,
-            target=found,
-            created=self._now(),
-            updated=self._now(),
-            total=known.size.memory_mib * _MIB,
-            remaining=known.size.memory_mib * _MIB,
-        )
-        self._records.append(move)
+        move = self._records.begin(known, kind, found)
         fails = script.failures > 0
         script.failures -= fails
         ends = now + script.seconds
@@ -250,16 +263,21 @@ class FakeMoves:
             ends = float("inf")
         job = _Job(move, known, now + script.late, ends, script, fails)
         if not found or not any(each.host == found for each in self._candidates(known)):
-            self._set(move, status="error", message="No valid host was found")
+            self._records.change(move.id, status="error", message="No valid host was found")
         else:
             self._jobs[known.id] = job
-            task = "migrating" if kind is MoveKind.LIVE else "resize_migrating"
-            self._servers[known.id] = replace(known, status=status, task_state=task)
+            self._servers[known.id] = replace(known, status=status, task_state=_TASKS[kind])
             self.most_at_once = max(self.most_at_once, len(self._jobs))
             self.fullest[found] = max(self.fullest.get(found, 0), self._used(found).memory_mib)
         if script.lost:
             script.lost -= 1
             raise UnreachableError(f"server {server.id}: no answer")
+
+    def _known(self, server: Server) -> Server:
+        known = self._servers.get(server.id)
+        if known is None:
+            raise RefusedError(f"server {server.id}: there is none", code=404)
+        return known
 
     def _script(self, server: Server) -> Script:
         return self.scripts.setdefault(server.id, Script())
@@ -286,29 +304,46 @@ class FakeMoves:
                 self._end(job, "error", job.script.why)
             else:
                 self._arrive(job)
+        for id_, due in list(self._restarting.items()):
+            if due <= now:
+                del self._restarting[id_]
+                self._restarted(id_)
         for due, id_ in list(self._breaking):
             if due <= now:
                 self._breaking.remove((due, id_))
-                move = next(move for move in self._records if move.id == id_)
-                self._set(move, status="error")
+                move = self._records.change(id_, status="error")
                 if known := self._servers.get(move.server):
                     self._servers[known.id] = replace(known, status=ServerStatus.ERROR)
         for due, id_ in list(self._closing):
             if due <= now:
                 self._closing.remove((due, id_))
-                move = next(move for move in self._records if move.id == id_)
-                self._set(move, status="completed", remaining=0)
+                self._records.change(id_, status="completed", remaining=0)
+
+    def _restarted(self, id_: str) -> None:
+        known = self._servers.get(id_)
+        if known is None:
+            return
+        script = self._script(known)
+        runs = not script.failed_restarts
+        script.failed_restarts -= not runs
+        status = ServerStatus.ACTIVE if runs else ServerStatus.SHUTOFF
+        self._servers[id_] = replace(
+            known, status=status, task_state="", running=runs, paused=False
+        )
 
     def _arrive(self, job: _Job) -> None:
         del self._jobs[job.server.id]
         known = self._servers.get(job.server.id)
         if known is None:
             return
-        cold = job.move.kind == MoveKind.COLD
-        status = ServerStatus.VERIFY_RESIZE if cold else job.server.status
+        status = job.server.status
+        if job.move.kind == MoveKind.COLD:
+            status = ServerStatus.VERIFY_RESIZE
+        elif job.move.kind == MoveKind.EVACUATION:
+            status = ServerStatus.ACTIVE if job.server.running else ServerStatus.SHUTOFF
         self._servers[known.id] = replace(known, host=job.move.target, status=status, task_state="")
-        if cold:
-            self._set(job.move, status="finished", remaining=0)
+        if over := _OVER.get(job.move.kind):
+            self._records.change(job.move.id, status=over, remaining=0)
         else:
             self._closing.append((job.ends + self.record_lag, job.move.id))
 
@@ -316,16 +351,12 @@ class FakeMoves:
         del self._jobs[job.server.id]
         known = self._servers.get(job.server.id)
         if known is not None:
-            self._servers[known.id] = replace(known, status=job.server.status, task_state="")
-        self._set(job.move, status=status, message=why)
+            evacuated = job.move.kind == MoveKind.EVACUATION  # Nova leaves it in ERROR
+            before = ServerStatus.ERROR if evacuated else job.server.status
+            self._servers[known.id] = replace(known, status=before, task_state="")
+        self._records.change(job.move.id, status=status, message=why)
         if job.script.breaks and job.move.kind == MoveKind.LIVE:
             self._breaking.append((self._time() + self.record_lag, job.move.id))
-
-    def _set(self, move: Move, **fields: object) -> None:
-        for index, record in enumerate(self._records):
-            if record.id == move.id:
-                changed = replace(record, updated=self._now(), **fields)  # type: ignore[arg-type]
-                self._records[index] = changed
 
     def _shown(self, move: Move) -> Move:
         job = self._jobs.get(move.server)
@@ -337,14 +368,13 @@ class FakeMoves:
 
     def _candidates(self, server: Server) -> Iterable[Capacity]:
         here = self._servers.get(server.id, server).host
-        for host, capacity in self.hosts.items():
-            used, size = self._used(host), server.size
-            fits = (
-                used.vcpus + size.vcpus <= capacity.vcpus
-                and used.memory_mib + size.memory_mib <= capacity.memory_mib
-            )
-            if host != here and host not in self.disabled and fits:
-                yield Capacity(host, capacity, used)
+        closed = {here} | self.disabled | self.dead
+        found = (
+            Capacity(host, capacity, self._used(host))
+            for host, capacity in self.hosts.items()
+            if host not in closed
+        )
+        return (each for each in found if fits(server.size, each))
 
     def _by_memory(self, server: Server) -> list[str]:
         found = sorted(
@@ -356,11 +386,7 @@ class FakeMoves:
     def _used(self, host: str) -> Size:
         sizes = [s.size for s in self._servers.values() if s.host == host]
         sizes += [job.server.size for job in self._jobs.values() if job.move.target == host]
-        return Size(
-            sum(size.vcpus for size in sizes),
-            sum(size.memory_mib for size in sizes),
-            sum(size.disk_gib for size in sizes),
-        )
+        return total(sizes)
 
     def _time(self) -> float:
         return asyncio.get_running_loop().time()

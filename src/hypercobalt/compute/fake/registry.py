@@ -116,17 +116,27 @@ class FakeHosts:
         if found is None:
             return None
         there = (server.id for server in self._moves.on(found.name))
-        return replace(found, servers=(*found.servers, *there))
+        up = found.up and not found.forced_down
+        return replace(found, up=up, servers=(*found.servers, *there))
 
     async def enable(self, host: Host) -> None:
         await self._world.call("hosts.enable", host.name)
         self._known(host)
+        if not self._moves.is_clean(host.name):
+            raise RefusedError(f"host {host.name}: `done` evacuation migration records remain")
+        self._moves.dead.discard(host.name)
         self._world.change_host(host.name, enabled=True, disabled_reason="", forced_down=False)
 
     async def disable(self, host: Host, reason: str) -> None:
         await self._world.call("hosts.disable", host.name)
         self._known(host)
         self._world.change_host(host.name, enabled=False, disabled_reason=reason)
+
+    async def force_down(self, host: Host) -> None:
+        await self._world.call("hosts.force_down", host.name)
+        self._known(host)
+        self._moves.dead.add(host.name)
+        self._world.change_host(host.name, forced_down=True)
 
     async def remove(self, host: Host) -> None:
         await self._world.call("hosts.remove", host.name)

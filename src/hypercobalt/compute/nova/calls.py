@@ -1,4 +1,4 @@
-"""Calls of Nova's adapter: versions negotiated, and errors in the words of the port."""
+"""Calls of Nova's adapter: versions negotiated, and errors as those of the port."""
 
 from __future__ import annotations
 
@@ -103,6 +103,13 @@ class Calls:
         if answer.code == _CONFLICT:
             raise ConflictError(f"{about}: {service} answered {answer.words}")
         raise refused(answer, service)
+
+    async def user(self) -> str:
+        """The id of the account's user; "" when Keystone does not give it."""
+        try:
+            return await self._client.user()
+        except NoAnswerError as exc:
+            raise UnreachableError(str(exc), retry_after=exc.retry_after) from exc
 
     async def close(self) -> None:
         """End what is under way."""

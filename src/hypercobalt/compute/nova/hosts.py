@@ -90,6 +90,10 @@ class Hosts:
             f"disable host {host.name}", after, status="disabled", disabled_reason=reason
         )
 
+    async def force_down(self, host: Host) -> None:
+        after = replace(host, up=False, forced_down=True)
+        await self._put(f"force host {host.name} down", after, forced_down=True)
+
     async def remove(self, host: Host) -> None:
         about = f"forget host {host.name}"
         path = f"/os-services/{host.service_id}"
@@ -153,7 +157,7 @@ class Hosts:
         )
         if answer.code == _NOT_FOUND:
             return _Named(())
-        return await self._told(list(read(answer, _Hypervisors).hypervisors))
+        return await self._with_forced_down(list(read(answer, _Hypervisors).hypervisors))
 
     async def _list(self) -> _Named:
         query, found = [("with_servers", "true"), pages.LIMIT], list[_Hypervisor]()
@@ -172,11 +176,11 @@ class Hosts:
             following = pages.next_query(page.hypervisors_links)
             if following is None:
                 self._fleet.seconds = max(SHARED_SECONDS, len(found) / HOSTS_A_SECOND)
-                return await self._told(found)
+                return await self._with_forced_down(found)
             query = following
         raise UnreachableError(f"list the hypervisors: more than {pages.MOST} pages")
 
-    async def _told(self, found: list[_Hypervisor]) -> _Named:
+    async def _with_forced_down(self, found: list[_Hypervisor]) -> _Named:
         """As the port has them; whether one that is down was declared so is a call of its own."""
         down = any(one.state == "down" for one in found)
         forced = await self._forced_down() if down else frozenset[str]()
@@ -254,7 +258,8 @@ def _with(seen: Host, written: Host) -> Host:
         seen,
         enabled=written.enabled,
         disabled_reason=written.disabled_reason,
-        forced_down=seen.forced_down and written.forced_down,
+        up=seen.up and not written.forced_down,
+        forced_down=written.forced_down,
     )
 
 

@@ -4,7 +4,7 @@ What a pass costs: the servers of a host are one call (one more page after each 
 groups one more that passes of ten seconds share, unless a server was never looked for in them. Its
 moves are one call, one for each live migration that has taken long enough to read its progress, and
 two, once, for each that failed. Every action is one call; an abort that comes too late is two,
-`recover` is two to four.
+`recover` is two to four, `evacuate` up to three.
 """
 
 from __future__ import annotations
@@ -19,11 +19,20 @@ from typing import Final
 import msgspec
 
 from hypercobalt.adapters.openstack.request import Answer
-from hypercobalt.compute.errors import RefusedError, UnreachableError
-from hypercobalt.compute.model import Capacity, Move, MoveKind, Server, ServerGroup
-from hypercobalt.compute.nova import pages
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.model import (
+    Action,
+    Capacity,
+    Move,
+    MoveKind,
+    Server,
+    ServerGroup,
+    ServerStatus,
+)
+from hypercobalt.compute.nova import actions, pages
 from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, read, refused
 from hypercobalt.compute.nova.candidates import Candidates
+from hypercobalt.compute.nova.evacuation import Evacuation
 from hypercobalt.compute.nova.reasons import Reasons
 from hypercobalt.compute.nova.recovery import Recovery
 from hypercobalt.compute.nova.servers import NovaServer, NovaServers, OneServer, to_server
@@ -55,9 +64,16 @@ class Moves:
     chooses_target = True
 
     def __init__(
-        self, calls: Calls, candidates: Candidates, recovery: Recovery, clock: Callable[[], float]
+        self,
+        calls: Calls,
+        candidates: Candidates,
+        recovery: Recovery,
+        clock: Callable[[], float],
+        *,
+        local_disks: bool = False,
     ) -> None:
         self._calls, self._candidates, self._recovery = calls, candidates, recovery
+        self._evacuation, self._local_disks = Evacuation(calls), local_disks
         self._reasons = Reasons(calls)
         self._groups = Shared("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
         self._ungrouped: set[str] = set()
@@ -67,7 +83,7 @@ class Moves:
     async def servers(self, host: str) -> tuple[Server, ...]:
         found = await self._list_servers(host)
         groups = await self._groups_of({one.id for one in found}) if found else {}
-        return tuple(to_server(one, groups) for one in found)
+        return tuple(to_server(one, groups, local_disks=self._local_disks) for one in found)
 
     async def server(self, id: str) -> Server | None:
         if not _ID.fullmatch(id):
@@ -82,7 +98,8 @@ class Moves:
         )
         if answer.code == _NOT_FOUND:
             return None
-        return to_server(read(answer, OneServer).server, await self._groups_of({id}))
+        found, groups = read(answer, OneServer).server, await self._groups_of({id})
+        return to_server(found, groups, local_disks=self._local_disks)
 
     async def moves(self, host: str) -> tuple[Move, ...]:
         answer = await self._calls(
@@ -108,6 +125,21 @@ class Moves:
     async def cold_migrate(self, server: Server, target: str = "") -> None:
         move = {"host": target} if target else None
         await self._act(f"move server {server.id} cold", server, {"migrate": move})
+
+    async def restart(self, server: Server) -> None:
+        """See the port. Nova would take a second hard reboot during the first one."""
+        if server.task_state:
+            raise ConflictError(f"server {server.id}: {server.task_state} goes on")
+        off = server.status == ServerStatus.SHUTOFF
+        action = {"os-start": None} if off else {"reboot": {"type": "HARD"}}
+        await self._act(f"restart server {server.id}", server, action)
+
+    async def evacuate(self, server: Server, target: str = "") -> None:
+        _checked(server.id)
+        await self._evacuation.of(server, target)
+
+    async def actions(self, server: str, since: datetime) -> tuple[Action, ...]:
+        return await actions.of_others(self._calls, _checked(server), since)
 
     async def confirm(self, server: Server) -> None:
         await self._act(f"confirm the move of server {server.id}", server, {"confirmResize": None})
@@ -167,7 +199,7 @@ class Moves:
         raise UnreachableError(f"list the servers on host {host}: more than {pages.MOST} pages")
 
     async def _groups_of(self, servers: set[str]) -> dict[str, ServerGroup]:
-        """The groups, listed afresh unless the listing at hand can tell of each of the servers.
+        """The groups, listed afresh unless the listing at hand covers each of the servers.
 
         Nova puts a server into a group before it has a host, and never later: one that was looked
         for once and is in none needs no other look.

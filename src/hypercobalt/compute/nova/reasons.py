@@ -15,10 +15,10 @@ import msgspec
 
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.model import Move
+from hypercobalt.compute.nova import actions
 from hypercobalt.compute.nova.calls import COMPUTE, Calls, read
 from hypercobalt.compute.nova.times import read_time
 
-_VERSION: Final = (2, 84)
 _ERROR: Final = "Error"
 _SLACK: Final = timedelta(seconds=5)
 """An action begins before the record of its move, and Nova's clocks differ."""
@@ -50,32 +50,19 @@ class Reasons:
 
     async def _ask(self, move: Move) -> str:
         about, path = f"see why migration {move.id} failed", f"/servers/{move.server}"
-        answer = await self._calls(
-            about, COMPUTE, "GET", f"{path}/os-instance-actions", version=_VERSION
-        )
         before = move.created + _SLACK
-        for action in read(answer, _Actions).instanceActions:
+        for action in await actions.listed(self._calls, about, move.server):
             began = read_time(action.start_time)
             if action.message == _ERROR and began is not None and began <= before:
                 path = f"{path}/os-instance-actions/{action.request_id}"
-                found = await self._calls(about, COMPUTE, "GET", path, version=_VERSION)
-                return _told(read(found, _OneAction).instanceAction.events)
+                found = await self._calls(about, COMPUTE, "GET", path, version=actions.VERSION)
+                return _cause(read(found, _OneAction).instanceAction.events)
         return ""
 
 
-def _told(events: tuple[_Event, ...]) -> str:
+def _cause(events: tuple[_Event, ...]) -> str:
     details = (event.details for event in events if event.result == _ERROR and event.details)
     return " ".join(next(details, "").split())[:_LONGEST]
-
-
-class _Action(msgspec.Struct, frozen=True):
-    request_id: str
-    start_time: str = ""
-    message: str | None = None
-
-
-class _Actions(msgspec.Struct, frozen=True):
-    instanceActions: tuple[_Action, ...]  # noqa: N815
 
 
 class _Event(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from hypercobalt.compute.model import Server, ServerGroup, Size
-from hypercobalt.compute.nova import pages
+from hypercobalt.compute.nova import pages, recovering
 from hypercobalt.compute.nova.claims import claim
 
 RUNNING: Final = 1
@@ -55,6 +55,7 @@ class NovaServer(msgspec.Struct, frozen=True):
     status: str
     name: str | None = ""
     host: str | None = msgspec.field(default=None, name="OS-EXT-SRV-ATTR:host")
+    vm_state: str = msgspec.field(default="active", name="OS-EXT-STS:vm_state")
     task_state: str | None = msgspec.field(default=None, name="OS-EXT-STS:task_state")
     power_state: int | None = msgspec.field(default=None, name="OS-EXT-STS:power_state")
     locked: bool = False
@@ -87,15 +88,20 @@ class _Image(msgspec.Struct, frozen=True):
     properties: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict[str, msgspec.Raw])
 
 
-def to_server(found: NovaServer, groups: Mapping[str, ServerGroup]) -> Server:
-    """A server in the port's words.
+def to_server(
+    found: NovaServer, groups: Mapping[str, ServerGroup], *, local_disks: bool = False
+) -> Server:
+    """A server as the port has it.
 
     Args:
         found: as Nova shows it.
         groups: of servers, by the UUID of each member.
+        local_disks: servers with disks on their host may be evacuated.
     """
     image, flavor = _image(found.image), found.flavor
     from_image = image is not None  # a server that booted from a volume has none
+    local_disk = from_image or bool(flavor.ephemeral or flavor.swap)
+    specs, properties = flavor.extra_specs, _words(image.properties) if image else {}
     disk = (flavor.disk if from_image else 0) + flavor.ephemeral + -(-flavor.swap // _MIB)
     return Server(
         id=found.id,
@@ -106,17 +112,22 @@ def to_server(found: NovaServer, groups: Mapping[str, ServerGroup]) -> Server:
         running=found.power_state == RUNNING,
         paused=found.power_state == PAUSED,
         size=Size(flavor.vcpus, flavor.ram, disk),
-        local_disk=from_image or bool(flavor.ephemeral or flavor.swap),
+        local_disk=local_disk,
         locked=found.locked,
         fault=found.fault.message if found.fault else "",
         hindrance=hindrance(
-            flavor.extra_specs,
-            _words(image.properties) if image else {},
+            specs,
+            properties,
             live=found.power_state in {RUNNING, PAUSED},
         ),
         group=groups.get(found.id),
         metadata=found.metadata,
-        claim=claim(flavor.vcpus, flavor.ram, disk, flavor.extra_specs),
+        priority=recovering.priority(found.metadata, specs, properties),
+        recovers=recovering.recovers(found.metadata, specs, properties),
+        waits_for_host=recovering.waits_for_host(
+            found.vm_state, specs, properties, local_disk=local_disk and not local_disks
+        ),
+        claim=claim(flavor.vcpus, flavor.ram, disk, specs),
     )
 
 

@@ -36,6 +36,7 @@ class Nova:
         threads: of both; closed with this.
         smoke: how servers for tests are booted.
         clock: seconds that never step back.
+        evacuate_local_disks: see `connect`.
     """
 
     name = "nova"
@@ -47,6 +48,8 @@ class Nova:
         threads: Threads,
         smoke: SmokeSettings,
         clock: Clock = time.monotonic,
+        *,
+        evacuate_local_disks: bool = False,
     ) -> None:
         self._threads = threads
         self._calls, self._testing = Calls(client, clock), Calls(testing, clock)
@@ -55,7 +58,9 @@ class Nova:
             Candidates(self._calls, self.hosts, clock),
             Recovery(self._calls, self.hosts),
         )
-        self.moves = Moves(self._calls, candidates, recovery, clock)
+        self.moves = Moves(
+            self._calls, candidates, recovery, clock, local_disks=evacuate_local_disks
+        )
         self.aggregates = Aggregates(self._calls, clock)
         self.traits = Traits(self._calls, clock)
         self.smoke_tests = SmokeTests(self._testing, smoke)
@@ -77,6 +82,8 @@ def connect(
     registry: CollectorRegistry,
     smoke: SmokeSettings,
     guard: LeaderGuard,
+    *,
+    evacuate_local_disks: bool = False,
 ) -> Nova:
     """Make the adapter for the account of clouds.yaml or `OS_*`.
 
@@ -86,6 +93,8 @@ def connect(
         registry: gets the metrics.
         smoke: how servers for tests are booted.
         guard: forbids changes.
+        evacuate_local_disks: servers with disks on their host are evacuated too. Nova makes the
+            disks anew from the image, unless all hosts share the directory or pool they are in.
 
     Raises:
         ConfigurationError: no account is configured.
@@ -99,4 +108,4 @@ def connect(
     for account in accounts:
         account.check()
     client, testing = (Client(account, threads, metrics, guard=guard) for account in accounts)
-    return Nova(client, testing, threads, smoke)
+    return Nova(client, testing, threads, smoke, evacuate_local_disks=evacuate_local_disks)

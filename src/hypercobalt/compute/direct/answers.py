@@ -1,0 +1,62 @@
+"""What hosts answer, and libvirt's errors as those of the compute port."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+from hypercobalt.adapters.libvirt.model import Domain
+from hypercobalt.adapters.libvirt.port import Daemons, LibvirtError, LibvirtRefusedError
+from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.identity import daemon_of
+from hypercobalt.compute.direct.tls_errors import explained
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.errors import TransientError
+from hypercobalt.runtime import Clock
+
+_FENCED_SECONDS: Final = 2.0
+"""For which a host that is proven dead is asked all the same: a fence device may have lied."""
+
+_REMEMBERED: Final = 5.0
+"""Seconds for which its silence is: each of its servers would ask it twice."""
+
+
+class Answers:
+    """What hosts answer now.
+
+    Args:
+        daemons: of the hosts.
+        clock: monotonic.
+    """
+
+    def __init__(self, daemons: Daemons, clock: Clock) -> None:
+        self._daemons, self._clock = daemons, clock
+        self._silent: dict[tuple[str, str], float] = {}  # host and boot, of those proven dead
+
+    async def domains(self, place: Place) -> tuple[Domain, ...] | None:
+        """What is on a host; None when it is silent, or is fenced and was silent a moment ago."""
+        dead, now = (place.name, place.fenced_boot), self._clock.monotonic()
+        if place.fenced and now - self._silent.get(dead, -_REMEMBERED) < _REMEMBERED:
+            return None
+        try:
+            async with asyncio.timeout(_FENCED_SECONDS if place.fenced else None):
+                return await daemon_of(self._daemons, place).domains(jobs=True)
+        except (LibvirtError, TimeoutError):
+            if place.fenced:
+                self._silent[dead] = self._clock.monotonic()
+            return None
+
+
+@contextmanager
+def translated(what: str) -> Generator[None]:
+    """Raise the errors of libvirt and of the network as those of the compute port."""
+    try:
+        yield
+    except LibvirtRefusedError as exc:
+        raise RefusedError(f"{what}: {explained(exc)}") from exc
+    except (ConflictError, UnreachableError):
+        raise
+    except TransientError as exc:
+        raise UnreachableError(f"{what}: {explained(exc)}") from exc

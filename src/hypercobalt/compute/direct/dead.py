@@ -1,0 +1,91 @@
+"""Servers of hosts that are proven dead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from hypercobalt.adapters.libvirt.model import Disk, Domain
+from hypercobalt.compute.direct import servers
+from hypercobalt.compute.direct.answers import translated
+from hypercobalt.compute.direct.definitions import stored_domain
+from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.remains import remains
+from hypercobalt.compute.direct.site import Site
+from hypercobalt.compute.model import Server
+
+UNKNOWN: Final = "UNKNOWN"
+EVACUATING: Final = "evacuating"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadDomain:
+    """A domain of a dead host.
+
+    Args:
+        domain: as it was there.
+        place: the host.
+        xml: its document; never to be logged.
+        mark: see `HostDefinitions`.
+        autostart: it starts with the host.
+    """
+
+    domain: Domain
+    place: Place
+    xml: str = field(repr=False)
+    mark: str
+    autostart: bool
+
+
+async def servers_of(site: Site, place: Place) -> tuple[Server, ...]:
+    """What is still on a dead host.
+
+    Raises:
+        UnreachableError: its definitions cannot be read.
+    """
+    others = [one for one in site.hosts.all_places() if one.name != place.name]
+    with translated(f"host {place.name}"):
+        found = await remains(site.stored, site.answers, place, others)
+    stored = found.stored
+    answering = [one for one in others if one.name in found.answering]
+    await site.sharing.learn_dead(found.domains, stored.mark, place, answering)
+    return (
+        *(
+            server(site, place, one, autostart=stored.domains[one.uuid].autostart)
+            for one in found.domains
+        ),
+        *(_unknown(place, uuid, name) for uuid, name in stored.left_out.items()),
+    )
+
+
+async def find(site: Site, place: Place, uuid: str, others: Iterable[Place]) -> DeadDomain | None:
+    """A domain that a dead host has stored, and which of the others share its disks.
+
+    Raises:
+        UnreachableError: its definitions cannot be read.
+    """
+    with translated(f"host {place.name}"):
+        stored = await site.stored.of(place.name)
+    kept = stored.domains.get(uuid)
+    if kept is None:
+        return None
+    domain = stored_domain(stored, uuid)
+    await site.sharing.learn_dead((domain,), stored.mark, place, others)
+    return DeadDomain(domain, place, kept.xml, stored.mark, kept.autostart)
+
+
+def server(site: Site, place: Place, domain: Domain, *, autostart: bool) -> Server:
+    """The server that a domain of a dead host is."""
+
+    def is_shared(disk: Disk) -> bool:
+        return site.sharing.is_shared(disk, place.name)
+
+    found = servers.server(domain, place.name, is_shared, autostart=autostart)
+    move = site.records.under_way(domain.uuid)
+    return replace(found, hindrance="", task_state=EVACUATING if move else "")
+
+
+def _unknown(place: Place, uuid: str, name: str) -> Server:
+    why = "its definition did not fit into the Secret that its host has stored"
+    return Server(uuid, name, place.name, UNKNOWN, waits_for_host=why)

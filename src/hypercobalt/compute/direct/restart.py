@@ -1,0 +1,50 @@
+"""A domain started again on its own host: one that is off is started, an active one ended first.
+
+It is started only if it cannot run elsewhere. That it ran here last is proof enough: libvirt then
+knows how it ended. Without that, after the host has booted, every other host has to answer.
+"""
+
+from __future__ import annotations
+
+from hypercobalt.adapters.libvirt.model import Domain
+from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.outcome import HostView, ended_here, why_not
+from hypercobalt.compute.direct.site import Site
+from hypercobalt.compute.errors import ConflictError
+from hypercobalt.logs import get_logger
+
+log = get_logger(__name__)
+
+
+async def restart(site: Site, place: Place, domain: Domain) -> None:
+    """Restart it.
+
+    Args:
+        site: see there.
+        place: its host, whose daemon has been identified.
+        domain: as its host has it, with its job.
+
+    Raises:
+        ConflictError: it may run elsewhere, or is on its way.
+        TransientError: libvirt or the network refuses, or does not answer.
+    """
+    await _check(site, place, domain)
+    daemon, uuid = site.daemon(place), domain.uuid
+    await site.ports.bind(domain.devices.ports, (place.name,))
+    log.info("restarting_instance", server=uuid, host=place.name)
+    if domain.active:
+        document = await daemon.document(uuid)
+        await daemon.destroy(uuid)
+        if await site.domain(place, uuid) is None:  # it was not persistent
+            await daemon.define(document)
+    await daemon.boot(uuid)
+
+
+async def _check(site: Site, place: Place, domain: Domain) -> None:
+    others = [one for one in site.hosts.all_places() if one.name != place.name]
+    looked = await site.look_everywhere(domain.uuid, others)
+    views = {one.name: view for one, view, _ in looked}
+    if domain.active or ended_here(domain):
+        views = {host: view for host, view in views.items() if view is not HostView.SILENT}
+    if why := why_not({**views, place.name: HostView.OFF}, place.name):
+        raise ConflictError(f"{domain.name} is not restarted on {place.name}: {why}")

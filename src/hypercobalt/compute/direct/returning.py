@@ -1,0 +1,80 @@
+"""A host that is back after its servers were evacuated: nothing of them is left there.
+
+Its definitions lie on its own disk, so it still has those of servers that run elsewhere now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from hypercobalt.adapters.libvirt.model import Domain, Evacuated
+from hypercobalt.adapters.libvirt.port import Daemons
+from hypercobalt.compute.direct.answers import Answers, translated
+from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.identity import daemon_of
+from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.logs import get_logger
+
+log = get_logger(__name__)
+
+
+def is_leftover(place: Place, elsewhere: Iterable[Domain]) -> bool:
+    """Whether a domain of a host that was fenced is another host's now.
+
+    Args:
+        place: the host that was fenced.
+        elsewhere: what the other hosts have of the domain.
+    """
+    evacuated = Evacuated(place.name, place.fenced_boot)
+    return any(copy.active or copy.evacuated == evacuated for copy in elsewhere)
+
+
+async def clean(daemons: Daemons, answers: Answers, places: Iterable[Place], place: Place) -> None:
+    """Undefine on a host that is back what was evacuated from it; nothing is started there.
+
+    Raises:
+        UnreachableError: it is not known yet what was evacuated.
+        RefusedError: a server runs on it and elsewhere.
+    """
+    others = tuple(one for one in places if one.name != place.name)
+    here, *there = await asyncio.gather(*(answers.domains(one) for one in (place, *others)))
+    silent = [one.name for one, domains in zip(others, there, strict=True) if domains is None]
+    unproven = [one.name for one in others if one.name in silent and not one.fenced]
+    if here is None or unproven:
+        names = ", ".join(unproven or [place.name])
+        raise UnreachableError(
+            f"host {place.name}: what was evacuated is not known, no answer from {names}"
+        )
+    for domain in here:
+        copies = [
+            (other, copy)
+            for other, domains in zip(others, there, strict=True)
+            for copy in domains or ()
+            if copy.uuid == domain.uuid
+        ]
+        await _settle(daemons, place, domain, copies)
+
+
+async def _settle(
+    daemons: Daemons, place: Place, domain: Domain, copies: list[tuple[Place, Domain]]
+) -> None:
+    if not is_leftover(place, (copy for _, copy in copies)):
+        pending = Evacuated(place.name, place.fenced_boot, pending=True)
+        for other, copy in copies:
+            if copy.evacuated == pending:
+                await _undefine(daemons, other, copy)
+    elif domain.active:
+        raise RefusedError(
+            f"host {place.name}: {domain.name} runs there although it was evacuated: destroy it "
+            "there at once",
+            reason="RunsTwice",
+        )
+    else:
+        await _undefine(daemons, place, domain)
+
+
+async def _undefine(daemons: Daemons, place: Place, domain: Domain) -> None:
+    log.info("leftover_undefined", server=domain.uuid, host=place.name)
+    with translated(f"host {place.name}"):
+        await daemon_of(daemons, place).undefine(domain.uuid)

@@ -1,0 +1,38 @@
+"""How the moves of a server in memory go, as a test has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, kw_only=True)
+class Script:
+    """How the moves of one server go.
+
+    Args:
+        seconds: that a move takes, and a restart.
+        refusals: so many calls are refused first; below 0: all are.
+        failures: so many moves end in `error` first.
+        failed_restarts: so many restarts leave the server off first.
+        stuck: so many moves make no progress first, until they are aborted or forced.
+        lost: the answers of so many calls are lost; what was asked for is done.
+        late: seconds until a record shows what was asked for; the server shows it at once.
+        helpless: forcing a stuck move to complete changes nothing.
+        stubborn: aborting a stuck move changes nothing.
+        breaks: a live move that fails or is aborted leaves the server in ERROR, a moment later.
+        lost_guest: such a server cannot be recovered.
+        why: in the words of the service, for refusals and failures.
+    """
+
+    seconds: float = 2.0
+    refusals: int = 0
+    failures: int = 0
+    failed_restarts: int = 0
+    stuck: int = 0
+    lost: int = 0
+    late: float = 0.0
+    helpless: bool = False
+    stubborn: bool = False
+    breaks: bool = False
+    lost_guest: bool = False
+    why: str = "scripted"

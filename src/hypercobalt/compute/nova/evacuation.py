@@ -1,0 +1,59 @@
+"""Servers of a host that was forced down, on another host.
+
+From 2.95 on Nova leaves an evacuated server off; with an older microversion it runs afterwards if
+Nova has it as running, which one that is in ERROR may not be known to be.
+
+Source: OpenStack Compute API reference, "Evacuate Server"; nova, compute/api.py, `evacuate`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.model import Server, ServerStatus
+from hypercobalt.compute.nova.calls import COMPUTE, Calls
+
+_RUNS_AFTERWARDS: Final = (2, 94)
+_STAYS_OFF: Final = (2, 95)
+_ACTING: Final = (2, 90)
+_REBUILDING: Final = "rebuild"
+
+
+class Evacuation:
+    """One call; three where an old Nova insists that nothing else is being done to the server."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def of(self, server: Server, target: str) -> None:
+        """See `hypercobalt.compute.port.Moves.evacuate`; the server's id has been checked."""
+        if server.waits_for_host:
+            raise RefusedError(
+                f"server {server.id} waits for its host {server.host}: {server.waits_for_host}",
+                reason="WaitsForHost",
+            )
+        if server.task_state.startswith(_REBUILDING):  # recent releases would begin a second one
+            raise ConflictError(f"server {server.id}: {server.task_state} goes on")
+        try:
+            await self._evacuate(server, target)
+        except ConflictError:
+            if not server.task_state:
+                raise
+            # What was begun there never ends: Nova up to 2023 evacuates only without it.
+            about = f"end {server.task_state} of server {server.id}, whose host is dead"
+            await self._act(about, server, {"os-resetState": {"state": "active"}}, _ACTING)
+            await self._evacuate(server, target)
+
+    async def _evacuate(self, server: Server, target: str) -> None:
+        ran = server.running or server.status == ServerStatus.ACTIVE
+        version = _RUNS_AFTERWARDS if ran else _STAYS_OFF
+        arguments = {"host": target} if target else {}
+        about = f"evacuate server {server.id} from host {server.host}"
+        await self._act(about, server, {"evacuate": arguments}, version)
+
+    async def _act(
+        self, about: str, server: Server, body: object, version: tuple[int, int]
+    ) -> None:
+        path = f"/servers/{server.id}/action"
+        await self._calls(about, COMPUTE, "POST", path, body=body, version=version)

@@ -1,0 +1,206 @@
+"""Servers that are restarted and evacuated in the simulated Nova, and what others asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.contracts.compute import until
+from tests.integration.compute.conftest import Adapter
+from tests.openstack.client import Session
+from tests.simulated_openstack.http import Request
+from tests.simulated_openstack.model import Server as SimulatedServer
+
+from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.model import Host, Server
+from hypercobalt.compute.nova.service import Nova
+
+ACTING = "compute POST /servers/{id}/action*"
+
+
+@contextmanager
+def acted(adapter: Adapter) -> Iterator[list[tuple[object, tuple[int, int]]]]:
+    """Bodies of the actions that are asked for in the block, each with its microversion."""
+    made = list[tuple[object, tuple[int, int]]]()
+    adapter.simulation.script.after(
+        ACTING, lambda request: made.append((request.json(), request.version))
+    )
+    yield made
+
+
+async def _host(nova: Nova) -> Host:
+    found = await nova.hosts.get("node1", fresh=True)
+    assert found is not None
+    return found
+
+
+async def _server(nova: Nova, made: SimulatedServer) -> Server:
+    found = await nova.moves.server(made.id)
+    assert found is not None
+    return found
+
+
+async def _settled(nova: Nova, made: SimulatedServer) -> Server:
+    return await until(lambda: _server(nova, made), lambda now: not now.task_state)
+
+
+async def _die(adapter: Adapter, nova: Nova) -> None:
+    adapter.simulation.world.crash("node1")
+    await nova.hosts.force_down(await _host(nova))
+
+
+def _ago() -> datetime:
+    return datetime.now(UTC) - timedelta(minutes=2)
+
+
+async def test_forcing_down_is_one_call_and_nothing_else_changes(adapter: Adapter) -> None:
+    nova, bodies = adapter.nova(), list[object]()
+    found = await _host(nova)
+    adapter.simulation.script.after("compute *", lambda request: bodies.append(_body(request)))
+    await nova.hosts.force_down(found)
+    assert bodies == [{"forced_down": True}]
+
+
+def _body(request: Request) -> object:
+    return request.json() if request.content else request.path
+
+
+async def test_host_that_was_forced_down_a_moment_ago_is_down_in_an_older_listing(
+    adapter: Adapter,
+) -> None:
+    nova = adapter.nova()
+    await nova.hosts.fleet()
+    await nova.hosts.force_down(await _host(nova))
+    seen = await nova.hosts.get("node1")
+    assert seen is not None
+    assert (seen.up, seen.forced_down) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("vm_state", "version", "after"),
+    [("active", (2, 94), "ACTIVE"), ("stopped", (2, 95), "SHUTOFF"), ("error", (2, 94), "ACTIVE")],
+)
+async def test_what_ran_runs_elsewhere_and_what_was_off_stays_off(
+    adapter: Adapter, vm_state: str, version: tuple[int, int], after: str
+) -> None:
+    nova = adapter.nova(evacuate_local_disks=True)
+    made = adapter.simulation.world.add_server("node1", vm_state=vm_state)
+    await _die(adapter, nova)
+    with acted(adapter) as actions:
+        await nova.moves.evacuate(await _server(nova, made), "node2")
+    assert actions == [({"evacuate": {"host": "node2"}}, version)]
+    assert (await _settled(nova, made)).status == after
+
+
+async def test_evacuation_that_finds_no_host_leaves_an_error_that_the_next_one_ends(
+    adapter: Adapter,
+) -> None:
+    nova, world = adapter.nova(evacuate_local_disks=True), adapter.simulation.world
+    made = world.add_server("node1", vm_state="active")
+    await _die(adapter, nova)
+    for name in ("node2", "node10"):
+        world.crash(name)
+        world.hosts[name].forced_down = True
+    await nova.moves.evacuate(await _server(nova, made))
+    failed = await _settled(nova, made)
+    (move,) = await nova.moves.moves("node1")
+    assert (failed.status, failed.waits_for_host, move.succeeded) == ("ERROR", "", False)
+    assert "valid host" in move.message
+    world.restore("node2")
+    world.hosts["node2"].forced_down = False
+    await nova.moves.evacuate(failed)
+    there = await _settled(nova, made)
+    assert (there.host, there.status) == ("node2", "ACTIVE")
+
+
+async def test_evacuation_that_goes_on_is_not_begun_again(adapter: Adapter) -> None:
+    nova = adapter.nova(evacuate_local_disks=True)
+    made = adapter.simulation.world.add_server("node1")
+    await _die(adapter, nova)
+    await nova.moves.evacuate(await _server(nova, made))
+    with pytest.raises(ConflictError, match="rebuilding"):
+        await nova.moves.evacuate(await _server(nova, made))
+    await _settled(nova, made)
+    assert len(await nova.moves.moves("node1")) == 1
+
+
+@pytest.mark.parametrize("old", [False, True])
+async def test_what_was_being_done_when_the_host_died_is_in_nobodys_way(
+    adapter: Adapter, old: bool
+) -> None:
+    nova, world = adapter.nova(evacuate_local_disks=True), adapter.simulation.world
+    world.evacuation_needs_no_task = old
+    made = world.add_server("node1")
+    made.task_state = "rebooting_hard"
+    await _die(adapter, nova)
+    with acted(adapter) as actions:
+        await nova.moves.evacuate(await _server(nova, made))
+    reset = [({"os-resetState": {"state": "active"}}, (2, 90))]
+    evacuation: list[object] = [({"evacuate": {}}, (2, 94))]
+    assert actions == ([*evacuation, *reset, *evacuation] if old else evacuation)
+    assert (await _settled(nova, made)).host != "node1"
+
+
+async def test_disk_that_would_be_made_anew_waits_for_its_host(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    made, on_volume = world.add_server("node1"), world.add_server("node1")
+    on_volume.image = ""
+    await _die(adapter, nova)
+    with acted(adapter) as actions, pytest.raises(RefusedError, match="disks") as refused:
+        await nova.moves.evacuate(await _server(nova, made))
+    assert (refused.value.reason, actions) == ("WaitsForHost", [])
+    await nova.moves.evacuate(await _server(nova, on_volume))
+    assert (await _settled(nova, on_volume)).host != "node1"
+
+
+@pytest.mark.parametrize(
+    ("vm_state", "action"),
+    [
+        ("stopped", {"os-start": None}),
+        ("active", {"reboot": {"type": "HARD"}}),
+        ("error", {"reboot": {"type": "HARD"}}),
+    ],
+)
+async def test_restart_starts_what_is_off_and_reboots_the_rest_hard(
+    adapter: Adapter, vm_state: str, action: object
+) -> None:
+    nova = adapter.nova()
+    made = adapter.simulation.world.add_server("node1", vm_state=vm_state)
+    with acted(adapter) as actions:
+        await nova.moves.restart(await _server(nova, made))
+    assert [body for body, _ in actions] == [action]
+    assert (await _settled(nova, made)).status == "ACTIVE"
+
+
+async def test_users_stop_is_theirs_and_that_after_a_crash_is_novas(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    stopped, crashed = world.add_server("node1"), world.add_server("node1")
+    stopped.project = crashed.project = next(
+        project.id for project in world.projects.values() if project.name == "test"
+    )
+    begun = _ago()
+    async with Session(adapter.simulation.cloud.tester) as tester:
+        path = f"/servers/{stopped.id}/action"
+        (await tester("compute", "POST", path, {"os-stop": None}, version="2.90")).ok()
+    world.power_sync(crashed)
+
+    (theirs,) = await nova.moves.actions(stopped.id, begun)
+    (novas,) = await nova.moves.actions(crashed.id, begun)
+
+    assert (theirs.name, theirs.by_service, theirs.project) == ("stop", False, stopped.project)
+    assert (novas.name, novas.by_service) == ("stop", True)
+    assert await nova.moves.actions(stopped.id, datetime.now(UTC) + timedelta(minutes=1)) == ()
+
+
+async def test_actions_are_given_newest_first_without_the_operators_own(adapter: Adapter) -> None:
+    nova, world = adapter.nova(), adapter.simulation.world
+    made = world.add_server("node1")
+    world.power_sync(made)
+    await nova.moves.restart(await _server(nova, made))
+    await _settled(nova, made)
+    world.power_sync(made)
+    seen = await nova.moves.actions(made.id, _ago())
+    assert [one.name for one in seen] == ["stop", "stop"]
+    assert seen[0].started > seen[1].started

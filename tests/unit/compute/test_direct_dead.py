@@ -1,0 +1,220 @@
+"""What is concluded of hosts that are proven dead, by their Hypervisors, marks and Secrets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from hypercobalt.adapters.libvirt.documents.domain import parse
+from hypercobalt.adapters.libvirt.documents.evacuated import marked
+from hypercobalt.adapters.libvirt.model import Domain, DomainState, Evacuated
+from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
+from hypercobalt.api.conditions import Condition
+from hypercobalt.api.core import Secret
+from hypercobalt.api.definitions import DomainDefinition, HostDefinitions, pack, secret
+from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.direct.definitions import NotStoredError, StoredInSecrets
+from hypercobalt.compute.direct.directory import Place, place
+from hypercobalt.compute.direct.outcome import HostView, Outcome, decide
+from hypercobalt.compute.direct.remains import has_left
+from hypercobalt.compute.direct.returning import is_leftover
+from hypercobalt.compute.direct.settings import DirectSettings
+
+HOST = Place("kvm-1", "id", "", "", fenced=True, fenced_boot="boot-1")
+MARK = Evacuated("kvm-1", "boot-1")
+PENDING = Evacuated("kvm-1", "boot-1", pending=True)
+EARLIER = Evacuated("kvm-1", "boot-0")
+
+
+# -- the mark in a definition ----------------------------------------------------------------------
+
+METADATA = '<metadata><nova:name xmlns:nova="x">a &lt;metadata&gt;</nova:name></metadata>'
+
+
+@pytest.mark.parametrize("more", ["", METADATA, "<metadata></metadata>", "<metadata/>"])
+def test_mark_is_read_as_written_and_replaced_by_the_next(more: str) -> None:
+    xml = f"<domain type='kvm'><name>a</name>{more}<memory>1</memory><vcpu>2</vcpu></domain>\n"
+    assert parse(xml).evacuated is None
+    once = marked(xml, PENDING)
+    assert (parse(once).evacuated, parse(once).vcpus, parse(once).problem) == (PENDING, 2, None)
+    assert once.count("<metadata") == 1
+    twice = marked(once, Evacuated("kvm-2 \"'&<", "boot-7"))
+    assert parse(twice).evacuated == Evacuated("kvm-2 \"'&<", "boot-7")
+    assert twice.count("<hypercobalt:evacuated") == 1
+    if more == METADATA:
+        assert METADATA.removeprefix("<metadata>") in twice
+
+
+def test_text_that_is_no_document_gets_no_mark() -> None:
+    with pytest.raises(ValueError, match="no end"):
+        marked("", MARK)
+
+
+# -- where a domain of a dead host is --------------------------------------------------------------
+
+
+def copy(
+    evacuated: Evacuated | None = None, *, active: bool = False, reason: ShutoffReason | int = 0
+) -> Domain:
+    state = DomainState.RUNNING if active else DomainState.SHUTOFF
+    return Domain("u", "a", active, state, evacuated=evacuated, reason=int(reason))
+
+
+@pytest.mark.parametrize(
+    ("ran", "found", "left"),
+    [
+        (True, None, False),
+        (True, copy(active=True), True),
+        (True, copy(), False),  # a move has left it
+        (True, copy(reason=ShutoffReason.MIGRATED), False),
+        (True, copy(reason=ShutoffReason.SHUTDOWN), True),  # moved after its host stored it
+        (True, copy(MARK), True),
+        (True, copy(EARLIER), False),
+        (True, copy(PENDING), False),
+        (True, copy(PENDING, reason=ShutoffReason.FAILED), False),
+        (True, copy(PENDING, active=True), True),
+        (False, None, False),
+        (False, copy(), True),
+    ],
+)
+def test_domain_of_a_dead_host_has_left_it(ran: bool, found: Domain | None, left: bool) -> None:
+    assert has_left(HOST, ran=ran, copies=[found] if found else []) is left
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "leftover"),
+    [
+        ([], False),
+        ([copy()], False),
+        ([copy(active=True)], True),
+        ([copy(PENDING)], False),
+        ([copy(EARLIER)], False),
+        ([copy(), copy(MARK)], True),
+    ],
+)
+def test_definition_of_a_host_that_is_back_has_had_its_day(
+    elsewhere: list[Domain], leftover: bool
+) -> None:
+    assert is_leftover(HOST, elsewhere) is leftover
+
+
+# -- a move whose host has died --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "outcome"),
+    [
+        (HostView.FENCED, HostView.RUNS, Outcome.ARRIVED),
+        (HostView.FENCED, HostView.ABSENT, Outcome.LOST),
+        (HostView.FENCED, HostView.OFF, Outcome.LOST),
+        (HostView.FENCED, HostView.FENCED, Outcome.LOST),
+        (HostView.FENCED, HostView.HELD, Outcome.LOST),
+        (HostView.FENCED, HostView.ARRIVES, Outcome.UNKNOWN),  # libvirt ends it
+        (HostView.FENCED, HostView.SILENT, Outcome.UNKNOWN),
+        (HostView.RUNS, HostView.FENCED, Outcome.STAYED),
+        (HostView.HELD, HostView.FENCED, Outcome.LOST),  # its memory may be older than its disks
+        (HostView.LEAVES, HostView.FENCED, Outcome.UNDER_WAY),
+        (HostView.SILENT, HostView.FENCED, Outcome.UNKNOWN),
+    ],
+)
+def test_move_whose_host_is_proven_dead_ends(
+    source: HostView, target: HostView, outcome: Outcome
+) -> None:
+    assert decide(source, target) is outcome
+
+
+# -- hosts by their Hypervisors --------------------------------------------------------------------
+
+_THEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _true(type_: str) -> Condition:
+    return Condition(
+        type=type_, status="True", lastTransitionTime=_THEN, reason="Test", message="as it is"
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "boot", "fenced", "fenced_boot"),
+    [
+        (FencingPhase.ATTEMPTING, "boot-1", False, ""),
+        (FencingPhase.FAILED, "boot-1", False, ""),
+        (FencingPhase.FENCED, "boot-1", True, "boot-1"),
+        (FencingPhase.FENCED, "boot-2", False, "boot-1"),
+        (FencingPhase.RELEASED, "boot-1", False, ""),
+    ],
+)
+def test_host_is_dead_for_the_boot_that_was_fenced(
+    phase: FencingPhase, boot: str, fenced: bool, fenced_boot: str
+) -> None:
+    found = place(
+        Hypervisor(
+            metadata=ObjectMeta(name="kvm-1"),
+            status=HypervisorStatus(
+                internalIp="192.0.2.1",
+                hostUUID="11111111-1111-4111-8111-111111111111",
+                bootID=boot,
+                fencing=Fencing(phase=phase, bootID="boot-1"),
+                conditions=(_true("Ready"), _true("LibVirtConnection")),
+            ),
+        ),
+        DirectSettings(),
+    )
+    assert (found.fenced, found.fenced_boot) == (fenced, fenced_boot)
+    assert ("not back in service" in found.closed) is bool(fenced_boot)
+
+
+def test_disabled_host_takes_nothing_also_after_a_restart_of_the_operator() -> None:
+    conditions = (_true("Ready"), _true("LibVirtConnection"), _true("HypervisorDisabled"))
+    status = HypervisorStatus(
+        internalIp="192.0.2.1",
+        hostUUID="11111111-1111-4111-8111-111111111111",
+        conditions=conditions,
+    )
+    found = place(Hypervisor(metadata=ObjectMeta(name="h"), status=status), DirectSettings())
+    assert found.closed == "it is disabled: as it is"
+
+
+# -- the Secret ------------------------------------------------------------------------------------
+
+
+class Secrets:
+    """Secrets by name, and how often one was read."""
+
+    def __init__(self, *secrets: Secret) -> None:
+        self._secrets = {one.metadata.name: one for one in secrets}
+        self.reads = 0
+
+    async def __call__(self, name: str) -> Secret | None:
+        self.reads += 1
+        return self._secrets.get(name)
+
+
+STORED = HostDefinitions("boot-1", "mark", {"u": DomainDefinition("a", "<domain/>", active=True)})
+
+
+async def test_definitions_of_a_host_are_read_once_for_all_its_servers() -> None:
+    now = 0.0
+    secrets = Secrets(secret("kvm-1", "agents", pack(STORED)))
+    stored = StoredInSecrets(secrets, lambda: now)
+    assert [await stored.of("kvm-1") for _ in range(20)] == [STORED] * 20
+    assert secrets.reads == 1
+    now = 6.0
+    assert await stored.of("kvm-1") == STORED
+    assert secrets.reads == 2
+
+
+async def test_host_without_definitions_is_named_with_its_secret() -> None:
+    with pytest.raises(NotStoredError, match=r"kvm-2.*Secret domains\.kvm-2"):
+        await StoredInSecrets(Secrets()).of("kvm-2")
+
+
+async def test_definitions_that_are_damaged_are_an_error_that_names_the_secret() -> None:
+    whole = secret("kvm-1", "agents", pack(STORED))
+    broken = Secret(metadata=whole.metadata, data=dict.fromkeys(whole.data, b"?"))
+    with pytest.raises(NotStoredError, match=r"Secret agents/domains\.kvm-1"):
+        await StoredInSecrets(Secrets(broken)).of("kvm-1")
