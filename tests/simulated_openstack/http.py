@@ -95,7 +95,7 @@ class Request:
         return found
 
     def flag(self, name: str) -> bool:
-        """A parameter that says yes or no."""
+        """A parameter that is true or false."""
         return self.query.get(name, "").lower() in {"1", "true", "yes", "t", "on", "y"}
 
     def number(self, name: str, default: int) -> int:

@@ -81,7 +81,7 @@ class Life:
             server.set(vm_state)
 
     async def delete(self, server: Server) -> None:
-        """Have a server gone after a moment; what moved it is told."""
+        """Have a server gone after a moment; what moved it is notified."""
         await asyncio.sleep(self._world.pace.short)
         await self._power(self._world.hosts.get(server.host))
         self._world.remove_server(server)
@@ -129,7 +129,7 @@ class Life:
         if server.id not in world.servers:
             return
         if moved:
-            # As in Nova: the server is seen at its new place a moment before its record says so.
+            # As in Nova: the server is seen at its new place a moment before its record has it.
             world.place(server, host.name)
             server.set()
             await asyncio.sleep(world.pace.short / 10)
@@ -186,7 +186,7 @@ class Life:
         migration.set("post-migrating")
 
     async def _copy_disks(self, migration: Migration, seconds: float, steps: int) -> None:
-        """Copy disks; until then nothing is said of the memory."""
+        """Copy disks; until then nothing is reported of the memory."""
         disk, begun = migration.server.flavor.disk << 30, time.monotonic()
         migration.total = migration.remaining = 0
         for step in range(steps):
@@ -259,9 +259,21 @@ class Life:
             world.place(server, migration.source)
             server.set(server.before_resize)
 
-    async def evacuate(self, migration: Migration, host: Host, *, stopped: bool) -> None:
-        """Rebuild a server of a host that is dead."""
+    async def evacuate(self, migration: Migration, target: str, *, stopped: bool) -> None:
+        """Rebuild a server of a host that is dead.
+
+        Args:
+            migration: its record.
+            target: the only host to consider, "" for any.
+            stopped: it is off afterwards, whatever it was.
+        """
         world, server = self._world, migration.server
+        try:
+            host = world.choose(server, only=target)
+        except RefusalError as refusal:
+            migration.set("error", refusal.message)
+            _fail(server, refusal.message)
+            return
         world.hold(migration)
         world.allocate(server.id, host, server.flavor.resources)
         migration.target = host.name

@@ -160,6 +160,27 @@ class Fault:
 
 
 @dataclass(slots=True)
+class Acted:
+    """Something that was asked of a server; nobody's is the service's own."""
+
+    action: str
+    user: str | None
+    project: str | None
+    migration: Migration | None = None
+    id: str = field(default_factory=lambda: f"req-{uuid.uuid4()}")
+    created: datetime = field(default_factory=now)
+
+    @property
+    def updated(self) -> datetime:
+        return self.migration.updated if self.migration else self.created
+
+    @property
+    def why(self) -> str:
+        """Why it failed."""
+        return self.migration.why if self.migration else ""
+
+
+@dataclass(slots=True)
 class Server:
     """A server.
 
@@ -169,6 +190,7 @@ class Server:
         move_fails: why its live migrations fail in the end; "" when they do not.
         pace: how long a live migration of it takes, the world's pace when None.
         paused: its guest is, whatever Nova takes it for.
+        acted: what was asked of it, oldest first.
     """
 
     id: str
@@ -196,6 +218,7 @@ class Server:
     move_fails: str = ""
     pace: float | None = None
     paused: bool = False
+    acted: list[Acted] = field(default_factory=list[Acted])
 
     @property
     def status(self) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 from tests.simulated_openstack.http import RefusalError
 from tests.simulated_openstack.model import (
+    Acted,
     Aggregate,
     Flavor,
     Group,
@@ -71,6 +72,7 @@ class World:
         self.volumes: dict[str, Volume] = {}
         self.groups: dict[str, Group] = {}
         self.failures_break = False  # failed live migrations leave servers in ERROR, as in Nova 34
+        self.evacuation_needs_no_task = False  # as in Nova up to 2023
         self.shared = True  # disks of new servers lie where all hosts see them
         self.custom_traits: set[str] = set()
         self.allocations: dict[str, dict[str, Resources]] = {}
@@ -296,6 +298,16 @@ class World:
         # Records of moves go with the server.
         for migration in [m for m in self.migrations.values() if m.server is server]:
             del self.migrations[migration.id]
+
+    def power_sync(self, server: Server) -> None:
+        """Have Nova find, some seconds after a guest crashed, that its server does not run.
+
+        It calls its own stop for one that is active, in nobody's name.
+        Source: nova, compute/manager.py, `_sync_instance_power_state`.
+        """
+        if server.vm_state == "active" and server.task_state is None:
+            server.acted.append(Acted("stop", None, None))
+            server.set("stopped")
 
     def ports_of(self, server: Server) -> Iterator[Port]:
         return (port for port in self.ports.values() if port.server == server.id)

@@ -54,7 +54,7 @@ async def _move(admin: Session, server: str, host: str | None = None) -> None:
     (await admin("compute", "POST", f"/servers/{server}/action", move, version=VERSION)).ok()
 
 
-async def test_an_error_happens_as_often_as_was_said_and_is_counted(
+async def test_an_error_happens_as_often_as_scripted_and_is_counted(
     cloud: Simulation, admin: Session
 ) -> None:
     cloud.script.add(Fault("compute GET /servers*", code=503, times=2))
@@ -92,7 +92,7 @@ async def test_an_answer_can_stay_away(cloud: Simulation, admin: Session) -> Non
             await admin("compute", "GET", "/os-aggregates")
 
 
-async def test_calls_take_the_time_that_was_said(cloud: Simulation, admin: Session) -> None:
+async def test_calls_take_the_scripted_time(cloud: Simulation, admin: Session) -> None:
     cloud.script.latency = 0.1
     begun = time.monotonic()
 
@@ -132,7 +132,7 @@ async def test_another_region_has_nothing(cloud: Simulation) -> None:
     assert cloud.script.count("elsewhere *") == 1
 
 
-async def test_a_live_migration_is_stuck_until_somebody_helps(
+async def test_a_live_migration_is_stuck_until_it_is_forced_or_aborted(
     cloud: Simulation, admin: Session
 ) -> None:
     server = cloud.world.add_server("node1")
@@ -219,7 +219,7 @@ async def test_servers_of_a_group_stay_apart(cloud: Simulation, admin: Session) 
     await until(lambda: _status(admin, here.id), lambda status: status == "error")
 
 
-async def test_it_runs_as_a_process_and_says_what_was_asked() -> None:
+async def test_it_runs_as_a_process_and_reports_its_calls() -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.simulated_openstack", "--hosts", "50", "--servers", "3"),
         cwd=_ROOT,
@@ -228,9 +228,9 @@ async def test_it_runs_as_a_process_and_says_what_was_asked() -> None:
     )
     try:
         assert process.stdout is not None
-        said = msgspec.json.decode(await process.stdout.readline())
-        url = said.pop("url")
-        async with Session(msgspec.convert(said, Account)) as session:
+        printed = msgspec.json.decode(await process.stdout.readline())
+        url = printed.pop("url")
+        async with Session(msgspec.convert(printed, Account)) as session:
             found = (await session("compute", "GET", "/os-hypervisors", version=VERSION)).ok()
             assert len(found["hypervisors"]) == 50
         async with httpx2.AsyncClient(trust_env=False) as http:

@@ -9,7 +9,7 @@ from typing import Final
 from tests.simulated_openstack.compute.servers import found
 from tests.simulated_openstack.http import Answer, Json, RefusalError, Request, Route, route
 from tests.simulated_openstack.life import Life
-from tests.simulated_openstack.model import Migration, Server
+from tests.simulated_openstack.model import Acted, Migration, Server
 
 Action = Callable[[Request, Server, Json], Answer]
 
@@ -28,6 +28,22 @@ _STATES: Final[dict[str, frozenset[str]]] = {
     "suspend": frozenset({"active"}),
     "resume": frozenset({"suspended"}),
     "evacuate": frozenset({"active", "stopped", "error"}),
+}
+_RECORDED: Final = {
+    "os-migrateLive": "live-migration",
+    "migrate": "migrate",
+    "confirmResize": "confirmResize",
+    "revertResize": "revertResize",
+    "os-start": "start",
+    "os-stop": "stop",
+    "reboot": "reboot",
+    "pause": "pause",
+    "unpause": "unpause",
+    "suspend": "suspend",
+    "resume": "resume",
+    "evacuate": "evacuate",
+    "lock": "lock",
+    "unlock": "unlock",
 }
 
 
@@ -50,18 +66,27 @@ def routes(life: Life) -> Sequence[Route]:
             raise RefusalError(400, f"There is no such action: {name}")
         if server.locked and not request.token.admin:
             raise RefusalError(409, f"Instance {server.id} is locked")
-        _check(server, name)
-        return actions[name](request, server, arguments or {})
+        _check(request, server, name)
+        last = next(reversed(request.world.migrations), 0)
+        answer = actions[name](request, server, arguments or {})
+        began = [m for m in request.world.migrations.values() if m.id > last and m.server is server]
+        if name in _RECORDED:
+            token = request.token
+            server.acted.append(
+                Acted(_RECORDED[name], token.user, token.project, next(iter(began), None))
+            )
+        return answer
 
     return (route("POST", "/servers/{id}/action", act),)
 
 
-def _check(server: Server, action: str) -> None:
+def _check(request: Request, server: Server, action: str) -> None:
     states = _STATES.get(action)
     if states is None:
         return
     attribute, state = "vm_state", server.vm_state
-    if state in states and server.task_state is not None:
+    free = action == "evacuate" and not request.world.evacuation_needs_no_task
+    if state in states and server.task_state is not None and not free:
         attribute, state = "task_state", server.task_state
     if state not in states:
         text = f"Cannot '{action}' instance {server.id} while it is in {attribute} {state}"
@@ -135,11 +160,10 @@ def _moves(life: Life) -> dict[str, Action]:
         target = _target(request, arguments)
         if server.host in world.hosts and world.is_up(world.hosts[server.host]):
             raise RefusalError(400, f"Compute service of {server.host} is still in use.")
-        host = world.choose(server, only=target)
         migration = world.new_migration(server, "evacuation", None, "accepted")
         server.set(task_state="rebuilding")
         stopped = request.version >= _STOPPED_BY_EVACUATION
-        life.begin(life.evacuate(migration, host, stopped=stopped))
+        life.begin(life.evacuate(migration, target, stopped=stopped))
         return Answer(200, {"adminPass": "secret"} if request.version < (2, 14) else None)
 
     return {

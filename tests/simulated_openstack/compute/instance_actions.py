@@ -1,62 +1,67 @@
-"""What was done to a server, and how it ended; of all actions only moves are kept."""
+"""What was asked of a server, by whom, and how it ended."""
 
 from __future__ import annotations
 
-from typing import Final
+from datetime import UTC, datetime
 
 from tests.simulated_openstack.compute.servers import found
 from tests.simulated_openstack.http import Answer, Json, RefusalError, Request, route
-from tests.simulated_openstack.model import Migration
-
-_REQUEST: Final = "req-"
+from tests.simulated_openstack.model import Acted
 
 
 def _list(request: Request) -> Answer:
-    return Answer(200, {"instanceActions": [_action(one) for one in _moves(request)]})
+    since = _time(request.query.get("changes-since"))
+    shown = [one for one in reversed(found(request).acted) if one.updated >= since]
+    return Answer(200, {"instanceActions": [_action(request, one) for one in shown]})
 
 
 def _one(request: Request) -> Answer:
     wanted = request.parts["request"]
-    for move in _moves(request):
-        if wanted == f"{_REQUEST}{move.uuid}":
-            events = {"events": [_event(move)]}
-            return Answer(200, {"instanceAction": _action(move) | events})
+    for one in found(request).acted:
+        if wanted == one.id:
+            events = {"events": [_event(one)]}
+            return Answer(200, {"instanceAction": _action(request, one) | events})
     raise RefusalError(404, f"Action for request_id {wanted} on instance not found")
 
 
-ROUTES: Final = (
+ROUTES = (
     route("GET", "/servers/{id}/os-instance-actions", _list),
     route("GET", "/servers/{id}/os-instance-actions/{request}", _one),
 )
 
 
-def _moves(request: Request) -> list[Migration]:
-    server = found(request)
-    moves = [one for one in request.world.migrations.values() if one.server.id == server.id]
-    return sorted(moves, key=lambda move: move.id, reverse=True)
+def _time(text: str | None) -> datetime:
+    if text is None:
+        return datetime.fromtimestamp(0, UTC)
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        raise RefusalError(400, f"Invalid changes-since: {text}") from None
+    return read.replace(tzinfo=UTC) if read.tzinfo is None else read
 
 
-def _action(move: Migration) -> Json:
+def _action(request: Request, one: Acted) -> Json:
     return {
-        "action": "migrate" if move.kind == "migration" else move.kind,
-        "instance_uuid": move.server.id,
-        "request_id": f"{_REQUEST}{move.uuid}",
-        "user_id": move.server.user,
-        "project_id": move.server.project,
-        "start_time": f"{move.created:%Y-%m-%dT%H:%M:%S.%f}",
-        "updated_at": f"{move.updated:%Y-%m-%dT%H:%M:%S.%f}",
-        "message": "Error" if move.why else None,
+        "action": one.action,
+        "instance_uuid": request.parts["id"],
+        "request_id": one.id,
+        "user_id": one.user,
+        "project_id": one.project,
+        "start_time": f"{one.created:%Y-%m-%dT%H:%M:%S.%f}",
+        "updated_at": f"{one.updated:%Y-%m-%dT%H:%M:%S.%f}",
+        "message": "Error" if one.why else None,
     }
 
 
-def _event(move: Migration) -> Json:
+def _event(one: Acted) -> Json:
+    host = one.migration.source if one.migration else None
     return {
         "event": "conductor_live_migrate_instance",
-        "start_time": f"{move.created:%Y-%m-%dT%H:%M:%S.%f}",
-        "finish_time": f"{move.updated:%Y-%m-%dT%H:%M:%S.%f}",
-        "result": "Error" if move.why else "Success",
+        "start_time": f"{one.created:%Y-%m-%dT%H:%M:%S.%f}",
+        "finish_time": f"{one.updated:%Y-%m-%dT%H:%M:%S.%f}",
+        "result": "Error" if one.why else "Success",
         "traceback": None,
-        "host": move.source,
-        "hostId": move.source,
-        "details": move.why or None,
+        "host": host,
+        "hostId": host,
+        "details": one.why or None,
     }
