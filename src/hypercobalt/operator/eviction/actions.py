@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import assert_never
 
+from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import ServerStatus
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.eviction.preflight import mode_refusal
 from hypercobalt.operator.eviction.states import (
     Abort,
     Accepted,
@@ -23,26 +23,54 @@ from hypercobalt.operator.eviction.states import (
     Outdated,
     Recover,
     Refused,
+    Restart,
     Start,
     Unanswered,
+    is_evacuation,
 )
+from hypercobalt.runtime import Kube
 from hypercobalt.runtime.tasks import sole
 
 log = get_logger(__name__)
 
 
 class Actions:
-    """The calls that change something."""
+    """The calls that change something.
 
-    def __init__(self, compute: ComputeService) -> None:
-        self._moves = compute.moves
+    Args:
+        compute: makes them.
+        kube: for the proof that a host is dead, as it is when its instances are evacuated.
+    """
 
-    async def perform(self, actions: Mapping[str, Action]) -> dict[str, Outcome]:
+    def __init__(self, compute: ComputeService, kube: Kube) -> None:
+        self._moves, self._kube = compute.moves, kube
+
+    async def perform(self, host: str, actions: Mapping[str, Action]) -> dict[str, Outcome]:
         """Make the calls; gives how each ended, by UUID of the instance.
 
+        Args:
+            host: the Hypervisor that the instances are on.
+            actions: by UUID.
+
         Raises:
-            TransientError: this process may not change anything any more.
+            TransientError: this process may not change anything any more, or the proof that a host
+                is dead cannot be read.
         """
+        evacuated = [id_ for id_, action in actions.items() if is_evacuation(action)]
+        if evacuated and (doubt := await self._unproven(host)):
+            log.warning("evacuation_without_proof", hypervisor=host, text=doubt)
+            left = {id_: action for id_, action in actions.items() if id_ not in evacuated}
+            return dict.fromkeys(evacuated, Outdated(doubt)) | await self._all(left)
+        return await self._all(actions)
+
+    async def _unproven(self, host: str) -> str:
+        """Why the host is not proven dead now, read past every cache; "" when it is."""
+        found = await self._kube.get(Hypervisor, host)
+        if found is not None and is_fenced(found):
+            return ""
+        return f"Hypervisor {host} is no longer proven dead: status.fencing is not of its last boot"
+
+    async def _all(self, actions: Mapping[str, Action]) -> dict[str, Outcome]:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = {
@@ -82,6 +110,9 @@ class Actions:
             case Recover(damaged):
                 log.info("recovering_instance", server=server)
                 await self._moves.recover(damaged)
+            case Restart(crashed):
+                log.info("restarting_instance", server=server, host=crashed.host)
+                await self._moves.restart(crashed)
             case _:
                 assert_never(action)
         return Accepted()
@@ -94,8 +125,8 @@ class Actions:
                 await self._moves.live_migrate(server, target)
             case Mode.COLD:
                 await self._moves.cold_migrate(server, target)
-            case Mode.EVACUATE | Mode.RESTART:
-                return Refused(mode_refusal(mode))
+            case Mode.EVACUATE:
+                await self._moves.evacuate(server, target)
             case _:
                 assert_never(mode)
         return Accepted()

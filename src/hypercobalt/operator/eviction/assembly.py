@@ -51,7 +51,7 @@ def add_eviction(
         kube,
         WriteCache(evictions),
         Observer(kube, hypervisors.cache, compute, migrations, policy=policy, clock=manager.clock),
-        Actions(compute),
+        Actions(compute, kube),
         policy,
         events=events,
         migrations=migrations,
@@ -93,5 +93,8 @@ def _facts(hypervisor: Hypervisor) -> tuple[object, ...]:
     disabled = {
         (c.status, c.reason) for c in hypervisor.conditions if c.type == "HypervisorDisabled"
     }
-    status = hypervisor.status
-    return disabled, hypervisor.spec.maintenance, status.hypervisorId, status.serviceId
+    status, fencing = hypervisor.status, hypervisor.status.fencing
+    proof = (
+        (fencing.phase, fencing.bootID, fencing.forcedDownAt, status.bootID) if fencing else None
+    )
+    return proof, disabled, hypervisor.spec.maintenance, status.hypervisorId, status.serviceId

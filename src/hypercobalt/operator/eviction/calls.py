@@ -12,8 +12,15 @@ from typing import assert_never
 
 from msgspec.structs import replace as with_fields
 
+from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.operator.eviction.policy import Policy
-from hypercobalt.operator.eviction.progress import Begun, Recorded, Track, Unrecoverable
+from hypercobalt.operator.eviction.progress import (
+    Begun,
+    Rebooted,
+    Recorded,
+    Track,
+    Unrecoverable,
+)
 from hypercobalt.operator.eviction.states import (
     Abort,
     Accepted,
@@ -21,9 +28,12 @@ from hypercobalt.operator.eviction.states import (
     Arrived,
     Assessment,
     Confirm,
+    Crashed,
     Damaged,
     Departed,
+    Evacuating,
     Force,
+    Mode,
     Moment,
     Moving,
     Needless,
@@ -31,6 +41,8 @@ from hypercobalt.operator.eviction.states import (
     Outdated,
     Recover,
     Refused,
+    Restart,
+    Restarting,
     Start,
     Stranded,
     Stuck,
@@ -48,6 +60,8 @@ def remedy(instance: Assessment) -> Action | None:
             return Confirm(instance.id)
         case Damaged(server, due=True):
             return Recover(server)
+        case Crashed(server, due=True):
+            return Restart(server)
         case _:
             return None
 
@@ -58,15 +72,28 @@ def asked(
     """The instance once an action is accepted."""
     track, at = instance.track, moment.at
     match action:
-        case Start(target=target):
+        case Start(mode=mode, target=target):
             known = instance.move.id if instance.move else ""
             unsure = policy.unsure.total_seconds()
             entry = with_fields(instance.observed.entry, target=target or None)
             return Assessment(
                 replace(instance.observed, entry=entry),
-                Moving(),
+                Evacuating() if mode is Mode.EVACUATE else Moving(),
                 track.anew(Begun(known), since=at, not_before=at + unsure),
                 instance.attempts + 1,
+                EvictionMode(mode),
+            )
+        case Restart(server):
+            again = instance.mode is EvictionMode.RESTART
+            entry = instance.observed.entry
+            if instance.server is None:
+                entry = with_fields(entry, target=server.host)
+            return Assessment(
+                replace(instance.observed, entry=entry),
+                Restarting(),
+                track.anew(Rebooted(), since=at, not_before=at),
+                instance.attempts + 1 if again else 1,
+                EvictionMode.RESTART,
             )
         case Force() if isinstance(track.of, Recorded):
             track = replace(track, of=replace(track.of, helped=True), since=at)
@@ -131,7 +158,15 @@ def _failed(
             if not isinstance(outcome, Unanswered):
                 return _refused(instance, action.target, why, policy, moment)
             # It may have begun all the same: the next passes will show, and it holds its place.
-            return replace(instance, state=Moving(why), attempts=instance.attempts - 1)
+            state = replace(instance.state, message=why)
+            return replace(instance, state=state, attempts=instance.attempts - 1)
+        case Restart():
+            if isinstance(outcome, Unanswered):
+                return replace(instance, state=Restarting(why))
+            # Failed at once: when to try again, and whether, is decided in the next pass.
+            again = moment.at + policy.restart_wait(instance.attempts)
+            track = replace(instance.track, of=Rebooted(why), not_before=again)
+            return replace(instance, state=Waiting(why), track=track)
         case Recover() if isinstance(outcome, Refused) and instance.move is not None:
             track = replace(instance.track, of=Unrecoverable(instance.move.id))
             state = Stranded(f"is in ERROR after its move; {why}")
@@ -171,4 +206,5 @@ def _refused(
             refused=instance.track.refused | ({target} if target else set()),
         ),
         attempts,
+        instance.mode,
     )

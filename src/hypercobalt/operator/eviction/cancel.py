@@ -1,9 +1,9 @@
 """An Eviction that is deleted: what it began is stopped before the object goes. Pure.
 
 Live moves are aborted. Cold ones come to their end and are confirmed, since nobody else would; the
-object is kept for as long as that may take. A server that an abort leaves in ERROR, though its
-guest runs, is recovered. Whether the host takes new instances again is decided by the maintenance
-controller.
+object is kept for as long as that may take. Evacuations and restarts are left alone: each ends by
+itself. A server that an abort leaves in ERROR, though its guest runs, is recovered. Whether the
+host takes new instances again is decided by the maintenance controller.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.api.eviction import EvictionInstance, EvictionReason
+from hypercobalt.api.eviction import EvictionInstance, EvictionMode, EvictionReason
 from hypercobalt.compute.model import MoveKind
 from hypercobalt.operator.eviction.calls import asked, remedy
 from hypercobalt.operator.eviction.decision import End, Plan
@@ -25,6 +25,7 @@ from hypercobalt.operator.eviction.states import (
     Action,
     Arrived,
     Assessment,
+    Crashed,
     Damaged,
     Departed,
     Moment,
@@ -36,7 +37,7 @@ from hypercobalt.operator.eviction.status import called, count
 
 LONGEST: Final = timedelta(minutes=2)
 """A deleted object must not stay for ever because a live move does not end. A cold one may take as
-long as any move that tells nothing of its progress (`Policy.longest`)."""
+long as any move that reports no progress (`Policy.longest`)."""
 
 _FASTEST: Final = timedelta(milliseconds=500)
 """An aborted migration ends within a second or so, and somebody waits."""
@@ -44,6 +45,9 @@ _FASTEST: Final = timedelta(milliseconds=500)
 _SLOWEST: Final = timedelta(seconds=5)
 _SHARE: Final = 0.1  # of the time that it has waited may pass before it looks again
 _NAMED: Final = 20  # instances in one message
+
+_LEFT_ALONE: Final = frozenset({EvictionMode.EVACUATE, EvictionMode.RESTART})
+"""What is neither undone nor needs an end."""
 
 
 def cancel(facts: Facts, now: Sequence[Assessment], policy: Policy) -> Plan:
@@ -75,6 +79,8 @@ def _stop(instance: Assessment, moment: Moment) -> Action | None:
 def _is_to_be_ended(instance: Assessment) -> bool:
     if isinstance(instance.state, Arrived | Damaged):
         return True
+    if instance.mode in _LEFT_ALONE:
+        return False
     goes_on = instance.move is not None and not instance.move.ended
     return bool(instance.attempts) and (instance.occupies or goes_on)
 
@@ -84,7 +90,7 @@ def _is_cold(instance: Assessment) -> bool:
 
 
 def _skipped(instance: Assessment) -> Assessment:
-    if not isinstance(instance.state, Ready | Waiting):
+    if not isinstance(instance.state, Ready | Waiting | Crashed):
         return instance
     return replace(instance, state=Unaffected("the Eviction was cancelled"))
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from hypercobalt.api.eviction import Eviction, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.compute.model import Capacity, Host, Move, Server
+from hypercobalt.compute.model import Action, Capacity, Host, Move, Server
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.eviction.progress import Job
 from hypercobalt.operator.eviction.states import Moment
@@ -35,6 +35,11 @@ class Facts:
         servers: on the host.
         reused: the servers are as they were a moment ago: nothing may be begun by them.
         moves: records of moves away from the host, newest first.
+        elsewhere: servers on other hosts that were evacuated or restarted there, by UUID.
+        neighbours: Hypervisors of hosts to which moves of instances of a dead host went, by the
+            compute service's name for them.
+        wishes: what was asked of instances that are to be restarted, by UUID.
+        held: instances that another running Eviction has, with its name, by UUID.
         jobs: live migrations as the node agents report them, by UUID.
         groups_refused: why the servers are listed without their groups; "" if they have them.
         candidates: hosts that could take an instance, for each need that was asked for.
@@ -59,6 +64,10 @@ class Facts:
     servers: tuple[Server, ...] = ()
     reused: bool = False
     moves: tuple[Move, ...] = ()
+    elsewhere: Mapping[str, Server] = field(default_factory=dict[str, Server])
+    neighbours: Mapping[str, Hypervisor] = field(default_factory=dict[str, Hypervisor])
+    wishes: Mapping[str, tuple[Action, ...]] = field(default_factory=dict[str, tuple[Action, ...]])
+    held: Mapping[str, str] = field(default_factory=dict[str, str])
     jobs: Mapping[str, Job] = field(default_factory=dict[str, Job])
     groups_refused: str = ""
     candidates: Mapping[Need, tuple[Capacity, ...]] = field(

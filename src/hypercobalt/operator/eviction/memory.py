@@ -87,7 +87,7 @@ class Memories:
     def others(self, evictions: Iterable[Eviction], name: str) -> tuple[Load, ...]:
         """What the other Evictions have under way.
 
-        One that this process has not looked at yet counts as its status says.
+        One that this process has not looked at yet counts by its status.
         """
         found: list[Load] = []
         for eviction in evictions:
@@ -106,5 +106,5 @@ def _moving(status: EvictionStatus) -> Mapping[str, Going]:
     return {
         entry.id: Going(entry.target or "")
         for entry in status.instances
-        if entry.phase == InstancePhase.MIGRATING
+        if entry.phase in {InstancePhase.MIGRATING, InstancePhase.EVACUATING}
     }

@@ -2,7 +2,7 @@
 
 Migrations are watched only of hosts that are being emptied, by their label, so the cost does not
 grow with the fleet. They are a help and never the truth: where no agent writes them, evictions go
-on by what the compute service says.
+on by what the compute service reports.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Migrations:
         await self._tasks.run(stop)
 
     def read(self, host: str, old: Migration | None, new: Migration) -> None:
-        """Take in what an agent says."""
+        """Take in what an agent reports."""
         if new.status.type is None:
             return
         server, job = new.metadata.labels.get(SERVER, ""), _job(new.status)
@@ -79,7 +79,7 @@ class Migrations:
             self._ended(host)
 
     def forget(self, gone: Migration) -> None:
-        """It says nothing any more."""
+        """Drop a Migration that was deleted."""
         server = gone.metadata.labels.get(SERVER, "")
         known = self.jobs.get(server)
         if known is not None and known.started == gone.status.started:
@@ -88,7 +88,7 @@ class Migrations:
     def _ended(self, host: str) -> None:
         for eviction, emptied in self._hosts.items():
             if emptied == host:
-                self.source.tell(eviction)
+                self.source.enqueue(eviction)
 
 
 class _Reader:

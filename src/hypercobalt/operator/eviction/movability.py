@@ -22,6 +22,11 @@ class Movable:
 
 
 @dataclass(frozen=True, slots=True)
+class Restartable:
+    """It can be restarted where it is."""
+
+
+@dataclass(frozen=True, slots=True)
 class OnItsWay:
     """It is moved already, whoever began it."""
 
@@ -35,7 +40,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Not in this state, and the state does not end by itself; `why` says what to do about it."""
+    """Not in this state, and the state does not end by itself; `why` has what to do about it."""
 
     why: str
 
@@ -84,9 +89,7 @@ def movability(server: Server) -> Movability:
     if server.status == ServerStatus.ERROR:
         fault = server.fault or "the compute service gives no reason"
         return Blocked(f"is in ERROR ({fault}): reset its state, or delete it")
-    found = _BY_STATUS.get(server.status)
-    if found is None:
-        return Blocked(f"has the unknown status {server.status!r}")
+    found = _by_status(server)
     if not isinstance(found, Movable):
         return found
     if server.task_state:
@@ -94,3 +97,71 @@ def movability(server: Server) -> Movability:
     if server.hindrance:
         return Blocked(f"cannot be moved: {server.hindrance}")
     return found
+
+
+_RESTARTED: Final = frozenset(
+    {ServerStatus.ACTIVE, ServerStatus.SHUTOFF, ServerStatus.PAUSED, ServerStatus.ERROR}
+)
+
+
+def restartability(server: Server) -> Restartable | Busy | Blocked | Absent:
+    """What may be done to a server that is to be restarted on its host.
+
+    Source: nova/compute/api.py, `start`, and `reboot` with `HARD`, which ERROR allows.
+    """
+    if server.task_state:
+        return Busy(f"is busy: {server.task_state}")
+    if server.status in _RESTARTED:
+        return Restartable()
+    found = _by_status(server)
+    if isinstance(found, Movable | OnItsWay):
+        return Busy(f"is {server.status}")
+    if isinstance(found, Blocked):
+        return Blocked(f"is {server.status} and cannot be restarted: see to it")
+    return found
+
+
+_REBUILDING: Final = frozenset(
+    {"rebuilding", "rebuild_block_device_mapping", "rebuild_spawning", "rebuilding_error"}
+)
+_STOPPED_IN: Final = frozenset(
+    {
+        ServerStatus.ACTIVE,
+        ServerStatus.ERROR,
+        ServerStatus.MIGRATING,
+        ServerStatus.PAUSED,
+        ServerStatus.REBOOT,
+        ServerStatus.SHUTOFF,
+        "HARD_REBOOT",
+        "PASSWORD",
+        "REBUILD",
+        ServerStatus.RESIZE,
+    }
+)
+"""What the host's death ends: whatever was being done to the server there is over."""
+
+
+def evacuability(server: Server) -> Movability:
+    """What may be done to a server whose host is proven dead.
+
+    Source: nova/compute/api.py, `evacuate`: vm_state active, stopped or error; Nova 2023.1 and
+    later look at no task.
+    """
+    if server.task_state in _REBUILDING:
+        return OnItsWay()
+    if server.task_state in {"deleting", "soft-deleting"}:
+        return Busy("is being deleted")
+    if server.waits_for_host:
+        return Blocked(f"waits for its host: {server.waits_for_host}")
+    if server.status in _STOPPED_IN:
+        return Movable(Mode.EVACUATE)
+    found = _by_status(server)
+    if isinstance(found, Absent):
+        return found
+    return Blocked(
+        f"was {server.status} when its host died: bring the host back, or reset its state"
+    )
+
+
+def _by_status(server: Server) -> Movability:
+    return _BY_STATUS.get(server.status) or Blocked(f"has the unknown status {server.status!r}")

@@ -1,4 +1,4 @@
-"""The Events of an Eviction: what people are told between two of its statuses. Pure."""
+"""The Events of an Eviction, out of two of its statuses. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Literal
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import (
+    UNDER_WAY,
     CheckResult,
     EvictionConditionType,
     EvictionInstance,
+    EvictionMode,
     EvictionReason,
     EvictionStatus,
     InstancePhase,
@@ -33,7 +35,7 @@ def notes(before: EvictionStatus, now: EvictionStatus, host: str) -> tuple[Note,
     found: list[Note] = []
     was_evicting, is_evicting = evicting(before), evicting(now)
     if was_evicting is None and is_evicting is not None and is_evicting.status == "True":
-        text = f"Moving {count(len(now.outstandingInstances))} away from {host}"
+        text = f"{count(len(now.outstandingInstances))} on {host} to be moved or restarted"
         found.append(Note("Normal", "EvictionStarted", text))
     preflight = get_condition(now.conditions, EvictionConditionType.PREFLIGHT_CHECKS_SUCCEEDED)
     was = get_condition(before.conditions, EvictionConditionType.PREFLIGHT_CHECKS_SUCCEEDED)
@@ -64,9 +66,10 @@ def _entry_notes(old: EvictionInstance | None, entry: EvictionInstance) -> list[
         entry.phase == InstancePhase.PENDING
         and entry.attempts
         and entry.message
-        and (old is None or was == InstancePhase.MIGRATING or old.attempts != entry.attempts)
+        and (old is None or was in UNDER_WAY or old.attempts != entry.attempts)
     )
     if retried:
         text = f"Instance {called(entry)}, attempt {entry.attempts}: {entry.message}"
-        return [Note("Warning", "MoveFailed", text)]
+        restart = entry.mode == EvictionMode.RESTART
+        return [Note("Warning", "RestartFailed" if restart else "MoveFailed", text)]
     return []

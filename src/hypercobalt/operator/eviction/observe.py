@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from hypercobalt.api.conditions import is_true
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
-from hypercobalt.compute.model import Capacity, Host, Server
+from hypercobalt.compute.model import Action, Capacity, Host, Server
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
+from hypercobalt.operator.eviction.course import Course, course_of, is_dead
 from hypercobalt.operator.eviction.facts import Facts
+from hypercobalt.operator.eviction.lookups import to_be_asked_about, to_be_verified
 from hypercobalt.operator.eviction.memory import Listing, Memory
 from hypercobalt.operator.eviction.migrations import Migrations
+from hypercobalt.operator.eviction.owner import incident_of
 from hypercobalt.operator.eviction.plan import Questions
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.preflight import is_anothers
@@ -31,10 +34,13 @@ from hypercobalt.runtime.tasks import sole
 
 log = get_logger(__name__)
 
-_AT_ONCE: Final = 4
-"""Questions about capacity at the same time; there is one for each kind of instance."""
+_K = TypeVar("_K")
+_A = TypeVar("_A")
 
-_HOST_AGE: Final = 10.0  # seconds; a host's state changes by hand
+_AT_ONCE: Final = 4
+"""Questions of one kind at the same time: about capacity there is one for each kind of instance."""
+
+_HOST_AGE: Final = 5.0  # seconds; a host's state changes by hand, and when it dies
 _SERVERS_AGE: Final = 10.0  # seconds; likewise, and instances come and go
 _TARGETS_AGE: Final = 60.0  # seconds; a fleet's capacity changes slowly
 
@@ -152,16 +158,42 @@ class Observer:
         else:
             known = Listing(known.servers, moves)
         memory.listing = known
+        facts = replace(facts, servers=known.servers, moves=known.moves)
         return replace(
             facts,
-            servers=known.servers,
-            moves=known.moves,
+            elsewhere=await self._elsewhere(facts),
+            wishes=await self._wishes(facts),
+            neighbours=self._neighbours(facts),
             reused=reused,
             jobs=self._migrations.jobs,
             groups_refused=self._compute.moves.groups_refused,
             targets=self._targets(memory),
             moment=self.moment(),
         )
+
+    async def _elsewhere(self, facts: Facts) -> Mapping[str, Server]:
+        found = await _each(to_be_verified(facts), self._compute.moves.server)
+        return {id_: server for id_, server in found.items() if server is not None}
+
+    async def _wishes(self, facts: Facts) -> Mapping[str, tuple[Action, ...]]:
+        since = incident_of(facts.eviction, facts.hypervisor) - self._policy.planned_within
+
+        async def ask(id_: str) -> tuple[Action, ...]:
+            return await self._compute.moves.actions(id_, since)
+
+        return await _each(to_be_asked_about(facts), ask)
+
+    def _neighbours(self, facts: Facts) -> Mapping[str, Hypervisor]:
+        """Those to which moves away from a dead host went."""
+        if course_of(facts) is not Course.EVACUATE:
+            return {}
+        targets = {move.target for move in facts.moves if move.target}
+        return {
+            name: hypervisor
+            for hypervisor in self._hypervisors
+            for name in host_names(hypervisor)
+            if name in targets
+        }
 
     def _targets(self, memory: Memory) -> int | None:
         fresh = self._clock.monotonic() - memory.targets_at <= _TARGETS_AGE
@@ -180,18 +212,11 @@ class Observer:
     async def _candidates(self, servers: Iterable[Server]) -> Mapping[Need, tuple[Capacity, ...]]:
         """For each need among the servers, the hosts that could take one."""
         by_need = {need(server): server for server in servers}
-        turn = asyncio.Semaphore(_AT_ONCE)
 
-        async def ask(server: Server) -> tuple[Capacity, ...]:
-            async with turn:
-                return await self._compute.moves.candidates(server)
+        async def ask(kind: Need) -> tuple[Capacity, ...]:
+            return await self._compute.moves.candidates(by_need[kind])
 
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = {kind: group.create_task(ask(one)) for kind, one in by_need.items()}
-        except BaseExceptionGroup as errors:
-            raise sole(errors) from errors
-        return {kind: task.result() for kind, task in tasks.items()}
+        return await _each(by_need, ask)
 
     async def _count(self, facts: Facts, memory: Memory) -> Facts:
         """Read what the compute service counts to the host, past every cache."""
@@ -206,9 +231,31 @@ class Observer:
         return replace(facts, counted=frozenset(found.servers), counted_for=waited)
 
 
+async def _each(
+    keys: Iterable[_K], ask: Callable[[_K], Coroutine[object, object, _A]]
+) -> dict[_K, _A]:
+    """Ask about each, some at a time."""
+    turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(key: _K) -> _A:
+        async with turn:
+            return await ask(key)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = {key: group.create_task(one(key)) for key in keys}
+    except BaseExceptionGroup as errors:
+        raise sole(errors) from errors
+    return {key: task.result() for key, task in tasks.items()}
+
+
 def _is_doubted(memory: Memory, hypervisor: Hypervisor | None, at: float) -> bool:
-    """Whether the host may not be as it was: in time, and once a condition says otherwise."""
+    """Whether the host may have changed: after a time, or when a condition differs."""
     conditions = hypervisor.conditions if hypervisor is not None else ()
     disabled = is_true(conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
-    outdated = disabled and memory.host is not None and memory.host.enabled
+    host = memory.host
+    outdated = host is not None and (
+        (disabled and host.enabled)
+        or (hypervisor is not None and is_fenced(hypervisor) and not is_dead(hypervisor, host))
+    )
     return outdated or at - memory.host_at > _HOST_AGE

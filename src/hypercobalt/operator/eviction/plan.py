@@ -10,6 +10,7 @@ from hypercobalt.compute.model import Host, Server
 from hypercobalt.operator.eviction import preflight
 from hypercobalt.operator.eviction.calls import asked, remedy
 from hypercobalt.operator.eviction.cancel import cancel
+from hypercobalt.operator.eviction.course import Course, course_of
 from hypercobalt.operator.eviction.decision import End, Plan
 from hypercobalt.operator.eviction.estimate import Timings
 from hypercobalt.operator.eviction.facts import Facts
@@ -33,8 +34,12 @@ from hypercobalt.operator.eviction.states import (
     Assessment,
     Observed,
     Ready,
+    Restart,
+    Restarted,
     Start,
+    State,
     Stranded,
+    Unaffected,
 )
 
 
@@ -60,7 +65,9 @@ def questions(
     host, hypervisor = facts.host, facts.hypervisor
     if facts.is_deleted or facts.trouble or host is None or hypervisor is None:
         return Questions()
-    due = preflight.is_instance_check_due(facts.status)
+    course = course_of(facts)
+    policy = policy.for_evacuation if course is Course.EVACUATE else policy
+    due = preflight.is_instance_check_due(facts.status) and not course.restarts
     servers = tuple(one.server for one in now if one.server is not None) if due else ()
     if preflight.check_host(facts, hypervisor, host, now).obstacles:
         return Questions(servers)
@@ -96,6 +103,8 @@ def plan(
         return cancel(facts, now, policy)
     if facts.host is None or facts.hypervisor is None:
         raise ValueError(f"Eviction {facts.eviction.metadata.name}: its host was not read")
+    course = course_of(facts)
+    policy = policy.for_evacuation if course is Course.EVACUATE else policy
     checks = preflight.check(facts, facts.hypervisor, facts.host, now, policy.doubt)
     starts = Starts()
     if not checks.obstacles:
@@ -111,6 +120,8 @@ def plan(
     stale = facts.reused and bool(starts.chosen)  # a place is free: the servers are listed first
     begun: dict[str, Action] = {} if stale else {s.server.id: s for s in starts.chosen}
     remedies = {one.id: action for one in now if (action := remedy(one)) is not None}
+    if checks.obstacles or facts.reused:
+        remedies = {id_: one for id_, one in remedies.items() if not isinstance(one, Restart)}
     actions = remedies | begun
     done = tuple(
         asked(_placeless(one, starts.homeless), actions.get(one.id), policy, facts.moment)
@@ -169,7 +180,8 @@ def _over(facts: Facts, done: tuple[Assessment, ...], checks: Preflight, policy:
     left = still_counted(facts.eviction.spec.instances, facts.counted, done)
     if left and facts.counted_for <= policy.patience:
         return _Over(done, lingering=True)
-    done = (*done, *map(_unlisted, sorted(left)))
+    listed = (one for one in done if one.id not in left)
+    done = (*listed, *map(_unlisted, sorted(left)))
     failed = any(isinstance(one.state, Stranded) for one in done)
     return _Over(done, End(EvictionReason.FAILED if failed else EvictionReason.SUCCEEDED))
 
@@ -178,8 +190,14 @@ def still_counted(
     only: Sequence[str], counted: Iterable[str], done: Iterable[Assessment]
 ) -> frozenset[str]:
     """What is counted to the host and has to leave it, but for what is known to stay there."""
-    stay = {one.id for one in done if isinstance(one.state, Stranded)}
+    stay = {one.id for one in done if _stays(one.state)}
     return frozenset(id_ for id_ in counted if id_ not in stay and (not only or id_ in only))
+
+
+def _stays(state: State) -> bool:
+    return isinstance(state, Stranded | Restarted) or (
+        isinstance(state, Unaffected) and state.stays
+    )
 
 
 def _unlisted(id_: str) -> Assessment:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
+from typing import Final
 
 from hypercobalt.api.eviction import Eviction, Trigger
 
@@ -54,13 +55,22 @@ class Policy:
         stuck_help: what to do first for a live migration without progress.
         attempts: how often a move is begun before it is given up.
         stall: a live migration whose remaining memory has not become less for so long is stuck.
-        longest: a move that tells nothing of its progress, or whose disks are still copied, is
+        longest: a move that reports no progress, or whose disks are still copied, is
             stuck after so long without any. To abort it is to copy them anew.
         patience: how long to wait for an instance that can be moved later (it is being built …).
         retry_after: wait before another attempt, doubled with each.
         settle: how long after a live move has failed its server may still change: Nova 34 shows it
             as ACTIVE first, then in ERROR.
         unsure: after a call whose outcome is not known, how long to look before it is repeated.
+        evacuations: from one dead host at once; `spec.parallelism` replaces it. Nothing is copied,
+            so neither source nor targets bear more than the start of a guest.
+        restarts: failed restarts after which an instance is moved, where it may be.
+        restart_waits: before the second restart, the third …; after the last one it is given up,
+            where it may not be moved.
+        restart_within: how long a restart may take.
+        power_lag: how long the compute service may show an instance as running that has died: Nova
+            waits 15 s after libvirt's event.
+        planned_within: so long before an incident its owner may have asked for what led to it.
     """
 
     per_source: int = 10
@@ -77,10 +87,31 @@ class Policy:
     retry_after: timedelta = timedelta(seconds=5)
     settle: timedelta = timedelta(seconds=3)
     unsure: timedelta = timedelta(seconds=10)
+    evacuations: int = 20
+    restarts: int = 2
+    restart_waits: tuple[timedelta, ...] = tuple(timedelta(seconds=s) for s in (10, 30, 120))
+    restart_within: timedelta = timedelta(seconds=120)
+    power_lag: timedelta = timedelta(seconds=20)
+    planned_within: timedelta = timedelta(minutes=2)
+
+    def restart_wait(self, attempts: int) -> float:
+        """Seconds to wait after so many failed restarts."""
+        return self.restart_waits[min(attempts, len(self.restart_waits)) - 1].total_seconds()
+
+    @property
+    def for_evacuation(self) -> Policy:
+        """For a dead host: other limits, and what can be started elsewhere does not wait."""
+        return replace(
+            self,
+            per_source=self.evacuations,
+            per_possible_target=self.evacuations,
+            doubt=Doubt.WARN,
+        )
+
+
+_URGENT: Final = frozenset({Trigger.HOST_SHUTDOWN, Trigger.NODE_FAILURE})
 
 
 def order_of(eviction: Eviction, policy: Policy) -> Order:
-    """Which instances go first: before a shutdown the running ones, and as many as possible."""
-    if eviction.spec.trigger == Trigger.HOST_SHUTDOWN:
-        return Order.URGENT
-    return policy.order
+    """Which instances go first: the running ones, and as many as possible, when it is urgent."""
+    return Order.URGENT if eviction.spec.trigger in _URGENT else policy.order

@@ -1,8 +1,9 @@
 """What is checked before the first move, and found again while moves run. Pure.
 
 A check about the host stops the moves until it passes; that the host is disabled is not asked for
-when it is being shut down, nor when only some instances leave. A check about the instances stops or
-warns, as the policy says.
+when it is being shut down, nor when only some instances leave. Where the host has to be dead, the
+proof of that takes the place of both. A check about the instances stops or
+warns, by the policy.
 """
 
 from __future__ import annotations
@@ -16,25 +17,34 @@ from hypercobalt.api.eviction import (
     CheckResult,
     Eviction,
     EvictionCheck,
+    EvictionMode,
     EvictionSpec,
     EvictionStatus,
     Trigger,
 )
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.api.hypervisor_conditions import (
     DisabledReason,
     HypervisorConditionType,
     RegisteredReason,
 )
 from hypercobalt.compute.model import Capacity, Host, Server, Size
+from hypercobalt.operator.eviction.course import Course, course_of, is_dead, is_down, needs_proof
 from hypercobalt.operator.eviction.facts import Facts
-from hypercobalt.operator.eviction.movability import Blocked, Movable, movability
+from hypercobalt.operator.eviction.movability import (
+    Blocked,
+    Movable,
+    evacuability,
+    movability,
+    restartability,
+)
 from hypercobalt.operator.eviction.policy import Doubt
-from hypercobalt.operator.eviction.states import Assessment, Mode
+from hypercobalt.operator.eviction.states import Assessment
 from hypercobalt.operator.eviction.targets import Need, Promises, choose, need
 
 _NAMED: Final = 10  # instances in one message; their entries say the rest
-_HOST_CHECKS: Final = {"HostUp", "HostDisabled"}
+_HOST_CHECKS: Final = {"HostUp", "HostFenced", "HostDisabled"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +71,6 @@ class Preflight:
         return tuple(c.message or c.name for c in self.checks if c.result in results)
 
 
-_WITHOUT_FENCING: Final = (
-    "which an Eviction does not do; it moves instances of hosts that are alive"
-)
-_REFUSED: Final = {
-    Mode.EVACUATE: f"instances of a dead host are evacuated after fencing, {_WITHOUT_FENCING}",
-    Mode.RESTART: f"crashed instances are restarted on their host, {_WITHOUT_FENCING}",
-}
-
-
-def mode_refusal(mode: Mode) -> str:
-    """Why instances do not leave in this way; "" if they do."""
-    return _REFUSED.get(mode, "")
-
-
 def refusal(hypervisor: Hypervisor, eviction: Eviction) -> str:
     """Why the instances of this host are not to be moved by an Eviction at all; "" if they are.
 
@@ -82,13 +78,6 @@ def refusal(hypervisor: Hypervisor, eviction: Eviction) -> str:
     disabled, so it counts only for the host that the Eviction is named after.
     """
     trigger = eviction.spec.trigger
-    if hypervisor.spec.maintenance == Maintenance.HA:
-        return (
-            "host is in maintenance `ha`: the high-availability service fences and empties it; "
-            "an Eviction moves instances of hosts that are alive"
-        )
-    if trigger == Trigger.NODE_FAILURE:
-        return f"the trigger is NodeFailure: {mode_refusal(Mode.EVACUATE)}"
     if trigger == Trigger.HOST_SHUTDOWN and eviction.metadata.name != hypervisor.metadata.name:
         return (
             f"the trigger HostShutdown is for an Eviction named {hypervisor.metadata.name}, as its "
@@ -137,7 +126,8 @@ def check(
     if not is_instance_check_due(facts.status):
         return Preflight((*checks, *_kept(facts.status)))
     servers = [one.server for one in instances if one.server is not None]
-    found = of_instances(servers, facts.candidates, doubt, facts.groups_refused)
+    course = course_of(facts)
+    found = of_instances(servers, facts.candidates, doubt, facts.groups_refused, course)
     return Preflight((*checks, *found))
 
 
@@ -152,6 +142,8 @@ def of_host(
         spec: of the Eviction.
         empty: nothing is there to be moved, nor on its way.
     """
+    if needs_proof(spec, hypervisor, host):
+        return (_fenced(hypervisor, host, spec, empty=empty),)
     return (_up(host, empty=empty), _disabled(hypervisor, host, spec))
 
 
@@ -160,6 +152,7 @@ def of_instances(
     candidates: Mapping[Need, tuple[Capacity, ...]],
     doubt: Doubt,
     groups_refused: str = "",
+    course: Course = Course.LEAVE,
 ) -> tuple[EvictionCheck, ...]:
     """Whether every instance can be moved, as far as that is known.
 
@@ -168,11 +161,18 @@ def of_instances(
         candidates: for each distinct need, the hosts that could take it.
         doubt: what a check in doubt amounts to.
         groups_refused: why the server groups are not known; "" when they are.
+        course: what is done with them; those that are restarted need no other host.
     """
     bad = CheckResult.FAILED if doubt is Doubt.STOP else CheckResult.WARNING
-    movable = [server for server in servers if isinstance(movability(server), Movable)]
+    if course.restarts:
+        found = [(server, restartability(server)) for server in servers]
+        text = f"{len(servers)} instances can be restarted"
+        return (_check("Instances", _hindered(found), bad, text),)
+    ask = evacuability if course is Course.EVACUATE else movability
+    movable = [server for server in servers if isinstance(ask(server), Movable)]
+    hindered = _hindered([(server, ask(server)) for server in servers])
     return (
-        _check("Instances", _hindered(servers), bad, f"{len(servers)} instances can be moved"),
+        _check("Instances", hindered, bad, f"{len(servers)} instances can be moved"),
         _check("TargetCapacity", _homeless(movable, candidates), bad, "other hosts have capacity"),
         _check("ServerGroups", _grouped(movable), bad, "no server group prevents a migration"),
         _groups_listed(groups_refused),
@@ -202,6 +202,42 @@ def _up(host: Host, *, empty: bool) -> EvictionCheck:
     return EvictionCheck(name="HostUp", result=CheckResult.FAILED, message=text)
 
 
+def _fenced(
+    hypervisor: Hypervisor, host: Host, spec: EvictionSpec, *, empty: bool
+) -> EvictionCheck:
+    """Pending for as long as it takes: nothing is started elsewhere while the host may run it."""
+    name, why = "HostFenced", unproven(spec, hypervisor, host)
+    if not why:
+        proof = hypervisor.status.fencing.proof if hypervisor.status.fencing else None
+        return EvictionCheck(name=name, result=CheckResult.PASSED, message=proof)
+    if empty:
+        text = f"{why}; nothing is there to be evacuated"
+        return EvictionCheck(name=name, result=CheckResult.WARNING, message=text)
+    return EvictionCheck(name=name, result=CheckResult.PENDING, message=why)
+
+
+def unproven(spec: EvictionSpec, hypervisor: Hypervisor, host: Host) -> str:
+    """Why nothing may be begun: the host is to be proven dead, and is not; "" when it may."""
+    if not needs_proof(spec, hypervisor, host) or is_dead(hypervisor, host):
+        return ""
+    fencing = hypervisor.status.fencing
+    if is_fenced(hypervisor):
+        why = "it is fenced; waiting until it is declared down"
+    elif fencing is None or fencing.phase == FencingPhase.RELEASED:
+        why = "it was not fenced"
+    elif fencing.phase == FencingPhase.FENCED:
+        why = f"boot {fencing.bootID} was fenced, but the host has reported another one since"
+    else:
+        last = f": {fencing.evidence[-1]}" if fencing.evidence else ""
+        why = f"fencing is {fencing.phase}{last}"
+    then = f"are started elsewhere once {host.name} is proven dead: {why}"
+    if spec.mode == EvictionMode.EVACUATE or not is_down(host):
+        return f"instances {then}"
+    sign = "is forced down" if host.forced_down else "does not report"
+    text = f"the compute service of {host.name} {sign}; its instances are moved when it is back"
+    return f"{text}, or {then}"
+
+
 def _disabled(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> EvictionCheck:
     name = "HostDisabled"
     marked = is_true(hypervisor.conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
@@ -209,6 +245,9 @@ def _disabled(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> Evictio
         return EvictionCheck(name=name, result=CheckResult.PASSED)
     if spec.instances:
         text = "only the named instances leave; the host may stay in service"
+        return EvictionCheck(name=name, result=CheckResult.PASSED, message=text)
+    if spec.mode == EvictionMode.RESTART:
+        text = "instances are restarted on the host; it may stay in service"
         return EvictionCheck(name=name, result=CheckResult.PASSED, message=text)
     if spec.trigger == Trigger.HOST_SHUTDOWN:
         text = "hypervisor not disabled; check skipped because the host is shutting down"
@@ -233,8 +272,8 @@ def _hitch(hypervisor: Hypervisor) -> str:
     registered = get_condition(hypervisor.conditions, HypervisorConditionType.REGISTERED)
     if registered is not None and registered.status != "True":
         return registered.message
-    told = get_condition(hypervisor.conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
-    return told.message if told is not None and told.reason == DisabledReason.FAILED else ""
+    found = get_condition(hypervisor.conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
+    return found.message if found is not None and found.reason == DisabledReason.FAILED else ""
 
 
 def _check(name: str, bad: list[str], result: CheckResult, good: str) -> EvictionCheck:
@@ -244,8 +283,7 @@ def _check(name: str, bad: list[str], result: CheckResult, good: str) -> Evictio
     return EvictionCheck(name=name, result=result, message="; ".join(bad[:_NAMED]) + more)
 
 
-def _hindered(servers: Sequence[Server]) -> list[str]:
-    found = [(server, movability(server)) for server in servers]
+def _hindered(found: Sequence[tuple[Server, object]]) -> list[str]:
     return [f"{_called(server)} {may.why}" for server, may in found if isinstance(may, Blocked)]
 
 

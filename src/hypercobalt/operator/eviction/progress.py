@@ -1,4 +1,4 @@
-"""Whether a move goes on, by what its record says and by what the host's node agent sees. Pure.
+"""Whether a move goes on, by its record and by what the host's node agent sees. Pure.
 
 The two may disagree: a nova-compute that has lost a migration leaves its record as it was, and an
 agent that has died its Migration. What goes on by either goes on.
@@ -73,7 +73,7 @@ class HostView:
     """What is remembered of a job.
 
     Args:
-        started: tells one job from the next.
+        started: distinguishes one job from the next.
         lowest: the least that was left.
         since: when it last made progress.
     """
@@ -141,6 +141,17 @@ class Blocking:
 
 
 @dataclass(frozen=True, slots=True)
+class Rebooted:
+    """A restart was asked for.
+
+    Args:
+        failed: why it has not brought the instance up; the next attempt waits. "" before that.
+    """
+
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Unrecoverable:
     """The compute service would not take it out of the ERROR that its move left it in.
 
@@ -151,7 +162,7 @@ class Unrecoverable:
     record: str
 
 
-Followed = Begun | Recorded | Failed | Blocking | Unrecoverable
+Followed = Begun | Recorded | Failed | Blocking | Rebooted | Unrecoverable
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +227,8 @@ class Progress:
         track: what to remember.
         record: what is remembered of its record.
         still: seconds without progress.
-        in_memory: its memory is moved; else it waits, copies disks, or tells nothing.
-        is_over: its host reports its end, and its record says that it runs.
+        in_memory: its memory is moved; else it waits, copies disks, or reports nothing.
+        is_over: its host reports its end, and its record has it running.
         disagreement: what record and host report differently, for people; "" when they agree.
     """
 

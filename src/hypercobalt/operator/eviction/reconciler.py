@@ -15,6 +15,7 @@ from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction.actions import Actions
 from hypercobalt.operator.eviction.assess import assess
 from hypercobalt.operator.eviction.calls import after
+from hypercobalt.operator.eviction.claims import held_by
 from hypercobalt.operator.eviction.decision import Plan
 from hypercobalt.operator.eviction.facts import Facts
 from hypercobalt.operator.eviction.memory import Memories, Memory
@@ -25,7 +26,7 @@ from hypercobalt.operator.eviction.plan import plan, questions
 from hypercobalt.operator.eviction.policy import Policy, order_of
 from hypercobalt.operator.eviction.settled import settled
 from hypercobalt.operator.eviction.starts import as_of
-from hypercobalt.operator.eviction.states import Assessment
+from hypercobalt.operator.eviction.states import Assessment, Restart
 from hypercobalt.operator.eviction.status import pending, status_of, write_after
 from hypercobalt.runtime import Kube, Recorder, Result
 from hypercobalt.runtime.finalizer import Finalizer
@@ -80,10 +81,15 @@ class EvictionReconciler:
             if held is None:
                 return Result()
             facts = replace(facts, eviction=held)
+        facts = replace(facts, held=held_by(facts, self._evictions.all()))
         now = assess(facts, memory.tracks, self._policy)
         memory.timings.observe(now, facts.moment)
         facts, planned = await self._plan(facts, now, memory)
-        return await self._record(facts, await self._act(planned, memory), memory)
+        if any(isinstance(action, Restart) for action in planned.actions.values()):
+            # Nothing else shows that a restart was begun: it is written first.
+            status = self._status(facts, planned, memory)
+            await self._write(facts, status, memory, at_once=True)
+        return await self._record(facts, await self._act(facts.name, planned, memory), memory)
 
     async def _plan(
         self, facts: Facts, now: tuple[Assessment, ...], memory: Memory
@@ -97,13 +103,13 @@ class EvictionReconciler:
         memory.load = planned.load or memory.load
         return facts, planned
 
-    async def _act(self, planned: Plan, memory: Memory) -> Plan:
+    async def _act(self, host: str, planned: Plan, memory: Memory) -> Plan:
         """Make the calls; gives the plan with the instances as they are afterwards."""
         if planned.instances is None:
             return planned
         # Remembered before the calls: if this pass is cut off, the next one does not repeat them.
         memory.tracks = {one.id: one.track for one in planned.instances}
-        outcomes = await self._actions.perform(planned.actions)
+        outcomes = await self._actions.perform(host, planned.actions)
         moment = self._observer.moment()
         done = after(planned.instances, planned.actions, outcomes, self._policy, moment)
         memory.tracks = {one.id: one.track for one in done}
@@ -117,8 +123,7 @@ class EvictionReconciler:
     async def _record(self, facts: Facts, planned: Plan, memory: Memory) -> Result:
         eviction, name = facts.eviction, facts.eviction.metadata.name
         facts = replace(facts, moment=self._observer.moment())
-        order = order_of(eviction, self._policy)
-        status = status_of(facts, planned, order, self._seconds_left(facts, planned, memory))
+        status = self._status(facts, planned, memory)
         for note in notes(facts.status, status, facts.name):
             self._note(eviction, note)
         memory.status = status
@@ -134,6 +139,10 @@ class EvictionReconciler:
             self._migrations.follow(name, facts.name)
         after_all = [wait for wait in (planned.look_again, waits) if wait is not None]
         return Result(min(after_all, default=None))
+
+    def _status(self, facts: Facts, planned: Plan, memory: Memory) -> EvictionStatus:
+        order = order_of(facts.eviction, self._policy)
+        return status_of(facts, planned, order, self._seconds_left(facts, planned, memory))
 
     async def _write(
         self, facts: Facts, status: EvictionStatus, memory: Memory, *, at_once: bool

@@ -12,10 +12,11 @@ from hypercobalt.operator.eviction.decision import End, Plan, Wait
 from hypercobalt.operator.eviction.facts import Facts
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.polling import AWAY, IDLE
-from hypercobalt.operator.eviction.preflight import refusal
+from hypercobalt.operator.eviction.preflight import refusal, unproven
 from hypercobalt.operator.eviction.status import count, has_begun
 
 _UNDER_WAY: Final = {InstancePhase.MIGRATING, InstancePhase.CONFIRMING}
+"""What a deletion ends; an evacuation and a restart go on by themselves."""
 
 
 def settled(facts: Facts, policy: Policy) -> Plan | None:
@@ -34,6 +35,9 @@ def settled(facts: Facts, policy: Policy) -> Plan | None:
     if facts.trouble is not None:
         asked = facts.trouble.retry_after if isinstance(facts.trouble, TransientError) else None
         text = f"cannot read from the compute service {facts.service}: {facts.trouble}"
+        host = facts.host
+        if host is not None and (why := unproven(facts.eviction.spec, facts.hypervisor, host)):
+            text = f"{why}; {text}"
         return _waits(text, asked or AWAY)
     return _unknown_host(facts, policy) if facts.looked and facts.host is None else None
 

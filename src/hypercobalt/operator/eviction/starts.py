@@ -80,12 +80,12 @@ class Starts:
 
 
 def in_order(servers: Iterable[Server], order: Order) -> list[Server]:
-    """The servers, those that go first in front."""
+    """The servers, those that go first in front: of the same priority, by the order."""
 
-    def key(server: Server) -> tuple[bool, int, str]:
+    def key(server: Server) -> tuple[int, bool, int, str]:
         size = server.size.memory_mib
         late = order is Order.URGENT and not server.running
-        return late, -size if order is Order.LARGEST else size, server.id
+        return -server.priority, late, -size if order is Order.LARGEST else size, server.id
 
     return sorted(servers, key=key)
 

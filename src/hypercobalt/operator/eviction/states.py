@@ -6,12 +6,14 @@ was written before; so any pass may be the first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import assert_never
 
-from hypercobalt.api.eviction import EvictionInstance, InstancePhase
+from hypercobalt.api.eviction import EvictionInstance, EvictionMode, InstancePhase
+from hypercobalt.compute.model import Action as Asked
 from hypercobalt.compute.model import Move, Server
 from hypercobalt.operator.eviction.progress import FRESH, Job, Track
 
@@ -23,8 +25,14 @@ class Mode(StrEnum):
     COLD = "cold"
     EVACUATE = "evacuate"
     """Rebuilt elsewhere from its disks: the host is dead, and fenced."""
-    RESTART = "restart"
-    """Started again where it is, after a crash."""
+
+
+class Sighting(StrEnum):
+    """What the node agent of another host reports of an instance."""
+
+    RUNS = "runs"
+    ABSENT = "absent"
+    SILENT = "silent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +53,24 @@ class Observed:
     """What there is of one instance.
 
     Args:
-        entry: what the status says so far.
+        entry: its entry in the status so far.
         server: when it is on the host.
         moves: records of its moves away from the host, newest first.
         job: its live migration as the node agent reports it; None when it reports none.
+        elsewhere: the server on another host; None when it was not looked for, or is gone.
+        sightings: what the node agents of its moves' targets report of it, by host.
+        wishes: what its owner and administrators have asked of it, newest first.
+        held: the other Eviction that has it; "" for none.
     """
 
     entry: EvictionInstance
     server: Server | None
     moves: tuple[Move, ...] = ()
     job: Job | None = None
+    elsewhere: Server | None = None
+    sightings: Mapping[str, Sighting] = field(default_factory=dict[str, Sighting])
+    wishes: tuple[Asked, ...] = ()
+    held: str = ""
 
     @property
     def move(self) -> Move | None:
@@ -120,6 +136,40 @@ class Stuck:
 
 
 @dataclass(frozen=True, slots=True)
+class Evacuating:
+    """It is being rebuilt on another host."""
+
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """It is to be restarted on the host that it is on.
+
+    Args:
+        due: the call may be made now.
+    """
+
+    server: Server
+    due: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restarting:
+    """It is being restarted."""
+
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """It runs again on its host."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Arrived:
     """It is on another host by a cold move, which has to be confirmed.
 
@@ -140,9 +190,14 @@ class Departed:
 
 @dataclass(frozen=True, slots=True)
 class Unaffected:
-    """It needs no move."""
+    """Nothing is done with it.
+
+    Args:
+        stays: it is on the host, and stays there.
+    """
 
     message: str
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,19 +207,25 @@ class Stranded:
     message: str
 
 
-State = Ready | Waiting | Damaged | Moving | Stuck | Arrived | Departed | Unaffected | Stranded
+Underway = Moving | Stuck | Evacuating | Restarting
+Ended = Departed | Restarted | Unaffected | Stranded
+State = Ready | Waiting | Damaged | Crashed | Arrived | Underway | Ended
 
 
 def phase_of(state: State) -> InstancePhase:
     """What the status calls a state."""
     match state:
-        case Ready() | Waiting() | Damaged():
+        case Ready() | Waiting() | Damaged() | Crashed():
             return InstancePhase.PENDING
         case Moving() | Stuck():
             return InstancePhase.MIGRATING
+        case Evacuating():
+            return InstancePhase.EVACUATING
+        case Restarting():
+            return InstancePhase.RESTARTING
         case Arrived():
             return InstancePhase.CONFIRMING
-        case Departed():
+        case Departed() | Restarted():
             return InstancePhase.SUCCEEDED
         case Unaffected():
             return InstancePhase.SKIPPED
@@ -181,13 +242,15 @@ class Assessment:
     Args:
         observed: what the state was made of.
         track: what to remember until the next pass.
-        attempts: how often moving it was begun.
+        attempts: how often what is tried was begun.
+        mode: what is tried.
     """
 
     observed: Observed
     state: State
     track: Track = FRESH
     attempts: int = 0
+    mode: EvictionMode | None = None
 
     @property
     def id(self) -> str:
@@ -207,12 +270,12 @@ class Assessment:
     @property
     def occupies(self) -> bool:
         """Whether it takes one of the places for moves."""
-        return isinstance(self.state, Moving | Stuck)
+        return isinstance(self.state, Moving | Stuck | Evacuating)
 
     @property
     def is_open(self) -> bool:
         """Whether something is still to happen."""
-        return not isinstance(self.state, Departed | Unaffected | Stranded)
+        return not isinstance(self.state, Ended)
 
 
 # -- actions -----------------------------------------------------------------------------------
@@ -263,7 +326,19 @@ class Recover:
     server: Server
 
 
-Action = Start | Confirm | Force | Abort | Recover
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Start a server again, or reboot it hard, on the host that it is on."""
+
+    server: Server
+
+
+Action = Start | Confirm | Force | Abort | Recover | Restart
+
+
+def is_evacuation(action: Action) -> bool:
+    """Whether an action starts an instance elsewhere while its host is taken for dead."""
+    return isinstance(action, Start) and action.mode is Mode.EVACUATE
 
 
 # -- outcomes ----------------------------------------------------------------------------------

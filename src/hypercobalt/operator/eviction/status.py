@@ -1,7 +1,7 @@
 """The status of an Eviction: from the facts and the plan of a pass. Pure.
 
 Conditions, reasons and the fields that upstream has mean what they do there, with one difference:
-an Eviction that leaves an instance behind ends as Failed, and says which.
+an Eviction that leaves an instance behind ends as Failed, and names it.
 
 Source: openstack-hypervisor-operator, internal/controller/eviction_controller.go.
 """
@@ -17,8 +17,10 @@ from msgspec.structs import replace
 from hypercobalt.api.conditions import Condition, get_condition, set_condition
 from hypercobalt.api.eviction import (
     EVICTION_REASONS,
+    UNDER_WAY,
     EvictionConditionType,
     EvictionInstance,
+    EvictionMode,
     EvictionProgress,
     EvictionReason,
     EvictionStatus,
@@ -130,7 +132,7 @@ def entry_of(instance: Assessment, now: datetime) -> EvictionInstance:
     if move is not None and move.target and (move.succeeded or not move.ended):
         target = move.target
     started = old.startedAt
-    if started is None and (instance.attempts or phase is InstancePhase.MIGRATING):
+    if started is None and (instance.attempts or phase in UNDER_WAY):
         started = now.replace(microsecond=0)
     finished = old.finishedAt if old.phase == phase else None
     if phase in _ENDED and finished is None:
@@ -139,6 +141,7 @@ def entry_of(instance: Assessment, now: datetime) -> EvictionInstance:
         id=old.id,
         name=(server.name if server else None) or old.name,
         phase=phase,
+        mode=(instance.mode or old.mode) if instance.attempts or old.mode else None,
         target=target,
         attempts=instance.attempts or None,
         startedAt=started,
@@ -226,19 +229,33 @@ def set_running(conditions: Conditions, status: EvictionStatus, host: str) -> No
     done, moving = phases.count(InstancePhase.SUCCEEDED), phases.count(InstancePhase.MIGRATING)
     total = len(phases) - phases.count(InstancePhase.SKIPPED)
     text = f"Running: {done} of {count(total)} have left {host}, {moving} migrating"
+    if restarts := sum(entry.mode == EvictionMode.RESTART for entry in status.instances):
+        text = f"Running: {done} of {count(total)} run again or have left {host}"
+        text += f", {phases.count(InstancePhase.RESTARTING)} of {restarts} restarting"
+    elif evacuating := phases.count(InstancePhase.EVACUATING):
+        text += f", {evacuating} evacuating"
     conditions.evicting("True", _Reason.RUNNING, text)
 
 
 def ended_text(status: EvictionStatus, host: str) -> str:
     """How it ended, when nothing is left to do."""
     failed = [e for e in status.instances if e.phase == InstancePhase.FAILED]
-    done = sum(e.phase == InstancePhase.SUCCEEDED for e in status.instances)
+    done = [e for e in status.instances if e.phase == InstancePhase.SUCCEEDED]
+    again = sum(e.mode == EvictionMode.RESTART and not e.target for e in done)
+    left = len(done) - again
+    restarted = f"{count(again)} restarted on {host}" if again else ""
     if not failed:
-        return f"eviction completed successfully: {count(done)} left {host}"
+        parts = [f"{count(left)} left {host}" if left or not again else "", restarted]
+        return f"eviction completed successfully: {', '.join(filter(None, parts))}"
+    what = "restarted on" if _only_restarts(failed) else "moved away from"
     return (
-        f"eviction failed: {count(len(failed))} could not be moved away from {host}, "
-        f"{done} moved: {listed(failed)}"
+        f"eviction failed: {count(len(failed))} could not be {what} {host}, "
+        f"{left} moved{f', {restarted}' if restarted else ''}: {listed(failed)}"
     )
+
+
+def _only_restarts(entries: Iterable[EvictionInstance]) -> bool:
+    return all(entry.mode == EvictionMode.RESTART for entry in entries)
 
 
 def listed(entries: Sequence[EvictionInstance]) -> str:

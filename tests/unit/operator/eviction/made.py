@@ -10,6 +10,9 @@ from hypercobalt.api.eviction import (
     EvictionSpec,
     EvictionStatus,
 )
+from hypercobalt.api.fencing import Fencing
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Capacity, Move, Server, Size
 from hypercobalt.operator.eviction.facts import Facts
@@ -24,11 +27,12 @@ READY = Ready(Mode.LIVE)
 
 
 def server(id_: str = "a", status: str = "ACTIVE", **fields: object) -> Server:
-    wanted: dict[str, object] = {"running": status == "ACTIVE", "size": SIZE, **fields}
-    return Server(id=id_, name=f"vm-{id_}", host="here", status=status, **wanted)  # type: ignore[arg-type]
+    running = status == "ACTIVE"
+    wanted: dict[str, object] = {"host": "here", "running": running, "size": SIZE, **fields}
+    return Server(id=id_, name=f"vm-{id_}", status=status, **wanted)  # type: ignore[arg-type]
 
 
-def move(status: str = "running", id_: str = "a", **fields: object) -> Move:
+def move(status: str = "running", id_: str = "a", /, **fields: object) -> Move:
     begun = BEGAN + timedelta(minutes=1)
     wanted: dict[str, object] = {
         "id": "1",
@@ -56,12 +60,26 @@ def assessed(of: Server, state: State = READY, **fields: object) -> Assessment:
     return Assessment(Observed(entry(of.id), of), state, **fields)  # type: ignore[arg-type]
 
 
-def eviction(status: EvictionStatus | None = None, **spec: object) -> Eviction:
+def eviction(status: EvictionStatus | None = None, /, **spec: object) -> Eviction:
+    """Of the host `here`; `name` is that of the Eviction."""
     wanted: dict[str, object] = {"hypervisor": "here", "reason": "test", **spec}
+    name = str(wanted.pop("name", "here"))
     return Eviction(
-        metadata=ObjectMeta(name="here", generation=1, creationTimestamp=BEGAN),
+        metadata=ObjectMeta(name=name, generation=1, creationTimestamp=BEGAN),
         spec=EvictionSpec(**wanted),  # type: ignore[arg-type]
         status=status or EvictionStatus(),
+    )
+
+
+def hypervisor(
+    phase: str = "", *, boot: str = "1", maintenance: str = "", evidence: tuple[str, ...] = ()
+) -> Hypervisor:
+    """A host that reports this boot; the fencing, if there is one, is of boot 1."""
+    fencing = Fencing(phase=phase, bootID="1", proof="power is off", evidence=evidence)
+    return Hypervisor(
+        metadata=ObjectMeta(name="here"),
+        spec=HypervisorSpec(maintenance=maintenance),
+        status=HypervisorStatus(bootID=boot, fencing=fencing if phase else None),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.operator.eviction.made import BEGAN, NOW, POLICY, entry, move, server
 
 from hypercobalt.operator.eviction.assess import assess_one
+from hypercobalt.operator.eviction.case import About
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.progress import (
     FRESH,
@@ -42,7 +43,7 @@ def seen(of: object = None, *moves: object, known: object = None) -> Observed:
 
 
 def assessed(of: Observed, track: Track = FRESH, policy: Policy = POLICY) -> Assessment:
-    return assess_one(of, track, BEGAN, policy, NOW)
+    return assess_one(of, track, About(BEGAN, BEGAN), policy, NOW)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +211,7 @@ def test_the_reason_of_the_last_failure_is_kept() -> None:
     assert "no route" in found.state.message
 
 
-def test_one_whose_guest_is_not_known_to_run_is_not_asked_about_again() -> None:
+def test_an_instance_whose_guest_is_not_known_to_run_is_not_read_again() -> None:
     found = assessed(seen(IN_ERROR, move("error")), Track(Unrecoverable("1")))
     assert isinstance(found.state, Stranded)
     assert "canceled by client" in found.state.message

@@ -94,7 +94,7 @@ def test_help_is_remembered_before_the_call(action: Action, record: Recorded, si
     assert (found.of, found.since) == (record, since)
 
 
-def test_a_second_abort_does_not_begin_the_wait_anew() -> None:
+def test_a_second_abort_does_not_restart_the_wait() -> None:
     track = replace(FOLLOWED, of=Recorded("1", "running", aborts=1, refused=True))
     found = asked(Assessment(SEEN, Moving(), track), Abort(move()), POLICY, NOW).track
     assert (found.of, found.since) == (Recorded("1", "running", aborts=2), 900.0)

@@ -20,12 +20,25 @@ from tests.unit.operator.eviction.made import (
 )
 
 from hypercobalt.api.conditions import set_condition
-from hypercobalt.api.eviction import FINALIZER, Eviction, EvictionInstance, EvictionStatus
+from hypercobalt.api.eviction import (
+    FINALIZER,
+    Eviction,
+    EvictionInstance,
+    EvictionMode,
+    EvictionStatus,
+)
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.model import Host, Move
 from hypercobalt.operator.eviction.assess import assess_one
 from hypercobalt.operator.eviction.calls import after
-from hypercobalt.operator.eviction.cancel import LONGEST, cancel, left_behind
+from hypercobalt.operator.eviction.cancel import (
+    LONGEST,
+    cancel,
+    left_behind,
+    poll_after,
+    since_deletion,
+)
+from hypercobalt.operator.eviction.case import About
 from hypercobalt.operator.eviction.decision import Plan
 from hypercobalt.operator.eviction.progress import FRESH, Recorded, Track
 from hypercobalt.operator.eviction.settled import settled
@@ -36,18 +49,23 @@ from hypercobalt.operator.eviction.states import (
     Arrived,
     Assessment,
     Confirm,
+    Crashed,
     Damaged,
+    Evacuating,
     Moving,
     Observed,
     Outcome,
     Recover,
     Refused,
+    Restarting,
     Stranded,
     Stuck,
+    Unaffected,
 )
 from hypercobalt.operator.eviction.status import status_of
 
 HERE = server(status="ERROR", running=True)
+EVACUATE, RESTART = EvictionMode.EVACUATE, EvictionMode.RESTART
 
 
 def deleted(
@@ -114,6 +132,30 @@ def moving(*records: Move, attempts: int = 1) -> Assessment:
             id="and waited for until it may be",
         ),
         pytest.param(assessed(server()), None, False, id="nothing is begun"),
+        pytest.param(
+            replace(moving(move(kind="evacuation")), state=Evacuating(), mode=EVACUATE),
+            None,
+            False,
+            id="an evacuation goes on",
+        ),
+        pytest.param(
+            replace(moving(move(kind="evacuation")), state=Stranded(""), mode=EVACUATE),
+            None,
+            False,
+            id="nor is one waited for that was given up",
+        ),
+        pytest.param(
+            replace(moving(), state=Restarting(), mode=RESTART),
+            None,
+            False,
+            id="a restart too",
+        ),
+        pytest.param(
+            replace(moving(), state=Crashed(server(), due=True, message=""), mode=RESTART),
+            None,
+            False,
+            id="nothing is restarted",
+        ),
     ],
 )
 def test_what_is_stopped(of: Assessment, action: type[Action] | None, *, left: bool) -> None:
@@ -141,7 +183,7 @@ def test_a_move_is_aborted_once_unless_that_is_refused(
     seen = Observed(entry("a", "Migrating", attempts=1), leaving, (move(),))
     began = eviction().metadata.creationTimestamp
     assert began is not None
-    next_ = assess_one(seen, one.track, began, POLICY, later_on)
+    next_ = assess_one(seen, one.track, About(began, began), POLICY, later_on)
     found = cancel(replace(facts(deleted()), moment=later_on), [next_], POLICY)
     assert bool(found.actions) is again
     assert not found.release
@@ -156,6 +198,13 @@ def test_the_wait_after_refused_aborts_doubles() -> None:
         (one,) = after(plan.instances, plan.actions, {"a": Refused("no")}, POLICY, NOW)
         waits.append(one.track.not_before - NOW.at)
     assert waits == [5, 10, 20]
+
+
+def test_what_was_to_be_restarted_is_skipped() -> None:
+    crashed = assessed(server(), Crashed(server(), due=True, message=""))
+    plan = cancelled(crashed)
+    assert plan.instances is not None
+    assert isinstance(plan.instances[0].state, Unaffected)
 
 
 def test_it_is_visible() -> None:
@@ -188,12 +237,51 @@ def test_the_object_is_let_go_in_time(of: Assessment, ago: timedelta, *, release
     assert not (released and found.actions)
 
 
+def test_the_longest_of_its_moves_sets_the_limit() -> None:
+    late = LONGEST + timedelta(seconds=1)
+    assert not cancelled(moving(move()), moving(COLD), ago=late).release
+
+
+def test_what_has_nothing_left_is_let_go_without_a_word() -> None:
+    found = cancelled(assessed(server()), ago=POLICY.longest * 2)
+    assert found.release
+    assert not found.left_behind
+
+
+@pytest.mark.parametrize(
+    ("of", "left"),
+    [
+        pytest.param(replace(moving(move()), track=FRESH), True, id="not followed yet"),
+        pytest.param(
+            replace(moving(move("completed")), state=Stranded("")), False, id="its move has ended"
+        ),
+        pytest.param(replace(moving(), state=Stranded("")), False, id="given up without a move"),
+    ],
+)
+def test_only_what_is_followed_is_aborted(of: Assessment, *, left: bool) -> None:
+    found = cancelled(of)
+    assert not found.actions
+    assert found.release is not left
+
+
+def test_a_clock_that_is_behind_has_waited_for_nothing() -> None:
+    assert since_deletion(facts(deleted(ago=-LONGEST))) == timedelta(0)
+    assert since_deletion(facts()) == timedelta(0)
+    assert since_deletion(facts(deleted(ago=LONGEST))) == LONGEST
+
+
+@pytest.mark.parametrize(("waited", "seconds"), [(0, 0.5), (20, 2), (600, 5)])
+def test_it_is_looked_at_less_often_the_longer_it_lasts(waited: float, seconds: float) -> None:
+    assert poll_after(timedelta(seconds=waited)) == timedelta(seconds=seconds)
+
+
 @pytest.mark.parametrize(
     ("entries", "limit", "words", "confirm"),
     [
         pytest.param((entry("a", name="vm"),), LONGEST, "1 move .* of vm .a.$", False, id="live"),
         pytest.param((entry("a"), entry("b")), LONGEST * 9, "2 moves .* of a, b;", True, id="cold"),
         pytest.param((), LONGEST, "cannot be read", False, id="not known"),
+        pytest.param([entry(str(n)) for n in range(20)], LONGEST, "18, 19$", False, id="20"),
         pytest.param([entry(str(n)) for n in range(25)], LONGEST, "18, 19, …$", False, id="many"),
     ],
 )
@@ -257,11 +345,11 @@ def test_what_settles_a_deletion(of: Eviction, read: dict[str, object], plan: st
     found = settled(facts(of, **read), POLICY)
     match found:
         case None:
-            told = "goes on"
+            outcome = "goes on"
         case Plan(release=True):
-            told = "given up" if found.left_behind else "released"
+            outcome = "given up" if found.left_behind else "released"
         case Plan(look_again=None):
-            told = "nothing"
+            outcome = "nothing"
         case _:
-            told = f"waits: {found.wait.message if found.wait else ''}"
-    assert re.match(plan, told), told
+            outcome = f"waits: {found.wait.message if found.wait else ''}"
+    assert re.match(plan, outcome), outcome

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace as with_fields
 from tests.unit.operator.eviction.made import (
     NOW,
@@ -16,16 +18,19 @@ from tests.unit.operator.eviction.made import (
     entry,
     eviction,
     facts,
+    hypervisor,
     move,
     server,
 )
 
 from hypercobalt.api.conditions import set_condition
-from hypercobalt.api.eviction import EvictionCheck, EvictionStatus
+from hypercobalt.api.eviction import EvictionCheck, EvictionMode, EvictionStatus, Trigger
+from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
+from hypercobalt.operator.eviction.assess import assess
 from hypercobalt.operator.eviction.decision import Plan
 from hypercobalt.operator.eviction.estimate import Timings
 from hypercobalt.operator.eviction.facts import Facts
@@ -37,15 +42,22 @@ from hypercobalt.operator.eviction.states import (
     Arrived,
     Assessment,
     Confirm,
+    Crashed,
     Damaged,
     Departed,
+    Evacuating,
     Mode,
     Moving,
     Observed,
     Ready,
     Recover,
+    Restart,
+    Restarted,
+    Restarting,
     Start,
     Stranded,
+    Unaffected,
+    is_evacuation,
 )
 from hypercobalt.operator.eviction.targets import Need
 
@@ -57,14 +69,14 @@ STAYS = assessed(server("b"), Stranded("no"))
 
 
 def read(*, disabled: bool = True, status: EvictionStatus = CHECKED, **fields: object) -> Facts:
-    hypervisor = Hypervisor(
+    well = Hypervisor(
         metadata=ObjectMeta(name="here"),
         spec=HypervisorSpec(),
         status=HypervisorStatus(conditions=DISABLED if disabled else ()),
     )
     host = Host("here", "h", "s", enabled=not disabled)
-    found = {"targets": 9, **fields}
-    return facts(eviction(status), hypervisor=hypervisor, looked=True, host=host, **found)
+    found = {"targets": 9, "hypervisor": well, "host": host, **fields}
+    return facts(eviction(status), looked=True, **found)
 
 
 def planned(
@@ -129,7 +141,7 @@ def test_nothing_begins_before_the_host_is_disabled() -> None:
     assert found.look_again == timedelta(seconds=10)
 
 
-def test_nothing_begins_in_doubt_if_the_site_says_so() -> None:
+def test_nothing_begins_with_warnings_if_the_policy_is_stop() -> None:
     pinned = assessed(server("p", hindrance="a pinned GPU"), Stranded("cannot be moved"))
     room = {Need(SIZE, ""): (capacity("x"),)}
     of = read(status=EvictionStatus(), candidates=room)
@@ -139,7 +151,9 @@ def test_nothing_begins_in_doubt_if_the_site_says_so() -> None:
 
 def test_nothing_begins_by_servers_that_were_listed_earlier() -> None:
     under_way = replace(assessed(server("m"), Moving()))
-    under_way = replace(under_way, observed=replace(under_way.observed, moves=(move(id_="m"),)))
+    under_way = replace(
+        under_way, observed=replace(under_way.observed, moves=(move("running", "m"),))
+    )
     found = planned(read(reused=True), under_way, *FOUR)
     assert not found.actions
     assert not found.quiet  # the next pass lists them
@@ -147,7 +161,7 @@ def test_nothing_begins_by_servers_that_were_listed_earlier() -> None:
     assert full.quiet
 
 
-def test_an_instance_without_a_place_is_told_so() -> None:
+def test_an_instance_without_a_target_is_reported() -> None:
     found = planned(read(chooses_target=False), assessed(server()))
     assert found.instances is not None
     (one,) = found.instances
@@ -169,15 +183,160 @@ def test_what_others_have_under_way_counts() -> None:
         pytest.param(Damaged(server(), False, ""), None, id="to be recovered later"),
     ],
 )
-def test_instances_get_what_their_state_asks_for_whatever_the_checks_find(
+def test_instances_get_what_their_state_needs_whatever_the_checks_find(
     state: Arrived | Damaged, action: Confirm | Recover | None
 ) -> None:
     found = planned(read(disabled=False), assessed(server(), state))
     assert found.actions.get("a") == action
 
 
+DOWN = Host("here", "h", "s", enabled=False, up=False)
+DEAD = hypervisor("Fenced")
+EVACUATED = Ready(Mode.EVACUATE)
+CRASHED = Crashed(server("a", "SHUTOFF"), due=True, message="")
+
+
+def test_instances_of_a_dead_host_are_evacuated_by_their_priority() -> None:
+    now = [assessed(server(str(n), priority=n), EVACUATED) for n in range(30)]
+    found = planned(read(hypervisor=DEAD, host=DOWN), *now)
+    assert list(found.actions) == [str(n) for n in range(29, 9, -1)]
+    assert {type(action) for action in found.actions.values()} == {Start}
+    assert found.instances is not None
+    assert {type(one.state) for one in found.instances if one.attempts} == {Evacuating}
+    assert found.load is not None
+    assert len(found.load.servers) == 20
+    few = with_fields(eviction(CHECKED, parallelism=3))
+    of = replace(read(hypervisor=DEAD, host=DOWN), eviction=few)
+    assert len(planned(of, *now).actions) == 3
+
+
+def test_one_that_cannot_be_evacuated_holds_up_no_other() -> None:
+    pinned = assessed(server("p", waits_for_host="its disk"), Stranded("waits for its host"))
+    of = read(hypervisor=DEAD, host=DOWN, status=EvictionStatus())
+    found = planned(of, pinned, assessed(server(), EVACUATED), policy=Policy(doubt=Doubt.STOP))
+    assert list(found.actions) == ["a"]
+    assert found.checks is not None
+    assert "waits for its host: its disk" in "; ".join(found.checks.doubts)
+
+
+def test_no_target_bears_too_much_of_an_evacuation() -> None:
+    room = {Need(SIZE, ""): (capacity("x", 4096), capacity("y", 1024))}
+    now = [assessed(server(str(n)), EVACUATED) for n in range(9)]
+    of = read(hypervisor=DEAD, host=DOWN, chooses_target=False, candidates=room)
+    assert len(questions(of, now, (), POLICY).servers) == 9
+    found = [action.target for action in planned(of, *now).actions.values()]  # type: ignore[union-attr]
+    assert sorted(found) == ["x", "x", "x", "x", "y"]
+
+
+@dataclass(frozen=True)
+class World:
+    """What decides whether a host counts as dead, and what may be done then."""
+
+    phase: str
+    boot: str
+    maintenance: str
+    up: bool
+    forced_down: bool
+    mode: str | None
+    trigger: str | None
+    named: bool
+    status: str
+    tried: str | None
+    record: str
+
+    def facts(self) -> Facts:
+        known = EvictionStatus(
+            instances=(entry(mode=self.tried, attempts=1 if self.tried else None),),
+            checks=CHECKED.checks,
+        )
+        named = ("a",) if self.named else ()
+        return facts(
+            eviction(known, mode=self.mode, trigger=self.trigger, instances=named),
+            hypervisor=hypervisor(self.phase, boot=self.boot, maintenance=self.maintenance),
+            host=Host("h", "h", "s", False, up=self.up, forced_down=self.forced_down),
+            looked=True,
+            targets=9,
+            servers=(server(status=self.status),),
+            moves=(move(self.record),) if self.record else (),
+        )
+
+    @property
+    def is_down(self) -> bool:
+        return self.forced_down or not self.up
+
+    @property
+    def is_proven_dead(self) -> bool:
+        return self.phase == "Fenced" and self.boot == "1" and self.is_down
+
+
+WORLDS = st.builds(
+    World,
+    phase=st.sampled_from(["", *FencingPhase]),
+    boot=st.sampled_from(["1", "2"]),
+    maintenance=st.sampled_from(["", "auto", "ha"]),
+    up=st.booleans(),
+    forced_down=st.booleans(),
+    mode=st.sampled_from([None, *EvictionMode]),
+    trigger=st.sampled_from([None, *Trigger]),
+    named=st.booleans(),
+    status=st.sampled_from(["ACTIVE", "SHUTOFF", "ERROR", "MIGRATING", "PAUSED"]),
+    tried=st.sampled_from([None, "live", "cold", "restart", "evacuate"]),
+    record=st.sampled_from(["", "running", "error", "completed"]),
+)
+
+
+def begun(of: Facts) -> list[Start]:
+    found = planned(of, *assess(of, {}, POLICY)).actions.values()
+    return [action for action in found if isinstance(action, Start)]
+
+
+@given(WORLDS)
+def test_nothing_is_evacuated_unless_its_present_boot_is_fenced(world: World) -> None:
+    starts = begun(world.facts())
+    assert world.is_proven_dead or not any(map(is_evacuation, starts))
+    assert not world.is_down or all(map(is_evacuation, starts))
+
+
+@given(WORLDS)
+def test_what_is_on_a_fenced_host_is_evacuated(world: World) -> None:
+    dead = replace(world, phase="Fenced", boot="1", up=False, mode=None, record="", tried=None)
+    (start,) = begun(dead.facts())
+    assert is_evacuation(start)
+
+
+@pytest.mark.parametrize(
+    ("of", "restarts"),
+    [
+        pytest.param(read(), True, id="the host is well"),
+        pytest.param(read(reused=True), False, id="its servers are listed first"),
+        pytest.param(read(host=DOWN), False, id="the host is down"),
+    ],
+)
+def test_crashed_instances_are_restarted_on_a_host_that_is_up(of: Facts, *, restarts: bool) -> None:
+    found = planned(of, assessed(server("a", "SHUTOFF"), CRASHED))
+    assert list(found.actions.values()) == ([Restart(CRASHED.server)] if restarts else [])
+    assert found.instances is not None
+    (one,) = found.instances
+    assert isinstance(one.state, Restarting if restarts else Crashed)
+    assert not found.load or not found.load.servers, "a restart takes no place of a move"
+
+
+def test_capacity_is_not_read_for_what_is_restarted() -> None:
+    restart = eviction(EvictionStatus(), mode="restart")
+    of = replace(read(status=EvictionStatus()), eviction=restart)
+    assert questions(of, [assessed(server("a", "SHUTOFF"), CRASHED)], (), POLICY).servers == ()
+    assert [check.name for check in planned(of).checks.checks] == [  # type: ignore[union-attr]
+        "HostUp",
+        "HostDisabled",
+        "Instances",
+    ]
+
+
 NONE = frozenset[str]()
 SOME = frozenset({"x", "b"})
+ONE = frozenset({"a"})
+RUNS = assessed(server(), Restarted("restarted"))
+STAYS_OFF = assessed(server(status="SHUTOFF"), Unaffected("is off", stays=True))
 
 
 @pytest.mark.parametrize(
@@ -188,6 +347,8 @@ SOME = frozenset({"x", "b"})
         pytest.param(read(counted=NONE), [], "Succeeded", id="nothing was there"),
         pytest.param(read(counted=NONE), [LEFT, STAYS], "Failed", id="one could not be moved"),
         pytest.param(read(counted=NONE), [LEFT, *FOUR], None, id="some are left"),
+        pytest.param(read(counted=ONE), [RUNS], "Succeeded", id="one runs again where it was"),
+        pytest.param(read(counted=ONE), [STAYS_OFF], "Succeeded", id="one stays, as it is to"),
         pytest.param(read(counted=SOME), [LEFT, STAYS], None, id="one is counted, not listed"),
         pytest.param(
             read(counted=SOME, counted_for=POLICY.patience), [LEFT, STAYS], None, id="not for long"
@@ -213,3 +374,10 @@ def test_what_is_counted_and_listed_nowhere_is_named_in_the_end() -> None:
     assert found.instances is not None
     assert [one.id for one in found.instances] == ["a", "b", "x"]
     assert "does not list it" in found.instances[-1].state.message
+
+
+def test_one_that_has_left_and_is_counted_all_the_same_is_named_once() -> None:
+    found = planned(read(counted=ONE, counted_for=POLICY.patience * 1.1), LEFT, STAYS)
+    assert found.instances is not None
+    assert [one.id for one in found.instances] == ["b", "a"]
+    assert isinstance(found.instances[-1].state, Stranded)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from msgspec.structs import replace
+from tests.unit.operator.eviction import made
 from tests.unit.operator.eviction.made import BEGAN, capacity, server
 
 from hypercobalt.api.conditions import set_condition
@@ -18,12 +21,16 @@ from hypercobalt.operator.eviction.preflight import Preflight, of_host, of_insta
 from hypercobalt.operator.eviction.status import Conditions, set_preflight
 from hypercobalt.operator.eviction.targets import need
 
+UP = Host("here", "h", "s", enabled=False)
+DOWN = Host("here", "h", "s", enabled=False, up=False)
+FORCED = Host("here", "h", "s", enabled=False, forced_down=True)
 WHOLE = EvictionSpec(hypervisor="here", reason="test")
+LIVE = EvictionSpec(hypervisor="here", reason="test", mode="live")
 
 
 def hypervisor(*, disabled: bool = True, maintenance: str = "manual") -> Hypervisor:
     conditions = set_condition(
-        (), "HypervisorDisabled", str(disabled), "Succeeded", "said", now=BEGAN
+        (), "HypervisorDisabled", str(disabled), "Succeeded", "text", now=BEGAN
     )
     return Hypervisor(
         metadata=ObjectMeta(name="here"),
@@ -36,7 +43,7 @@ def hindered(type_: str, status: str, reason: str) -> Hypervisor:
     """One that is about to be disabled, and something is in the way."""
     asked = hypervisor(disabled=False)
     conditions = set_condition(
-        asked.status.conditions, type_, status, reason, "Nova says no", now=BEGAN
+        asked.status.conditions, type_, status, reason, "Nova refuses", now=BEGAN
     )
     return replace(asked, status=HypervisorStatus(conditions=conditions))
 
@@ -46,7 +53,7 @@ def host(*, enabled: bool = False, **fields: bool) -> Host:
 
 
 @pytest.mark.parametrize(
-    ("of", "on", "spec", "said"),
+    ("of", "on", "spec", "expected"),
     [
         pytest.param(hypervisor(), host(), WHOLE, "", id="disabled on both sides"),
         pytest.param(
@@ -63,14 +70,14 @@ def host(*, enabled: bool = False, **fields: bool) -> Host:
             hindered("HypervisorDisabled", "False", "Failed"),
             host(enabled=True),
             WHOLE,
-            "about to be (Nova says no)",
+            "about to be (Nova refuses)",
             id="asked for, and refused",
         ),
         pytest.param(
             hindered("Registered", "Unknown", "Unreachable"),
             host(enabled=True),
             WHOLE,
-            "about to be (Nova says no)",
+            "about to be (Nova refuses)",
             id="asked for, and OpenStack is away",
         ),
         pytest.param(
@@ -94,14 +101,21 @@ def host(*, enabled: bool = False, **fields: bool) -> Host:
             "",
             id="only some leave",
         ),
-        pytest.param(hypervisor(), host(up=False), WHOLE, "does not report", id="down"),
-        pytest.param(hypervisor(), host(forced_down=True), WHOLE, "forced down", id="forced down"),
+        pytest.param(hypervisor(), host(up=False), LIVE, "does not report", id="down"),
+        pytest.param(hypervisor(), host(forced_down=True), LIVE, "forced down", id="forced down"),
+        pytest.param(
+            hypervisor(disabled=False, maintenance=""),
+            host(enabled=True),
+            EvictionSpec(hypervisor="here", reason="x", mode="restart"),
+            "",
+            id="instances stay",
+        ),
     ],
 )
-def test_the_host(of: Hypervisor, on: Host, spec: EvictionSpec, said: str) -> None:
+def test_the_host(of: Hypervisor, on: Host, spec: EvictionSpec, expected: str) -> None:
     obstacles = Preflight(of_host(of, on, spec)).obstacles
-    assert bool(obstacles) == bool(said)
-    assert said in "; ".join(obstacles)
+    assert bool(obstacles) == bool(expected)
+    assert expected in "; ".join(obstacles)
 
 
 def test_a_host_about_to_be_disabled_is_pending_and_no_warning() -> None:
@@ -118,29 +132,81 @@ def warnings(checks: tuple[EvictionCheck, ...]) -> list[str]:
     conditions = Conditions((), 1, BEGAN)
     set_preflight(conditions, Preflight(checks))
     assert conditions.value[0].status == "False"
-    told = notes(
+    recorded = notes(
         EvictionStatus(), EvictionStatus(checks=checks, conditions=conditions.value), "here"
     )
-    return [note.reason for note in told if note.type == "Warning"]
+    return [note.reason for note in recorded if note.type == "Warning"]
 
 
 @pytest.mark.parametrize(
-    ("maintenance", "trigger", "refused"),
+    ("of", "on", "spec", "result", "said"),
     [
-        ("manual", None, False),
-        ("ha", None, True),
-        ("", "NodeFailure", True),
-        ("", "IOError", False),
+        pytest.param(made.hypervisor(), UP, {}, "", "", id="a host that is well"),
+        pytest.param(
+            made.hypervisor(),
+            DOWN,
+            {},
+            "Pending",
+            "does not report; .* when it is back, or are started elsewhere .* not fenced",
+        ),
+        pytest.param(
+            made.hypervisor(),
+            FORCED,
+            {},
+            "Pending",
+            "is forced down; .* when it is back, .* not fenced",
+        ),
+        pytest.param(made.hypervisor(maintenance="ha"), UP, {}, "Pending", "not fenced"),
+        pytest.param(
+            made.hypervisor(),
+            UP,
+            {"trigger": "NodeFailure"},
+            "Pending",
+            "^instances are started elsewhere",
+        ),
+        pytest.param(made.hypervisor(), UP, {"mode": "evacuate"}, "Pending", "not fenced"),
+        pytest.param(
+            made.hypervisor("Attempting", evidence=("bmc: 409",)),
+            DOWN,
+            {},
+            "Pending",
+            "fencing is Attempting: bmc: 409",
+        ),
+        pytest.param(made.hypervisor("Failed"), DOWN, {}, "Pending", "fencing is Failed$"),
+        pytest.param(made.hypervisor("Released"), DOWN, {}, "Pending", "not fenced"),
+        pytest.param(
+            made.hypervisor("Fenced"), UP, {"mode": "evacuate"}, "Pending", "until it is declared"
+        ),
+        pytest.param(
+            made.hypervisor("Fenced", boot="2"), DOWN, {}, "Pending", "boot 1 was fenced, but"
+        ),
+        pytest.param(made.hypervisor("Fenced"), DOWN, {}, "Passed", "power is off"),
+        pytest.param(made.hypervisor("Fenced"), FORCED, {"mode": "evacuate"}, "Passed", ""),
+        pytest.param(
+            made.hypervisor(maintenance="ha"),
+            UP,
+            {"trigger": "NodeFailure", "mode": "live"},
+            "",
+            "",
+            id="a host that has failed, and whose instances can be moved",
+        ),
+        pytest.param(made.hypervisor("Fenced"), DOWN, {"mode": "restart"}, "", "", id="restart"),
     ],
 )
-def test_hosts_that_are_dead_are_refused(
-    maintenance: str, trigger: str | None, refused: bool
+def test_a_host_that_has_to_be_dead_is_proven_dead_first(
+    of: Hypervisor, on: Host, spec: dict[str, str], result: str, said: str
 ) -> None:
-    made = Eviction(
-        metadata=ObjectMeta(name="here"),
-        spec=EvictionSpec(hypervisor="here", reason="test", trigger=trigger),
+    checks = of_host(of, on, EvictionSpec(hypervisor="here", reason="test", **spec))  # type: ignore[arg-type]
+    assert [check.name for check in checks] == (
+        ["HostFenced"] if result else ["HostUp", "HostDisabled"]
     )
-    assert bool(refusal(hypervisor(maintenance=maintenance), made)) == refused
+    if result:
+        assert checks[0].result == result
+        assert re.search(said, checks[0].message or ""), checks[0].message
+    if result == "Pending":
+        assert warnings(checks) == []
+        (empty,) = of_host(of, on, EvictionSpec(hypervisor="here", reason="", **spec), empty=True)  # type: ignore[arg-type]
+        assert empty.result == "Warning"
 
 
 @pytest.mark.parametrize(
@@ -156,11 +222,11 @@ def test_hosts_that_are_dead_are_refused(
 def test_a_host_shutdown_empties_only_the_host_that_its_eviction_is_named_after(
     name: str, trigger: str | None, refused: bool
 ) -> None:
-    made = Eviction(
+    named = Eviction(
         metadata=ObjectMeta(name=name),
         spec=EvictionSpec(hypervisor="here", reason="test", trigger=trigger),
     )
-    assert bool(refusal(hypervisor(), made)) == refused
+    assert bool(refusal(hypervisor(), named)) == refused
 
 
 @pytest.mark.parametrize("doubt", list(Doubt))
@@ -178,7 +244,7 @@ def checked(*servers: Server, rooms: tuple[Capacity, ...], doubt: Doubt = Doubt.
 
 
 @pytest.mark.parametrize(
-    ("servers", "said"),
+    ("servers", "expected"),
     [
         pytest.param([server("a"), server("b")], "", id="all can go"),
         pytest.param(
@@ -204,12 +270,14 @@ def checked(*servers: Server, rooms: tuple[Capacity, ...], doubt: Doubt = Doubt.
         ),
     ],
 )
-def test_the_instances(servers: list[Server], said: str) -> None:
+def test_the_instances(servers: list[Server], expected: str) -> None:
     found = checked(*servers, rooms=(capacity("x"),))
     assert not found.obstacles
-    assert bool(found.doubts) == bool(said)
-    assert said in "; ".join(found.doubts)
-    assert bool(checked(*servers, rooms=(capacity("x"),), doubt=Doubt.STOP).obstacles) == bool(said)
+    assert bool(found.doubts) == bool(expected)
+    assert expected in "; ".join(found.doubts)
+    assert bool(checked(*servers, rooms=(capacity("x"),), doubt=Doubt.STOP).obstacles) == bool(
+        expected
+    )
 
 
 def test_of_many_instances_some_are_named_and_the_others_counted() -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.operator.eviction.made import BEGAN, NOW, POLICY, entry, move, server
 
 from hypercobalt.operator.eviction.assess import assess_one
+from hypercobalt.operator.eviction.case import About
 from hypercobalt.operator.eviction.policy import Policy, StuckHelp
 from hypercobalt.operator.eviction.progress import (
     FRESH,
@@ -40,7 +41,7 @@ def seen(of: object = None, *moves: object, job: Job | None = None) -> Observed:
 
 
 def assessed(of: Observed, track: Track = FRESH, policy: Policy = POLICY) -> Assessment:
-    return assess_one(of, track, BEGAN, policy, NOW)
+    return assess_one(of, track, About(BEGAN, BEGAN), policy, NOW)
 
 
 NOTHING = Left()
@@ -108,7 +109,7 @@ STALLED = tracked(lowest=Left(500))  # 200 s ago
             STALLED,
             POLICY,
             "forced",
-            id="the node agent tells of an earlier one",
+            id="the node agent reports an earlier one",
         ),
         pytest.param(
             seen(LEAVING, move(), job=Job(None, ended="failed")),
@@ -188,7 +189,7 @@ def test_a_move_that_cannot_be_stopped_frees_its_place_for_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "track", "phase", "said"),
+    ("of", "track", "phase", "message"),
     [
         pytest.param(
             seen(LEAVING, move(), job=Job(None, Left(400))),
@@ -264,10 +265,10 @@ def test_a_move_that_cannot_be_stopped_frees_its_place_for_others() -> None:
     ],
 )
 def test_a_record_and_a_node_agent_that_disagree(
-    of: Observed, track: Track, phase: str, said: str
+    of: Observed, track: Track, phase: str, message: str
 ) -> None:
     found = assessed(of, track)
-    assert (phase_of(found.state), found.state.message) == (phase, said)
+    assert (phase_of(found.state), found.state.message) == (phase, message)
     assert found.occupies == (phase == "Migrating")
 
 
@@ -351,7 +352,7 @@ def test_the_least_that_was_left(now: Left, lowest: Left, *, less: bool, least: 
     assert now.least(lowest) == least
 
 
-def test_another_job_begins_the_wait_anew() -> None:
+def test_another_job_restarts_the_wait() -> None:
     known = replace(FRESH, view=HostView(BEGAN, Left(400), 10.0))
     assert known.seeing(Job(BEGAN, Left(500)), 20.0) == known
     assert known.seeing(Job(NOW.now, Left(500)), 20.0).view == HostView(NOW.now, Left(500), 20.0)

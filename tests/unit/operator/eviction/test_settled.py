@@ -39,6 +39,11 @@ HALF = Hypervisor(
     spec=HypervisorSpec(),
     status=HypervisorStatus(serviceId="s", numInstances=0),
 )
+OTHER_HALF = Hypervisor(
+    metadata=ObjectMeta(name="here"),
+    spec=HypervisorSpec(),
+    status=HypervisorStatus(hypervisorId="h", numInstances=0),
+)
 OURS, HOST = hypervisor(), Host("here", "h", "s", enabled=False)
 ENDED = eviction(status("Evicting", "False", "Succeeded"))
 CHECKED = ("PreflightChecksSucceeded", "True", "Succeeded")
@@ -48,11 +53,11 @@ NOWHERE = {"looked": True, "hypervisor": OURS}
 LONG = POLICY.patience + timedelta(seconds=1)
 
 
-def told(plan: Plan | None) -> str:
+def outcome(plan: Plan | None) -> str:
     match plan:
         case None:
             return "goes on"
-        case Plan(end=end) if end is not None:
+        case Plan(end=end, release=True) if end is not None:
             return f"ends {end.reason}: {end.message}"
         case Plan(release=True):
             return "released"
@@ -69,16 +74,22 @@ def told(plan: Plan | None) -> str:
         pytest.param(eviction(), {"is_anothers": True}, "nothing", id="another shard's"),
         pytest.param(eviction(), {}, "waits 0:00:10: .*here does not exist", id="no Hypervisor"),
         pytest.param(
-            eviction(trigger="NodeFailure"),
-            {"hypervisor": OURS},
-            "ends Failed: .*after fencing",
-            id="a dead host",
+            eviction(name="there", trigger="HostShutdown"),
+            {"hypervisor": OURS, "trouble": UnreachableError("503")},
+            "ends Failed: .*named here",
+            id="refused, whatever the compute service answers",
         ),
         pytest.param(
             eviction(trigger="NodeFailure"),
-            {"hypervisor": OURS, "trouble": UnreachableError("503")},
-            "ends Failed: .*after fencing",
-            id="a dead host, whatever the compute service answers",
+            {"hypervisor": OURS, "looked": True, "host": HOST},
+            "goes on",
+            id="a dead host",
+        ),
+        pytest.param(
+            eviction(mode="evacuate"),
+            {"hypervisor": OURS, "host": HOST, "trouble": UnreachableError("no route")},
+            "waits 0:00:05: .*once here is proven dead.*no route",
+            id="a host that is dead, and not proven to be",
         ),
         pytest.param(
             eviction(),
@@ -93,7 +104,7 @@ def told(plan: Plan | None) -> str:
                 "trouble": UnreachableError("429", retry_after=timedelta(seconds=60)),
             },
             "waits 0:01:00: ",
-            id="the compute service says for how long it is away",
+            id="the compute service reports for how long it is away",
         ),
         pytest.param(
             eviction(),
@@ -134,6 +145,12 @@ def told(plan: Plan | None) -> str:
             id="a host that was registered in part",
         ),
         pytest.param(
+            eviction(),
+            {"looked": True, "hypervisor": OTHER_HALF},
+            "ends Succeeded: .*never registered",
+            id="a host that was registered in its other part",
+        ),
+        pytest.param(
             MOVING, NOWHERE, "waits 0:00:05: .*got 404", id="moves are under way: for a moment"
         ),
         pytest.param(
@@ -152,5 +169,5 @@ def told(plan: Plan | None) -> str:
     ],
 )
 def test_what_settles_a_pass(of: Eviction, read: dict[str, object], plan: str) -> None:
-    found = told(settled(facts(of, **read), POLICY))
+    found = outcome(settled(facts(of, **read), POLICY))
     assert re.match(plan, found), found

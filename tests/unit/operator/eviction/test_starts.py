@@ -47,7 +47,7 @@ def targets(chosen: tuple[Start, ...]) -> list[str]:
     return sorted(start.target for start in chosen)
 
 
-def test_the_service_chooses_the_target_unless_somebody_must() -> None:
+def test_the_service_chooses_the_target_unless_the_operator_must() -> None:
     assert targets(started([assessed(server("a")), assessed(server("b"))])) == ["", ""]
 
 
@@ -87,7 +87,7 @@ def test_strict_anti_affinity_is_kept() -> None:
     assert targets(started(all_, candidates, chooses=False)) == ["x", "y"]
 
 
-def test_an_instance_without_a_place_is_told_so_and_does_not_hold_up_smaller_ones() -> None:
+def test_an_instance_without_a_target_is_reported_and_does_not_hold_up_smaller_ones() -> None:
     large, small = server("a", size=Size(1, 8192)), server("b", size=Size(1, 512))
     found = choose_starts(
         [assessed(large), assessed(small)],
@@ -196,7 +196,7 @@ def test_members_of_a_group_that_must_part_do_not_meet_from_two_hosts() -> None:
     assert targets(started([assessed(one)], candidates, chooses=False, others=others)) == ["y"]
 
 
-def test_rooms_do_not_tell_of_what_was_claimed_after_they_were_asked_for() -> None:
+def test_capacities_lack_what_was_claimed_after_they_were_read() -> None:
     before = (Load("else", {"old": Going("x", server("old"), claimed=True)}),)
     now = (Load("else", {i: Going("x", server(i), claimed=True) for i in ("old", "new")}),)
     (load,) = as_of(before, now)
@@ -221,6 +221,18 @@ def test_orders(order: Order, ids: list[str]) -> None:
         order,
     )
     assert [each.id for each in found] == ids
+
+
+@pytest.mark.parametrize("order", list(Order))
+def test_a_higher_priority_goes_first_in_every_order(order: Order) -> None:
+    servers = [
+        server("small", size=Size(1, 1)),
+        server("large", size=Size(1, 9)),
+        server("off", "SHUTOFF", priority=1),
+        server("low", size=Size(1, 99), priority=-1),
+    ]
+    found = [each.id for each in in_order(servers, order)]
+    assert (found[0], found[-1]) == ("off", "low")
 
 
 @given(

@@ -89,7 +89,7 @@ def settled(
     return Settled(given, made)
 
 
-def said(of: Settled, type_: str) -> str:
+def condition_of(of: Settled, type_: str) -> str:
     found = get_condition(of.status.conditions, type_)
     return f"{found.status}/{found.reason}" if found else ""
 
@@ -146,9 +146,9 @@ def said(of: Settled, type_: str) -> str:
     ],
 )
 def test_conditions(of: Settled, evicting: str, migrating: str, preflight: str) -> None:
-    assert said(of, "Evicting") == evicting
-    assert said(of, "MigratingInstance") == migrating
-    assert said(of, "PreflightChecksSucceeded") == preflight
+    assert condition_of(of, "Evicting") == evicting
+    assert condition_of(of, "MigratingInstance") == migrating
+    assert condition_of(of, "PreflightChecksSucceeded") == preflight
     assert (of.plan.end is not None) == evicting.startswith("False")
 
 

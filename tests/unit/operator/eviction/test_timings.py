@@ -28,7 +28,7 @@ def recorded(seconds: float) -> Move:
         pytest.param(None, 5, id="no-record"),
     ],
 )
-def test_move_lasted_as_long_as_its_record_says(record: Move | None, seconds: float) -> None:
+def test_move_lasted_as_long_as_in_its_record(record: Move | None, seconds: float) -> None:
     timings, given = Timings(), assessed(server(), Moving())
     timings.observe([given], NOW)
     seen = replace(given.observed, moves=(record,) if record else ())
