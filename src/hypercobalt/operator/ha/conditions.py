@@ -1,0 +1,91 @@
+"""`Fenced`, `RecoveryBlocked` and the Events of a plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from hypercobalt.api.conditions import Condition, get_condition, set_condition
+from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import FencedReason, HypervisorConditionType
+from hypercobalt.operator.ha.facts import Plan
+from hypercobalt.operator.status_writer import Part
+from hypercobalt.runtime.events import EventType
+
+_Type = HypervisorConditionType
+TYPES: Final = frozenset({_Type.FENCED, _Type.RECOVERY_BLOCKED})
+
+_FENCED: Final[Mapping[str, tuple[str, FencedReason]]] = {
+    FencingPhase.FENCED: ("True", FencedReason.PROVEN),
+    FencingPhase.ATTEMPTING: ("Unknown", FencedReason.ATTEMPTING),
+    FencingPhase.FAILED: ("Unknown", FencedReason.FAILED),
+    FencingPhase.RELEASED: ("False", FencedReason.RELEASED),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An Event.
+
+    Args:
+        type: Normal or Warning.
+        reason: from a closed set.
+        text: for a person.
+    """
+
+    type: EventType
+    reason: str
+    text: str
+
+
+def part(hypervisor: Hypervisor, plan: Plan, now: datetime) -> Part:
+    """What a plan means for the status."""
+    own = tuple(one for one in hypervisor.conditions if one.type in TYPES)
+    if plan.fencing is not None:
+        own = set_condition(
+            own, _Type.FENCED, *_FENCED[plan.fencing.phase], _text(plan.fencing), now=now
+        )
+    if plan.blocked is not None:
+        reason, text = plan.blocked
+        closed = "True" if reason in {"GatesClosed", "ManyHosts"} else "False"
+        own = set_condition(own, _Type.RECOVERY_BLOCKED, closed, reason, text, now=now)
+    fields = {"unhealthySince": plan.unhealthy_since, "fencing": plan.fencing}
+    return Part(TYPES, own, fields)
+
+
+def notes(hypervisor: Hypervisor, after: Part) -> Iterable[Note]:
+    """The Events that a change of the status is worth."""
+    before = hypervisor.status
+    since = after.fields.get("unhealthySince")
+    if before.unhealthySince is None and isinstance(since, datetime):
+        yield Note("Warning", "HostUnwell", f"The Node is not Ready since {since:%H:%M:%SZ}")
+    for one in after.conditions:
+        old = get_condition(before.conditions, one.type)
+        if old is None or (old.status, old.reason) != (one.status, one.reason):
+            yield from _note(one)
+
+
+def _note(one: Condition) -> Iterable[Note]:
+    if one.type == _Type.FENCED:
+        bad = one.reason in {FencedReason.FAILED, FencedReason.PROVEN}
+        yield Note("Warning" if bad else "Normal", f"Fencing{one.reason}", one.message)
+    elif one.status == "True":
+        yield Note("Warning", "RecoveryBlocked", one.message)
+    elif one.reason == "GatesPassed":
+        yield Note("Normal", "RecoveryAllowed", one.message)
+
+
+def _text(fencing: Fencing) -> str:
+    last = fencing.evidence[-1] if fencing.evidence else ""
+    match fencing.phase:
+        case FencingPhase.FENCED:
+            return f"Boot {fencing.bootID} is proven dead: {fencing.proof}"
+        case FencingPhase.ATTEMPTING:
+            return f"Attempt {fencing.attempts} by {fencing.device} may still switch the host off"
+        case FencingPhase.RELEASED:
+            return "The host is back"
+        case _:
+            return f"Boot {fencing.bootID} is not proven dead: {last}"

@@ -1,0 +1,303 @@
+"""What is done about a host, by what is known and recorded. Pure.
+
+    silent → peers asked → gates open → maintenance `ha` → attempt recorded → fenced →
+    proof recorded → forced down → Eviction → the host is back → released → maintenance back
+
+Each pass takes the first step that is not done yet, by the stored objects alone; so any process may
+take the next one. Nothing is evacuated before `is_fenced` holds for the stored object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.eviction import Eviction, EvictionMode, has_ended
+from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
+from hypercobalt.ha import fencing
+from hypercobalt.ha.guard import is_open, summary
+from hypercobalt.ha.node_failure import (
+    Alive,
+    Contradicted,
+    Dead,
+    RebootGrace,
+    Returned,
+    Suspected,
+    Well,
+)
+from hypercobalt.operator.ha.evictions import is_recovery, recovery, succeeded
+from hypercobalt.operator.ha.facts import (
+    BEFORE,
+    Action,
+    AskPeers,
+    DeleteEviction,
+    Evict,
+    Facts,
+    Fence,
+    ForceDown,
+    Plan,
+    SetMaintenance,
+    TakeBack,
+)
+from hypercobalt.operator.ha.settings import HaSettings
+
+OVERRULED: Final = frozenset({Maintenance.NONE, Maintenance.TERMINATION})
+"""Modes that `ha` replaces; the others are a person's, or an automation's."""
+
+AT_ONCE: Final = timedelta(0)
+
+_Type = HypervisorConditionType
+_Why = RecoveryBlockedReason
+
+
+def decide(facts: Facts, settings: HaSettings) -> Plan:
+    """Give the next step for a host."""
+    stored = facts.hypervisor.status
+    well = facts.ready in {"True", ""}
+    since = None if well else stored.unhealthySince or facts.now.replace(microsecond=0)
+    plan = Plan(since, stored.fencing, look_again=settings.poll)
+    if facts.stopped:
+        return _stopped(facts, plan, settings)
+    match facts.verdict:
+        case Contradicted(evidence):
+            return _contradicted(facts, plan, evidence)
+        case Well() | Returned():
+            return _back(facts, plan, settings)
+        case Alive():
+            return _alive(facts, facts.verdict, plan)
+        case Suspected() | RebootGrace() | Dead():
+            return _silent(facts, plan, settings)
+
+
+def _contradicted(facts: Facts, plan: Plan, evidence: tuple[str, ...]) -> Plan:
+    """The host lives. What may run elsewhere by now has to end there: the record orders that."""
+    wrong, stored = "; ".join(evidence), plan.fencing
+    text = f"The proof that the host is dead was wrong: {wrong}; nothing more is evacuated"
+    plan = replace(plan, blocked=(_Why.GATES_CLOSED, text))
+    if stored is not None and stored.forcedDownAt is None:
+        return replace(plan, fencing=fencing.void(stored, evidence, facts.now))
+    running = next((one for one in _running(facts) if is_recovery(one)), None)
+    return replace(plan, action=DeleteEviction(running)) if running is not None else plan
+
+
+def _stopped(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+    """The agent lives and has ended every instance: that is a proof, until the host reboots."""
+    if facts.silenced:
+        return plan
+    step = fencing.next_step(plan.fencing, _known(facts, dead=False), settings.pace, facts.now)
+    if isinstance(step, fencing.Record):
+        return replace(plan, fencing=step.fencing, look_again=AT_ONCE)
+    return _fenced(facts, plan)
+
+
+def _alive(facts: Facts, verdict: Alive, plan: Plan) -> Plan:
+    """A host that lives though its Node is not Ready: its instances migrate."""
+    if verdict.until is not None:
+        return _no_later(plan, verdict.until, facts.now)
+    if not verdict.movable:
+        signs = "; ".join(verdict.evidence)
+        text = f"The host lives ({signs}), but its compute service does not answer: cannot migrate"
+        return replace(plan, blocked=(_Why.GATES_CLOSED, text))
+    plan = _with_gates(facts, plan)
+    if facts.silenced or not is_open(facts.gates) or _running(facts):
+        return plan
+    return _recover(facts, plan, EvictionMode.LIVE)
+
+
+def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+    """A host of which nothing answers: fence it, then evacuate."""
+    plan = _with_gates(facts, plan)
+    if not is_fenced(facts.hypervisor):
+        return _fence(facts, plan, settings)
+    return plan if facts.silenced else _fenced(facts, plan)
+
+
+def _fenced(facts: Facts, plan: Plan) -> Plan:
+    """A host that is proven dead."""
+    if (action := _enter(facts)) is not None:
+        return _then(plan, action)
+    stored = plan.fencing
+    if stored is not None and stored.forcedDownAt is None:
+        return _then(plan, ForceDown(stored))
+    return _recover(facts, plan, EvictionMode.EVACUATE)
+
+
+def _fence(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+    verdict = facts.verdict
+    if not facts.hypervisor.status.bootID or facts.silenced:
+        return plan
+    may = is_open(facts.gates)
+    dead = isinstance(verdict, Dead) and may
+    step = fencing.next_step(plan.fencing, _known(facts, dead=dead), settings.pace, facts.now)
+    if isinstance(step, fencing.Record) and step.fencing.phase == FencingPhase.FENCED:
+        return replace(plan, fencing=step.fencing, look_again=AT_ONCE)
+    if isinstance(verdict, Suspected) and verdict.ask:
+        return replace(plan, action=AskPeers()) if may else plan
+    if dead and (action := _enter(facts)) is not None:
+        return _then(plan, action)
+    match step:
+        case fencing.Record(record):
+            return replace(plan, fencing=record, look_again=AT_ONCE)
+        case fencing.SwitchOff(record):
+            return _then(plan, Fence(record))
+        case fencing.WaitUntil(at, _):
+            return _no_later(plan, at, facts.now)
+        case fencing.Nothing():
+            return _soon(plan, facts)
+
+
+def _known(facts: Facts, *, dead: bool) -> fencing.Facts:
+    return fencing.Facts(
+        boot=facts.hypervisor.status.bootID or "",
+        node_boot=facts.node_boot,
+        stopped=facts.stopped,
+        claim=facts.claim,
+        device=", ".join(facts.fence.devices),
+        lasts=facts.fence.lasts,
+        silent=isinstance(facts.verdict, Dead | Suspected | RebootGrace),
+        dead=dead,
+        evidence=_silence(facts),
+        mine=facts.mine,
+    )
+
+
+def _silence(facts: Facts) -> tuple[str, ...]:
+    verdict = facts.verdict
+    return verdict.evidence if isinstance(verdict, Dead | Suspected | RebootGrace) else ()
+
+
+def _recover(facts: Facts, plan: Plan, mode: EvictionMode) -> Plan:
+    """Have one Eviction of all instances, in maintenance `ha` where that may be set."""
+    if (action := _enter(facts)) is not None:
+        return _then(plan, action)
+    wanted = recovery(facts.hypervisor, mode, plan.unhealthy_since)
+    for one in _running(facts):
+        # One that migrates live cannot go on from a host that is dead.
+        return replace(plan, action=DeleteEviction(one)) if _is_other(one, mode) else plan
+    if _is_empty(facts):
+        return _emptied(facts, plan)
+    if any(one.metadata.name == wanted.metadata.name for one in facts.evictions):
+        return plan  # it has failed: a person sees it there
+    return replace(plan, action=Evict(wanted))
+
+
+def _is_empty(facts: Facts) -> bool:
+    """Whether nothing is left to be recovered: by the compute service, or an Eviction's end."""
+    counted = facts.host is not None and not facts.host.servers
+    return counted or any(is_recovery(one) and succeeded(one) for one in facts.evictions)
+
+
+def _running(facts: Facts) -> list[Eviction]:
+    return [one for one in facts.evictions if not has_ended(one.status)]
+
+
+def _is_other(eviction: Eviction, mode: EvictionMode) -> bool:
+    return is_recovery(eviction) and eviction.spec.mode != mode
+
+
+def _emptied(facts: Facts, plan: Plan) -> Plan:
+    """Nothing is left: a host that was to go for good goes on with that."""
+    before = facts.hypervisor.metadata.annotations.get(BEFORE, "")
+    if _mode(facts.hypervisor) == Maintenance.HA and before == Maintenance.TERMINATION:
+        return _then(plan, SetMaintenance(before))
+    return plan
+
+
+def _back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
+    """The Node is Ready, or reports another boot than the one that was fenced."""
+    hypervisor, stored = facts.hypervisor, plan.fencing
+    if stored is not None and fencing.is_under_way(stored, facts.now):
+        at = stored.deadline or facts.now
+        return replace(plan, look_again=_until(at, facts.now))  # it may be switched off yet
+    if _mode(hypervisor) != Maintenance.HA and not _is_open(hypervisor):
+        return replace(_at_rest(facts, plan), look_again=None)
+    healthy = _healthy_since(hypervisor)
+    if healthy is None or is_fenced(hypervisor):
+        return plan  # the agent of the new boot has not reported yet
+    due = healthy + settings.waits.healthy
+    if facts.now < due:
+        return replace(plan, look_again=_until(due, facts.now))
+    if stored is not None and stored.phase != FencingPhase.RELEASED:
+        return _take_back(facts, plan, stored)
+    done = next((one for one in facts.evictions if is_recovery(one)), None)
+    if done is not None:
+        return replace(plan, action=DeleteEviction(done))
+    if _mode(hypervisor) == Maintenance.HA:
+        return _then(plan, SetMaintenance(hypervisor.metadata.annotations.get(BEFORE, "")))
+    return replace(_at_rest(facts, plan), look_again=None)
+
+
+def _take_back(facts: Facts, plan: Plan, stored: Fencing) -> Plan:
+    """What was evacuated is cleaned away by the record of the fencing, so that is closed after."""
+    closed = fencing.released(stored, facts.hypervisor.status.bootID or facts.node_boot)
+    if stored.phase != FencingPhase.FENCED:
+        return replace(plan, fencing=closed, look_again=AT_ONCE)
+    return _then(plan, TakeBack(facts.host, closed)) if facts.host is not None else plan
+
+
+def _is_open(hypervisor: Hypervisor) -> bool:
+    """Whether the record of a fencing is not closed yet."""
+    stored = hypervisor.status.fencing
+    return stored is not None and stored.phase != FencingPhase.RELEASED
+
+
+def _at_rest(facts: Facts, plan: Plan) -> Plan:
+    blocked = get_condition(facts.hypervisor.conditions, _Type.RECOVERY_BLOCKED)
+    return replace(plan, blocked=(_Why.NOT_NEEDED, "The host is well")) if blocked else plan
+
+
+def _healthy_since(hypervisor: Hypervisor) -> datetime | None:
+    """Since when Node, node agent and libvirt are in order; None while one of them is not."""
+    types = (_Type.NODE_HEALTHY, _Type.AGENT_REPORTING, _Type.LIBVIRT_CONNECTION)
+    found = [get_condition(hypervisor.conditions, type_) for type_ in types]
+    times = [one.lastTransitionTime for one in found if one is not None and one.status == "True"]
+    return max(times) if len(times) == len(types) else None
+
+
+def _enter(facts: Facts) -> Action | None:
+    """Maintenance `ha`, where it is not set and may be.
+
+    A host that was to go for good is left in `termination` once nothing is on it any more.
+    """
+    mode = _mode(facts.hypervisor)
+    if mode not in OVERRULED:
+        return None
+    if mode == Maintenance.TERMINATION and _is_empty(facts):
+        return None
+    return SetMaintenance(Maintenance.HA, before=mode)
+
+
+def _with_gates(facts: Facts, plan: Plan) -> Plan:
+    reason = _Why.GATES_PASSED
+    if not is_open(facts.gates):
+        many = any(gate.storm and not gate.passed for gate in facts.gates)
+        reason = _Why.MANY_HOSTS if many else _Why.GATES_CLOSED
+    return replace(plan, blocked=(reason, summary(facts.gates)))
+
+
+def _then(plan: Plan, action: Action) -> Plan:
+    return replace(plan, action=action, look_again=AT_ONCE)
+
+
+def _soon(plan: Plan, facts: Facts) -> Plan:
+    verdict = facts.verdict
+    if isinstance(verdict, Suspected | RebootGrace) and verdict.until is not None:
+        return _no_later(plan, verdict.until, facts.now)
+    return plan
+
+
+def _no_later(plan: Plan, at: datetime, now: datetime) -> Plan:
+    until = _until(at, now)
+    return replace(plan, look_again=min(until, plan.look_again or until))
+
+
+def _until(at: datetime, now: datetime) -> timedelta:
+    return max(at - now, AT_ONCE)
+
+
+def _mode(hypervisor: Hypervisor) -> str:
+    return hypervisor.spec.maintenance or Maintenance.NONE

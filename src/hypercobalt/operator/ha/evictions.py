@@ -1,0 +1,65 @@
+"""The Eviction of all instances of a host that has failed."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Final
+
+from hypercobalt.api.eviction import (
+    Eviction,
+    EvictionMode,
+    EvictionReason,
+    EvictionSpec,
+    Trigger,
+    evicting,
+)
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta, owner_reference
+
+_PREFIX: Final = "ha-"
+_LONGEST: Final = 200  # characters of a host's name in that of the Eviction
+
+
+def recovery(hypervisor: Hypervisor, mode: EvictionMode, since: datetime | None) -> Eviction:
+    """The Eviction of one failure: the same failure gives the same name.
+
+    Args:
+        hypervisor: of the host.
+        mode: evacuate for a host that is proven dead, live for one that lives.
+        since: when it fell ill.
+    """
+    host = hypervisor.metadata.name
+    key = f"{host} {hypervisor.status.bootID} {since.isoformat() if since else ''} {mode}"
+    digest = hashlib.sha256(key.encode()).hexdigest()[:8]
+    owner = owner_reference(hypervisor, controller=True, blocks=True)
+    what = "is proven dead" if mode is EvictionMode.EVACUATE else "is not Ready, and lives"
+    return Eviction(
+        metadata=ObjectMeta(name=f"{_PREFIX}{host[:_LONGEST]}-{digest}", ownerReferences=(owner,)),
+        spec=EvictionSpec(
+            hypervisor=host,
+            reason=f"High availability: the host {what}",
+            trigger=Trigger.NODE_FAILURE,
+            mode=mode,
+        ),
+    )
+
+
+def is_whole(eviction: Eviction) -> bool:
+    """Whether all instances of its host are to leave, as far as they can in its mode."""
+    return not eviction.spec.instances and eviction.spec.mode != EvictionMode.RESTART
+
+
+def is_recovery(eviction: Eviction) -> bool:
+    """Whether the HA service has made it for a host that has failed."""
+    return (
+        eviction.metadata.name.startswith(_PREFIX)
+        and eviction.spec.trigger == Trigger.NODE_FAILURE
+        and is_whole(eviction)
+    )
+
+
+def succeeded(eviction: Eviction) -> bool:
+    """Whether it has ended, and well."""
+    found = evicting(eviction.status)
+    return found is not None and found.reason == EvictionReason.SUCCEEDED

@@ -1,0 +1,143 @@
+"""What a pass over a host knows, and what it decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.fencing import Fencing
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
+from hypercobalt.compute.model import Host
+from hypercobalt.ha.guard import Gate
+from hypercobalt.ha.node_failure import Verdict
+from hypercobalt.operator.ha.fences import Setup
+
+BEFORE: Final = "kvm.cloud.sap/maintenance-before-ha"
+"""Annotation of a Hypervisor: the mode that comes back when the HA service gives the host back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A host that is unwell, or was.
+
+    Args:
+        hypervisor: as just read.
+        verdict: what its signs mean.
+        ready: status of its Node's condition Ready.
+        node_boot: boot ID that its kubelet reported last; "" for none.
+        silenced: why nothing is to be done about this host; "" for nothing.
+        gates: every gate's answer.
+        host: as the compute service has it; None when it does not know it or could not be read.
+        evictions: of all its instances, that are not being deleted.
+        fence: what is set up for it.
+        stopped: what shows that its agent has ended all its instances; "" for nothing.
+        claim: who asserts that its boot is dead; "" for nobody.
+        mine: see `hypercobalt.ha.fencing.Facts`.
+        now: the only clock of a decision.
+    """
+
+    hypervisor: Hypervisor
+    verdict: Verdict
+    ready: str
+    node_boot: str
+    silenced: str
+    gates: tuple[Gate, ...]
+    host: Host | None
+    evictions: tuple[Eviction, ...]
+    fence: Setup
+    stopped: str
+    claim: str
+    mine: datetime | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AskPeers:
+    """Have other hosts' agents look whether a program of this one answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetMaintenance:
+    """Set `spec.maintenance`, and note the mode that comes back afterwards.
+
+    Args:
+        mode: the new one.
+        before: the one that comes back; "" for none.
+    """
+
+    mode: str
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Call the fence device; the attempt is recorded.
+
+    Args:
+        fencing: the record.
+    """
+
+    fencing: Fencing
+
+
+@dataclass(frozen=True, slots=True)
+class ForceDown:
+    """Declare the host dead in the compute service: the proof is recorded.
+
+    Args:
+        fencing: the record.
+    """
+
+    fencing: Fencing
+
+
+@dataclass(frozen=True, slots=True)
+class TakeBack:
+    """Have the compute service enable a host that is back, and clean it of what was evacuated.
+
+    Args:
+        host: as the compute service has it.
+        fencing: the record, closed: it is stored once that is done.
+    """
+
+    host: Host
+    fencing: Fencing
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Have all instances moved or evacuated."""
+
+    eviction: Eviction
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteEviction:
+    """Delete an Eviction that is not needed any more."""
+
+    eviction: Eviction
+
+
+Action = AskPeers | SetMaintenance | Fence | ForceDown | TakeBack | Evict | DeleteEviction
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one pass does: at most one action, then one write of the status.
+
+    Args:
+        unhealthy_since: for the status.
+        fencing: for the status.
+        blocked: reason and message of `RecoveryBlocked`; None leaves the condition as it is.
+        action: to be taken before that.
+        look_again: after this long; None waits for a change.
+    """
+
+    unhealthy_since: datetime | None
+    fencing: Fencing | None
+    blocked: tuple[RecoveryBlockedReason, str] | None = None
+    action: Action | None = None
+    look_again: timedelta | None = None

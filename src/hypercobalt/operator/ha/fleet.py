@@ -1,0 +1,121 @@
+"""The fleet, as the gates count it: each Hypervisor with its Node, and a census that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from hypercobalt.api.conditions import get_condition, is_true
+from hypercobalt.api.core import Node
+from hypercobalt.api.hypervisor import MEMORY, Hypervisor, Maintenance, is_fenced
+from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
+from hypercobalt.ha.guard import Census, HostState, census
+from hypercobalt.operator.agent_leases import LeaseState, Sighting
+from hypercobalt.runtime import Clock
+
+KEPT: Final = 1.0
+"""Seconds that a census is kept: thousands of hosts that fail at once must not be counted anew for
+each of them. Hosts that this process begins to recover are added at once."""
+
+_MIB: Final = 1 << 20
+_Type = HypervisorConditionType
+
+
+def ready(node: Node | None) -> str:
+    """Status of the Node's condition Ready; "" when no kubelet has reported it."""
+    conditions = node.status.conditions if node is not None else ()
+    return next((one.status for one in conditions if one.type == "Ready"), "")
+
+
+def domains(hypervisor: Hypervisor, labels: Sequence[str]) -> tuple[str, ...]:
+    """Failure domains of a host: values of the labels, and its aggregates."""
+    there = hypervisor.metadata.labels
+    by_label = (f"{key.rpartition('/')[2]} {there[key]}" for key in labels if there.get(key))
+    return (*by_label, *(f"aggregate {one.name}" for one in hypervisor.status.aggregates))
+
+
+def state(
+    hypervisor: Hypervisor, node: Node | None, lease: Sighting | None, labels: Sequence[str]
+) -> HostState:
+    """A host, as the census counts it.
+
+    Args:
+        hypervisor: of the host.
+        node: of the host; None: there is none.
+        lease: of its node agent; None while not enough is known.
+        labels: see `domains`.
+    """
+    status, found = hypervisor.status, ready(node)
+    recovered = hypervisor.spec.maintenance == Maintenance.HA or is_fenced(hypervisor)
+    unwell = found in {"False", "Unknown"}
+    agent = get_condition(hypervisor.conditions, _Type.AGENT_REPORTING)
+    silent = agent is not None and agent.reason == AgentReportingReason.AGENT_SILENT
+    return HostState(
+        hypervisor.metadata.name,
+        unwell=unwell or recovered,
+        stale=found == "Unknown" or silent,
+        observed=bool(found) and lease is not None and lease.state is not LeaseState.UNRENEWED,
+        since=status.unhealthySince if unwell else None,
+        recovering=instances(hypervisor) if _is_recovered_now(hypervisor) else None,
+        free_mib=_free(hypervisor),
+        domains=domains(hypervisor, labels),
+    )
+
+
+def instances(hypervisor: Hypervisor) -> int:
+    """How many instances its agent reported last."""
+    return hypervisor.status.numInstances or 0
+
+
+def memory_mib(hypervisor: Hypervisor) -> int:
+    """What they have together."""
+    given = hypervisor.status.allocation.get(MEMORY)
+    return given.value // _MIB if given is not None else 0
+
+
+def _is_recovered_now(hypervisor: Hypervisor) -> bool:
+    """Whether its recovery is under way: neither done nor given up."""
+    evicting = get_condition(hypervisor.conditions, _Type.EVICTING)
+    over = evicting is not None and evicting.status == "False"
+    return hypervisor.spec.maintenance == Maintenance.HA and not over
+
+
+def _free(hypervisor: Hypervisor) -> int:
+    status = hypervisor.status
+    has = status.effectiveCapacity.get(MEMORY) or status.capacity.get(MEMORY)
+    if has is None or hypervisor.spec.maintenance or not is_true(hypervisor.conditions, "Ready"):
+        return 0
+    return max(has.value // _MIB - memory_mib(hypervisor), 0)
+
+
+class Fleet:
+    """Keeps a census for a moment.
+
+    Args:
+        states: gives every host.
+        clock: for how long it is kept.
+    """
+
+    def __init__(self, states: Callable[[], Iterable[HostState]], clock: Clock) -> None:
+        self._states, self._clock = states, clock
+        self._kept: tuple[float, Census] | None = None
+        self._begun: dict[str, int] = {}
+
+    def begin(self, hypervisor: Hypervisor) -> None:
+        """Count a host as being recovered from now on: what shows that is not written yet."""
+        self._begun[hypervisor.metadata.name] = instances(hypervisor)
+
+    def begun(self, name: str) -> None:
+        """What shows it is written."""
+        self._begun.pop(name, None)
+        self._kept = None
+
+    def census(self) -> Census:
+        """The fleet, as it was within the last moment, with what has begun since."""
+        now = self._clock.monotonic()
+        if self._kept is None or now - self._kept[0] > KEPT:
+            self._kept = now, census(self._states())
+        counted = self._kept[1]
+        if not self._begun:
+            return counted
+        return counted.with_recovering({**counted.recovering, **self._begun})

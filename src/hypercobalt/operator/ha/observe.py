@@ -1,0 +1,279 @@
+"""Reads what is known of a host, as it is now: what may lead to a fence is never from a cache.
+
+A host that is well, and is not being recovered, costs no read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.core import Node
+from hypercobalt.api.eviction import Eviction, Trigger, has_ended
+from hypercobalt.api.fencing import CLAIM, OUT_OF_SERVICE, FencingMethod, FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.model import Host
+from hypercobalt.compute.port import ComputeService, Fleet
+from hypercobalt.ha.guard import HostState, Observer, Subject, gates
+from hypercobalt.ha.node_failure import Agent, Alive, Signs, judge
+from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
+from hypercobalt.operator.ha import fleet
+from hypercobalt.operator.ha.evictions import is_whole
+from hypercobalt.operator.ha.facts import Facts
+from hypercobalt.operator.ha.fences import Fences
+from hypercobalt.operator.ha.peers import Peers
+from hypercobalt.operator.ha.settings import HaSettings
+from hypercobalt.operator.ha.silenced import silenced
+from hypercobalt.operator.node_facts import host_names
+from hypercobalt.runtime import Cache, Clock, Kube
+from hypercobalt.runtime.write_cache import WriteCache
+
+_LISTED: Final = 5.0
+"""Seconds that a listing of the compute service's hosts counts as fresh, for all hosts together."""
+
+_AGENT: Final[Mapping[LeaseState, Agent]] = {
+    LeaseState.RENEWED: Agent.ALIVE,
+    LeaseState.UNRENEWED: Agent.UNKNOWN,
+    LeaseState.RELEASED: Agent.RELEASED,
+    LeaseState.EXPIRED: Agent.SILENT,
+    LeaseState.ABSENT: Agent.SILENT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Where a host is looked at.
+
+    Args:
+        kube: reads objects as they are now.
+        nodes: those that are hypervisors.
+        hypervisors: what the controllers share.
+        leases: of the node agents.
+        evictions: those of a Hypervisor, by its name.
+        compute: where the instances are.
+        fences: the devices of the site.
+        contact: age of the last contact of each watch, by its kind.
+        leads: whether this process holds its lease.
+    """
+
+    kube: Kube
+    nodes: Cache[Node]
+    hypervisors: WriteCache[Hypervisor]
+    leases: AgentLeases
+    evictions: Callable[[str], Iterable[Eviction]]
+    compute: ComputeService
+    fences: Fences
+    contact: Callable[[], Mapping[str, timedelta | None]]
+    leads: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compute:
+    """What the compute service reports: the host, whether it answers, why nothing is known."""
+
+    host: Host | None = None
+    answers: bool | None = None
+    problem: str = ""
+
+
+class Observation:
+    """Makes the facts of a pass.
+
+    Args:
+        world: see there.
+        peers: what other hosts' agents answer.
+        settings: of the site.
+        clock: the only one of the decisions.
+    """
+
+    def __init__(self, world: World, peers: Peers, settings: HaSettings, clock: Clock) -> None:
+        self._world, self._peers = world, peers
+        self._settings, self._clock = settings, clock
+        self.fleet = fleet.Fleet(self._states, clock)
+        self._storm_over: datetime | None = None
+        self._began = False
+        self._listing: tuple[float, Fleet] | None = None
+        self._lock = asyncio.Lock()
+
+    def is_quiet(self, name: str) -> bool:
+        """Whether the host is well and nothing of it has to be brought to an end."""
+        hypervisor = self._world.hypervisors.get(name)
+        if hypervisor is None:
+            return True
+        status = hypervisor.status
+        open_ = status.fencing is not None and status.fencing.phase != FencingPhase.RELEASED
+        in_ha = hypervisor.spec.maintenance == Maintenance.HA
+        blocked = get_condition(status.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
+        noted = blocked is not None and blocked.reason != RecoveryBlockedReason.NOT_NEEDED
+        well = fleet.ready(self._world.nodes.get(name)) in {"True", ""}
+        return well and not (status.unhealthySince or open_ or in_ha or noted)
+
+    async def facts(self, name: str, mine: datetime | None) -> Facts | None:
+        """Everything about a host; None when it, or its Node, is gone.
+
+        Nothing is awaited after the gates were asked: a caller that begins a recovery at once, and
+        notes it in `fleet`, is counted by the next one.
+
+        Args:
+            name: of the Hypervisor.
+            mine: deadline of the attempt that this process has recorded for it.
+        """
+        world = self._world
+        lease = await world.leases.of(name)
+        node = await world.kube.get(Node, name)
+        hypervisor = await world.kube.get(Hypervisor, name)
+        if node is None or hypervisor is None:
+            return None
+        world.hypervisors.wrote(hypervisor)
+        compute = await self._compute(hypervisor)
+        evictions = tuple(
+            one
+            for one in world.evictions(name)
+            if one.metadata.deletionTimestamp is None and is_whole(one)
+        )
+        now = self._clock.now()
+        signs = self._signs(hypervisor, node, lease, compute, evictions)
+        verdict = judge(signs, self._settings.waits, now)
+        fence = world.fences.setup(node)
+        silence = silenced(hypervisor, compute.host, evictions)
+        boot = hypervisor.status.bootID
+        needs_fence = not isinstance(verdict, Alive) and not is_fenced(hypervisor)
+        no_boot = "" if boot else "no boot ID of the host was ever reported"
+        subject = Subject(
+            name,
+            fleet.domains(hypervisor, self._settings.domain_labels),
+            fleet.instances(hypervisor),
+            fleet.memory_mib(hypervisor),
+            silenced=silence,
+            fence=(no_boot or fence.problem) if needs_fence else "",
+        )
+        answers = gates(
+            subject,
+            self.fleet.census(),
+            self._observer(compute.problem, now),
+            self._settings.limits,
+            now,
+        )
+        if any(gate.storm and not gate.passed for gate in answers):
+            self._storm_over = now
+        return Facts(
+            hypervisor=hypervisor,
+            verdict=verdict,
+            ready=signs.ready,
+            node_boot=signs.node_boot,
+            silenced=silence,
+            gates=answers,
+            host=compute.host,
+            evictions=evictions,
+            fence=fence,
+            stopped=stopped(hypervisor),
+            claim=claim(hypervisor, node),
+            mine=mine,
+            now=now,
+        )
+
+    def _signs(
+        self,
+        hypervisor: Hypervisor,
+        node: Node,
+        lease: Sighting | None,
+        compute: _Compute,
+        evictions: Iterable[Eviction],
+    ) -> Signs:
+        info, status = node.status.nodeInfo, hypervisor.status
+        agent = _AGENT[lease.state] if lease is not None else Agent.UNKNOWN
+        if lease is not None and lease.state is LeaseState.ABSENT and lease.left:
+            agent = Agent.UNKNOWN
+        shutdown = any(
+            one.spec.trigger == Trigger.HOST_SHUTDOWN and not has_ended(one.status)
+            for one in evictions
+        )
+        return Signs(
+            ready=fleet.ready(node),
+            node_boot=info.bootID if info is not None else "",
+            boot=status.bootID or "",
+            agent=agent,
+            compute=compute.answers,
+            leaving=shutdown or (lease is not None and lease.released),
+            unhealthy_since=status.unhealthySince,
+            fenced=_fenced_boot(hypervisor),
+            question=self._peers.question(hypervisor.metadata.name),
+        )
+
+    async def _compute(self, hypervisor: Hypervisor) -> _Compute:
+        """The host, listed within the last seconds, and whether it answers now."""
+        hosts = self._world.compute.hosts
+        try:
+            listing = await self._list()
+            known = (listing.get(name) for name in host_names(hypervisor))
+            host = next((one for one in known if one is not None), None)
+        except (UnreachableError, RefusedError, ConflictError) as error:
+            return _Compute(problem=str(error))
+        if host is None:
+            return _Compute()
+        try:
+            fresh = await hosts.get(host.name, fresh=True)
+        except (UnreachableError, RefusedError, ConflictError):
+            return _Compute(host, host.up)  # libvirt of that host alone does not answer
+        return _Compute(fresh, fresh.up) if fresh is not None else _Compute()
+
+    async def _list(self) -> Fleet:
+        async with self._lock:
+            now = self._clock.monotonic()
+            if self._listing is None or now - self._listing[0] > _LISTED:
+                self._listing = now, await self._world.compute.hosts.fleet()
+            return self._listing[1]
+
+    def _observer(self, problem: str, now: datetime) -> Observer:
+        if not self._began:
+            # A storm may have been on when the last leader went.
+            self._began = True
+            many = any(
+                one.reason == RecoveryBlockedReason.MANY_HOSTS
+                for hypervisor in self._world.hypervisors.all()
+                for one in hypervisor.conditions
+            )
+            self._storm_over = now if many else None
+        return Observer(self._world.leads(), self._world.contact(), problem, self._storm_over)
+
+    def _states(self) -> Iterable[HostState]:
+        world, labels = self._world, self._settings.domain_labels
+        for one in world.hypervisors.all():
+            name = one.metadata.name
+            yield fleet.state(one, world.nodes.get(name), world.leases.glance(name), labels)
+
+
+def stopped(hypervisor: Hypervisor) -> str:
+    """What shows that the agent of the last boot has ended all its instances; "" for nothing."""
+    status = hypervisor.status
+    found, order = status.guestsStopped, status.fencing
+    if found is None or order is None or found.startedAt is None:
+        return ""  # an agent that has fenced its own host may have started instances since
+    if found.bootID != status.bootID or found.startedAt != order.startedAt:
+        return ""
+    return f"the node agent of boot {found.bootID} has ended every instance"
+
+
+def claim(hypervisor: Hypervisor, node: Node) -> str:
+    """Who asserts that the boot which the agent reported last is dead; "" for nobody."""
+    boot = hypervisor.status.bootID
+    if boot and hypervisor.metadata.annotations.get(CLAIM) == boot:
+        return f"the annotation {CLAIM} of the Hypervisor asserts that boot {boot} is dead"
+    taint = next((one for one in node.spec.taints if one.key == OUT_OF_SERVICE), None)
+    if taint is not None:
+        return f"the Node has the taint {OUT_OF_SERVICE}={taint.value}:{taint.effect}"
+    return ""
+
+
+def _fenced_boot(hypervisor: Hypervisor) -> str:
+    fencing = hypervisor.status.fencing
+    if fencing is None or fencing.phase != FencingPhase.FENCED:
+        return ""
+    # An agent that has ended the instances lives, and proves nothing wrong by that.
+    return "" if fencing.method == FencingMethod.AGENT else fencing.bootID or ""

@@ -1,0 +1,125 @@
+"""Other hosts' agents are asked whether a program of a suspected host answers.
+
+The question is an annotation of a few Hypervisors; their agents answer in `status.peerReports`. So
+no agent watches the fleet, and asking costs three writes. What was asked is kept in memory only: a
+process that takes over asks anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from hypercobalt.api.conditions import is_true
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.api.peers import PROBE, Probe, probes
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.ha.node_failure import Question
+from hypercobalt.logs import get_logger
+from hypercobalt.runtime import Clock, Kube
+from hypercobalt.runtime.write_cache import WriteCache
+
+log = get_logger(__name__)
+
+MOST: Final = 3
+"""Peers that are asked about one host."""
+
+LASTS: Final = timedelta(minutes=2)
+"""How long answers count; then it is asked anew."""
+
+_Type = HypervisorConditionType
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    at: datetime
+    peers: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        return self.at.isoformat()
+
+
+class Peers:
+    """Asks, and collects the answers.
+
+    Args:
+        kube: writes the annotations.
+        hypervisors: all there are.
+    """
+
+    def __init__(self, kube: Kube, hypervisors: WriteCache[Hypervisor], clock: Clock) -> None:
+        self._kube, self._hypervisors, self._clock = kube, hypervisors, clock
+        self._asked: dict[str, _Asked] = {}
+
+    def question(self, name: str) -> Question | None:
+        """What was asked about a host, with the answers so far; None if nothing that counts."""
+        asked = self._asked.get(name)
+        if asked is None or self._clock.now() - asked.at > LASTS:
+            return None
+        reports = (
+            report
+            for peer in asked.peers
+            if (found := self._hypervisors.get(peer)) is not None
+            for report in found.status.peerReports
+        )
+        mine = tuple(one for one in reports if (one.host, one.asked) == (name, asked.id))
+        return Question(asked.at, asked.peers, mine)
+
+    async def ask(self, suspect: Hypervisor) -> None:
+        """Ask a few well hosts about one; what cannot be written is a peer that does not answer."""
+        name, address = suspect.metadata.name, suspect.status.internalIp or ""
+        peers = choose(name, self._hypervisors.all()) if address else ()
+        asked = self._asked[name] = _Asked(self._clock.now(), peers)
+        log.info("asking_peers", hypervisor=name, peers=peers)
+        probe = Probe(name, address, asked.id)
+        for peer in peers:
+            await self._write(peer, lambda known: (*(p for p in known if p.name != name), probe))
+
+    async def forget(self, name: str) -> None:
+        """Take the question back, if there is one."""
+        asked = self._asked.pop(name, None)
+        for peer in asked.peers if asked is not None else ():
+            await self._write(peer, lambda known: tuple(p for p in known if p.name != name))
+
+    async def _write(
+        self, peer: str, change: Callable[[tuple[Probe, ...]], tuple[Probe, ...]]
+    ) -> None:
+        def changed(found: Hypervisor) -> Hypervisor:
+            notes = dict(found.metadata.annotations)
+            left = change(probes(found))
+            notes[PROBE] = msgspec.json.encode(left).decode()
+            if not left:
+                del notes[PROBE]
+            return replace(found, metadata=replace(found.metadata, annotations=notes))
+
+        try:
+            written = await self._kube.modify(Hypervisor, peer, changed)
+        except HypercobaltError as error:
+            log.warning("peer_not_asked", hypervisor=peer, error=str(error))
+            return
+        if written is not None:
+            self._hypervisors.wrote(written)
+
+
+def choose(name: str, hypervisors: Iterable[Hypervisor]) -> tuple[str, ...]:
+    """A few hosts whose agents report, spread over the fleet, the same for the same host."""
+    able = (
+        one.metadata.name
+        for one in hypervisors
+        if one.metadata.name != name
+        and is_true(one.conditions, _Type.AGENT_REPORTING)
+        and is_true(one.conditions, _Type.NODE_HEALTHY)
+    )
+    return tuple(sorted(able, key=lambda one: _spread(name, one))[:MOST])
+
+
+def _spread(name: str, peer: str) -> bytes:
+    return hashlib.sha256(f"{name} {peer}".encode()).digest()

@@ -1,0 +1,221 @@
+"""One pass over a host: observe, decide, act, then one write of the status."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from msgspec.structs import replace as with_fields
+
+from hypercobalt.api.core import Node
+from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.leadership import LeaderGuard
+from hypercobalt.compute.model import Host
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.ha import fencing
+from hypercobalt.ha.node_failure import Contradicted, Returned, Well
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.ha import conditions
+from hypercobalt.operator.ha.decide import decide
+from hypercobalt.operator.ha.facts import (
+    BEFORE,
+    AskPeers,
+    DeleteEviction,
+    Evict,
+    Facts,
+    Fence,
+    ForceDown,
+    Plan,
+    SetMaintenance,
+    TakeBack,
+)
+from hypercobalt.operator.ha.fences import switch_off
+from hypercobalt.operator.ha.metrics import HaMetrics
+from hypercobalt.operator.ha.observe import Observation, World
+from hypercobalt.operator.ha.peers import Peers
+from hypercobalt.operator.ha.settings import HaSettings
+from hypercobalt.operator.status_writer import Part, StatusWriter
+from hypercobalt.runtime import AlreadyExistsError, Clock, Recorder, Result
+from hypercobalt.runtime.client.errors import ConflictError as StaleError
+
+log = get_logger(__name__)
+
+NAME: Final = "host-failure"
+
+_TRIES: Final = 4
+"""Writes of a status that others change at the same time."""
+
+
+class HostFailureReconciler:
+    """The shell around `decide`.
+
+    Args:
+        world: where hosts are looked at, and what is written to.
+        observation: makes the facts.
+        peers: asks other hosts' agents.
+        statuses: writes the status.
+        guard: raises when this process does not lead.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        observation: Observation,
+        peers: Peers,
+        statuses: StatusWriter,
+        settings: HaSettings,
+        *,
+        guard: LeaderGuard,
+        clock: Clock,
+        events: Recorder,
+        metrics: HaMetrics,
+    ) -> None:
+        self._world, self._observation, self._peers = world, observation, peers
+        self._kube, self._statuses = world.kube.as_manager(NAME), statuses
+        self._settings, self._guard, self._clock = settings, guard, clock
+        self._events, self._metrics = events, metrics
+        self._mine: dict[str, datetime] = {}
+        """Deadlines of attempts that this process has recorded, until it makes the call."""
+
+    async def reconcile(self, name: str, /) -> Result:
+        if self._observation.is_quiet(name):
+            await self._peers.forget(name)
+            return Result()
+        facts = await self._observation.facts(name, self._mine.get(name))
+        if facts is None:
+            self._mine.pop(name, None)
+            return Result()
+        plan = decide(facts, self._settings)
+        self._metrics.judged(facts.gates)
+        self._metrics.unhealthy.set(self._observation.fleet.census().unwell)
+        if isinstance(facts.verdict, Well | Returned | Contradicted):
+            await self._peers.forget(name)
+        done = await self._act(facts, plan)
+        await self._write(facts, done)
+        return Result(done.look_again)
+
+    async def _act(self, facts: Facts, plan: Plan) -> Plan:
+        """Take the plan's action; gives the plan with what has come of it."""
+        hypervisor = facts.hypervisor
+        if plan.action is not None:
+            kind = type(plan.action).__name__
+            self._metrics.recoveries.labels(kind).inc()
+            log.info("ha_action", hypervisor=hypervisor.metadata.name, action=kind)
+        match plan.action:
+            case None:
+                return plan
+            case AskPeers():
+                await self._peers.ask(hypervisor)
+            case SetMaintenance():
+                await self._set_maintenance(hypervisor, plan.action)
+            case Fence(record):
+                return await self._fence(facts, plan, record)
+            case ForceDown(record):
+                return await self._force_down(facts, plan, record)
+            case TakeBack(host, record):
+                return await self._take_back(plan, host, record)
+            case Evict(eviction):
+                with suppress(AlreadyExistsError):  # the watch reports it
+                    await self._kube.create(eviction)
+            case DeleteEviction(eviction):
+                meta = eviction.metadata
+                with suppress(StaleError):  # another has its name by now
+                    await self._kube.delete(Eviction, meta.name, uid=meta.uid)
+        return plan
+
+    async def _set_maintenance(self, hypervisor: Hypervisor, action: SetMaintenance) -> None:
+        notes = {k: v for k, v in hypervisor.metadata.annotations.items() if k != BEFORE}
+        if action.before:
+            notes[BEFORE] = action.before
+        wanted = with_fields(
+            hypervisor,
+            metadata=with_fields(hypervisor.metadata, annotations=notes),
+            spec=with_fields(hypervisor.spec, maintenance=action.mode),
+        )
+        if action.mode == Maintenance.HA:
+            self._observation.fleet.begin(hypervisor)
+        try:
+            self._world.hypervisors.wrote(await self._kube.patch(hypervisor, wanted))
+        finally:
+            self._observation.fleet.begun(hypervisor.metadata.name)
+
+    async def _fence(self, facts: Facts, plan: Plan, record: Fencing) -> Plan:
+        """Switch the host off; the call is made once, whatever comes of it."""
+        name, now = facts.hypervisor.metadata.name, self._clock.now()
+        self._mine.pop(name, None)
+        within = (record.deadline or now) - now
+        node = await self._world.kube.get(Node, name)
+        if node is None:
+            return plan
+        try:
+            devices = await self._world.fences.devices(node)
+            answer = await switch_off(devices, within, self._guard)
+        except HypercobaltError as error:
+            answer = fencing.Answer(False, str(error))
+        self._guard()
+        self._metrics.fences.labels("off" if answer.off else "failed").inc()
+        log.warning("host_fenced", hypervisor=name, off=answer.off, answer=answer.text)
+        return replace(plan, fencing=fencing.answered(record, answer, self._clock.now()))
+
+    async def _force_down(self, facts: Facts, plan: Plan, record: Fencing) -> Plan:
+        if facts.host is None:
+            return plan
+        await self._world.compute.hosts.force_down(facts.host)
+        at = self._clock.now().replace(microsecond=0)
+        return replace(plan, fencing=with_fields(record, forcedDownAt=at))
+
+    async def _take_back(self, plan: Plan, host: Host, record: Fencing) -> Plan:
+        try:
+            await self._world.compute.hosts.enable(host)
+        except (UnreachableError, RefusedError, ConflictError) as error:
+            text = f"The host is back, but not in the compute service yet: {error}"
+            blocked = (RecoveryBlockedReason.GATES_CLOSED, text)
+            return replace(plan, blocked=blocked, look_again=self._settings.poll)
+        return replace(plan, fencing=record)
+
+    async def _write(self, facts: Facts, plan: Plan) -> None:
+        hypervisor = facts.hypervisor
+        part = conditions.part(hypervisor, plan, self._clock.now())
+        deadline = begun(hypervisor.status.fencing, plan.fencing)
+        if deadline is not None:
+            # Noted before: of a write that fails it is not known whether it was stored.
+            self._mine[hypervisor.metadata.name] = deadline
+        part = await self._put(hypervisor, plan, part)
+        for note in conditions.notes(hypervisor, part):
+            self._events.record(
+                hypervisor, note.type, note.reason, note.text, action="RecoveringHost"
+            )
+
+    async def _put(self, hypervisor: Hypervisor, plan: Plan, part: Part) -> Part:
+        """Write the status, also over a newer one in which the fencing is as the plan found it.
+
+        What a device has answered must not be lost to a write of another controller.
+        """
+        name, found = hypervisor.metadata.name, hypervisor
+        for _ in range(_TRIES):
+            try:
+                await self._statuses.put(found, part)
+            except StaleError:
+                newest = await self._kube.get(Hypervisor, name)
+                if newest is None or newest.status.fencing != hypervisor.status.fencing:
+                    raise
+                found = self._world.hypervisors.wrote(newest)
+                part = conditions.part(found, plan, self._clock.now())
+            else:
+                return part
+        await self._statuses.put(found, part)
+        return part
+
+
+def begun(stored: Fencing | None, record: Fencing | None) -> datetime | None:
+    """Deadline of an attempt that is not stored yet; None if there is none."""
+    if record is None or record.phase != FencingPhase.ATTEMPTING:
+        return None
+    same = stored is not None and (stored.phase, stored.deadline) == (record.phase, record.deadline)
+    return None if same else record.deadline

@@ -1,0 +1,64 @@
+"""Why nothing automatic is done about a host: failures of it are reported only. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.eviction import Eviction, has_ended
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
+from hypercobalt.api.hypervisor_conditions import (
+    HypervisorConditionType,
+    OnboardingReason,
+    RegisteredReason,
+)
+from hypercobalt.compute.model import Host
+from hypercobalt.operator.ha.facts import BEFORE
+from hypercobalt.operator.ha.fleet import instances
+
+PAUSE: Final = "kvm.cloud.sap/pause-recovery"
+"""Annotation of a Hypervisor: nothing automatic is done about it; the value is why, for people."""
+
+_Type = HypervisorConditionType
+_SERVES: Final = frozenset({OnboardingReason.SUCCEEDED, OnboardingReason.HANDOVER})
+
+
+def silenced(hypervisor: Hypervisor, host: Host | None, evictions: Iterable[Eviction]) -> str:
+    """Why nothing is done about this host; "" when something may be.
+
+    Args:
+        hypervisor: of the host.
+        host: as the compute service has it; None when it does not know it.
+        evictions: of all its instances.
+    """
+    spec, notes = hypervisor.spec, hypervisor.metadata.annotations
+    if PAUSE in notes:
+        return f"recovery is paused by the annotation {PAUSE}: {notes[PAUSE] or 'no reason given'}"
+    if not spec.highAvailability:
+        return "spec.highAvailability is false"
+    if not spec.lifecycleEnabled:
+        return "spec.lifecycleEnabled is false"
+    if hypervisor.metadata.deletionTimestamp is not None:
+        return "the Hypervisor is being deleted"
+    if not _serves(hypervisor):
+        return "the host is not in service: its onboarding has not succeeded"
+    registered = get_condition(hypervisor.conditions, _Type.REGISTERED)
+    if registered is not None and registered.reason == RegisteredReason.CLAIMED:
+        return registered.message
+    if host is None:
+        return "the compute service does not know the host"
+    if not host.servers and not instances(hypervisor) and not is_fenced(hypervisor):
+        return "no instance is on the host"
+    running = any(not has_ended(one.status) for one in evictions)
+    if spec.maintenance in {Maintenance.MANUAL, Maintenance.AUTO} and not running:
+        return f"the host is in maintenance {spec.maintenance}, and no Eviction empties it"
+    return ""
+
+
+def _serves(hypervisor: Hypervisor) -> bool:
+    before = hypervisor.metadata.annotations.get(BEFORE)
+    if Maintenance.TERMINATION in {hypervisor.spec.maintenance, before}:
+        return True  # its onboarding was taken back when it began to leave
+    found = get_condition(hypervisor.conditions, _Type.ONBOARDING)
+    return found is not None and found.reason in _SERVES

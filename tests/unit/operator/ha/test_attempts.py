@@ -1,0 +1,43 @@
+"""Which attempts a process counts as its own: those that it is about to record."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from tests.unit.operator.samples import NOW
+
+from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.operator.ha.reconciler import begun
+
+LATER = NOW + timedelta(minutes=5)
+
+
+def fencing(phase: FencingPhase, deadline: datetime | None = NOW, attempts: int = 1) -> Fencing:
+    return Fencing(phase=phase, deadline=deadline, attempts=attempts)
+
+
+ATTEMPT = fencing(FencingPhase.ATTEMPTING)
+
+
+@pytest.mark.parametrize(
+    ("stored", "record", "expected"),
+    [
+        pytest.param(None, ATTEMPT, NOW, id="the first"),
+        pytest.param(ATTEMPT, ATTEMPT, None, id="recorded, by whomever"),
+        pytest.param(
+            fencing(FencingPhase.RELEASED), fencing(FencingPhase.ATTEMPTING, LATER), LATER,
+            id="of the next failure",
+        ),
+        pytest.param(
+            fencing(FencingPhase.FAILED), fencing(FencingPhase.ATTEMPTING, LATER, 2), LATER,
+            id="after one that failed",
+        ),
+        pytest.param(None, fencing(FencingPhase.FENCED), None, id="proven without an attempt"),
+        pytest.param(None, None, None, id="nothing to record"),
+    ],
+)  # fmt: skip
+def test_an_attempt_is_a_process_s_own_once_it_is_about_to_record_it(
+    stored: Fencing | None, record: Fencing | None, expected: datetime | None
+) -> None:
+    assert begun(stored, record) == expected

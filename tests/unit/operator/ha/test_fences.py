@@ -1,0 +1,127 @@
+"""One attempt to switch a host off, and the devices that a host has."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import cast
+
+import pytest
+from tests.unit.operator.samples import node
+
+from hypercobalt.adapters.fencing.devices import Device, parse
+from hypercobalt.adapters.fencing.fake import FakeFenceDevice
+from hypercobalt.adapters.fencing.port import (
+    Credentials,
+    FenceDevice,
+    FenceError,
+    FenceFailure,
+    PowerState,
+)
+from hypercobalt.api.core import Secret
+from hypercobalt.compute.leadership import unguarded
+from hypercobalt.errors import ConfigurationError, TransientError
+from hypercobalt.operator.ha.fences import TemplateFences, switch_off
+from hypercobalt.runtime import Kube
+
+S = timedelta(seconds=1)
+TEMPLATES = parse(
+    """
+devices:
+- {name: bmc, agent: fence_redfish, parameters: {ip: "{labels[bmc]}"}, secret: "bmc-{name}"}
+"""
+)
+
+
+class Lying(FakeFenceDevice):
+    """Takes the order, and reports the power on."""
+
+    async def off(self, *, within: timedelta) -> None:
+        self.orders.append(PowerState.OFF)
+
+
+def broken() -> FakeFenceDevice:
+    device = FakeFenceDevice("bmc 1")
+    device.failure = FenceError("bmc 1: unreachable", FenceFailure.FAILED)
+    return device
+
+
+@pytest.mark.parametrize(
+    ("devices", "off", "text", "orders"),
+    [
+        pytest.param(
+            [FakeFenceDevice("bmc 1")], True, "bmc 1 has switched the power off", [1], id="is on"
+        ),
+        pytest.param(
+            [FakeFenceDevice("bmc 1", PowerState.OFF)],
+            True,
+            "off already",
+            [0],
+            id="off already",
+        ),
+        pytest.param([broken()], False, "bmc 1: unreachable", [0], id="unreachable"),
+        pytest.param(
+            [broken(), FakeFenceDevice("pdu 2")], True, "pdu 2 has", [0, 1], id="the next one does"
+        ),
+        pytest.param([Lying("bmc 1")], False, "but reports it on", [1], id="stays on"),
+        pytest.param([], False, "there is no device", [], id="none"),
+    ],
+)
+async def test_host_counts_as_off_only_when_a_device_reads_it_so(
+    devices: list[FakeFenceDevice], off: bool, text: str, orders: list[int]
+) -> None:
+    given: list[tuple[FenceDevice, timedelta]] = [(one, S) for one in devices]
+    answer = await switch_off(given, 10 * S, unguarded)
+    assert answer.off is off
+    assert text in answer.text
+    assert [len(one.orders) for one in devices] == orders
+
+
+async def test_process_that_does_not_lead_any_more_gives_no_order() -> None:
+    device = FakeFenceDevice()
+
+    def lost() -> None:
+        raise TransientError("the lease is another's")
+
+    with pytest.raises(TransientError):
+        await switch_off([(device, S)], S, lost)
+    assert device.orders == []
+
+
+class Secrets:
+    """An API server with one Secret."""
+
+    def __init__(self, data: dict[str, bytes] | None) -> None:
+        self._data = data
+
+    async def get(self, _type: type[Secret], name: str, namespace: str) -> Secret | None:
+        assert (name, namespace) == ("bmc-kvm-a", "fencing")
+        return Secret(data=self._data) if self._data is not None else None
+
+
+def fences(data: dict[str, bytes] | None, given: list[Credentials]) -> TemplateFences:
+    def opened(device: Device, credentials: Credentials) -> FenceDevice:
+        given.append(credentials)
+        return FakeFenceDevice(device.title)
+
+    return TemplateFences(TEMPLATES, cast("Kube", Secrets(data)), "fencing", opened)
+
+
+async def test_devices_of_a_host_have_their_credentials_from_its_secret() -> None:
+    given: list[Credentials] = []
+    found = fences({"username": b"ops", "password": b"secret"}, given)
+    host = node(labels={"bmc": "192.0.2.9"})
+    assert found.setup(host).devices == ("bmc 192.0.2.9",)
+    assert found.setup(host).lasts > 60 * S
+    ((device, within),) = await found.devices(host)
+    assert (device.name, within, given[0].username) == ("bmc 192.0.2.9", 60 * S, "ops")
+
+
+async def test_missing_secret_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="there is no Secret fencing/bmc-kvm-a"):
+        await fences(None, []).devices(node(labels={"bmc": "192.0.2.9"}))
+
+
+def test_host_that_no_template_fits_cannot_be_fenced() -> None:
+    assert "has no label bmc" in fences(None, []).setup(node()).problem
+    none = TemplateFences((), cast("Kube", None), "", lambda *_: FakeFenceDevice())
+    assert "no template" in none.setup(node()).problem
