@@ -112,7 +112,7 @@ class AgentLeases:
         self.source, self._names, self._loop = Source(), names, loop
         self._synced_at: float | None = None
         self.followers = tuple(
-            Follower(kube, namespace, self.source.tell, metrics, self._time)
+            Follower(kube, namespace, self.source.enqueue, metrics, self._time)
             for namespace in dict.fromkeys(namespaces)
         )
 
@@ -137,7 +137,7 @@ class AgentLeases:
         """Take note that the Leases of every namespace are known now."""
         self._synced_at = self._time().time()
         for name in self._names():
-            self.source.tell(name)
+            self.source.enqueue(name)
 
     def unread(self) -> str | None:
         """A check: which namespaces' Leases have not been read yet."""
@@ -172,11 +172,11 @@ class Follower:
         self,
         kube: Kube,
         namespace: str,
-        tell: Callable[[str], None],
+        enqueue: Callable[[str], None],
         metrics: Metrics,
         time: Callable[[], Timekeeper],
     ) -> None:
-        self.namespace, self._kube, self._tell, self._time = namespace, kube, tell, time
+        self.namespace, self._kube, self._enqueue, self._time = namespace, kube, enqueue, time
         selection = Selection(LeaseGlance, namespace)
         self.informer = Informer(kube, selection, metrics=metrics, share=False)
         self._entries: dict[str, _Entry] = {}
@@ -200,7 +200,7 @@ class Follower:
         if not obj.spec.holderIdentity:
             entry.state = LeaseState.RELEASED
         self._arm(node, entry, _lasts(obj))
-        self._tell(node)
+        self._enqueue(node)
 
     def on_update(self, old: LeaseGlance, new: LeaseGlance) -> None:
         # Up to a thousand a second: nothing but comparisons for one that is renewed in time.
@@ -252,7 +252,7 @@ class Follower:
         if entry.timer is not None:
             entry.timer.cancel()
         self._arm(node, entry, _lasts(lease))
-        self._tell(node)
+        self._enqueue(node)
 
     def _arm(self, node: str, entry: _Entry, seconds: float) -> None:
         entry.timer = self._time().call_later(seconds, partial(self._due, node, entry))
@@ -264,7 +264,7 @@ class Follower:
             return
         if self.informer.cache.get(f"{PREFIX}{node}", self.namespace) is None:
             del self._entries[node]
-            self._tell(node)
+            self._enqueue(node)
             return
         if self.informer.breaks != self._breaks:
             self._breaks, self._since = self.informer.breaks, self._time().time()
@@ -273,7 +273,7 @@ class Follower:
         if left > 0:
             self._arm(node, entry, left)
         else:
-            self._tell(node)  # `of` reads it again
+            self._enqueue(node)  # `of` reads it again
 
     async def _read_again(self, node: str, entry: _Entry) -> None:
         """Compare a Lease that seems to have run out with the server's."""
@@ -326,6 +326,6 @@ class _Entry:
 
 def _lasts(lease: LeaseGlance) -> float:
     """Seconds that a Lease lasts without renewal."""
-    told = lease.spec.leaseDurationSeconds
-    lasts = DURATION.total_seconds() if told is None or told <= 0 else float(told)
+    given = lease.spec.leaseDurationSeconds
+    lasts = DURATION.total_seconds() if given is None or given <= 0 else float(given)
     return min(lasts, LONGEST.total_seconds())

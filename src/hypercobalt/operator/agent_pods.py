@@ -25,7 +25,7 @@ log = get_logger(__name__)
 
 
 OVERDUE: Final = timedelta(seconds=10)
-"""Pods that cannot be read for so long are worth a word to people."""
+"""Pods that cannot be read for so long are reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class AgentPods:
 
     async def _tell_when_read(self, node: str, informer: Informer[Pod]) -> None:
         await informer.wait_synced()
-        self.source.tell(node)
+        self.source.enqueue(node)
 
 
 class _Teller:
@@ -107,13 +107,13 @@ class _Teller:
         self._node, self._source = node, source
 
     def on_add(self, obj: Pod) -> None:
-        self._source.tell(self._node)
+        self._source.enqueue(self._node)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        self._source.tell(self._node)
+        self._source.enqueue(self._node)
 
     def on_delete(self, obj: Pod) -> None:
-        self._source.tell(self._node)
+        self._source.enqueue(self._node)
 
 
 def still_running(pods: Sequence[Pod]) -> tuple[str, ...]:

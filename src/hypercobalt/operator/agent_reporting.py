@@ -199,7 +199,7 @@ class AgentReportingReconciler:
             self._taken.pop(name, None)
         found = _condition(stored, verdict, self._clock.now())
         await self._statuses.put(hypervisor, Part(_OWN, found))
-        self._tell(hypervisor, stored, verdict)
+        self._record_change(hypervisor, stored, verdict)
         return Result()
 
     async def _take_libvirt(self, hypervisor: Hypervisor, verdict: Verdict, seen: Sighting) -> None:
@@ -218,7 +218,9 @@ class AgentReportingReconciler:
             self._hypervisors.wrote(await self._kube.patch_status(hypervisor, status))
         self._taken[name] = seen.version
 
-    def _tell(self, hypervisor: Hypervisor, before: Condition | None, now: Verdict) -> None:
+    def _record_change(
+        self, hypervisor: Hypervisor, before: Condition | None, now: Verdict
+    ) -> None:
         """Record an Event when the agent falls silent, and when it is back."""
         was = before.reason if before is not None else ""
         if now.reason == _Why.AGENT_SILENT != was:

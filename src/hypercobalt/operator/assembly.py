@@ -9,27 +9,28 @@ Source: openstack-hypervisor-operator, cmd/main.go.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec.structs import replace
 
-from hypercobalt.api.certificate import Certificate, CertificateRequest
+from hypercobalt.adapters.fencing.agents import AgentDevice
+from hypercobalt.adapters.fencing.devices import DeviceTemplate
 from hypercobalt.api.conditions import Condition
-from hypercobalt.api.core import Node
+from hypercobalt.api.core import Node, Secret
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.api.host_certificate import AGENT, MANAGED_BY, CertificateSource
+from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import Object
 from hypercobalt.api.workloads import Deployment, PodDisruptionBudget
+from hypercobalt.compute.connect import ReadSecret
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator import (
     agent_reporting,
-    certificate_approval,
     certificates,
     gardener,
     hypervisor,
@@ -39,10 +40,13 @@ from hypercobalt.operator import (
 from hypercobalt.operator.agent_leases import AgentLeases
 from hypercobalt.operator.agent_pods import AgentPods
 from hypercobalt.operator.agent_reporting import AgentReportingReconciler
-from hypercobalt.operator.certificate_approval import requester_node
+from hypercobalt.operator.certificate_assembly import add_approval, add_certificates
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.eviction.assembly import add_eviction
 from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.ha.assembly import add_ha
+from hypercobalt.operator.ha.fences import Fences, TemplateFences
+from hypercobalt.operator.ha.settings import HaMode, HaSettings
 from hypercobalt.operator.lifecycle.assembly import (
     BY_HOST,
     BY_SERVICE,
@@ -62,18 +66,14 @@ from hypercobalt.runtime import (
     Manager,
     Metrics,
     generation_changed,
-    key_of,
-    mapped,
     owned,
     primary,
-    tasks,
 )
-from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.write_cache import WriteCache
 
-T = TypeVar("T", bound=Object)
-Connect = Callable[[Callable[[], Iterable[Hypervisor]], LeaderGuard], ComputeService]
-"""Makes a compute service, out of what gives the Hypervisors and what forbids changes."""
+Connect = Callable[[Callable[[], Iterable[Hypervisor]], LeaderGuard, ReadSecret], ComputeService]
+"""Makes a compute service, out of what gives the Hypervisors, what forbids changes, and what reads
+a Secret that agents have written, by its name."""
 
 WORKERS: Final = 8
 """Passes of one controller at once: they wait for the API server, which has 16 connections."""
@@ -101,6 +101,9 @@ class Options:
         label_selector: restricts Nodes and Hypervisors to a shard; "" takes all.
         lifecycle: of hosts in the compute service.
         eviction: limits and choices.
+        ha: reactions to hosts that fail.
+        fence_devices: templates of the hosts' fence devices.
+        fence_namespace: of the Secrets with their credentials.
     """
 
     agent_namespaces: tuple[str, ...]
@@ -110,6 +113,9 @@ class Options:
     label_selector: str = ""
     lifecycle: Settings = field(default_factory=Settings)
     eviction: Policy = field(default_factory=Policy)
+    ha: HaSettings = field(default_factory=HaSettings)
+    fence_devices: tuple[DeviceTemplate, ...] = ()
+    fence_namespace: str = ""
 
 
 def copied_labels(label_selector: str) -> tuple[str, ...]:
@@ -134,7 +140,11 @@ def copied_labels(label_selector: str) -> tuple[str, ...]:
 
 
 def add_controllers(
-    manager: Manager, options: Options, metrics: Metrics, connect: Connect | None = None
+    manager: Manager,
+    options: Options,
+    metrics: Metrics,
+    connect: Connect | None = None,
+    fences: Fences | None = None,
 ) -> None:
     """Add every controller and what it watches.
 
@@ -144,6 +154,7 @@ def add_controllers(
         metrics: of the process.
         connect: makes the service where hosts are registered and instances run; None leaves out
             what needs such a service.
+        fences: the hosts' fence devices; None: as the options have them.
     """
     known = _hypervisors(manager, options)
     # An agent keeps its Lease where it keeps its Certificate, which need not be where its pod is.
@@ -151,28 +162,57 @@ def add_controllers(
     leases = AgentLeases(manager.kube, namespaces, known.cache.keys, metrics)
     shared = _shared(manager, options, known, leases)
     if connect is not None:
-        service = connect(shared.hypervisors.all, manager.leader_guard)
-        _add_compute(manager, options, shared, service, metrics)
+        service = connect(
+            shared.hypervisors.all, manager.leader_guard, _agents_secret(manager, namespaces)
+        )
+        found = fences or TemplateFences(
+            options.fence_devices, manager.kube, options.fence_namespace, AgentDevice
+        )
+        _add_compute(manager, options, shared, service, found, metrics=metrics)
+        if options.ha.mode is HaMode.INTERNAL:
+            add_ha(manager, shared, service, leases, found, settings=options.ha, metrics=metrics)
     _add_hypervisors(manager, options, shared, metrics)
     _add_agents(manager, shared, leases)
     if options.gardener_namespace:
         _add_gardener(manager, options, shared)
     if options.issuing.source is CertificateSource.REQUEST:
-        _add_approval(manager, options, shared.nodes, metrics)
+        add_approval(manager, options.issuing, options.agent_namespaces, shared.nodes, metrics)
     else:
-        _add_certificates(manager, options.issuing, shared.nodes, metrics)
+        add_certificates(manager, options.issuing, shared.nodes, metrics)
+
+
+def _agents_secret(manager: Manager, namespaces: tuple[str, ...]) -> ReadSecret:
+    async def read(name: str) -> Secret | None:
+        for namespace in dict.fromkeys(namespaces):
+            if found := await manager.kube.get(Secret, name, namespace=namespace):
+                return found
+        return None
+
+    return read
 
 
 def _add_compute(
-    manager: Manager, options: Options, shared: Shared, service: ComputeService, metrics: Metrics
+    manager: Manager,
+    options: Options,
+    shared: Shared,
+    service: ComputeService,
+    fences: Fences,
+    *,
+    metrics: Metrics,
 ) -> None:
     """Add what needs a compute service: hosts' lifecycle and Evictions."""
+
+    def unfenced(name: str) -> str:
+        node = shared.nodes.cache.get(name)
+        return fences.setup(node).problem if node is not None else f"there is no Node {name}"
+
     add_lifecycle(
         manager,
         shared,
         service,
-        settings=options.lifecycle,
+        settings=dataclasses.replace(options.lifecycle, ha=options.ha.mode),
         labels=copied_labels(options.label_selector),
+        unfenced=unfenced,
         metrics=metrics,
     )
     add_eviction(
@@ -220,7 +260,12 @@ def _shared(
         nodes=manager.informer(Node, labels=chosen, indexes={certificates.BY_CLAIM: claims}),
         informer=informer,
         hypervisors=hypervisors,
-        statuses=StatusWriter(manager.kube, hypervisors, computed),
+        statuses=StatusWriter(
+            manager.kube,
+            hypervisors,
+            computed,
+            external_ha=options.ha.mode is HaMode.EXTERNAL,
+        ),
         events=manager.recorder(REPORTER),
     )
 
@@ -318,67 +363,3 @@ def _add_gardener(manager: Manager, options: Options, shared: Shared) -> None:
             concurrency=WORKERS,
         )
     )
-
-
-def _add_certificates(
-    manager: Manager, issuing: Issuing, nodes: Informer[Node], metrics: Metrics
-) -> None:
-    """Add the controller of certificates; a cluster without cert-manager holds up this one only."""
-    selection = Selection(Certificate, issuing.namespace)
-    informer = Informer(manager.kube, selection, metrics=metrics)
-    _follow(manager, "certificates", informer)
-    newest = WriteCache(informer)
-    manager.add(
-        Controller(
-            certificates.NAME,
-            certificates.CertificateReconciler(manager.kube, nodes.cache, newest, issuing),
-            watches=(primary(nodes), owned(informer, Node)),
-            concurrency=WORKERS,
-        )
-    )
-
-
-def _add_approval(
-    manager: Manager, options: Options, nodes: Informer[Node], metrics: Metrics
-) -> None:
-    """Add the approver of the agents' requests, held up without cert-manager as those above."""
-    issuing, agents = options.issuing, f"{MANAGED_BY}={AGENT}"
-    informer = Informer(
-        manager.kube,
-        Selection(CertificateRequest, issuing.namespace, agents),
-        metrics=metrics,
-        indexes={certificate_approval.BY_REQUESTER: lambda it: (requester_node(it),)},
-    )
-    _follow(manager, "certificate-requests", informer)
-
-    def requests_of(node: Node) -> Iterable[str]:
-        found = informer.cache.find(certificate_approval.BY_REQUESTER, node.metadata.name)
-        return map(key_of, found)
-
-    manager.add(
-        Controller(
-            certificate_approval.NAME,
-            certificate_approval.ApprovalReconciler(
-                manager.kube,
-                nodes.cache,
-                WriteCache(informer),
-                issuing,
-                options.agent_namespaces,
-                clock=manager.clock,
-            ),
-            watches=(
-                primary(informer),
-                mapped(nodes, requests_of, when=lambda old, _: old is None),
-            ),
-            concurrency=WORKERS,
-        )
-    )
-
-
-def _follow(manager: Manager, name: str, informer: Informer[T]) -> None:
-    """Run an informer of a kind that the cluster need not have."""
-
-    async def follow(stop: asyncio.Event) -> None:
-        await tasks.first(informer.run(), stop.wait())
-
-    manager.add_service(name, follow)

@@ -162,8 +162,8 @@ def orphaned(hypervisor: Hypervisor, now: datetime) -> Part:
 
 def _frozen(fields: tuple[str, ...]) -> tuple[str, str, str]:
     text = (
-        f"The Node wants other {', '.join(fields)}: the spec is frozen while its maintenance is "
-        "termination; a Hypervisor made anew takes it over"
+        f"The Node has other {', '.join(fields)}: the spec is frozen while its maintenance is "
+        "termination; delete the Hypervisor to make it again from the Node"
     )
     return "True", SpecFrozenReason.NODE_DIFFERS, text
 
@@ -254,7 +254,7 @@ class HypervisorReconciler:
             return Result()
         report = self._agent_pods(hypervisor, node)
         plan = decide(node, hypervisor, report, self._copied, self._clock.now())
-        self._tell(hypervisor, plan)
+        self._record_change(hypervisor, plan)
         written = await self._statuses.put(hypervisor, plan.part)
         if plan.wanted != hypervisor and not is_kept(hypervisor):
             log.info("updating_hypervisor", hypervisor=name)
@@ -286,7 +286,7 @@ class HypervisorReconciler:
         self._pods.release(node.metadata.name)
         return None
 
-    def _tell(self, hypervisor: Hypervisor, plan: Plan) -> None:
+    def _record_change(self, hypervisor: Hypervisor, plan: Plan) -> None:
         """Record an Event when the health of the Node has changed."""
         before = get_condition(hypervisor.conditions, _Type.NODE_HEALTHY)
         now = get_condition(plan.part.conditions, _Type.NODE_HEALTHY)

@@ -1,4 +1,4 @@
-"""`Ready`: the state of a hypervisor in one word, computed from its other conditions.
+"""`Ready`: the state of a hypervisor as one reason, computed from its other conditions.
 
 The rules stand in the order in which they win. Every write of the status computes it again
 (`hypervisors`); the controller here is for changes that are not the operator's own.
@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from hypercobalt.api.conditions import Condition, get_condition, is_true, set_condition
-from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import (
     AgentReportingReason,
     DisabledReason,
@@ -126,6 +126,14 @@ def _since(found: Condition, text: str) -> str:
 
 
 def _in_maintenance(hypervisor: Hypervisor) -> tuple[ReadyReason, str]:
+    reason, text = _emptied(hypervisor)
+    fenced = get_condition(hypervisor.conditions, _Type.FENCED)
+    if hypervisor.spec.maintenance == Maintenance.HA and fenced is not None:
+        return reason, f"{text}; {fenced.message}"
+    return reason, text
+
+
+def _emptied(hypervisor: Hypervisor) -> tuple[ReadyReason, str]:
     evicting = get_condition(hypervisor.conditions, _Type.EVICTING)
     if evicting is None or evicting.status == "Unknown":
         return _Why.MAINTENANCE, "Hypervisor is in maintenance mode"

@@ -45,6 +45,8 @@ FIELDS: Final = (
     "smokeTest",
     "evicted",
     "waits",
+    "unhealthySince",
+    "fencing",
 )
 """Fields of the status that the operator writes."""
 
@@ -65,6 +67,8 @@ TYPES: Final = frozenset(
         _Type.REGISTERED,
         _Type.SPEC_FROZEN,
         _Type.AGENT_REPORTING,
+        _Type.FENCED,
+        _Type.RECOVERY_BLOCKED,
     }
 )
 """Conditions that the operator writes; `HaEnabled` it writes apart, and not over anybody else's."""
@@ -95,11 +99,19 @@ class StatusWriter:
         kube: its field manager does not matter.
         hypervisors: takes in what is written.
         compute: gives the conditions that follow from the rest.
+        external_ha: another HA service writes `HypervisorDisabled` in maintenance `ha`.
     """
 
-    def __init__(self, kube: Kube, hypervisors: WriteCache[Hypervisor], compute: Compute) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        hypervisors: WriteCache[Hypervisor],
+        compute: Compute,
+        *,
+        external_ha: bool = True,
+    ) -> None:
         self._kube, self._hypervisors = kube.as_manager(MANAGER), hypervisors
-        self._compute = compute
+        self._compute, self._external_ha = compute, external_ha
         self._waiting: dict[str, _Batch] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._turn = asyncio.Semaphore(AT_ONCE)
@@ -127,7 +139,10 @@ class StatusWriter:
     async def _write(self, batch: _Batch) -> None:
         stored = self._hypervisors.get(batch.stored.metadata.name) or batch.stored
         try:
-            batch.stored = await self._apply(stored, compose(stored, batch.parts, self._compute))
+            batch.stored = await self._apply(
+                stored,
+                compose(stored, batch.parts, self._compute, external_ha=self._external_ha),
+            )
         except NotFoundError as error:
             self._hypervisors.missing(stored)
             batch.error = error
@@ -136,11 +151,16 @@ class StatusWriter:
         batch.done = True
 
     async def _apply(self, stored: Hypervisor, status: HypervisorStatus) -> Hypervisor:
-        if status == owned(stored):
+        mine_now = owned(stored, external_ha=self._external_ha)
+        if status == mine_now:
             return stored
-        mine = Hypervisor(metadata=ObjectMeta(name=stored.metadata.name), status=status)
+        # Where a host fails, a state that is out of date must not undo what is recorded of its
+        # fencing, as that of a new leader may be.
+        version = stored.metadata.resourceVersion if _fails(stored) else ""
+        meta = ObjectMeta(name=stored.metadata.name, resourceVersion=version)
+        mine = Hypervisor(metadata=meta, status=status)
         kept = {condition.type for condition in status.conditions}
-        gone = {c.type for c in owned(stored).conditions} - kept
+        gone = {c.type for c in mine_now.conditions} - kept
         cleared = [n for n in FIELDS if getattr(stored.status, n) and not getattr(status, n)]
         try:
             answer = await self._kube.apply(mine, force=True, subresource="status")
@@ -149,7 +169,8 @@ class StatusWriter:
                 raise
             # Others own a piece of a condition that we let go; what is left of it is none.
             await self._remove(stored, gone)
-            answer = await self._kube.apply(mine, force=True, subresource="status")
+            unconditional = replace(mine, metadata=replace(meta, resourceVersion=""))
+            answer = await self._kube.apply(unconditional, force=True, subresource="status")
         # An apply removes only what no other manager owns, as the existing operator may.
         left = [n for n in cleared if getattr(answer.status, n)]
         if left or any(condition.type in gone for condition in answer.conditions):
@@ -174,6 +195,12 @@ class StatusWriter:
         )
 
 
+def _fails(hypervisor: Hypervisor) -> bool:
+    """Whether the host is unwell, or was recovered and has not been given back."""
+    in_ha = hypervisor.spec.maintenance == Maintenance.HA
+    return in_ha or hypervisor.status.unhealthySince is not None
+
+
 @dataclass(slots=True)
 class _Batch:
     """Parts that are written together; `stored` is the answer once it is done."""
@@ -184,21 +211,25 @@ class _Batch:
     error: Exception | None = None
 
 
-def owned(hypervisor: Hypervisor) -> HypervisorStatus:
+def owned(hypervisor: Hypervisor, *, external_ha: bool = True) -> HypervisorStatus:
     """The operator's part of the status.
 
-    In maintenance `ha` the HA service reports whether the host is disabled.
+    Args:
+        hypervisor: as stored.
+        external_ha: in maintenance `ha` another service reports whether the host is disabled.
     """
-    ha = hypervisor.spec.maintenance == Maintenance.HA
+    ha = external_ha and hypervisor.spec.maintenance == Maintenance.HA
     types = TYPES - {_Type.HYPERVISOR_DISABLED} if ha else TYPES
     fields: dict[str, Any] = {name: getattr(hypervisor.status, name) for name in FIELDS}
     conditions = tuple(c for c in hypervisor.conditions if c.type in types)
     return HypervisorStatus(conditions=conditions, **fields)
 
 
-def compose(stored: Hypervisor, parts: list[Part], compute: Compute) -> HypervisorStatus:
+def compose(
+    stored: Hypervisor, parts: list[Part], compute: Compute, *, external_ha: bool = True
+) -> HypervisorStatus:
     """All of the operator's status, with the parts in it, the later ones over the earlier."""
-    mine = owned(stored)
+    mine = owned(stored, external_ha=external_ha)
     fields: dict[str, Any] = {}
     conditions = mine.conditions
     for part in parts:

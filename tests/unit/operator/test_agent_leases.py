@@ -85,11 +85,11 @@ def lease(number: int, *, holder: str = "agent", duration: int | None = 40) -> L
 
 class World:
     def __init__(self, *, namespaces: tuple[str, ...] = (NAMESPACE,)) -> None:
-        self.loop, self.server, self.told = ManualLoop(), Server(), list[str]()
+        self.loop, self.server, self.enqueued = ManualLoop(), Server(), list[str]()
         self.leases = AgentLeases(
             self.server, namespaces, lambda: [NODE], Metrics(), loop=self.loop
         )
-        self.leases.source.watch.attach(self.told.append)
+        self.leases.source.watch.attach(self.enqueued.append)
 
     def starts(self, *there: LeaseGlance) -> None:
         """The operator lists what there is."""
@@ -99,7 +99,7 @@ class World:
         for one in there:
             self._keep(one)
         self.leases.synced()
-        self.told.clear()
+        self.enqueued.clear()
 
     def changes(self, new: LeaseGlance, *, seen: bool = True) -> None:
         """The agent writes its Lease; the watch shows that, or it does not."""
@@ -135,25 +135,25 @@ async def test_lease_that_was_there_at_the_start_counts_as_renewed_once_that_was
     world.starts(lease(10))
     assert await world.state() is LeaseState.UNRENEWED
     world.changes(lease(11))
-    assert (await world.state(), world.told) == (LeaseState.RENEWED, [NODE])
+    assert (await world.state(), world.enqueued) == (LeaseState.RENEWED, [NODE])
 
 
 async def test_lease_made_while_the_operator_watches_counts_as_renewed() -> None:
     world = World()
     world.starts()
     world.changes(lease(10))
-    assert (await world.state(), world.told) == (LeaseState.RENEWED, [NODE])
+    assert (await world.state(), world.enqueued) == (LeaseState.RENEWED, [NODE])
 
 
 async def test_renewals_in_time_keep_a_lease_and_lead_to_no_pass() -> None:
     world = World()
     world.starts(lease(10))
     world.changes(lease(11))
-    world.told.clear()
+    world.enqueued.clear()
     for number in range(12, 60):
         world.loop.advance(10)
         world.changes(lease(number))
-    assert (await world.state(), world.told, world.server.reads) == (LeaseState.RENEWED, [], 0)
+    assert (await world.state(), world.enqueued, world.server.reads) == (LeaseState.RENEWED, [], 0)
     assert len([call for call in world.loop.calls if not call.cancelled]) == 1
 
 
@@ -167,10 +167,10 @@ async def test_lease_runs_out_a_duration_after_its_last_renewal_was_seen(renewed
         world.loop.advance(39)
     else:
         world.loop.advance(14)
-    world.told.clear()
+    world.enqueued.clear()
     assert await world.state() is not LeaseState.EXPIRED
     world.loop.advance(1)
-    assert world.told == [NODE]
+    assert world.enqueued == [NODE]
     assert await world.state() is LeaseState.EXPIRED
     assert world.server.reads == 1
 
@@ -180,9 +180,9 @@ async def test_renewal_after_a_silence_is_reported_at_once() -> None:
     world.starts(lease(10))
     world.loop.advance(100)
     assert await world.state() is LeaseState.EXPIRED
-    world.told.clear()
+    world.enqueued.clear()
     world.changes(lease(11))
-    assert (await world.state(), world.told) == (LeaseState.RENEWED, [NODE])
+    assert (await world.state(), world.enqueued) == (LeaseState.RENEWED, [NODE])
     world.loop.advance(41)
     assert await world.state() is LeaseState.EXPIRED
 
@@ -223,14 +223,14 @@ async def test_time_before_a_break_of_the_watch_does_not_count() -> None:
     assert await world.state() is LeaseState.EXPIRED
 
 
-async def test_released_lease_is_reported_at_once_and_runs_out_when_nobody_takes_it() -> None:
+async def test_released_lease_is_reported_at_once_and_expires_when_not_taken() -> None:
     world = World()
     world.starts(lease(10))
     world.changes(lease(11))
-    world.told.clear()
+    world.enqueued.clear()
     world.loop.advance(5)
     world.changes(lease(12, holder=""))
-    assert (await world.state(), world.told) == (LeaseState.RELEASED, [NODE])
+    assert (await world.state(), world.enqueued) == (LeaseState.RELEASED, [NODE])
     world.loop.advance(40)
     seen = await world.seen()
     assert (seen.state, seen.released) == (LeaseState.EXPIRED, True)
@@ -264,7 +264,7 @@ async def test_lease_of_a_host_that_is_gone_is_forgotten() -> None:
     world.deletes()
     world.loop.advance(41)
     assert (NODE in world.leases.followers[0], world.server.reads) == (False, 0)
-    assert world.told == [NODE]
+    assert world.enqueued == [NODE]
 
 
 async def test_shorter_duration_counts_from_the_renewal_that_brought_it() -> None:
@@ -312,13 +312,13 @@ async def test_leases_of_others_are_left_aside() -> None:
     meta = ObjectMeta(name="kvm-a", namespace=NAMESPACE, uid="v", resourceVersion="1")
     world.starts(replace(lease(10), metadata=meta))
     world.changes(replace(lease(11), metadata=_later(meta)))
-    assert (await world.state(), world.loop.calls, world.told) == (LeaseState.ABSENT, [], [])
+    assert (await world.state(), world.loop.calls, world.enqueued) == (LeaseState.ABSENT, [], [])
 
 
 def test_every_host_is_looked_at_once_the_leases_are_known() -> None:
     world = World()
     world.leases.synced()
-    assert world.told == [NODE]
+    assert world.enqueued == [NODE]
 
 
 def test_namespaces_whose_leases_are_not_read_yet_are_named() -> None:
@@ -377,7 +377,7 @@ async def test_renewal_half_a_second_after_the_timer_was_set_counts() -> None:
     world = World()
     world.starts(lease(10))
     world.changes(lease(11))
-    world.told.clear()
+    world.enqueued.clear()
     world.loop.advance(0.5)
     world.changes(lease(12))
     world.loop.advance(39.5)
@@ -386,22 +386,22 @@ async def test_renewal_half_a_second_after_the_timer_was_set_counts() -> None:
     assert (await world.state(), world.server.reads) == (LeaseState.EXPIRED, 1)
 
 
-async def test_released_lease_that_is_deleted_and_taken_anew_is_renewed_at_once() -> None:
+async def test_released_lease_that_is_deleted_and_recreated_is_renewed_at_once() -> None:
     world = World()
     world.starts(lease(10, holder=""))
     world.deletes()
-    world.told.clear()
+    world.enqueued.clear()
     world.changes(lease(11))
-    assert (await world.state(), world.told) == (LeaseState.RENEWED, [NODE])
+    assert (await world.state(), world.enqueued) == (LeaseState.RENEWED, [NODE])
 
 
 @pytest.mark.parametrize(
-    ("told", "lasts"),
+    ("enqueued", "lasts"),
     [(None, 40), (0, 40), (-3, 40), (1, 1), (7, 7), (86_400 * 365, 600)],
 )
-async def test_duration_is_the_leases_own_within_bounds(told: int | None, lasts: int) -> None:
+async def test_duration_is_the_leases_own_within_bounds(enqueued: int | None, lasts: int) -> None:
     world = World()
-    world.starts(lease(10, duration=told))
+    world.starts(lease(10, duration=enqueued))
     world.loop.advance(lasts - 1)
     assert await world.state() is LeaseState.UNRENEWED
     world.loop.advance(1)

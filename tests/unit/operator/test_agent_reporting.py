@@ -1,7 +1,8 @@
-"""What an agent's Lease says of the agent, and of what it reported."""
+"""What an agent's Lease shows of the agent, and of what it reported."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -53,8 +54,8 @@ def test_condition_follows_the_lease(
     stored: Condition | None, lease: Sighting, expected: str
 ) -> None:
     found = decide(stored, lease)
-    told = f"{found.status}/{found.reason}{' silent' * found.silent}" if found else ""
-    assert told == expected
+    state = f"{found.status}/{found.reason}{' silent' * found.silent}" if found else ""
+    assert state == expected
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,7 @@ def test_condition_follows_the_lease(
         (seen(LeaseState.EXPIRED), ("has not renewed", LEASE, "40 s", AT)),
         (GONE, ("stopped", "released", LEASE, AT)),
         (seen(LeaseState.RENEWED), (LEASE,)),
+        (replace(GONE, renewed_at=""), (f"released its Lease {LEASE}",)),
     ],
 )
 def test_message_names_the_lease_and_its_last_renewal(
@@ -71,6 +73,7 @@ def test_message_names_the_lease_and_its_last_renewal(
     found = decide(REPORTING, lease)
     assert found is not None
     assert [word for word in words if word not in found.message] == []
+    assert ("last renewed" in found.message) is (AT in words)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +82,13 @@ def test_message_names_the_lease_and_its_last_renewal(
         (REPORTING, STILL_ABSENT, timedelta(seconds=9)),
         (REPORTING, ABSENT, None),
         (NEVER, STILL_ABSENT, None),
-        (REPORTING, seen(LeaseState.UNRENEWED), None),
+        (REPORTING, seen(LeaseState.UNRENEWED, left=9), None),
+        (SILENT, STILL_ABSENT, None),
+        (None, STILL_ABSENT, None),
     ],
 )
 def test_only_a_lease_that_is_missing_is_looked_for_again(
-    stored: Condition, lease: Sighting, again: timedelta | None
+    stored: Condition | None, lease: Sighting, again: timedelta | None
 ) -> None:
     assert look_again(stored, lease) == again
 
@@ -133,6 +138,7 @@ def test_first_status_of_a_host_takes_the_condition_along(
 
 
 def test_new_host_has_no_pass_of_its_own() -> None:
+    assert worth_a_pass(hypervisor(REPORTING), None)
     assert not worth_a_pass(None, hypervisor())
     assert worth_a_pass(None, hypervisor(REPORTING))
     assert worth_a_pass(hypervisor(REPORTING), hypervisor(SILENT))

@@ -80,7 +80,7 @@ def test_an_alert_fires_for_its_state(metric: str, state: str) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_an_alert_says_what_to_do_and_where_to_read(rule: dict[str, Any]) -> None:
+def test_an_alert_has_what_to_do_and_where_to_read(rule: dict[str, Any]) -> None:
     notes = rule["annotations"]
     headings = re.findall(r"^#+ (.*)$", PAGE, re.MULTILINE)
     anchors = {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}

@@ -21,7 +21,7 @@ def test_lease_of_a_shard_is_its_own() -> None:
 
 
 @pytest.mark.parametrize("selector", ["", "zone=a", "zone in (a,b),!old"])
-def test_a_lease_of_an_election_tells_its_shard(selector: str) -> None:
+def test_a_lease_of_an_election_names_its_shard(selector: str) -> None:
     made = election(selector, "ns")
     meta = ObjectMeta(name=made.name, labels=dict(made.labels), annotations=dict(made.annotations))
     assert selector_of(Lease(metadata=meta)) == selector

@@ -42,8 +42,8 @@ def summary(conditions: tuple[Condition, ...], type_: str) -> str:
 @pytest.mark.parametrize(
     ("of", "stored", "shown"),
     [
-        pytest.param(node(), (), "", id="never said, not needed"),
-        pytest.param(node(reports("Terminating")), (), "True/Terminating", id="gardener says so"),
+        pytest.param(node(), (), "", id="never reported, not needed"),
+        pytest.param(node(reports("Terminating")), (), "True/Terminating", id="by Gardener"),
         pytest.param(node(deleted=True), (), "True/Terminating", id="being deleted"),
         pytest.param(node(reports("Terminating", "False")), (), "", id="false is not terminating"),
         pytest.param(
@@ -73,7 +73,7 @@ def test_terminating(of: Node, stored: tuple[Condition, ...], shown: str) -> Non
         ),
     ],
 )
-def test_what_the_node_wants_of_a_frozen_spec_is_reported(
+def test_what_the_node_changes_of_a_frozen_spec_is_reported(
     maintenance: str, wants: str, stored: tuple[Condition, ...], shown: str
 ) -> None:
     spec = HypervisorSpec(maintenance=maintenance, aggregates=("general", "zone-a"))

@@ -53,6 +53,10 @@ def test_message_names_everything_that_is_wrong() -> None:
     assert found.message == ("Ready is False (Why: because); DiskPressure is True (Why: because)")
 
 
+def test_condition_without_a_reason_is_named_by_its_status() -> None:
+    assert health(node(NodeCondition(type="Ready", status="False"))).message == "Ready is False"
+
+
 def test_long_message_of_a_kubelet_is_cut() -> None:
     long = NodeCondition(type="Ready", status="False", reason="Why", message="x" * 100_000)
     assert len(health(node(long)).message) < 400

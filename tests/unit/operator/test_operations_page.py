@@ -8,11 +8,12 @@ import pytest
 from tests.pages import ROOT, broken_links, first_cells, flag_rows, flags, section, shown
 from tests.unit.operator.samples import hypervisor as sample
 
-from hypercobalt.api import hypervisor_conditions as said
+from hypercobalt.api import hypervisor_conditions
 from hypercobalt.api.eviction import (
     FINALIZER,
     CheckResult,
     EvictionConditionType,
+    EvictionMode,
     EvictionReason,
     EvictionSpec,
     InstancePhase,
@@ -22,7 +23,8 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType as Typ
 from hypercobalt.cli.operator import operator
 from hypercobalt.compute.model import Host, ServerStatus
 from hypercobalt.operator.election import lease_name
-from hypercobalt.operator.eviction.policy import Doubt
+from hypercobalt.operator.eviction.course import INSTANCE_TRIGGERS
+from hypercobalt.operator.eviction.policy import Doubt, Policy
 from hypercobalt.operator.eviction.preflight import of_host, of_instances
 from hypercobalt.operator.from_node import RECORD
 from hypercobalt.operator.lifecycle import holding
@@ -40,24 +42,26 @@ from hypercobalt.operator.status_writer import TYPES
 PATH = ROOT / "docs/operations.md"
 PAGE = PATH.read_text()
 
-SYNCED = {said.SyncReason.SUCCEEDED, said.SyncReason.FAILED}
+SYNCED = {hypervisor_conditions.SyncReason.SUCCEEDED, hypervisor_conditions.SyncReason.FAILED}
 REASONS: dict[str, set[str]] = {
-    Type.READY: set(said.ReadyReason),
-    Type.REGISTERED: set(said.RegisteredReason),
-    Type.SPEC_FROZEN: set(said.SpecFrozenReason),
-    Type.AGENT_REPORTING: set(said.AgentReportingReason),
-    Type.ONBOARDING: set(said.OnboardingReason),
+    Type.READY: set(hypervisor_conditions.ReadyReason),
+    Type.REGISTERED: set(hypervisor_conditions.RegisteredReason),
+    Type.SPEC_FROZEN: set(hypervisor_conditions.SpecFrozenReason),
+    Type.AGENT_REPORTING: set(hypervisor_conditions.AgentReportingReason),
+    Type.ONBOARDING: set(hypervisor_conditions.OnboardingReason),
     Type.TRAITS_UPDATED: {*SYNCED},
-    Type.AGGREGATES_UPDATED: set(said.AggregatesReason),
-    Type.HYPERVISOR_DISABLED: set(said.DisabledReason),
-    Type.EVICTING: set(said.SyncReason),
-    Type.AGENT_PODS_EVICTED: set(said.AgentPodsReason),
-    Type.OFFBOARDED: set(said.OffboardedReason),
-    Type.HA_ENABLED: set(said.HaEnabledReason),
-    Type.TERMINATING: set(said.TerminatingReason),
-    Type.NODE_HEALTHY: set(said.NodeHealthyReason),
-    Type.ACCEPTS_NEW_INSTANCES: set(said.AcceptsReason),
-    Type.TAINTED: set(said.TaintedReason),
+    Type.AGGREGATES_UPDATED: set(hypervisor_conditions.AggregatesReason),
+    Type.HYPERVISOR_DISABLED: set(hypervisor_conditions.DisabledReason),
+    Type.EVICTING: set(hypervisor_conditions.SyncReason),
+    Type.AGENT_PODS_EVICTED: set(hypervisor_conditions.AgentPodsReason),
+    Type.OFFBOARDED: set(hypervisor_conditions.OffboardedReason),
+    Type.HA_ENABLED: set(hypervisor_conditions.HaEnabledReason),
+    Type.TERMINATING: set(hypervisor_conditions.TerminatingReason),
+    Type.NODE_HEALTHY: set(hypervisor_conditions.NodeHealthyReason),
+    Type.ACCEPTS_NEW_INSTANCES: set(hypervisor_conditions.AcceptsReason),
+    Type.TAINTED: set(hypervisor_conditions.TaintedReason),
+    Type.FENCED: set(hypervisor_conditions.FencedReason),
+    Type.RECOVERY_BLOCKED: set(hypervisor_conditions.RecoveryBlockedReason),
 }
 EVICTION_REASONS: dict[str, set[str]] = {
     EvictionConditionType.EVICTING: set(EvictionReason),
@@ -92,11 +96,21 @@ def test_reasons_of_an_eviction_are_those_of_the_code(type_: str) -> None:
 
 def test_checks_are_those_of_the_code() -> None:
     host = Host("kvm-1", "hypervisor", "service", enabled=True)
-    spec = EvictionSpec(hypervisor="kvm-1", reason="test")
-    made = (*of_host(sample(), host, spec), *of_instances((), {}, Doubt.WARN))
+    specs = [EvictionSpec(hypervisor="kvm-1", reason="test", mode=mode) for mode in EvictionMode]
+    of_hosts = [check for spec in specs for check in of_host(sample(), host, spec)]
+    made = (*of_hosts, *of_instances((), {}, Doubt.WARN))
     text = section(PAGE, "### Checks")
     assert set(first_cells(text)) == {check.name for check in made}
     assert [result for result in CheckResult if f"`{result}`" not in text] == []
+
+
+def test_modes_of_an_eviction_are_those_of_the_code() -> None:
+    text = section(PAGE, "### Modes")
+    assert [mode for mode in EvictionMode if f"`{mode}`" not in text] == []
+    assert [trigger for trigger in INSTANCE_TRIGGERS if f"`{trigger}`" not in text] == []
+    policy = Policy()
+    times = (policy.restarts, len(policy.restart_waits) + 1, policy.restart_waits[-1].seconds)
+    assert times == (2, 4, 120), "the page has them in words"
 
 
 def test_phases_and_states_of_instances_are_those_of_the_code() -> None:

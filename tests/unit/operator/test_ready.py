@@ -76,7 +76,7 @@ def with_status(given: Hypervisor, **fields: None) -> Hypervisor:
         pytest.param(
             of(ON, DONE, LIBVIRT_DOUBTED), "LibvirtUnavailable", id="nobody knows of the agent"
         ),
-        pytest.param(of(ON, DONE, LIBVIRT, NOT_READY), "NodeNotReady", id="kubelet says not ready"),
+        pytest.param(of(ON, DONE, LIBVIRT, NOT_READY), "NodeNotReady", id="by the kubelet"),
         pytest.param(of(ON, DONE, LIBVIRT, UNREACHABLE), "NodeUnreachable", id="kubelet is away"),
         pytest.param(
             of(ON, DONE, LIBVIRT, condition("NodeHealthy", "False", "DiskPressure")),
@@ -206,3 +206,13 @@ def test_which_changes_are_worth_a_pass(
     old: Hypervisor | None, new: Hypervisor | None, worth: bool
 ) -> None:
     assert worth_a_pass(old, new) is worth
+
+
+def test_host_that_was_fenced_says_so() -> None:
+    fenced = condition("Fenced", "True", "Proven", "Boot b1 is proven dead: power is off")
+    spec = HypervisorSpec(lifecycleEnabled=True, maintenance="ha")
+    reason, text = decide(hypervisor(fenced, spec=spec))
+    assert (reason, text) == (
+        "Maintenance",
+        "Hypervisor is in maintenance mode; Boot b1 is proven dead: power is off",
+    )

@@ -61,7 +61,7 @@ def test_what_is_so_already_is_not_written() -> None:
 
 
 @pytest.mark.parametrize(("mode", "ours"), [("ha", False), ("auto", True), (None, True)])
-def test_in_mode_ha_the_ha_service_says_whether_the_host_is_disabled(
+def test_in_mode_ha_the_ha_service_decides_whether_the_host_is_disabled(
     mode: str | None, ours: bool
 ) -> None:
     given = of(

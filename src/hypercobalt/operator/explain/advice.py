@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from hypercobalt.api.fencing import CLAIM
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.operator.explain.model import Remedy
 from hypercobalt.operator.explain.reporters import AGENT, KUBELET
@@ -25,7 +26,10 @@ EXPECTED: Final[Mapping[str, str]] = {
     _Type.AGGREGATES_UPDATED: "True",
     _Type.EVICTING: "",
     _Type.HYPERVISOR_DISABLED: "False",
+    _Type.FENCED: "False",
+    _Type.RECOVERY_BLOCKED: "False",
     _Type.HA_ENABLED: "True",
+    _Type.HA_CONFIG_VALID: "True",
     _Type.AGENT_REPORTING: "True",
     _Type.LIBVIRT_CONNECTION: "True",
     _Type.NODE_HEALTHY: "True",
@@ -49,6 +53,7 @@ NORMAL: Final[frozenset[tuple[str, str]]] = frozenset(
         (_Type.AGGREGATES_UPDATED, "EvictionInProgress"),
         (_Type.AGGREGATES_UPDATED, "Terminating"),
         (_Type.HYPERVISOR_DISABLED, "Succeeded"),
+        (_Type.FENCED, "Attempting"),
         (_Type.HA_ENABLED, "Succeeded"),
         (_Type.HA_ENABLED, "Evicted"),
         (_Type.HA_ENABLED, "Onboarding"),
@@ -61,6 +66,7 @@ NORMAL: Final[frozenset[tuple[str, str]]] = frozenset(
 """Type and reason that need no attention whatever the status."""
 
 REPORTERS: Final[Mapping[str, str]] = {
+    _Type.HA_CONFIG_VALID: AGENT,
     _Type.LIBVIRT_CONNECTION: AGENT,
     _Type.TLS_CERTIFICATE_INSTALLED: AGENT,
     _Type.OPERATING_SYSTEM_UPDATE: AGENT,
@@ -93,7 +99,7 @@ _OPENSTACK: Final = Remedy(
     "check Keystone, Nova and Placement, and the operator's account; it retries by itself",
     "openstack token issue",
 )
-_EXPLAIN: Final = Remedy("see each instance", "cobalt explain eviction/{node}")
+_EXPLAIN: Final = Remedy("see each instance", "cobalt explain {node}")
 _LIBVIRT: Final = Remedy(
     "check libvirtd and its sockets, on the host",
     "systemctl status libvirtd libvirtd.socket; virsh -c qemu:///system version",
@@ -166,7 +172,29 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     (_Type.AGENT_PODS_EVICTED, "NotRead"): (
         Remedy("check the operator's rights in the namespaces of --agent-namespaces"),
     ),
+    (_Type.FENCED, "Proven"): (
+        Remedy("mend the host, then start it; it is taken back into service by itself"),
+    ),
+    (_Type.FENCED, "Failed"): (
+        _POWER,
+        Remedy(
+            "once the host is certainly off, assert it: its boot is in status.bootID",
+            f"kubectl annotate hypervisor {{node}} {CLAIM}=BOOT_ID",
+        ),
+    ),
+    (_Type.RECOVERY_BLOCKED, "GatesClosed"): (
+        Remedy("see which gates are closed, in the message; most open by themselves"),
+    ),
+    (_Type.RECOVERY_BLOCKED, "ManyHosts"): (
+        Remedy(
+            "look for what the hosts share: a network, a power supply, an update",
+            "kubectl get hypervisors -o wide",
+        ),
+    ),
     (_Type.HA_ENABLED, "Failed"): (_AGENT_POD,),
+    (_Type.HA_CONFIG_VALID, "Invalid"): (
+        Remedy("correct what the message names in the agents' ConfigMap"),
+    ),
     (_Type.AGENT_REPORTING, "AgentSilent"): (_AGENT_POD, _POWER),
     (_Type.AGENT_REPORTING, "AgentStopped"): (_AGENT_POD,),
     (_Type.AGENT_REPORTING, "NeverReported"): (_AGENT_POD,),

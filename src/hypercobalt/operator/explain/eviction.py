@@ -9,17 +9,20 @@ from typing import Final
 
 from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.eviction import (
+    UNDER_WAY,
     CheckResult,
     Eviction,
     EvictionCheck,
     EvictionConditionType,
     EvictionInstance,
+    EvictionMode,
     EvictionReason,
     EvictionStatus,
     InstancePhase,
     evicting,
 )
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.operator.eviction.course import INSTANCE_TRIGGERS
 from hypercobalt.operator.eviction.status import called, count
 from hypercobalt.operator.explain.model import Explanation, Finding, Group, Remedy, age, command
 from hypercobalt.operator.explain.reporters import (
@@ -34,9 +37,14 @@ _LISTED: Final = 20
 
 _REMEDIES: Final = {
     "HostUp": Remedy(
-        "bring nova-compute on the host back; instances of a dead host are evacuated by the "
-        "high-availability service, after fencing",
+        "bring nova-compute on the host back; a host that is dead is fenced and evacuated by an "
+        "Eviction whose mode is auto or evacuate",
         "openstack compute service list --service nova-compute",
+    ),
+    "HostFenced": Remedy(
+        "bring the host back, or have it fenced: the operator does so with --ha internal. Once the "
+        "host is surely off, that may be asserted by hand",
+        "kubectl annotate hypervisor {host} kvm.cloud.sap/fenced=BOOT-ID",
     ),
     "HostDisabled": Remedy("take the host out of service", "cobalt maintain {host} --reason '...'"),
     "Instances": Remedy("bring the named instances into a state in which they can be moved"),
@@ -55,10 +63,18 @@ _REMEDIES: Final = {
     ),
 }
 
+_VERBS: Final[dict[str, str]] = {
+    EvictionMode.RESTART: "Restarts {what} on {host}",
+    EvictionMode.EVACUATE: "Starts {what} of {host} elsewhere, once it is proven dead",
+    EvictionMode.LIVE: "Moves {what} that run away from {host}",
+    EvictionMode.COLD: "Moves {what} away from {host}, stopped",
+}
+
 _TITLES: Final = (
     (InstancePhase.FAILED, "Given up"),
     (InstancePhase.MIGRATING, "Migrating"),
     (InstancePhase.EVACUATING, "Evacuating"),
+    (InstancePhase.RESTARTING, "Restarting"),
     (InstancePhase.CONFIRMING, "Moved, to be confirmed"),
     (InstancePhase.PENDING, "Pending"),
 )
@@ -112,10 +128,16 @@ def _summary(facts: Facts) -> str:
     what = f"only {count(len(spec.instances))}" if spec.instances else "all instances"
     requested = f", requested {age(created, facts.now)} ago" if created else ""
     trigger = f" ({spec.trigger})" if spec.trigger else ""
-    parts = [f"Moves {what} away from {spec.hypervisor}{requested}{trigger}: {spec.reason}"]
+    verb = _VERBS.get(spec.mode or "", "Moves {what} away from {host}")
+    recovers = spec.mode in {None, EvictionMode.AUTO} and spec.trigger in INSTANCE_TRIGGERS
+    if recovers:
+        verb = "Restarts {what} on {host}, or moves what does not run then"
+    aim = verb.format(what=what, host=spec.hypervisor)
+    parts = [f"{aim}{requested}{trigger}: {spec.reason}"]
+    done = "run again" if recovers or spec.mode == EvictionMode.RESTART else "have left"
     progress = facts.eviction.status.progress
     if progress is not None and progress.total:
-        parts.append(f"{progress.done or 0} of {progress.total} have left")
+        parts.append(f"{progress.done or 0} of {progress.total} {done}")
     if progress is not None and progress.estimatedCompletion is not None:
         left = age(facts.now, progress.estimatedCompletion)
         parts.append(f"the last one is expected to leave in {left}")
@@ -172,8 +194,9 @@ def _checks(status: EvictionStatus, host: str) -> Iterable[Finding]:
     for check in status.checks:
         if check.result not in (CheckResult.PENDING, CheckResult.FAILED):
             continue
-        # What is pending passes by itself.
-        remedies = _advised(check, host) if check.result == CheckResult.FAILED else ()
+        # What is pending passes by itself, but for a host that nobody fences.
+        advised = check.result == CheckResult.FAILED or check.name == "HostFenced"
+        remedies = _advised(check, host) if advised else ()
         yield Finding(
             check.message or check.name,
             _name(check),
@@ -224,7 +247,7 @@ def _line(entry: EvictionInstance, now: datetime) -> str:
     parts = [called(entry)]
     if entry.target:
         parts.append(f"to {entry.target}")
-    if entry.startedAt and entry.phase == InstancePhase.MIGRATING:
+    if entry.startedAt and entry.phase in UNDER_WAY:
         parts.append(f"for {age(entry.startedAt, now)}")
     if (entry.attempts or 0) > 1:
         parts.append(f"attempt {entry.attempts}")

@@ -13,8 +13,10 @@ from datetime import datetime
 from typing import Final
 
 from hypercobalt.api.conditions import Condition, get_condition
+from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
+from hypercobalt.ha.guard import SEPARATOR
 from hypercobalt.operator.explain.advice import (
     EXPECTED,
     NORMAL,
@@ -22,7 +24,14 @@ from hypercobalt.operator.explain.advice import (
     REPORTERS,
     UNIT,
 )
-from hypercobalt.operator.explain.model import Explanation, Finding, Remedy, Sighting, command
+from hypercobalt.operator.explain.model import (
+    Explanation,
+    Finding,
+    Group,
+    Remedy,
+    Sighting,
+    command,
+)
 from hypercobalt.operator.explain.reporters import (
     AGENT,
     KUBELET,
@@ -113,8 +122,20 @@ def explain(facts: Facts) -> Explanation:
             *_silent(facts),
             *(found[type_] for type_ in rest),
         ),
+        groups=tuple(_recovery(host)),
         seen=_sightings(facts),
     )
+
+
+def _recovery(host: Hypervisor) -> Iterable[Group]:
+    """Each gate's answer for a host that has failed, and how its fencing went."""
+    blocked = get_condition(host.conditions, _Type.RECOVERY_BLOCKED)
+    if blocked is not None and blocked.reason != RecoveryBlockedReason.NOT_NEEDED:
+        yield Group("Gates of its recovery", tuple(blocked.message.split(SEPARATOR)))
+    fencing = host.status.fencing
+    if fencing is not None and fencing.phase != FencingPhase.RELEASED:
+        boot = f"Fencing of boot {fencing.bootID}: {fencing.phase}"
+        yield Group(boot, fencing.evidence)
 
 
 def _state(host: Hypervisor) -> tuple[str, datetime | None, str]:

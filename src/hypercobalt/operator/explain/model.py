@@ -81,7 +81,7 @@ class Explanation:
         kind: Hypervisor, Eviction or Migration.
         name: of the object.
         at: when it was read; ages count from here.
-        state: one word.
+        state: one value, such as `Evicting`.
         since: when that state began, if it is recorded.
         summary: one sentence.
         waiting: what the state ends with, and what to do about it.

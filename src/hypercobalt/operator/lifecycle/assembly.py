@@ -16,7 +16,7 @@ from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.lifecycle.aggregates import AggregateSync
 from hypercobalt.operator.lifecycle.claims import short_name, short_names, wants_host
 from hypercobalt.operator.lifecycle.drift import Drift
-from hypercobalt.operator.lifecycle.ha_enabled import Availability
+from hypercobalt.operator.lifecycle.ha_enabled import Availability, Unfenced
 from hypercobalt.operator.lifecycle.maintenance_eviction import REASON, EvictingSync, Evictions
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.onboarding_steps import Onboarding
@@ -112,6 +112,7 @@ def add_lifecycle(
     *,
     settings: Settings,
     labels: Collection[str],
+    unfenced: Unfenced,
     metrics: Metrics,
 ) -> None:
     """Add the controller of hosts' lifecycle.
@@ -122,6 +123,7 @@ def add_lifecycle(
         service: where hosts are registered.
         settings: of the site.
         labels: keys of the labels that an Eviction has from its Hypervisor.
+        unfenced: see there.
         metrics: of the process.
     """
     informer = manager.informer(Eviction, indexes={BY_HYPERVISOR: hypervisor_of})
@@ -137,6 +139,7 @@ def add_lifecycle(
         evictions=evictions,
         settings=settings,
         labels=labels,
+        unfenced=unfenced,
     )
     sweep = Sweep(claimants.keys, settings.resync)
     manager.add_service("sweep", sweep.run, leader_only=True)
@@ -172,15 +175,16 @@ def steps_after_registration(
     evictions: Evictions,
     settings: Settings,
     labels: Collection[str],
+    unfenced: Unfenced = lambda _: "",
 ) -> tuple[Step, ...]:
     """The steps of a round, in their order; for the arguments see `add_lifecycle`."""
     return (
         Onboarding(kube, service, nodes, settings),
         TraitSync(service),
         AggregateSync(service, settings.test_aggregate),
-        Availability(kube, hypervisors),
-        ServiceSync(service.hosts, evictions),
-        EvictingSync(kube, service.hosts, evictions, labels, settings.forgotten),
+        Availability(kube, hypervisors, settings.ha, unfenced),
+        ServiceSync(service.hosts, evictions, settings.ha),
+        EvictingSync(kube, service.hosts, evictions, labels, settings.forgotten, ha=settings.ha),
         Offboarding(service.hosts),
     )
 

@@ -180,7 +180,7 @@ class Drift:
         if len(hosts) * FLEET > len(known):
             return False
         for hypervisor in hosts:
-            self.source.tell(hypervisor.metadata.name)
+            self.source.enqueue(hypervisor.metadata.name)
         return True
 
     async def _compare(self, work: Awaitable[int]) -> None:
@@ -194,7 +194,7 @@ class Drift:
 
     async def _compare_hosts(self, known: Sequence[Hypervisor]) -> int:
         fleet = await self._service.hosts.fleet()
-        return self._tell(
+        return self._enqueue(
             one for one in known if self._hosts.differs(one.metadata.name, of_host(_in(fleet, one)))
         )
 
@@ -214,16 +214,16 @@ class Drift:
             there = names if name in failed else None
             return self._aggregates.differs(name, (frozenset(here), there))
 
-        return self._tell(one for one in known if differs(one))
+        return self._enqueue(one for one in known if differs(one))
 
     async def _compare_traits(self, known: Sequence[Hypervisor], listing: Traits, also: int) -> int:
         changed = await listing.changed(also=also)
-        return self._tell(one for one in known if one.status.hypervisorId in changed)
+        return self._enqueue(one for one in known if one.status.hypervisorId in changed)
 
-    def _tell(self, hypervisors: Iterable[Hypervisor]) -> int:
+    def _enqueue(self, hypervisors: Iterable[Hypervisor]) -> int:
         names = [hypervisor.metadata.name for hypervisor in hypervisors]
         for name in names:
-            self.source.tell(name)
+            self.source.enqueue(name)
         return len(names)
 
 

@@ -1,14 +1,16 @@
 """`HaEnabled`: whether the host's instances are recovered after a failure.
 
-For now that is so when the node agent reports libvirt; the HA service comes later. The condition
-is written under a field manager of its own and never by force: the API server refuses to change one
-that an outside HA service has written, which stays that service's.
+That is so when the node agent reports libvirt and, where this operator is the HA service, the
+agent's configuration is valid and a fence device is set up. The condition is written under a field
+manager of its own and never by force: the API server refuses to change one that an outside HA
+service has written, which stays that service's.
 
 Source: openstack-hypervisor-operator, the controller removed in commit a9e7332.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from hypercobalt.api.conditions import Condition, get_condition
@@ -17,6 +19,7 @@ from hypercobalt.api.hypervisor_conditions import HaEnabledReason, OnboardingRea
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
+from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type, is_silent
 from hypercobalt.runtime import ConflictError, Kube
@@ -33,20 +36,36 @@ _AGENT_SILENT: Final = "The node agent does not report: see AgentReporting"
 _OFF: Final = "High availability is off in the spec"
 _EMPTY: Final = "The host is empty"
 _NOT_YET: Final = "The host is not in service yet"
+_OFF_EVERYWHERE: Final = "High availability is off for all hosts (--ha off)"
+
+Unfenced = Callable[[str], str]
+"""Gives why a host cannot be fenced, by its name; "" when it can."""
 
 
-def decide(facts: Facts) -> tuple[str, HaEnabledReason, str] | None:
-    """Give whether high availability is on; None leaves what is there, or leaves it absent."""
+def decide(
+    facts: Facts, ha: HaMode = HaMode.EXTERNAL, unfenced: str = ""
+) -> tuple[str, HaEnabledReason, str] | None:
+    """Give whether high availability is on; None leaves what is there, or leaves it absent.
+
+    Args:
+        facts: of the pass.
+        ha: who reacts to failures of hosts.
+        unfenced: why the host cannot be fenced; "" when it can, or need not be.
+    """
     onboarding, found = facts.condition(Type.ONBOARDING), facts.condition(Type.HA_ENABLED)
     if onboarding is None:
         return None
-    verdict = _verdict(facts, onboarding)
-    if found is None and verdict[0] != "True":
+    verdict = _verdict(facts, onboarding, ha, unfenced)
+    if found is None and verdict[0] != "True" and ha is HaMode.EXTERNAL:
         return None  # never enabled: no condition means that
     return verdict
 
 
-def _verdict(facts: Facts, onboarding: Condition) -> tuple[str, HaEnabledReason, str]:
+def _verdict(
+    facts: Facts, onboarding: Condition, ha: HaMode, unfenced: str
+) -> tuple[str, HaEnabledReason, str]:
+    if ha is HaMode.OFF:
+        return "False", _Why.SUCCEEDED, _OFF_EVERYWHERE
     if not facts.hypervisor.spec.highAvailability:
         return "False", _Why.SUCCEEDED, _OFF
     if is_evicted(facts.hypervisor):
@@ -58,6 +77,12 @@ def _verdict(facts: Facts, onboarding: Condition) -> tuple[str, HaEnabledReason,
         return "Unknown", _Why.AGENT_SILENT, _AGENT_SILENT
     if not facts.holds(Type.LIBVIRT_CONNECTION, "True"):
         return "Unknown", _Why.FAILED, SILENT
+    if ha is HaMode.INTERNAL:
+        config = facts.condition(Type.HA_CONFIG_VALID)
+        if config is not None and config.status == "False":
+            return "Unknown", _Why.FAILED, f"The node agent's configuration: {config.message}"
+        if unfenced:
+            return "Unknown", _Why.FAILED, f"The host cannot be fenced: {unfenced}"
     return "True", _Why.SUCCEEDED, ENABLED
 
 
@@ -66,18 +91,30 @@ class Availability:
 
     name = NAME
     reads = Reads(
-        conditions=frozenset({Type.LIBVIRT_CONNECTION, Type.AGENT_REPORTING, Type.HA_ENABLED}),
+        conditions=frozenset(
+            {
+                *(Type.LIBVIRT_CONNECTION, Type.AGENT_REPORTING),
+                *(Type.HA_CONFIG_VALID, Type.HA_ENABLED),
+            }
+        ),
         fields=frozenset({"spec.highAvailability"}),
     )
 
-    def __init__(self, kube: Kube, hypervisors: WriteCache[Hypervisor]) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        hypervisors: WriteCache[Hypervisor],
+        ha: HaMode = HaMode.EXTERNAL,
+        unfenced: Unfenced = lambda _: "",
+    ) -> None:
+        self._ha, self._unfenced = ha, unfenced
         self._kube, self._hypervisors = kube.as_manager(NAME), hypervisors
         self._theirs: dict[str, Condition] = {}
         """What an outside HA service has written, by Hypervisor: not ours to change."""
 
     async def run(self, facts: Facts) -> Outcome:
         name, found = facts.hypervisor.metadata.name, facts.condition(Type.HA_ENABLED)
-        verdict = decide(facts)
+        verdict = decide(facts, self._ha, self._unfenced(name))
         if verdict is None or (found is not None and found == self._theirs.get(name)):
             return Outcome(facts)
         after = facts.with_condition(Type.HA_ENABLED, *verdict)
@@ -91,7 +128,7 @@ class Availability:
         try:
             written = await self._kube.apply(mine, subresource="status")
         except ConflictError:
-            if found is not None:  # or its word comes with the next change
+            if found is not None:  # or what it writes comes with the next change
                 self._theirs[name] = found
             return Outcome(facts)
         self._theirs.pop(name, None)

@@ -36,6 +36,8 @@ from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.port import Hosts
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction.status import count
+from hypercobalt.operator.ha.evictions import is_recovery
+from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import (
     PATIENCE,
@@ -88,6 +90,7 @@ def decide(
     eviction: Eviction | None,
     labels: Collection[str],
     forgotten: timedelta,
+    recovery: Eviction | None = None,
 ) -> Plan:
     """Decide what belongs to the host's maintenance.
 
@@ -96,8 +99,11 @@ def decide(
         eviction: the one of the Hypervisor's name, if there is one.
         labels: keys of the labels to copy to a new one.
         forgotten: after so long a host that the compute service does not know has no servers there.
+        recovery: the one of the HA service, if this operator is that.
     """
     hypervisor, mode = facts.hypervisor, facts.hypervisor.spec.maintenance or Maintenance.NONE
+    if mode == Maintenance.HA and recovery is not None:
+        return _recovered(recovery)
     if mode == Maintenance.HA or (mode in EMPTYING and is_onboarding(facts)):
         return Plan()
     if mode not in EMPTYING:
@@ -114,6 +120,18 @@ def decide(
             return Plan()  # finished, and the Eviction deleted since
         return _running(facts, create=_eviction(hypervisor, labels))
     return _mirror(facts, eviction)
+
+
+def _recovered(eviction: Eviction) -> Plan:
+    """Show how far the recovery of a host is that has failed."""
+    name, found = eviction.metadata.name, evicting(eviction.status)
+    if found is None or found.status != ConditionStatus.FALSE:
+        text = f"Eviction {name} recovers its instances"
+        return Plan(condition=("True", SyncReason.RUNNING, text), evicted=False)
+    if found.reason == EvictionReason.SUCCEEDED:
+        return Plan(condition=("False", SyncReason.SUCCEEDED, "Evicted"), evicted=True)
+    text = f"Eviction {name} {found.reason}: {found.message}"
+    return Plan(condition=("False", SyncReason.FAILED, text), evicted=False)
 
 
 def _mirror(facts: Facts, eviction: Eviction) -> Plan:
@@ -169,7 +187,7 @@ def _may_be_forgotten(facts: Facts) -> bool:
 def _without_service(facts: Facts) -> Plan:
     """The compute service deletes no service that has servers; its agent may know of others.
 
-    The word of an agent whose Node is not in order is an old one.
+    What an agent reported whose Node is not in order is out of date.
     """
     there = facts.hypervisor.status.numInstances or 0
     if there and facts.holds(Type.NODE_HEALTHY, "True"):
@@ -269,7 +287,10 @@ class EvictingSync:
         evictions: Evictions,
         labels: Collection[str],
         forgotten: timedelta,
+        *,
+        ha: HaMode = HaMode.EXTERNAL,
     ) -> None:
+        self._ha = ha
         self._kube, self._evictions, self._labels = kube, evictions, tuple(labels)
         self._hosts, self._forgotten = hosts, forgotten
         self.reads = Reads(
@@ -283,7 +304,7 @@ class EvictingSync:
     async def run(self, facts: Facts) -> Outcome:
         name = facts.hypervisor.metadata.name
         seen, eviction = await self._seen(facts), self._known(name, facts.now)
-        plan = decide(seen, eviction, self._labels, self._forgotten)
+        plan = decide(seen, eviction, self._labels, self._forgotten, self._recovery(name))
         if plan.delete is not None:
             log.info("deleting_eviction", eviction=name)
             uid = plan.delete.metadata.uid
@@ -303,6 +324,11 @@ class EvictingSync:
         if plan.evicted is not None:
             facts = facts.with_status(evicted=plan.evicted)
         return Outcome(facts, PATIENCE if _may_be_forgotten(facts) else None)
+
+    def _recovery(self, name: str) -> Eviction | None:
+        if self._ha is HaMode.EXTERNAL:
+            return None
+        return next((one for one in self._evictions.of(name) if is_recovery(one)), None)
 
     async def _seen(self, facts: Facts) -> Facts:
         """The facts, with what is on an evicted host counted afresh if there seems to be any."""

@@ -26,6 +26,7 @@ from typing import Final
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import AggregatesReason, OnboardingReason
+from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.holding import is_tested
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import POLL, Facts, Type
@@ -36,7 +37,7 @@ _Why = OnboardingReason
 LIFECYCLE_OFF: Final = "Aborted due to LifecycleEnabled being false"
 DELETED: Final = "Aborted because the Hypervisor is being deleted"
 TERMINATION: Final = "Aborted due to MaintenanceTermination"
-MAINTENANCE: Final = "Aborted due to maintenance; begins anew when that ends"
+MAINTENANCE: Final = "Aborted due to maintenance; begins again when that ends"
 _FAILED: Final = AggregatesReason.FAILED
 
 
@@ -102,7 +103,7 @@ def decide(
         facts: of the pass.
         skip: why the host is not tested; None when it is.
         unmet: the check that does not pass; "" when all do, or none is due.
-        settings: the pause after a failure.
+        settings: the pause after a failure, and who reacts to failures of hosts.
         grouped: the compute service has aggregates.
     """
     now = facts.condition(Type.ONBOARDING)
@@ -119,15 +120,15 @@ def decide(
         return _initial(facts, skip, unmet, grouped=grouped)
     if now.reason == _Why.TESTING:
         return _handover(facts, skip) if skip else _testing(facts, grouped=grouped)
-    return _end(facts, unmet)
+    return _end(facts, unmet, settings.ha)
 
 
-def is_checked(facts: Facts) -> bool:
+def is_checked(facts: Facts, settings: Settings) -> bool:
     """Whether the checks are due: before a test, and when nothing else is missing at the end."""
     now = facts.condition(Type.ONBOARDING)
     if now is None or now.status != "True":
         return False
-    ends = now.reason == _Why.HANDOVER and not _missing(facts)
+    ends = now.reason == _Why.HANDOVER and not _missing(facts, settings.ha)
     return now.reason == _Why.INITIAL or ends
 
 
@@ -198,16 +199,16 @@ def _handover(facts: Facts, skip: Skip) -> Plan:
     return Plan(act, ("True", _Why.HANDOVER, text))
 
 
-def _missing(facts: Facts) -> list[str]:
+def _missing(facts: Facts, ha: HaMode) -> list[str]:
     """Conditions that are to be True at the end, and are not."""
     wanted = [Type.AGGREGATES_UPDATED, Type.TRAITS_UPDATED]
-    if facts.hypervisor.spec.highAvailability:
+    if facts.hypervisor.spec.highAvailability and ha is not HaMode.OFF:
         wanted.append(Type.HA_ENABLED)
     return [type_ for type_ in wanted if not facts.holds(type_, "True")]
 
 
-def _end(facts: Facts, unmet: str) -> Plan:
-    if missing := _missing(facts):
+def _end(facts: Facts, unmet: str, ha: HaMode) -> Plan:
+    if missing := _missing(facts, ha):
         text = f"Waiting for {'; '.join(_lacks(facts, type_) for type_ in missing)}"
         return Plan(condition=("True", _Why.HANDOVER, text), waits_for=" ".join(missing))
     if unmet:

@@ -73,7 +73,7 @@ class Onboarding:
         plan = Plan()
         try:
             skip = await self._skip(facts)
-            checked, due = "", onboarding.is_checked(facts)
+            checked, due = "", onboarding.is_checked(facts, self._settings)
             if due:
                 checked = await self._unmet(facts, skip)
             if due and not checked:  # the switches are read once in a pass
@@ -98,7 +98,7 @@ class Onboarding:
             if guests:
                 return Skip(f"{len(guests)} servers run here already", stays=True)
         if facts.hypervisor.spec.skipTests:
-            return Skip("the Node's label says skip-tests")
+            return Skip("the Node's label is skip-tests")
         return Skip(f"{self._service.name} has none") if tests is None else None
 
     async def _unmet(self, facts: Facts, skip: Skip | None) -> str:

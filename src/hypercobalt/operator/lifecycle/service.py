@@ -5,7 +5,7 @@ again, and its reason follows the mode. Enabling goes by the reason. The operato
 has disabled, and what it has to enable by contract: a host at the end of its onboarding, and at the
 end of a maintenance. It leaves alone what was disabled, or forced down, by other means, what
 nova-compute has disabled itself because it lost libvirt, a host that is being onboarded, and one in
-maintenance `ha` (the HA service fences it).
+maintenance `ha` where another service sets that. A Node under pressure takes no new servers.
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go;
 nova, virt/libvirt/driver.py, _set_host_enabled, and api/openstack/compute/schemas/services.py.
@@ -19,12 +19,17 @@ from typing import Final
 
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Maintenance
-from hypercobalt.api.hypervisor_conditions import DisabledReason, OnboardingReason
+from hypercobalt.api.hypervisor_conditions import (
+    DisabledReason,
+    NodeHealthyReason,
+    OnboardingReason,
+)
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Hosts
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
+from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.maintenance_eviction import EMPTYING, Evictions, keeps_disabled
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type, is_onboarding
@@ -35,8 +40,9 @@ NAME: Final = "HypervisorMaintenance"
 _BY_NOVA: Final = "AUTO: "  # nova's DISABLE_PREFIX
 _LONGEST: Final = 255  # characters that Nova takes as a reason
 _OURS: Final = re.compile(
-    r"Hypervisor CRD: spec\.maintenance=\w+|Eviction [a-z0-9.-]+: .*", re.DOTALL
+    r"Hypervisor CRD: spec\.maintenance=\w+|Node condition: \w+|Eviction [a-z0-9.-]+: .*", re.DOTALL
 )
+_PRESSURES: Final = (NodeHealthyReason.DISK_PRESSURE, NodeHealthyReason.MEMORY_PRESSURE)
 _Why = DisabledReason
 
 
@@ -55,21 +61,29 @@ class Desired:
     yields: bool = False
 
 
-def desired(facts: Facts, eviction: Eviction | None) -> Desired | None:
+def desired(
+    facts: Facts, eviction: Eviction | None, ha: HaMode = HaMode.EXTERNAL
+) -> Desired | None:
     """Give what should be; None leaves the host as it is.
 
     Args:
         facts: of the pass.
         eviction: one that empties the host without a maintenance, if there is one.
+        ha: who reacts to failures of hosts.
     """
     mode = facts.hypervisor.spec.maintenance or Maintenance.NONE
-    if facts.host is None or is_onboarding(facts) or mode == Maintenance.HA:
+    theirs = mode == Maintenance.HA and ha is HaMode.EXTERNAL
+    if facts.host is None or is_onboarding(facts) or theirs:
         return None
-    if mode in EMPTYING:
+    if mode in EMPTYING or mode == Maintenance.HA:
         return Desired(False, f"Hypervisor CRD: spec.maintenance={mode}")
     if eviction is not None:
         text = f"Eviction {eviction.metadata.name}: {eviction.spec.reason}"
         return Desired(False, text[:_LONGEST], yields=True)
+    if ha is not HaMode.OFF and facts.holds(Type.NODE_HEALTHY, "False", *_PRESSURES):
+        pressure = facts.condition(Type.NODE_HEALTHY)
+        reason = pressure.reason if pressure is not None else ""
+        return Desired(False, f"Node condition: {reason}", yields=True)
     in_service = facts.holds(Type.ONBOARDING, "False", OnboardingReason.SUCCEEDED)
     others = facts.condition(Type.ONBOARDING) is None  # onboarded by other means
     noted = facts.condition(Type.HYPERVISOR_DISABLED)
@@ -104,14 +118,14 @@ class ServiceSync:
     """The shell around the rules."""
 
     name = NAME
-    reads = Reads(fields=frozenset({"spec.maintenance"}))
+    reads = Reads(conditions=frozenset({Type.NODE_HEALTHY}), fields=frozenset({"spec.maintenance"}))
 
-    def __init__(self, hosts: Hosts, evictions: Evictions) -> None:
-        self._hosts, self._evictions = hosts, evictions
+    def __init__(self, hosts: Hosts, evictions: Evictions, ha: HaMode = HaMode.EXTERNAL) -> None:
+        self._hosts, self._evictions, self._ha = hosts, evictions, ha
 
     async def run(self, facts: Facts) -> Outcome:
         name = facts.hypervisor.metadata.name
-        wanted = desired(facts, keeps_disabled(self._evictions.of(name)))
+        wanted = desired(facts, keeps_disabled(self._evictions.of(name)), self._ha)
         if wanted is None or facts.host is None:
             return Outcome(facts)
         host = facts.host

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from hypercobalt.operator.ha.settings import HaMode
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -28,6 +30,7 @@ class Settings:
             listings, and a read of the traits for each provider whose generation has moved.
         resync: every host gets a pass this often, though nothing has changed anywhere: a safety
             net for what `compare` does not see.
+        ha: who reacts to failures of hosts.
     """
 
     test_aggregate: str = "tenant_filter_tests"
@@ -42,3 +45,4 @@ class Settings:
     forgotten: timedelta = timedelta(minutes=5)
     compare: timedelta = timedelta(minutes=1)
     resync: timedelta = timedelta(minutes=30)
+    ha: HaMode = HaMode.EXTERNAL

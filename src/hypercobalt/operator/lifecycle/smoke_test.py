@@ -86,7 +86,7 @@ def decide(
     if mine is None and others:
         return _deleting(test, others, settings, now)
     if mine is None and test.server is not None:
-        return _failed(test, "somebody deleted it", settings, now)
+        return _failed(test, "it was deleted outside hypercobalt", settings, now)
     if mine is None and attempts >= settings.test_tries:
         text = f"Smoke test failed {attempts} times, at last: {test.lastFailure}"
         return Plan(Next.GIVEN_UP, text, test)

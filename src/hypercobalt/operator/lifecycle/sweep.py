@@ -40,4 +40,4 @@ class Sweep:
         found = list(self._names())
         log.info("comparing_hosts", hosts=len(found))
         for name in found:
-            self.source.tell(name)
+            self.source.enqueue(name)

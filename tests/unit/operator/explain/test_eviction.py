@@ -29,6 +29,7 @@ def words(given: Eviction, host: Hypervisor | None = None) -> str:
     return "\n".join(explain(Facts(given, host, NOW.now, reporters(NOW.now))).lines)
 
 
+FENCED = EvictionCheck(name="HostFenced", result="Pending", message="here is not proven dead")
 HERE = Hypervisor(metadata=ObjectMeta(name="here"))
 
 
@@ -143,3 +144,40 @@ def test_a_long_list_is_cut_with_its_length() -> None:
     found = words(of("True", "Running", "Running", instances=many), HERE)
     assert "Pending (25):" in found
     assert "and 5 more" in found
+
+
+@pytest.mark.parametrize(
+    ("spec", "aim"),
+    [
+        ({}, "Moves all instances away from here"),
+        ({"mode": "auto", "trigger": "Maintenance"}, "Moves all instances away from here"),
+        ({"mode": "live"}, "Moves all instances that run away from here"),
+        ({"mode": "cold"}, "Moves all instances away from here, stopped"),
+        ({"mode": "restart", "instances": ("a",)}, "Restarts only 1 instance on here"),
+        (
+            {"trigger": "InstanceCrash", "instances": ("a",)},
+            "Restarts only 1 instance on here, or moves what does not run then",
+        ),
+        ({"mode": "evacuate"}, "Starts all instances of here elsewhere, once it is proven dead"),
+    ],
+)
+def test_aims(spec: dict[str, object], aim: str) -> None:
+    assert f"{aim}, requested 10m ago" in words(eviction(**spec), HERE)
+
+
+def test_how_many_run_again() -> None:
+    status = EvictionStatus(progress=EvictionProgress(total=2, done=1))
+    assert "1 of 2 run again" in words(eviction(status, trigger="Watchdog"), HERE)
+
+
+def test_what_a_dead_host_waits_for() -> None:
+    found = words(of("True", "Running", "Running", checks=(FENCED,)), HERE)
+    assert "check HostFenced Pending (operator): here is not proven dead" in found
+    assert "kubectl annotate hypervisor here kvm.cloud.sap/fenced=BOOT-ID" in found
+
+
+@pytest.mark.parametrize("phase", ["Evacuating", "Restarting"])
+def test_what_is_under_way(phase: str) -> None:
+    busy = entry("a", phase, startedAt=BEGAN)
+    found = words(of("True", "Running", "Running", instances=(busy,)), HERE)
+    assert f"{phase} (1):\n  - a, for 10m" in found

@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.operator.explain.made import reporters
 from tests.unit.operator.samples import NOW, condition, hypervisor
 
-from hypercobalt.api import hypervisor_conditions as said
+from hypercobalt.api import hypervisor_conditions
 from hypercobalt.api.conditions import Condition
+from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.api.host_certificate import CertificateReason
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType as Type
@@ -113,7 +115,7 @@ WAITING = [
     pytest.param(
         of("Evicting", condition("Evicting", "True", "Running", "2 of 3 left"), spec=MANUAL),
         "Evicting True/Running for 5m (operator): 2 of 3 left",
-        "cobalt explain eviction/kvm-a",
+        "cobalt explain kvm-a",
         id="evicting",
     ),
     pytest.param(
@@ -361,26 +363,30 @@ LEFT_OUT = {
     "HypervisorReEnabled": "set by nobody",
 }
 REASONS = {
-    Type.REGISTERED: said.RegisteredReason,
-    Type.ONBOARDING: said.OnboardingReason,
-    Type.OFFBOARDED: said.OffboardedReason,
-    Type.AGENT_PODS_EVICTED: said.AgentPodsReason,
-    Type.TRAITS_UPDATED: said.SyncReason,
-    Type.AGGREGATES_UPDATED: said.AggregatesReason,
-    Type.EVICTING: said.SyncReason,
-    Type.HYPERVISOR_DISABLED: said.DisabledReason,
-    Type.HA_ENABLED: said.HaEnabledReason,
-    Type.AGENT_REPORTING: said.AgentReportingReason,
-    Type.LIBVIRT_CONNECTION: said.LibvirtConnectionReason,
-    Type.NODE_HEALTHY: said.NodeHealthyReason,
+    Type.REGISTERED: hypervisor_conditions.RegisteredReason,
+    Type.ONBOARDING: hypervisor_conditions.OnboardingReason,
+    Type.OFFBOARDED: hypervisor_conditions.OffboardedReason,
+    Type.AGENT_PODS_EVICTED: hypervisor_conditions.AgentPodsReason,
+    Type.TRAITS_UPDATED: hypervisor_conditions.SyncReason,
+    Type.AGGREGATES_UPDATED: hypervisor_conditions.AggregatesReason,
+    Type.EVICTING: hypervisor_conditions.SyncReason,
+    Type.HYPERVISOR_DISABLED: hypervisor_conditions.DisabledReason,
+    Type.FENCED: hypervisor_conditions.FencedReason,
+    Type.RECOVERY_BLOCKED: hypervisor_conditions.RecoveryBlockedReason,
+    Type.HA_ENABLED: hypervisor_conditions.HaEnabledReason,
+    Type.HA_CONFIG_VALID: hypervisor_conditions.HaConfigReason,
+    Type.AGENT_REPORTING: hypervisor_conditions.AgentReportingReason,
+    Type.LIBVIRT_CONNECTION: hypervisor_conditions.LibvirtConnectionReason,
+    Type.NODE_HEALTHY: hypervisor_conditions.NodeHealthyReason,
     Type.TLS_CERTIFICATE_INSTALLED: CertificateReason,
-    Type.OPERATING_SYSTEM_UPDATE: said.UpdateReason,
-    Type.SPEC_FROZEN: said.SpecFrozenReason,
-    Type.TAINTED: said.TaintedReason,
+    Type.OPERATING_SYSTEM_UPDATE: hypervisor_conditions.UpdateReason,
+    Type.SPEC_FROZEN: hypervisor_conditions.SpecFrozenReason,
+    Type.TAINTED: hypervisor_conditions.TaintedReason,
 }
 FINE = {
     *("Registered", "Succeeded", "Offboarded", "NoAgentPods", "Reporting", "Connected"),
     *("Healthy", "Ready", "Completed", "InStep", "NoKubectl"),
+    *("Released", "GatesPassed", "NotNeeded", "Valid", "Defaults"),
 }
 """Reasons of the status that is expected."""
 
@@ -410,3 +416,17 @@ def test_what_others_wrote_runs_no_command_and_moves_no_cursor() -> None:
     assert all(line.isprintable() for line in found.lines)
     assert max(map(len, found.lines)) < 2100
     assert not any(line.strip().startswith("curl") for line in found.lines)
+
+
+def test_gates_and_fencing_of_a_failed_host_are_shown_one_by_one() -> None:
+    text = "MaxUnhealthy closed: 4 of 10 hosts are unwell, 2 are allowed; Observer open: heard"
+    host = of("NodeUnreachable", condition("RecoveryBlocked", "True", "ManyHosts", text))
+    tried = Fencing(
+        phase=FencingPhase.FAILED, bootID="b1", evidence=("silent", "attempt 1: 401 Unauthorized")
+    )
+    failed = replace(host, status=replace(host.status, fencing=tried))
+    lines = "\n".join(explained(failed).lines)
+    assert "  - MaxUnhealthy closed: 4 of 10 hosts are unwell, 2 are allowed\n" in lines
+    assert "  - Observer open: heard" in lines
+    assert "Fencing of boot b1: Failed" in lines
+    assert "  - attempt 1: 401 Unauthorized" in lines

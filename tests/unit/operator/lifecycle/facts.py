@@ -24,14 +24,14 @@ def facts(
     labels: dict[str, str] | None = None,
     **fields: object,
 ) -> Facts:
-    """A registered host with lifecycle on, unless it is said otherwise."""
+    """A registered host with lifecycle on, unless given otherwise."""
     known = HypervisorStatus(hypervisorId="hypervisor-1", serviceId="service-1")
     status = replace(known, conditions=conditions, **fields)
     shown = LABELS if labels is None else labels
     return Facts(hypervisor(spec=spec, labels=shown, status=status), host, NOW)
 
 
-def said(found: Facts, type_: str) -> str:
+def state_of(found: Facts, type_: str) -> str:
     """`status/reason` of a condition, "" without one."""
     condition = found.condition(type_)
     return f"{condition.status}/{condition.reason}" if condition else ""

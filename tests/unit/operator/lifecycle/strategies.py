@@ -9,25 +9,25 @@ from msgspec.structs import replace as with_fields
 from tests.unit.operator.lifecycle.facts import HOST, ON
 from tests.unit.operator.samples import condition
 
-from hypercobalt.api import hypervisor_conditions as said
+from hypercobalt.api import hypervisor_conditions
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.lifecycle import ha_enabled, onboarding
 
 REASONS = {
-    "Onboarding": said.OnboardingReason,
-    "Evicting": said.SyncReason,
-    "HaEnabled": said.HaEnabledReason,
-    "Registered": said.RegisteredReason,
-    "AggregatesUpdated": said.AggregatesReason,
-    "TraitsUpdated": said.SyncReason,
-    "LibVirtConnection": said.LibvirtConnectionReason,
-    "AgentReporting": said.AgentReportingReason,
-    "NodeHealthy": said.NodeHealthyReason,
-    "AgentPodsEvicted": said.AgentPodsReason,
-    "HypervisorDisabled": said.DisabledReason,
-    "Offboarded": said.OffboardedReason,
+    "Onboarding": hypervisor_conditions.OnboardingReason,
+    "Evicting": hypervisor_conditions.SyncReason,
+    "HaEnabled": hypervisor_conditions.HaEnabledReason,
+    "Registered": hypervisor_conditions.RegisteredReason,
+    "AggregatesUpdated": hypervisor_conditions.AggregatesReason,
+    "TraitsUpdated": hypervisor_conditions.SyncReason,
+    "LibVirtConnection": hypervisor_conditions.LibvirtConnectionReason,
+    "AgentReporting": hypervisor_conditions.AgentReportingReason,
+    "NodeHealthy": hypervisor_conditions.NodeHealthyReason,
+    "AgentPodsEvicted": hypervisor_conditions.AgentPodsReason,
+    "HypervisorDisabled": hypervisor_conditions.DisabledReason,
+    "Offboarded": hypervisor_conditions.OffboardedReason,
 }
 WORDS = st.sampled_from(
     [

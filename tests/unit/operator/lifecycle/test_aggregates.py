@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given as given_
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.unit.operator.lifecycle.facts import HOST, ON, facts, said
+from tests.unit.operator.lifecycle.facts import HOST, ON, facts, state_of
 from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.hypervisor_status import Aggregate
@@ -113,6 +113,11 @@ def test_another_zone_is_left_before_one_is_entered() -> None:
     assert steps(("zone-b",), *known) == ["-zone-a/1", "+zone-b/2", "-old/3"]
 
 
+def test_without_a_zone_to_enter_the_old_one_is_left_last() -> None:
+    known = (aggregate(1, "zone-a", "kvm-a", zone="zone-a"), aggregate(2, "new"))
+    assert steps(("new",), *known) == ["+new/2", "-zone-a/1"]
+
+
 def test_same_zone_under_another_name_is_entered_first() -> None:
     known = (
         aggregate(1, "zone-a", "kvm-a", zone="zone-a"),
@@ -161,11 +166,124 @@ async def test_a_listing_that_is_refused_is_reported_and_tried_again() -> None:
     compute = FakeCompute(lambda: NOW)
     compute.world.fault = lambda what, about: RefusedError(f"{what}: Forbidden", code=403)
     outcome = await AggregateSync(compute, "tests").run(facts(DONE, spec=GENERAL))
-    assert said(outcome.facts, "AggregatesUpdated") == "False/Failed"
+    assert state_of(outcome.facts, "AggregatesUpdated") == "False/Failed"
     found = outcome.facts.condition("AggregatesUpdated")
     assert found is not None
     assert "aggregates.list: Forbidden" in found.message
     assert outcome.look_again == PATIENCE
+
+
+LEFT_ALONE = condition("Onboarding", "False", "Aborted")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(facts(LEFT_ALONE), id="not managed"),
+        pytest.param(facts(DONE, host=None), id="not registered"),
+    ],
+)
+async def test_host_that_is_not_managed_gets_no_condition(given: Facts) -> None:
+    compute = FakeCompute(lambda: NOW)
+    assert (await AggregateSync(compute, "tests").run(given)).facts is given
+    assert compute.world.calls == []
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(facts(DONE, spec=LEAVING), "False/EvictionInProgress", id="it stays"),
+        pytest.param(
+            facts(DONE, spec=GENERAL).with_compared("aggregates", "general", "zone-a"),
+            "True/Succeeded",
+            id="compared in this pass already",
+        ),
+    ],
+)
+async def test_nova_is_not_read_for_nothing(given: Facts, expected: str) -> None:
+    compute = FakeCompute(lambda: NOW)
+    outcome = await AggregateSync(compute, "tests").run(given)
+    assert state_of(outcome.facts, "AggregatesUpdated") == expected
+    assert compute.world.calls == []
+
+
+def in_service(compute: FakeCompute, *last: str) -> Facts:
+    """A host that has to be in `general` and `zone-a`, and was in those before."""
+    host = compute.world.add_host("kvm-a")
+    there = tuple(Aggregate(name=one, uuid=one) for one in last)
+    return facts(DONE, spec=GENERAL, host=host, aggregates=there)
+
+
+async def test_host_enters_and_leaves() -> None:
+    compute = FakeCompute(lambda: NOW)
+    given = in_service(compute, "old")
+    compute.world.add_aggregate("old", hosts=["kvm-a"])
+    for name in ("zone-a", "general", "others"):
+        compute.world.add_aggregate(name, hosts=["kvm-b"])
+    outcome = await AggregateSync(compute, "tests").run(given)
+    assert compute.world.names_of("kvm-a") == {"general", "zone-a"}
+    assert state_of(outcome.facts, "AggregatesUpdated") == "True/Succeeded"
+    shown = [one.name for one in outcome.facts.hypervisor.status.aggregates]
+    assert shown == ["general", "zone-a"]
+    assert ("aggregates", "general", "zone-a") in outcome.facts.compared
+
+
+@pytest.mark.parametrize(
+    ("made", "last", "hosts", "listings"),
+    [
+        pytest.param(("general", "zone-a"), ("general", "zone-a"), ("kvm-a",), 1, id="as it was"),
+        pytest.param(("general", "zone-a"), ("old",), ("kvm-a",), 1, id="arrived meanwhile"),
+        pytest.param(("general", "zone-a"), ("old",), (), 1, id="a change of the spec"),
+        pytest.param(("general", "zone-a"), ("general", "zone-a"), (), 2, id="drift is confirmed"),
+        pytest.param(("general",), ("general",), ("kvm-a",), 2, id="one is missing"),
+    ],
+)
+async def test_only_what_a_listing_lacks_is_listed_again(
+    made: tuple[str, ...], last: tuple[str, ...], hosts: tuple[str, ...], listings: int
+) -> None:
+    compute = FakeCompute(lambda: NOW)
+    given = in_service(compute, *last)
+    for name in made:
+        compute.world.add_aggregate(name, hosts=hosts)
+    await AggregateSync(compute, "tests").run(given)
+    assert compute.world.calls.count("aggregates.list") == listings
+
+
+async def test_missing_aggregate_is_named_and_nothing_is_changed() -> None:
+    compute = FakeCompute(lambda: NOW)
+    given = in_service(compute)
+    compute.world.add_aggregate("general")
+    outcome = await AggregateSync(compute, "tests").run(given)
+    found = outcome.facts.condition("AggregatesUpdated")
+    assert found is not None
+    assert found.message.endswith("there is no aggregate 'zone-a': create it")
+    assert (outcome.look_again, compute.world.names_of("kvm-a")) == (None, set())
+
+
+async def test_refused_change_does_not_stop_the_others() -> None:
+    compute = FakeCompute(lambda: NOW)
+    given = in_service(compute)
+    for name in ("general", "zone-a"):
+        compute.world.add_aggregate(name)
+    refused = RefusedError("it has servers")
+    compute.world.fault = lambda what, about: refused if about == "general kvm-a" else None
+    outcome = await AggregateSync(compute, "tests").run(given)
+    assert compute.world.names_of("kvm-a") == {"zone-a"}
+    assert state_of(outcome.facts, "AggregatesUpdated") == "False/Failed"
+    assert (outcome.error, outcome.look_again) == (refused, PATIENCE)
+
+
+async def test_aggregates_that_were_not_good_fail_while_nova_is_away() -> None:
+    compute = FakeCompute(lambda: NOW)
+    compute.world.fault = lambda what, about: UnreachableError(f"{what}: 503")
+    last = tuple(Aggregate(name=one, uuid=one) for one in ("general", "zone-a"))
+    was = condition("AggregatesUpdated", "False", "Failed")
+    outcome = await AggregateSync(compute, "tests").run(
+        facts(DONE, was, spec=GENERAL, aggregates=last)
+    )
+    found = outcome.facts.condition("AggregatesUpdated")
+    assert found is not None
+    assert found.message == "failed to apply aggregates: aggregates.list: 503"
 
 
 @pytest.mark.parametrize(
@@ -175,12 +293,12 @@ async def test_a_listing_that_is_refused_is_reported_and_tried_again() -> None:
         pytest.param("old", "False/Failed", id="the spec has changed"),
     ],
 )
-async def test_nova_that_is_away_fails_a_new_wish_only(there: str, expected: str) -> None:
+async def test_nova_that_is_away_fails_a_changed_spec_only(there: str, expected: str) -> None:
     compute = FakeCompute(lambda: NOW)
     compute.world.fault = lambda what, about: UnreachableError(f"{what}: 503")
     was = condition("AggregatesUpdated", "True", "Succeeded")
     last = tuple(Aggregate(name=one, uuid=one) for one in (there, "zone-a"))
     given = facts(DONE, was, spec=GENERAL, aggregates=last)
     outcome = await AggregateSync(compute, "tests").run(given)
-    assert said(outcome.facts, "AggregatesUpdated") == expected
+    assert state_of(outcome.facts, "AggregatesUpdated") == expected
     assert outcome.look_again == PATIENCE

@@ -13,7 +13,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import Bridge, NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
 from hypercobalt.cli.operator_flags import LifecycleFlags, TestFlags
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.operator.lifecycle.checks import unmet
+from hypercobalt.operator.lifecycle.checks import parse_version, probed, unmet
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
 
@@ -27,7 +27,7 @@ POOL = node(reports("example.org/Pool"))
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "expected"),
     [
         pytest.param(facts(REPORTING), "has not reported libvirt yet", id="no report"),
         pytest.param(
@@ -44,16 +44,29 @@ POOL = node(reports("example.org/Pool"))
         pytest.param(
             facts(REPORTING, CONNECTED, libVirtVersion="10.0.0"), "", id="newer, not by its text"
         ),
+        pytest.param(facts(REPORTING, CONNECTED, libVirtVersion="8.0"), "", id="just new enough"),
     ],
 )
-def test_libvirt(given: Facts, said: str) -> None:
+def test_libvirt(given: Facts, expected: str) -> None:
     text = unmet(given, node(), (), Settings())
-    assert said in text
-    assert bool(text) is bool(said)
+    assert expected in text
+    assert bool(text) is bool(expected)
 
 
 @pytest.mark.parametrize(
-    ("agent", "said"),
+    ("text", "version"),
+    [("9.1.2", (9, 1, 2)), ("9.1", (9, 1, 0)), ("9", None), ("9.1.2-rc1", None), ("", None)],
+)
+def test_version(text: str, version: tuple[int, int, int] | None) -> None:
+    assert parse_version(text) == version
+
+
+def test_probes_of_the_hypervisor_are_read_by_their_types() -> None:
+    assert list(probed(PROBES)) == ["SharedDirectory"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "expected"),
     [
         pytest.param((), "has not seen whether", id="not judged yet"),
         pytest.param(
@@ -72,10 +85,10 @@ def test_libvirt(given: Facts, said: str) -> None:
         pytest.param((REPORTING,), "", id="reporting"),
     ],
 )
-def test_agent(agent: tuple[Condition, ...], said: str) -> None:
+def test_agent(agent: tuple[Condition, ...], expected: str) -> None:
     text = unmet(facts(*agent, CONNECTED, libVirtVersion="9.0.0"), node(), (), Settings())
-    assert said in text
-    assert bool(text) is bool(said)
+    assert expected in text
+    assert bool(text) is bool(expected)
 
 
 def test_agent_without_a_lease_must_have_reported_libvirt() -> None:
@@ -84,7 +97,7 @@ def test_agent_without_a_lease_must_have_reported_libvirt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "expected"),
     [
         pytest.param(OVSNodeStatus(), "no bridge br-int", id="no bridge"),
         pytest.param(
@@ -99,23 +112,35 @@ def test_agent_without_a_lease_must_have_reported_libvirt() -> None:
             id="without its controller",
         ),
         pytest.param(
+            OVSNodeStatus(
+                bridges=(Bridge(name="br-int", status="Active"),),
+                conditions=(
+                    condition("Other", "False"),
+                    condition("AllBridgesHealthy", "True"),
+                    condition("OVNControllerConnected", "True"),
+                ),
+            ),
+            "",
+            id="with its controller, and a condition that does not matter",
+        ),
+        pytest.param(
             OVSNodeStatus(bridges=(Bridge(name="br-int", status="Active"),)), "", id="healthy"
         ),
     ],
 )
-def test_bridge(status: OVSNodeStatus, said: str) -> None:
+def test_bridge(status: OVSNodeStatus, expected: str) -> None:
     switch = OVSNode(
         metadata=ObjectMeta(name="kvm-a", namespace="agents"),
         spec=OVSNodeSpec(nodeRef=NodeReference(name="kvm-a")),
         status=status,
     )
     text = unmet(GOOD, node(), (switch,), Settings())
-    assert said in text
-    assert bool(text) is bool(said)
+    assert expected in text
+    assert bool(text) is bool(expected)
 
 
 @pytest.mark.parametrize(
-    ("given", "of", "said"),
+    ("given", "of", "expected"),
     [
         pytest.param(STORED, POOL, "", id="all are true"),
         pytest.param(STORED, node(), "the node has no condition example.org/Pool", id="no probe"),
@@ -149,10 +174,15 @@ def test_bridge(status: OVSNodeStatus, said: str) -> None:
         ),
     ],
 )
-def test_storage(given: Facts, of: Node | None, said: str) -> None:
+def test_storage(given: Facts, of: Node | None, expected: str) -> None:
     text = unmet(given, of, (), PROBES)
-    assert said in text
-    assert bool(text) is bool(said)
+    assert expected in text
+    assert bool(text) is bool(expected)
+
+
+def test_of_many_conditions_the_one_of_the_probe_counts() -> None:
+    others = facts(REPORTING, CONNECTED, SHARED, condition("Z", "False"), libVirtVersion="9.0.0")
+    assert unmet(others, POOL, (), PROBES) == ""
 
 
 def test_probes_are_given_with_commas() -> None:

@@ -98,7 +98,7 @@ def claimant(
         ),
     ],
 )
-def test_owner_is_the_same_for_everyone_who_asks(claimants: list[Hypervisor], name: str) -> None:
+def test_owner_is_the_same_from_every_hypervisor(claimants: list[Hypervisor], name: str) -> None:
     rightful = next(one for one in claimants if one.metadata.name == name)
     for own, *others in permutations(claimants):
         if wants_host(own) and "kvm-1" in short_names(own):  # the others never find it

@@ -32,8 +32,8 @@ class Site:
         self.compute.world.add_aggregate("general")
         self.hypervisors: list[Hypervisor] = []
         self.drift = Drift(self.compute, self._known, PERIOD, clock=self.clock)
-        self.told: list[str] = []
-        self.drift.source.watch.attach(self.told.append)
+        self.enqueued: list[str] = []
+        self.drift.source.watch.attach(self.enqueued.append)
         for name in names:
             self.add(name)
 
@@ -56,9 +56,9 @@ class Site:
         return await self.look()
 
     async def look(self) -> list[str]:
-        self.told.clear()
+        self.enqueued.clear()
         await self.drift.look()
-        return sorted(self.told)
+        return sorted(self.enqueued)
 
     def calls(self, what: str) -> int:
         return sum(call.startswith(what) for call in self.compute.world.calls)

@@ -61,9 +61,9 @@ def test_when_it_is_kept(given: Facts, needed: bool) -> None:
 @pytest.mark.parametrize(("spec", "pods"), [(ON, False), (LEAVING, True)])
 def test_without_a_node_nothing_runs_there(spec: object, pods: bool) -> None:
     given = facts(condition("NodeHealthy", "True"), spec=spec)  # type: ignore[arg-type]
-    said = orphaned(given.hypervisor, NOW).conditions
-    terminating = get_condition(said, "Terminating")
+    shown = orphaned(given.hypervisor, NOW).conditions
+    terminating = get_condition(shown, "Terminating")
     assert terminating is not None
     assert (terminating.status, terminating.message) == ("True", "The Node is gone")
-    assert (get_condition(said, "AgentPodsEvicted") is not None) is pods
-    assert get_condition(said, "NodeHealthy") is not None
+    assert (get_condition(shown, "AgentPodsEvicted") is not None) is pods
+    assert get_condition(shown, "NodeHealthy") is not None

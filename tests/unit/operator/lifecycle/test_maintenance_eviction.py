@@ -5,30 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
-from typing import cast
 
 import pytest
 from msgspec.structs import replace as with_fields
-from tests.unit.operator.lifecycle.facts import HOST, LABELS, ON, facts, said
+from tests.unit.operator.lifecycle.facts import HOST, LABELS, ON, facts
 from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.hypervisor_status import Wait
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.compute.errors import UnreachableError
-from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.operator.lifecycle.maintenance_eviction import (
-    EvictingSync,
-    Evictions,
     Plan,
     keeps_disabled,
 )
 from hypercobalt.operator.lifecycle.maintenance_eviction import decide as decide_after
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
-from hypercobalt.runtime import Kube
-from hypercobalt.runtime.write_cache import WriteCache
 
 LEAVING = with_fields(ON, maintenance="termination")
 
@@ -62,7 +55,7 @@ def test_one_that_was_tidied_up_after_its_success_is_not_made_again() -> None:
 
 
 def eviction(state: str = "", *, going: bool = False, **spec: object) -> Eviction:
-    """An Eviction of the Hypervisor's name; of the whole host unless it is said otherwise."""
+    """An Eviction of the Hypervisor's name; of the whole host unless given otherwise."""
     status, _, reason = state.partition("/")
     conditions = (condition("Evicting", status, reason),) if state else ()
     return Eviction(
@@ -77,7 +70,7 @@ RUNNING, SUCCEEDED = "True/Running", "False/Succeeded"
 
 
 @pytest.mark.parametrize(
-    ("before", "given", "said", "deleted"),
+    ("before", "given", "expected", "deleted"),
     [
         pytest.param("", eviction(), RUNNING, False, id="it begins"),
         pytest.param(RUNNING, eviction(RUNNING), RUNNING, False, id="it runs"),
@@ -109,15 +102,89 @@ RUNNING, SUCCEEDED = "True/Running", "False/Succeeded"
     ],
 )
 def test_what_counts_for_a_maintenance(
-    before: str, given: Eviction, said: str, deleted: bool
+    before: str, given: Eviction, expected: str, deleted: bool
 ) -> None:
     status, _, reason = before.partition("/")
     known = (condition("Evicting", status, reason),) if before else ()
     plan = decide(facts(*known, spec=MANUAL), given, LABELS)
-    assert (f"{plan.condition[0]}/{plan.condition[1]}" if plan.condition else "") == said
-    assert plan.evicted is ({RUNNING: False, SUCCEEDED: True, "False/Failed": False}.get(said))
+    assert (f"{plan.condition[0]}/{plan.condition[1]}" if plan.condition else "") == expected
+    assert plan.evicted is ({RUNNING: False, SUCCEEDED: True, "False/Failed": False}.get(expected))
     assert (plan.delete is given) is deleted
     assert plan.create is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(facts(), id="no maintenance, and none before"),
+        pytest.param(
+            facts(condition("Evicting", "True", "Running"), spec=with_fields(ON, maintenance="ha")),
+            id="the HA service has the host",
+        ),
+        pytest.param(
+            facts(condition("Onboarding", "True", "Initial"), spec=MANUAL),
+            id="an onboarding has the host until it is aborted",
+        ),
+    ],
+)
+def test_nothing_is_done(given: Facts) -> None:
+    assert decide(given, None, LABELS) == Plan()
+    assert decide(given, eviction(RUNNING), LABELS) == Plan()
+
+
+def test_status_without_its_condition_is_cleared_after_the_maintenance() -> None:
+    plan = decide(facts(evicted=True), None, LABELS)
+    assert (plan.remove_condition, plan.evicted) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (eviction(RUNNING, instances=("i",)), "moves named instances of kvm-a only"),
+        (eviction(RUNNING, hypervisor="kvm-b"), "moves those of kvm-b only"),
+    ],
+)
+def test_message_names_what_another_eviction_moves(given: Eviction, text: str) -> None:
+    plan = decide(facts(spec=MANUAL), given, LABELS)
+    assert plan.condition is not None
+    assert text in plan.condition[2]
+
+
+@pytest.mark.parametrize(("spec", "trigger"), [(MANUAL, "Maintenance"), (LEAVING, "Termination")])
+def test_new_eviction_has_its_trigger_and_blocks_the_deletion_of_its_owner(
+    spec: HypervisorSpec, trigger: str
+) -> None:
+    made = decide(facts(spec=spec), None, LABELS).create
+    assert made is not None
+    assert made.spec.trigger == trigger
+    (owner,) = made.metadata.ownerReferences
+    assert (owner.controller, owner.blockOwnerDeletion) == (True, True)
+
+
+def on_it(*servers: str, evicted: bool = True) -> Facts:
+    known = ("False", "Succeeded") if evicted else ("True", "Running")
+    host = replace(HOST, servers=servers)
+    return facts(condition("Evicting", *known), spec=MANUAL, host=host, evicted=evicted)
+
+
+def test_failed_eviction_is_not_replaced_for_what_is_still_there() -> None:
+    plan = decide(on_it("i1"), eviction("False/Failed"), LABELS)
+    assert plan.condition is not None
+    assert (plan.condition[:2], plan.delete) == (("False", "Failed"), None)
+
+
+@pytest.mark.parametrize(
+    ("given", "end"),
+    [
+        pytest.param(on_it(*"abcde"), "empty: a, b, c, d, e", id="as many as are named"),
+        pytest.param(on_it(*"abcdef"), "empty: a, b, c, d, e …", id="more"),
+        pytest.param(on_it("a", evicted=False), "Evicting", id="they never left"),
+    ],
+)
+def test_message_names_the_servers_that_came_back(given: Facts, end: str) -> None:
+    plan = decide(given, eviction(RUNNING), LABELS)
+    assert plan.condition is not None
+    assert plan.condition[2].endswith(end)
 
 
 @pytest.mark.parametrize("left", [eviction(SUCCEEDED), None], ids=["as it ended", "tidied up"])
@@ -154,7 +221,7 @@ def test_what_goes_with_the_maintenance(given: Eviction, deleted: bool) -> None:
     assert (plan.remove_condition, plan.evicted) == (True, False)
 
 
-def test_what_a_maintenance_has_left_goes_with_it_although_an_onboarding_begins_anew() -> None:
+def test_evicting_goes_with_its_maintenance_although_an_onboarding_begins_again() -> None:
     begun = condition("Onboarding", "True", "Initial")
     plan = decide(facts(begun, condition("Evicting", "False", "Succeeded"), evicted=True), None, ())
     assert plan.remove_condition
@@ -166,7 +233,7 @@ def test_what_a_maintenance_has_left_goes_with_it_although_an_onboarding_begins_
     [
         pytest.param("Manual", "True", True, id="while it runs"),
         pytest.param("Manual", "False", False, id="a person's has ended"),
-        pytest.param(None, "False", False, id="nobody said what led to it"),
+        pytest.param(None, "False", False, id="without a trigger"),
         pytest.param("HostShutdown", "False", False, id="the host boots again"),
         pytest.param("NodeFailure", "False", True, id="the host has to be put right first"),
         pytest.param("Termination", "False", True, id="the host goes"),
@@ -187,15 +254,17 @@ def test_whether_its_end_enables_the_host_goes_by_what_led_to_it(
 
 LONG_AGO = NOW - timedelta(minutes=6)
 LOST = with_fields(condition("Registered", "False", "NotRegistered"), lastTransitionTime=LONG_AGO)
+JUST_LOST = with_fields(LOST, lastTransitionTime=NOW - Settings().forgotten)
 HEALTHY = condition("NodeHealthy", "True", "Healthy")
 FAILED = eviction("False/Failed")
 
 
 @pytest.mark.parametrize(
-    ("given", "found", "said"),
+    ("given", "found", "expected"),
     [
         pytest.param(facts(LOST, HEALTHY, spec=LEAVING), FAILED, SUCCEEDED, id="nothing is there"),
         pytest.param(facts(LOST, spec=LEAVING), None, SUCCEEDED, id="without an Eviction"),
+        pytest.param(facts(JUST_LOST, spec=LEAVING), None, SUCCEEDED, id="for just so long"),
         pytest.param(
             facts(LOST, HEALTHY, spec=LEAVING, numInstances=2), FAILED, "False/Failed", id="guests"
         ),
@@ -214,44 +283,17 @@ FAILED = eviction("False/Failed")
     ],
 )
 def test_a_host_that_openstack_has_forgotten(
-    given: Facts, found: Eviction | None, said: str
+    given: Facts, found: Eviction | None, expected: str
 ) -> None:
     plan = decide(given, found, LABELS)
     assert plan.condition is not None
-    assert f"{plan.condition[0]}/{plan.condition[1]}" == said
-    assert plan.evicted is (said == SUCCEEDED)
-    assert (plan.create is not None) is (said == RUNNING and found is None)
+    assert f"{plan.condition[0]}/{plan.condition[1]}" == expected
+    assert plan.evicted is (expected == SUCCEEDED)
+    assert (plan.create is not None) is (expected == RUNNING and found is None)
 
 
-def test_a_host_that_was_evicted_before_it_was_forgotten_stays_so() -> None:
+def test_a_host_stays_evicted_after_nova_forgets_it() -> None:
     evicted = condition("Evicting", "False", "Succeeded")
     given = facts(LOST, HEALTHY, evicted, spec=LEAVING, numInstances=2)
     for found in (None, FAILED):
         assert decide(given, found, LABELS) == Plan()
-
-
-class Nothing:
-    """A cache without Evictions."""
-
-    def get(self, name: str) -> None:
-        return None
-
-
-@pytest.mark.parametrize(
-    ("spec", "after"),
-    [
-        pytest.param(MANUAL, SUCCEEDED, id="in maintenance it stays so"),
-        pytest.param(ON, "", id="out of it that does not matter"),
-    ],
-)
-async def test_an_evicted_host_that_cannot_be_counted(spec: HypervisorSpec, after: str) -> None:
-    compute = FakeCompute(lambda: NOW)
-    made = compute.world.add_host("kvm-a", servers=("i1",))
-    compute.world.fault = lambda what, about: UnreachableError("no answer")
-    evictions = Evictions(cast(WriteCache[Eviction], Nothing()), lambda _: ())
-    sync = EvictingSync(cast(Kube, None), compute.hosts, evictions, (), Settings().forgotten)
-    evicted = condition("Evicting", "False", "Succeeded")
-    done = await sync.run(facts(evicted, spec=spec, host=made, evicted=True))
-    assert said(done.facts, "Evicting") == after
-    assert done.facts.hypervisor.status.evicted is bool(after)
-    assert done.error is None

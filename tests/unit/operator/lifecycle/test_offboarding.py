@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace as with_fields
-from tests.unit.operator.lifecycle.facts import ON, facts, said
-from tests.unit.operator.samples import condition
+from tests.unit.operator.lifecycle.facts import ON, facts, state_of
+from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.conditions import Condition
+from hypercobalt.api.hypervisor import HypervisorSpec
+from hypercobalt.api.hypervisor_status import Aggregate
+from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
-from hypercobalt.operator.lifecycle.offboarding import Next, Offboarding, decide
+from hypercobalt.operator.lifecycle.offboarding import Next, Offboarding, Plan, decide
+from hypercobalt.operator.lifecycle.step import PATIENCE, Facts
 
 LEAVING = with_fields(ON, maintenance="termination")
 EVICTED = condition("Evicting", "False", "Succeeded")
 NO_AGENTS = condition("AgentPodsEvicted", "True", "NoAgentPods")
+
+
+def deleted(of: Facts) -> Facts:
+    meta = with_fields(of.hypervisor.metadata, deletionTimestamp=NOW)
+    return replace(of, hypervisor=with_fields(of.hypervisor, metadata=meta))
 
 
 @pytest.mark.parametrize(
@@ -32,7 +42,39 @@ NO_AGENTS = condition("AgentPodsEvicted", "True", "NoAgentPods")
             *(Next.WAIT, "to be evicted: i1 stays"),
             id="its eviction has failed",
         ),
-        pytest.param((EVICTED,), Next.WAIT, "agent pods", id="its agents run"),
+        pytest.param(
+            (EVICTED,), Next.WAIT, "agent pods to be evicted", id="its agents are not seen"
+        ),
+        pytest.param(
+            (EVICTED, condition("AgentPodsEvicted", "False", "AgentPodsRunning", "2 run")),
+            *(Next.WAIT, "agent pods to be evicted: 2 run"),
+            id="its agents run",
+        ),
+        pytest.param(
+            (EVICTED, NO_AGENTS, condition("Onboarding", "True", "Testing", "booting")),
+            *(Next.WAIT, "onboarding to be aborted: booting"),
+            id="it is being onboarded",
+        ),
+        pytest.param(
+            (EVICTED, NO_AGENTS, condition("Onboarding", "False", "Succeeded")),
+            *(Next.REMOVE, ""),
+            id="it was in service",
+        ),
+        pytest.param(
+            (EVICTED, NO_AGENTS, condition("Registered", "Unknown", "Unreachable", "503")),
+            *(Next.WAIT, "503"),
+            id="Nova is away",
+        ),
+        pytest.param(
+            (EVICTED, NO_AGENTS, condition("Registered", "True", "Registered")),
+            *(Next.REMOVE, ""),
+            id="it is registered",
+        ),
+        pytest.param(
+            (EVICTED, NO_AGENTS, condition("Offboarded", "True", "Offboarded")),
+            *(Next.NOTHING, ""),
+            id="it has left",
+        ),
         pytest.param((EVICTED, NO_AGENTS), Next.REMOVE, "", id="nothing is left"),
     ],
 )
@@ -43,7 +85,126 @@ def test_what_it_waits_for(known: tuple[Condition, ...], step: Next, words: str)
     assert bool(plan.waits_for) is (step is Next.WAIT)
 
 
-async def test_openstack_is_asked_at_the_last_moment_whether_it_is_empty() -> None:
+@pytest.mark.parametrize(
+    "spec",
+    [ON, with_fields(LEAVING, lifecycleEnabled=False), with_fields(ON, lifecycleEnabled=False)],
+    ids=["it stays", "lifecycle is off", "neither"],
+)
+def test_host_that_is_not_to_leave_stays(spec: HypervisorSpec) -> None:
+    assert decide(facts(EVICTED, NO_AGENTS, spec=spec)) == Plan(Next.NOTHING)
+
+
+UNKNOWN = condition("Registered", "False", "NotRegistered")
+
+
+@pytest.mark.parametrize(
+    ("given", "waits_for"),
+    [
+        pytest.param(deleted(facts(UNKNOWN, spec=LEAVING)), "AgentPodsEvicted", id="forgotten"),
+        pytest.param(facts(UNKNOWN, spec=LEAVING), "Evicting", id="it may come back"),
+        pytest.param(deleted(facts(spec=LEAVING)), "Evicting", id="Nova has it"),
+        pytest.param(facts(spec=LEAVING, serviceId=None), "AgentPodsEvicted", id="it never was"),
+    ],
+)
+def test_only_a_host_that_nova_forgot_needs_no_eviction(given: Facts, waits_for: str) -> None:
+    assert decide(given).waits_for == waits_for
+
+
+@pytest.mark.parametrize(
+    ("registered", "step"),
+    [
+        pytest.param(condition("Registered", "True", "Registered"), Next.WAIT, id="registered"),
+        pytest.param(UNKNOWN, Next.REMOVE, id="Nova has forgotten it"),
+        pytest.param(condition("Registered", "False", "Claimed"), Next.REMOVE, id="another's"),
+    ],
+)
+def test_aggregates_are_waited_for_while_nova_has_the_host(
+    registered: Condition, step: Next
+) -> None:
+    left = (Aggregate(name="general", uuid="1"),)
+    given = facts(EVICTED, NO_AGENTS, registered, spec=LEAVING, aggregates=left)
+    assert decide(given).next is step
+
+
+CALLS = ["hosts.get kvm-a", "hosts.remove kvm-a", "hosts.has_provider kvm-a"]
+
+
+def leaving(compute: FakeCompute, **fields: object) -> Facts:
+    """An empty host of the compute service whose agents are gone."""
+    host = compute.world.add_host("kvm-a")
+    known = {"hypervisorId": host.hypervisor_id, "serviceId": host.service_id, **fields}
+    return facts(EVICTED, NO_AGENTS, spec=LEAVING, host=host).with_status(**known)
+
+
+def without_the_fakes_own(calls: list[str]) -> list[str]:
+    """The calls; `hosts.remove` looks at the host itself."""
+    return [c for c, before in zip(calls, ["", *calls], strict=False) if "remove " not in before]
+
+
+async def test_service_and_provider_are_removed() -> None:
+    compute = FakeCompute(lambda: NOW)
+    done = await Offboarding(compute.hosts).run(leaving(compute))
+    assert state_of(done.facts, "Offboarded") == "True/Offboarded"
+    expected = [*CALLS, "hosts.remove_provider kvm-a"]
+    assert without_the_fakes_own(compute.world.calls) == expected
+
+
+async def test_host_without_a_provider_leaves() -> None:
+    compute = FakeCompute(lambda: NOW)
+    given = leaving(compute)
+    compute.world.traits.clear()
+    done = await Offboarding(compute.hosts).run(given)
+    assert state_of(done.facts, "Offboarded") == "True/Offboarded"
+    assert without_the_fakes_own(compute.world.calls) == CALLS
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ("hosts.get", "cannot find the host: no answer"),
+        ("hosts.remove", "cannot delete service: no answer"),
+        ("hosts.has_provider", "cannot get resource provider: no answer"),
+        ("hosts.remove_provider", "cannot clean up resource provider: no answer"),
+    ],
+)
+async def test_call_that_fails_is_named_and_made_again(call: str, text: str) -> None:
+    compute = FakeCompute(lambda: NOW)
+    given = leaving(compute)
+    compute.world.fault = lambda what, _: UnreachableError("no answer") if what == call else None
+    done = await Offboarding(compute.hosts).run(given)
+    shown = done.facts.condition("Offboarded")
+    assert shown is not None
+    assert shown.message.startswith(text)
+    assert (done.look_again, str(done.error)) == (PATIENCE, "no answer")
+
+
+@pytest.mark.parametrize(
+    ("known", "removed"),
+    [
+        pytest.param({}, True, id="by its noted ids"),
+        pytest.param({"hypervisorId": None}, False, id="no hypervisor was noted"),
+        pytest.param({"serviceId": None}, False, id="no service was noted"),
+    ],
+)
+async def test_what_is_left_of_a_host_that_nova_forgot_is_removed(
+    known: dict[str, None], removed: bool
+) -> None:
+    compute = FakeCompute(lambda: NOW)
+    given = replace(leaving(compute, **known), host=None)
+    compute.world.hosts.clear()
+    done = await Offboarding(compute.hosts).run(given)
+    assert state_of(done.facts, "Offboarded") == "True/Offboarded"
+    assert ("hosts.remove kvm-a" in compute.world.calls) is removed
+
+
+async def test_host_of_another_service_is_not_removed() -> None:
+    compute = FakeCompute(lambda: NOW)
+    done = await Offboarding(compute.hosts).run(leaving(compute, serviceId="another"))
+    assert state_of(done.facts, "Offboarded") == "True/Offboarded"
+    assert compute.world.calls == ["hosts.get kvm-a"]
+
+
+async def test_host_is_counted_in_openstack_at_the_last_moment() -> None:
     compute = FakeCompute(lambda: datetime.now(UTC))
     made = compute.world.add_host("kvm-a", servers=("late",))
     given = facts(
@@ -60,4 +221,4 @@ async def test_openstack_is_asked_at_the_last_moment_whether_it_is_empty() -> No
     assert "still has 1 running VMs" in found.message
     assert "--host kvm-a" in found.message
     compute.world.change_host("kvm-a", servers=())
-    assert said((await Offboarding(compute.hosts).run(given)).facts, "Offboarded")[:4] == "True"
+    assert state_of((await Offboarding(compute.hosts).run(given)).facts, "Offboarded")[:4] == "True"

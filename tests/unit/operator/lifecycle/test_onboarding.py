@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,9 @@ from tests.unit.operator.samples import condition
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.hypervisor_status import SmokeTest
+from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.onboarding import (
+    DELETED,
     LIFECYCLE_OFF,
     MAINTENANCE,
     TERMINATION,
@@ -20,6 +23,7 @@ from hypercobalt.operator.lifecycle.onboarding import (
     Skip,
     decide,
     is_checked,
+    may_go_on,
 )
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts
@@ -126,6 +130,94 @@ def test_next_step(given: Facts, act: Act, state: str) -> None:
     assert (f"{plan.condition[0]}/{plan.condition[1]}" if plan.condition else "") == state
 
 
+def deleted(of: Facts) -> Facts:
+    meta = replace(of.hypervisor.metadata, deletionTimestamp=of.now)
+    return dataclasses.replace(of, hypervisor=replace(of.hypervisor, metadata=meta))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (facts(onboarding("Initial"), spec=OFF), LIFECYCLE_OFF),
+        (facts(onboarding("Initial"), spec=LEAVING), TERMINATION),
+        (deleted(facts(onboarding("Initial"))), DELETED),
+        (facts(onboarding("Initial"), spec=replace(ON, maintenance="manual")), MAINTENANCE),
+    ],
+)
+def test_message_names_what_aborts_it(given: Facts, message: str) -> None:
+    plan = decide(given, None, "", SETTINGS)
+    assert plan.condition == ("False", "Aborted", message)
+
+
+def test_test_server_without_a_condition_is_deleted() -> None:
+    plan = decide(facts(spec=OFF, smokeTest=SmokeTest(1)), None, "", SETTINGS)
+    assert plan.act is Act.CLEAN_UP
+
+
+@pytest.mark.parametrize(
+    ("given", "goes_on"),
+    [
+        (facts(), True),
+        (facts(spec=OFF), False),
+        (facts(spec=replace(ON, maintenance="manual")), False),
+    ],
+)
+def test_when_it_may_go_on(given: Facts, goes_on: bool) -> None:
+    assert may_go_on(given) is goes_on
+
+
+@pytest.mark.parametrize("step", ["Initial", "Testing"])
+@pytest.mark.parametrize(
+    ("aggregates", "message"),
+    [
+        pytest.param((), "Waiting for the test aggregates", id="not there yet"),
+        pytest.param((AGGREGATES,), "Waiting for the test aggregates", id="in others"),
+        pytest.param(
+            (condition("AggregatesUpdated", "False", "Failed", "no aggregate 'tests'"),),
+            "Waiting for the test aggregates: no aggregate 'tests'",
+            id="refused",
+        ),
+    ],
+)
+def test_message_names_why_the_host_is_not_in_the_test_aggregates(
+    aggregates: tuple[Condition, ...], message: str, step: str
+) -> None:
+    plan = decide(facts(onboarding(step), *aggregates), None, "", SETTINGS)
+    assert plan.condition == ("True", step, message)
+    assert plan.waits_for == "AggregatesUpdated"
+
+
+@pytest.mark.parametrize(
+    ("given", "act"),
+    [
+        (facts(onboarding("Initial"), spec=replace(ON, skipTests=True)), Act.NONE),
+        (facts(onboarding("Testing"), smokeTest=SmokeTest(1)), Act.CLEAN_UP),
+    ],
+    ids=["there is none", "there is one"],
+)
+def test_test_server_of_a_host_that_is_no_longer_tested_is_deleted(given: Facts, act: Act) -> None:
+    assert decide(given, Skip("2 servers run here", stays=True), "", SETTINGS).act is act
+
+
+def test_high_availability_that_is_off_for_all_hosts_is_not_waited_for() -> None:
+    given = facts(HANDOVER, AGGREGATES, TRAITS, spec=HA)
+    assert decide(given, None, "", Settings(ha=HaMode.OFF)).act is Act.ENABLE
+
+
+def test_service_without_aggregates_tests_at_once() -> None:
+    assert decide(facts(onboarding("Testing")), None, "", SETTINGS, grouped=False).act is Act.TEST
+
+
+def test_message_names_each_condition_that_is_missing() -> None:
+    traits = condition("TraitsUpdated", "False", "Failed", "Placement: 503")
+    plan = decide(facts(HANDOVER, traits, spec=HA), None, "", SETTINGS)
+    text = (
+        "Waiting for AggregatesUpdated; TraitsUpdated (Placement: 503); "
+        "HaEnabled (no node agent and no HA service has reported)"
+    )
+    assert plan.condition == ("True", "Handover", text)
+
+
 @pytest.mark.parametrize("mode", ["manual", "auto", "ha"])
 @pytest.mark.parametrize(
     ("given", "act", "state"),
@@ -154,7 +246,7 @@ def test_none_begins_or_goes_on_in_maintenance(
     assert (f"{plan.condition[0]}/{plan.condition[1]}" if plan.condition else "") == state
 
 
-def test_one_that_a_maintenance_aborted_begins_anew_when_that_ends() -> None:
+def test_onboarding_that_a_maintenance_aborted_begins_again_when_that_ends() -> None:
     aborted = replace(onboarding("Aborted", "False", MAINTENANCE), observedGeneration=2)
     plan = decide(facts(aborted), None, "", SETTINGS)
     assert plan.condition is not None
@@ -209,10 +301,16 @@ def test_nothing_leads_into_service_past_a_check() -> None:
         pytest.param(facts(HANDOVER, AGGREGATES), False, id="more is missing"),
         pytest.param(facts(HANDOVER, AGGREGATES, TRAITS), True, id="at the end"),
         pytest.param(facts(onboarding("Succeeded", "False")), False, id="in service"),
+        pytest.param(
+            facts(onboarding("Testing"), AGGREGATES, TRAITS), False, id="in the test, all there"
+        ),
+        pytest.param(
+            facts(onboarding("Handover", "False"), AGGREGATES, TRAITS), False, id="aborted then"
+        ),
     ],
 )
 def test_when_checks_are_due(given: Facts, due: bool) -> None:
-    assert is_checked(given) is due
+    assert is_checked(given, Settings()) is due
 
 
 @pytest.mark.parametrize(
@@ -234,7 +332,7 @@ def test_check_that_does_not_pass_is_named_with_the_time_and_looked_at_again(
     ("generation", "passed", "begins"),
     [
         pytest.param(3, timedelta(minutes=59), False, id="rests"),
-        pytest.param(3, timedelta(minutes=61), True, id="after the pause"),
+        pytest.param(3, timedelta(minutes=60), True, id="after the pause"),
         pytest.param(2, timedelta(0), True, id="the spec has changed"),
     ],
 )

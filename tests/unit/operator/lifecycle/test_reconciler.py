@@ -29,7 +29,7 @@ from hypercobalt.runtime.write_cache import WriteCache
 
 @dataclass
 class Doing:
-    """A step that does what it is told."""
+    """A step that does what a test gives it."""
 
     name: str
     act: Callable[[Facts], Outcome]
@@ -67,8 +67,8 @@ def fails(error: HypercobaltError) -> Callable[[Facts], Outcome]:
     return act
 
 
-def says(facts: Facts) -> Outcome:
-    return Outcome(facts.with_condition("HypervisorDisabled", "True", "Succeeded", "told"))
+def sets_disabled(facts: Facts) -> Outcome:
+    return Outcome(facts.with_condition("HypervisorDisabled", "True", "Succeeded", "text"))
 
 
 def made(around: Written, *steps: Step) -> LifecycleReconciler:
@@ -97,7 +97,7 @@ async def test_error_of_one_step_leaves_the_others_and_the_status_and_is_tried_a
 ) -> None:
     known = facts().hypervisor
     around = Written(replace(known, spec=replace(known.spec, lifecycleEnabled=False)))
-    reconciler = made(around, Doing("aggregates", fails(error)), Doing("service", says))
+    reconciler = made(around, Doing("aggregates", fails(error)), Doing("service", sets_disabled))
     if isinstance(error, UnreachableError):
         with pytest.raises(UnreachableError):
             await reconciler.reconcile("kvm-a")
@@ -105,7 +105,7 @@ async def test_error_of_one_step_leaves_the_others_and_the_status_and_is_tried_a
         result = await reconciler.reconcile("kvm-a")
         assert result.requeue_after == PATIENCE
     (part,) = around.parts
-    assert [c.message for c in part.conditions] == ["told"]
+    assert [c.message for c in part.conditions] == ["text"]
 
 
 LEAVING = replace(ON, maintenance="termination")
@@ -194,7 +194,7 @@ async def test_what_is_written_during_a_pass_leads_to_another_one_only_if_others
 
 async def test_state_that_a_pass_has_replaced_leads_to_no_other_pass() -> None:
     around = Written(at(MANUAL, 3))
-    reconciler = made(around, Doing("service", says), *steps()[1:2])
+    reconciler = made(around, Doing("service", sets_disabled), *steps()[1:2])
     await reconciler.reconcile("kvm-a")
     (part,) = around.parts
     older, own = at(MANUAL, 2), at(MANUAL.with_status(conditions=part.conditions), 3)

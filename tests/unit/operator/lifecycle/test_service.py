@@ -7,15 +7,18 @@ from typing import cast
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.operator.lifecycle.facts import ON, facts, said
+from tests.unit.operator.lifecycle.facts import HOST, ON, facts, state_of
 from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.compute.model import Host
 from hypercobalt.operator.lifecycle.maintenance_eviction import Evictions
-from hypercobalt.operator.lifecycle.service import ServiceSync, desired
+from hypercobalt.operator.lifecycle.service import Desired, ServiceSync, desired, differs
+from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome
 from hypercobalt.runtime.write_cache import WriteCache
 
 
@@ -33,7 +36,7 @@ def test_an_onboarding_that_is_under_way_has_the_host_to_itself(reason: str) -> 
     assert desired(facts(under_way, spec=replace(ON, maintenance="manual")), None) is None
 
 
-def test_host_that_nobody_onboards_is_enabled_unless_others_disabled_it() -> None:
+def test_host_without_lifecycle_is_enabled_unless_disabled_outside() -> None:
     new = desired(facts(), None)
     known = desired(facts(WAS_ENABLED), None)
     assert new is not None
@@ -90,7 +93,7 @@ async def test_enabling_goes_by_the_reason(before: Condition | None, host: str, 
     enabled = compute.world.hosts["kvm-a"].enabled
     assert enabled is (after == "enabled")
     wanted = "False/Succeeded" if enabled else "True/DisabledByOthers"
-    assert said(outcome.facts, "HypervisorDisabled") == wanted
+    assert state_of(outcome.facts, "HypervisorDisabled") == wanted
 
 
 @pytest.mark.parametrize(("before", "stays"), [(WAS_ENABLED, True), (WAS_OURS, False)])
@@ -103,7 +106,7 @@ async def test_forced_down_is_taken_back_at_the_end_of_a_maintenance_only(
     given = dataclasses.replace(facts(IN_SERVICE, before), host=compute.world.hosts["kvm-a"])
     outcome = await ServiceSync(compute.hosts, evictions()).run(given)
     assert compute.world.hosts["kvm-a"].forced_down is stays
-    assert said(outcome.facts, "HypervisorDisabled").startswith(str(stays))
+    assert state_of(outcome.facts, "HypervisorDisabled").startswith(str(stays))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +126,86 @@ async def test_an_eviction_takes_over_what_is_ours(host: str | None, reason: str
     given = dataclasses.replace(given, host=compute.world.hosts["kvm-a"])
     outcome = await ServiceSync(compute.hosts, evictions(EVICTION)).run(given)
     assert compute.world.hosts["kvm-a"].disabled_reason == reason
-    assert said(outcome.facts, "HypervisorDisabled").startswith("True")
+    assert state_of(outcome.facts, "HypervisorDisabled").startswith("True")
+
+
+def with_reason(reason: str, *, enabled: bool = False, forced_down: bool = False) -> Host:
+    return dataclasses.replace(
+        HOST, enabled=enabled, disabled_reason=reason, forced_down=forced_down
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "wanted", "expected"),
+    [
+        pytest.param(HOST, Desired(False, OURS), True, id="enabled"),
+        pytest.param(with_reason("bad disk"), Desired(False, OURS), True, id="another's reason"),
+        pytest.param(with_reason(OURS), Desired(False, OURS), False, id="as it should be"),
+        pytest.param(with_reason(OURS), Desired(False, EVICTED), True, id="ours, of before"),
+        pytest.param(with_reason("AUTO: no libvirt"), Desired(True), False, id="by nova-compute"),
+        pytest.param(
+            with_reason("AUTO: no libvirt", forced_down=True), Desired(True), True, id="forced down"
+        ),
+        pytest.param(
+            with_reason(OURS, enabled=True, forced_down=True),
+            Desired(True, yields=True),
+            False,
+            id="forced down by others, with a reason of ours that is over",
+        ),
+    ],
+)
+def test_whether_nova_has_to_change(host: Host, wanted: Desired, expected: bool) -> None:
+    assert differs(host, wanted) is expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(facts(host=None), id="Nova does not know the host"),
+        pytest.param(facts(spec=replace(ON, maintenance="ha")), id="the HA service has it"),
+    ],
+)
+async def test_host_that_is_not_ours_to_change_is_left_as_it_is(given: Facts) -> None:
+    compute = FakeCompute(lambda: NOW)
+    assert desired(given, None) is None
+    assert await ServiceSync(compute.hosts, evictions()).run(given) == Outcome(given)
+    assert compute.world.calls == []
+
+
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [
+        (with_reason("bad disk"), "is disabled outside hypercobalt; not managed: bad disk"),
+        (with_reason(""), "is disabled outside hypercobalt; not managed: without a reason"),
+        (
+            with_reason("", enabled=True, forced_down=True),
+            "is forced down outside hypercobalt; not managed: without a reason",
+        ),
+    ],
+)
+async def test_message_names_what_was_done_outside(host: Host, text: str) -> None:
+    given = facts(IN_SERVICE, WAS_THEIRS, host=host)
+    outcome = await ServiceSync(FakeCompute(lambda: NOW).hosts, evictions()).run(given)
+    shown = outcome.facts.condition("HypervisorDisabled")
+    assert shown is not None
+    assert shown.message == f"Hypervisor {text}"
+
+
+@pytest.mark.parametrize(
+    ("enabled", "maintenance", "state"),
+    [(True, "manual", "False/Failed"), (False, None, "True/Failed")],
+    ids=["to disable it", "to enable it"],
+)
+async def test_call_that_fails_leaves_the_status_of_nova(
+    enabled: bool, maintenance: str | None, state: str
+) -> None:
+    compute = FakeCompute(lambda: NOW)
+    compute.world.fault = lambda what, about: UnreachableError("no answer")
+    host = HOST if enabled else with_reason(OURS)
+    given = facts(IN_SERVICE, WAS_OURS, host=host, spec=replace(ON, maintenance=maintenance))
+    outcome = await ServiceSync(compute.hosts, evictions()).run(given)
+    assert state_of(outcome.facts, "HypervisorDisabled") == state
+    assert (outcome.look_again, str(outcome.error)) == (PATIENCE, "no answer")
 
 
 def test_a_reason_is_no_longer_than_nova_takes() -> None:

@@ -1,4 +1,4 @@
-"""What a pass says, and since when it waits."""
+"""The conditions of a pass, and since when they wait."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypercobalt.operator.lifecycle.step import Facts
 LATER = NOW + timedelta(hours=1)
 
 
-def said(given: Facts, text: str, waits_for: str = "") -> Facts:
+def waiting_for(given: Facts, text: str, waits_for: str = "") -> Facts:
     return given.with_condition("Onboarding", "True", "Handover", text, waits_for=waits_for)
 
 
@@ -23,29 +23,31 @@ def message(given: Facts) -> str:
 
 
 def test_time_of_a_wait_stays_while_it_waits_for_the_same() -> None:
-    first = said(facts(), "no bridge", "Checks")
-    later = said(replace(first, now=LATER), "no bridge", "Checks")
+    first = waiting_for(facts(), "no bridge", "Checks")
+    later = waiting_for(replace(first, now=LATER), "no bridge", "Checks")
     assert later.hypervisor == first.hypervisor
-    other_words = said(replace(first, now=LATER), "no bridge and no storage", "Checks")
+    other_words = waiting_for(replace(first, now=LATER), "no bridge and no storage", "Checks")
     assert message(other_words) == f"no bridge and no storage, since {NOW:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def test_wait_for_something_else_begins_anew() -> None:
-    first = said(facts(), "no bridge", "Checks")
-    other = said(replace(first, now=LATER), "no traits", "TraitsUpdated")
+def test_wait_for_something_else_has_its_own_time() -> None:
+    first = waiting_for(facts(), "no bridge", "Checks")
+    other = waiting_for(replace(first, now=LATER), "no traits", "TraitsUpdated")
     assert message(other).endswith(f"since {LATER:%Y-%m-%dT%H:%M:%SZ}")
     assert [one.waitsFor for one in other.hypervisor.status.waits] == ["TraitsUpdated"]
 
 
 def test_condition_that_waits_no_more_keeps_no_time() -> None:
-    waiting = said(facts(), "no bridge", "Checks")
-    assert said(waiting, "done").hypervisor.status.waits == ()
+    waiting = waiting_for(facts(), "no bridge", "Checks")
+    assert waiting_for(waiting, "done").hypervisor.status.waits == ()
     assert waiting.without_condition("Onboarding").hypervisor.status.waits == ()
 
 
 def test_conditions_wait_apart() -> None:
-    both = said(facts(), "no bridge", "Checks").with_condition(
+    both = waiting_for(facts(), "no bridge", "Checks").with_condition(
         "Registered", "False", "NotRegistered", "unknown", waits_for="NotRegistered"
     )
     assert [one.condition for one in both.hypervisor.status.waits] == ["Onboarding", "Registered"]
-    assert [one.condition for one in said(both, "done").hypervisor.status.waits] == ["Registered"]
+    assert [one.condition for one in waiting_for(both, "done").hypervisor.status.waits] == [
+        "Registered"
+    ]

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given as given_
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.unit.operator.lifecycle.facts import ON, facts, said
+from tests.unit.operator.lifecycle.facts import ON, facts, state_of
 from tests.unit.operator.samples import NOW, condition
 
-from hypercobalt.compute.errors import UnreachableError
+from hypercobalt.compute.errors import ConflictError, UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Host, ProviderTraits
+from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.lifecycle.step import Facts
 from hypercobalt.operator.lifecycle.traits import MOST, Plan, TraitSync, decide, is_due
 
 DONE = condition("Onboarding", "False", "Succeeded")
+WANTED = replace(ON, customTraits=("CUSTOM_A",))
 
 
 def plan(
@@ -105,8 +109,92 @@ def test_when_traits_are_due(given: Facts, due: bool) -> None:
     assert is_due(given) is due
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(facts(condition("Onboarding", "True", "Testing")), id="not due"),
+        pytest.param(facts(DONE).with_compared("traits"), id="compared in this pass already"),
+        pytest.param(facts(DONE, host=None), id="not registered"),
+    ],
+)
+async def test_placement_is_not_read_for_nothing(given: Facts) -> None:
+    compute = FakeCompute(lambda: NOW)
+    assert (await TraitSync(compute).run(given)).facts is given
+    assert compute.world.calls == []
+
+
+class Racing:
+    """Traits of a provider that something else changes whenever they are put, so often."""
+
+    def __init__(self, conflicts: int) -> None:
+        self.conflicts, self.fresh, self.puts = conflicts, list[bool](), 0
+
+    async def get(self, provider: str, *, fresh: bool = False) -> ProviderTraits:
+        self.fresh.append(fresh)
+        return ProviderTraits((), 1)
+
+    async def put(self, provider: str, traits: ProviderTraits) -> ProviderTraits:
+        self.puts += 1
+        if self.puts <= self.conflicts:
+            raise ConflictError("generation 2")
+        return traits
+
+
+@pytest.mark.parametrize(
+    ("conflicts", "put_last", "fresh", "expected"),
+    [
+        pytest.param(0, ("CUSTOM_A",), [False], "True/Succeeded", id="drift is confirmed"),
+        pytest.param(0, (), [True], "True/Succeeded", id="a change begins with what is there now"),
+        pytest.param(2, ("CUSTOM_A",), [False, True, True], "True/Succeeded", id="read again"),
+        pytest.param(3, ("CUSTOM_A",), [False, True, True], "False/Failed", id="too often"),
+    ],
+)
+async def test_provider_that_changes_meanwhile_is_read_again(
+    conflicts: int, put_last: tuple[str, ...], fresh: list[bool], expected: str
+) -> None:
+    racing = Racing(conflicts)
+    service = cast("ComputeService", SimpleNamespace(traits=racing, name="nova"))
+    outcome = await TraitSync(service).run(facts(DONE, spec=WANTED, appliedTraits=put_last))
+    assert state_of(outcome.facts, "TraitsUpdated") == expected
+    assert (racing.fresh, racing.puts) == (fresh, len(fresh))
+
+
+@pytest.mark.parametrize(
+    ("count", "end"), [(10, "'bad-9'"), (11, "'bad-9' and 1 more")], ids=["as many as fit", "more"]
+)
+async def test_names_that_are_none_are_in_the_message(count: int, end: str) -> None:
+    compute = FakeCompute(lambda: NOW)
+    host = compute.world.add_host("kvm-a")
+    names = tuple(f"bad-{n:x}" for n in range(count))
+    given = facts(DONE, spec=replace(ON, customTraits=names), host=host)
+    found = (await TraitSync(compute).run(given)).facts.condition("TraitsUpdated")
+    assert found is not None
+    assert "no names of traits (A-Z, 0-9, _; at most 255 characters): 'bad-0'" in found.message
+    assert found.message.endswith(end)
+
+
+@pytest.mark.parametrize(("length", "shown"), [(64, "x" * 64), (65, "x" * 64 + "…")])
+async def test_long_name_is_cut_in_the_message(length: int, shown: str) -> None:
+    compute = FakeCompute(lambda: NOW)
+    host = compute.world.add_host("kvm-a")
+    given = facts(DONE, spec=replace(ON, customTraits=("x" * length,)), host=host)
+    found = (await TraitSync(compute).run(given)).facts.condition("TraitsUpdated")
+    assert found is not None
+    assert found.message.endswith(f"'{shown}'")
+
+
+async def test_traits_that_were_never_set_are_not_known_to_be_good() -> None:
+    compute = FakeCompute(lambda: NOW)
+    compute.world.fault = lambda what, about: UnreachableError(f"{what}: 503")
+    failed = condition("TraitsUpdated", "False", "Failed")
+    given = facts(DONE, failed, spec=WANTED, appliedTraits=("CUSTOM_A",))
+    outcome = await TraitSync(compute).run(given)
+    found = outcome.facts.condition("TraitsUpdated")
+    assert found is not None
+    assert found.message == "Failed to update traits: traits.get: 503"
+
+
 PUT = condition("TraitsUpdated", "True", "Succeeded")
-WANTED = replace(ON, customTraits=("CUSTOM_A",))
 
 
 @pytest.mark.parametrize(
@@ -117,20 +205,20 @@ WANTED = replace(ON, customTraits=("CUSTOM_A",))
         pytest.param(None, "False/Failed", id="of an older operator, other traits"),
     ],
 )
-async def test_placement_that_is_away_fails_a_new_wish_only(
+async def test_placement_that_is_away_fails_a_changed_spec_only(
     put_last: tuple[str, ...] | None, expected: str
 ) -> None:
     compute = FakeCompute(lambda: NOW)
     compute.world.fault = lambda what, about: UnreachableError(f"{what}: 503")
     given = facts(DONE, PUT, spec=WANTED, appliedTraits=put_last)
     outcome = await TraitSync(compute).run(given)
-    assert said(outcome.facts, "TraitsUpdated") == expected
+    assert state_of(outcome.facts, "TraitsUpdated") == expected
     assert outcome.look_again is not None
 
     compute.world.fault = None
     host = compute.world.add_host("kvm-a")
     back = await TraitSync(compute).run(replace_host(outcome.facts, host))
-    assert said(back.facts, "TraitsUpdated") == "True/Succeeded"
+    assert state_of(back.facts, "TraitsUpdated") == "True/Succeeded"
 
 
 def replace_host(found: Facts, host: Host) -> Facts:

@@ -1,0 +1,101 @@
+"""Puts the controllers of the hosts' certificates together, each held up without cert-manager."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TypeVar
+
+from hypercobalt.api.certificate import Certificate, CertificateRequest
+from hypercobalt.api.core import Node
+from hypercobalt.api.host_certificate import AGENT, MANAGED_BY
+from hypercobalt.api.meta import Object
+from hypercobalt.operator import certificate_approval, certificates
+from hypercobalt.operator.certificate_approval import requester_node
+from hypercobalt.operator.certificates import Issuing
+from hypercobalt.runtime import (
+    Controller,
+    Informer,
+    Manager,
+    Metrics,
+    key_of,
+    mapped,
+    owned,
+    primary,
+    tasks,
+)
+from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.write_cache import WriteCache
+
+T = TypeVar("T", bound=Object)
+
+WORKERS = 8
+"""Passes of one controller at once: they wait for the API server, which has 16 connections."""
+
+
+def add_certificates(
+    manager: Manager, issuing: Issuing, nodes: Informer[Node], metrics: Metrics
+) -> None:
+    """Add the controller of certificates; a cluster without cert-manager holds up this one only."""
+    selection = Selection(Certificate, issuing.namespace)
+    informer = Informer(manager.kube, selection, metrics=metrics)
+    _follow(manager, "certificates", informer)
+    newest = WriteCache(informer)
+    manager.add(
+        Controller(
+            certificates.NAME,
+            certificates.CertificateReconciler(manager.kube, nodes.cache, newest, issuing),
+            watches=(primary(nodes), owned(informer, Node)),
+            concurrency=WORKERS,
+        )
+    )
+
+
+def add_approval(
+    manager: Manager,
+    issuing: Issuing,
+    agent_namespaces: tuple[str, ...],
+    nodes: Informer[Node],
+    metrics: Metrics,
+) -> None:
+    """Add the approver of the agents' requests, held up without cert-manager as those above."""
+    agents = f"{MANAGED_BY}={AGENT}"
+    informer = Informer(
+        manager.kube,
+        Selection(CertificateRequest, issuing.namespace, agents),
+        metrics=metrics,
+        indexes={certificate_approval.BY_REQUESTER: lambda it: (requester_node(it),)},
+    )
+    _follow(manager, "certificate-requests", informer)
+
+    def requests_of(node: Node) -> Iterable[str]:
+        found = informer.cache.find(certificate_approval.BY_REQUESTER, node.metadata.name)
+        return map(key_of, found)
+
+    manager.add(
+        Controller(
+            certificate_approval.NAME,
+            certificate_approval.ApprovalReconciler(
+                manager.kube,
+                nodes.cache,
+                WriteCache(informer),
+                issuing,
+                agent_namespaces,
+                clock=manager.clock,
+            ),
+            watches=(
+                primary(informer),
+                mapped(nodes, requests_of, when=lambda old, _: old is None),
+            ),
+            concurrency=WORKERS,
+        )
+    )
+
+
+def _follow(manager: Manager, name: str, informer: Informer[T]) -> None:
+    """Run an informer of a kind that the cluster need not have."""
+
+    async def follow(stop: asyncio.Event) -> None:
+        await tasks.first(informer.run(), stop.wait())
+
+    manager.add_service(name, follow)

@@ -1,0 +1,153 @@
+"""A pass over a host's maintenance: what is created and deleted, and what the next pass finds."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import cast
+
+import pytest
+from msgspec.structs import replace as with_fields
+from tests.unit.operator.lifecycle.facts import ON, facts, state_of
+from tests.unit.operator.samples import NOW, condition
+
+from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
+from hypercobalt.api.hypervisor import HypervisorSpec
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.errors import UnreachableError
+from hypercobalt.compute.fake import FakeCompute
+from hypercobalt.operator.lifecycle.maintenance_eviction import EvictingSync, Evictions
+from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.step import PATIENCE, Facts
+from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
+from hypercobalt.runtime.client.errors import Status
+from hypercobalt.runtime.write_cache import WriteCache
+
+MANUAL, LEAVING = with_fields(ON, maintenance="manual"), with_fields(ON, maintenance="termination")
+EVICTED = condition("Evicting", "False", "Succeeded")
+
+
+class Cluster:
+    """An API server and its cache in one, with at most one Eviction; and what it was asked for."""
+
+    def __init__(self, there: Eviction | None = None) -> None:
+        self.there, self.refuses = there, False
+        self.created: list[str | None] = []
+        self.deleted: list[str] = []
+
+    def get(self, name: str) -> Eviction | None:
+        return self.there
+
+    def wrote(self, made: Eviction) -> None:
+        self.there = made
+
+    async def create(self, made: Eviction) -> Eviction:
+        if self.refuses:
+            raise AlreadyExistsError("it is there", Status(code=409))
+        self.created.append(made.spec.trigger)
+        return made
+
+    async def delete(self, kind: type[Eviction], name: str, *, uid: str) -> None:
+        if self.refuses:
+            raise ConflictError("it has another uid", Status(code=409))
+        self.deleted.append(uid)
+
+
+def sync(cluster: Cluster, compute: FakeCompute | None = None) -> EvictingSync:
+    hosts = (compute or FakeCompute(lambda: NOW)).hosts
+    evictions = Evictions(cast("WriteCache[Eviction]", cluster), lambda _: ())
+    return EvictingSync(cast("Kube", cluster), hosts, evictions, (), Settings().forgotten)
+
+
+def succeeded(uid: str, *, going: datetime | None = None) -> Eviction:
+    return Eviction(
+        metadata=ObjectMeta(name="kvm-a", uid=uid, deletionTimestamp=going),
+        spec=EvictionSpec(hypervisor="kvm-a", reason="test"),
+        status=EvictionStatus(conditions=(EVICTED,)),
+    )
+
+
+@pytest.mark.parametrize("taken", [False, True], ids=["is created", "was created meanwhile"])
+async def test_maintenance_has_its_eviction(taken: bool) -> None:
+    cluster = Cluster()
+    cluster.refuses = taken
+    done = await sync(cluster).run(facts(spec=MANUAL))
+    assert cluster.created == ([] if taken else ["Maintenance"])
+    assert (cluster.there is None) is taken
+    assert state_of(done.facts, "Evicting") == "True/Running"
+
+
+async def test_eviction_of_before_is_deleted_once_and_waited_for() -> None:
+    cluster = Cluster(succeeded("1"))
+    step = sync(cluster)
+    for _ in range(2):  # the watch has not reported the deletion yet
+        done = await step.run(facts(spec=MANUAL))
+        assert cluster.deleted == ["1"]
+    found = done.facts.condition("Evicting")
+    assert found is not None
+    assert found.message.startswith("Evicting, once Eviction kvm-a is gone")
+
+
+async def test_eviction_made_since_is_not_taken_for_the_deleted_one() -> None:
+    cluster = Cluster(succeeded("1"))
+    step = sync(cluster)
+    await step.run(facts(spec=MANUAL))
+    cluster.there = succeeded("2")
+    done = await step.run(facts(EVICTED, spec=MANUAL))
+    assert state_of(done.facts, "Evicting") == "False/Succeeded"
+    assert done.facts.hypervisor.status.evicted is True
+
+
+async def test_deletion_of_one_that_was_replaced_meanwhile_is_no_error() -> None:
+    cluster = Cluster(succeeded("1"))
+    cluster.refuses = True
+    done = await sync(cluster).run(facts(spec=MANUAL))
+    assert (cluster.deleted, done.error) == ([], None)
+
+
+UNKNOWN = condition("Registered", "False", "NotRegistered")
+
+
+@pytest.mark.parametrize(
+    ("given", "again"),
+    [
+        pytest.param(facts(UNKNOWN, spec=LEAVING), True, id="until it counts as forgotten"),
+        pytest.param(facts(UNKNOWN, spec=MANUAL), False, id="it is to stay"),
+        pytest.param(facts(UNKNOWN, EVICTED, spec=LEAVING, evicted=True), False, id="it is empty"),
+        pytest.param(facts(spec=LEAVING), False, id="it is registered"),
+    ],
+)
+async def test_when_only_time_has_to_pass(given: Facts, again: bool) -> None:
+    done = await sync(Cluster()).run(given)
+    assert done.look_again == (PATIENCE if again else None)
+
+
+@pytest.mark.parametrize(
+    ("servers", "evicted", "counted"),
+    [((), True, False), (("i1",), False, False), (("i1",), True, True)],
+    ids=["nothing is on it", "they never left", "some came back"],
+)
+async def test_host_is_counted_afresh_only_when_servers_came_back(
+    servers: tuple[str, ...], evicted: bool, counted: bool
+) -> None:
+    compute = FakeCompute(lambda: NOW)
+    host = compute.world.add_host("kvm-a", servers=servers)
+    known = EVICTED if evicted else condition("Evicting", "True", "Running")
+    await sync(Cluster(), compute).run(facts(known, spec=MANUAL, host=host, evicted=evicted))
+    assert compute.world.calls == ["hosts.get kvm-a"] * counted
+
+
+@pytest.mark.parametrize(
+    ("spec", "after"),
+    [
+        pytest.param(MANUAL, "False/Succeeded", id="in maintenance it stays so"),
+        pytest.param(ON, "", id="out of it that does not matter"),
+    ],
+)
+async def test_an_evicted_host_that_cannot_be_counted(spec: HypervisorSpec, after: str) -> None:
+    compute = FakeCompute(lambda: NOW)
+    made = compute.world.add_host("kvm-a", servers=("i1",))
+    compute.world.fault = lambda what, about: UnreachableError("no answer")
+    done = await sync(Cluster(), compute).run(facts(EVICTED, spec=spec, host=made, evicted=True))
+    assert state_of(done.facts, "Evicting") == after
+    assert done.facts.hypervisor.status.evicted is bool(after)
+    assert done.error is None
