@@ -53,6 +53,7 @@ class AgentLease:
     Attributes:
         held: set once the agent may work.
         holder: another agent that holds the Lease; "" for none.
+        renewals: how often it was taken or renewed, of which the API server has confirmed each.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class AgentLease:
         self._lease: Lease | None = None  # as last seen
         self._seen_at = 0.0  # when it was last seen to change
         self._complaint = ""
-        self.held, self.holder = asyncio.Event(), ""
+        self.held, self.holder, self.renewals = asyncio.Event(), "", 0
 
     def waiting(self) -> str | None:
         """Why the agent may not work yet, None once it may; for `/readyz`."""
@@ -149,6 +150,7 @@ class AgentLease:
         if not self.held.is_set():
             log.info("lease_acquired", lease=self._name, holder=self._me)
         self._lease, self._seen_at, self.holder = written, self._clock.monotonic(), ""
+        self.renewals += 1
         self.held.set()
         return True
 

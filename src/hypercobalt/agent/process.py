@@ -106,6 +106,11 @@ class Agent:
         self.observe("lease", self._lease.run)
         manager.add_check("lease", self._lease.waiting, readiness=True)
 
+    @property
+    def renewals(self) -> int:
+        """How often the Lease was renewed so far."""
+        return self._lease.renewals
+
     def observe(self, name: str, concern: Concern) -> None:
         """Have a concern run for as long as the process."""
         self._manager.add_service(name, _until_stop(concern))

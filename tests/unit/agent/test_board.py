@@ -30,7 +30,7 @@ def board(clock: FakeClock) -> Board[Counted]:
     return Board(clock, Counted())
 
 
-def test_the_same_said_again_is_no_change(board: Board[Counted]) -> None:
+def test_the_same_report_again_is_no_change(board: Board[Counted]) -> None:
     board.put_condition("libvirtd.service", TRUE, "Running", "active")
     board.put(replace(board.parts, bridges=3))
     before = board.parts

@@ -103,8 +103,10 @@ async def test_a_second_agent_waits_until_the_first_lets_go(
         assert other.works
         assert other.presence.holder == ""
 
-    said = [record for record in caplog.records if "lease_held_by_another_agent" in record.message]
-    assert len(said) == 1
+    logged = [
+        record for record in caplog.records if "lease_held_by_another_agent" in record.message
+    ]
+    assert len(logged) == 1
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -169,5 +171,5 @@ async def test_without_the_right_to_leases_the_agent_works(
         await asyncio.sleep(3 * RENEW.total_seconds())
         assert agent.works
 
-    said = [record for record in caplog.records if "lease_refused" in record.message]
-    assert len(said) == 1
+    logged = [record for record in caplog.records if "lease_refused" in record.message]
+    assert len(logged) == 1
