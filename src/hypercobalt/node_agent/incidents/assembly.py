@@ -1,0 +1,105 @@
+"""Puts the HA agent of one host together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from hypercobalt.adapters.libvirt.model import Disk, Event
+from hypercobalt.adapters.libvirt.port import Libvirt
+from hypercobalt.api.core import ConfigMap
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.node_agent.incidents.configuration import Configuration
+from hypercobalt.node_agent.incidents.journal import Journal
+from hypercobalt.node_agent.incidents.judge import Judge
+from hypercobalt.node_agent.incidents.memory import HostMemory
+from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
+from hypercobalt.node_agent.incidents.probing import Probing
+from hypercobalt.node_agent.incidents.recovery import Recoveries
+from hypercobalt.node_agent.incidents.reports import Reports
+from hypercobalt.node_agent.incidents.storage import Storage
+from hypercobalt.node_agent.incidents.store import Store
+from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.status.parts import Board
+from hypercobalt.runtime import Clock, Kube, Recorder
+from hypercobalt.runtime.tasks import first
+from hypercobalt.runtime.write_cache import Latest
+
+
+class Incidents:
+    """The HA agent: `observe` runs from the start, `recover` while the agent's Lease is held.
+
+    Args:
+        boot: names the host's present boot.
+        config: the ConfigMap.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        libvirt: Libvirt,
+        board: Board,
+        settings: Settings,
+        hypervisor: Latest[Hypervisor],
+        *,
+        clock: Clock,
+        boot: str,
+        config: Latest[ConfigMap],
+        recorder: Recorder,
+        registry: CollectorRegistry,
+    ) -> None:
+        store, metrics = Store(), IncidentMetrics(registry)
+        self._board = board
+        self._config = Configuration(config, settings.ha_config, board, metrics)
+        active = self._config.active
+        self._judge = Judge(
+            libvirt,
+            store,
+            Journal(settings.state_dir),
+            metrics,
+            clock=clock,
+            boot=boot,
+            config=active,
+        )
+        self._probing = Probing(
+            libvirt,
+            store,
+            clock=clock,
+            config=active,
+            take=self._judge.take,
+            storage=Storage(settings.host_root),
+            disks=self._disks,
+        )
+        self._reports = Reports(
+            store, board, recorder, hypervisor, metrics, clock=clock, config=active
+        )
+        self._recoveries = Recoveries(
+            kube,
+            libvirt,
+            store,
+            settings,
+            metrics,
+            clock=clock,
+            config=active,
+            memory=HostMemory(clock.now, Path("/proc")).read,
+        )
+
+    def on_event(self, event: Event) -> None:
+        """Take an event of libvirt; never waits."""
+        self._judge.on_event(event)
+
+    async def observe(self) -> None:
+        """Judge what happens, look, report and remember, until cancelled."""
+        await self._judge.load()
+        await first(self._config.run(), self._judge.run(), self._probing.run(), self._reports.run())
+
+    async def recover(self) -> None:
+        """Do what is due, until cancelled."""
+        await self._recoveries.run()
+
+    def _disks(self, uuid: str) -> Sequence[Disk]:
+        inventory = self._board.parts.inventory
+        domains = inventory.domains if inventory else ()
+        return next((one.devices.disks for one in domains if one.uuid == uuid), ())

@@ -1,0 +1,214 @@
+"""Judges libvirt's events one after the other, and what a listing shows that no event has said.
+
+The reader of libvirt's events only enqueues here. When the connection is made, and every few
+minutes, all domains are listed and compared with what is remembered: first the listing, then the
+events that came since. The queue is bounded; when it overflows everything is listed anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from hypercobalt.adapters.libvirt.model import Connected, Disconnected, DomainEvent, Event, Lost
+from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
+from hypercobalt.ha.cases import Instance
+from hypercobalt.ha.classify import classify
+from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.history import record
+from hypercobalt.ha.ladder import admit
+from hypercobalt.ha.signals import EVENT_TYPE, HOST, EventType, Kind, Signal
+from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.incidents.journal import Journal
+from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
+from hypercobalt.node_agent.incidents.store import Store
+from hypercobalt.node_agent.incidents.translate import found, signal_of
+from hypercobalt.runtime import Backoff, Clock
+
+log = get_logger(__name__)
+
+RESYNC: Final = timedelta(minutes=5)
+"""How often all domains are compared, a safety net; a miss that it finds is counted."""
+MOST_EVENTS: Final = 10_000
+_WRITE_EVERY: Final = timedelta(milliseconds=200)
+"""At most, for storms; what an agent that is killed has just seen is lost for so long."""
+_RETRY: Final = Backoff(base=timedelta(milliseconds=200), cap=timedelta(seconds=10))
+_TOGETHER: Final = 100
+"""Events that are judged before others get a turn."""
+
+
+class Judge:
+    """Keeps the store equal to what libvirt reports.
+
+    Args:
+        boot: names the host's present boot; differs from boot to boot.
+        config: the configuration that is active now.
+    """
+
+    def __init__(
+        self,
+        libvirt: Libvirt,
+        store: Store,
+        journal: Journal,
+        metrics: IncidentMetrics,
+        *,
+        clock: Clock,
+        boot: str,
+        config: Callable[[], HaConfig],
+        resync: timedelta = RESYNC,
+    ) -> None:
+        self._libvirt, self._store, self._journal = libvirt, store, journal
+        self._metrics, self._clock, self._boot = metrics, clock, boot
+        self._config, self._resync_every = config, resync
+        self._queue: deque[Event] = deque()
+        self._wake = asyncio.Event()
+        self._dirty: set[str] = set()
+        self._was_connected = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def on_event(self, event: Event) -> None:
+        """Take an event; never waits."""
+        if len(self._queue) >= MOST_EVENTS:
+            self._queue.clear()
+            event = Lost()
+        self._queue.append(event)
+        self._metrics.depth.set(len(self._queue))
+        self._wake.set()
+
+    async def load(self) -> None:
+        """Take in what an earlier process has remembered."""
+        for instance in (await asyncio.to_thread(self._journal.read)).values():
+            self._store.put(instance)
+        self._store.on_change(lambda before, _: self._dirty.add(before.uuid))
+
+    async def run(self) -> None:
+        """Judge until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_journal(), name="incidents-journal")
+            await self._judge()
+
+    async def _judge(self) -> None:
+        count = 0
+        while True:
+            while not self._queue:
+                await self._wake.wait()
+                self._wake.clear()
+            event = self._queue.popleft()
+            self._metrics.depth.set(len(self._queue))
+            match event:
+                case Connected() | Lost():
+                    self._count_connection(event)
+                    await self._resync()
+                case Disconnected():
+                    self._metrics.connected.set(0)
+                case DomainEvent():
+                    if signal := signal_of(event):
+                        self.take(signal)
+            count += 1
+            if count % _TOGETHER == 0:
+                await asyncio.sleep(0)
+
+    def take(self, signal: Signal) -> None:
+        """Judge one signal, and remember it."""
+        if signal.kind is Kind.MEMORY_FAILURE:
+            signal = _of_host(signal)
+        before = self._store.get(signal.instance)
+        verdict = classify(signal, before, self._config())
+        after = record(before, signal, verdict, self._config())
+        type_ = EVENT_TYPE.get(signal.kind, EventType.LIFECYCLE)
+        self._metrics.events.labels(type_, signal.kind, verdict.nature).inc()
+        self._put(before, after)
+
+    def _put(self, before: Instance, after: Instance) -> None:
+        """Remember an instance; each incident that opens takes a token of the host."""
+        known = {case.id for case in before.cases}
+        for case in after.cases if after.uuid != HOST else ():
+            if case.id in known or not case.shown:
+                continue
+            host, admitted = admit(self._store.host, case.last_seen, self._config())
+            self._store.put(host)
+            if not admitted:
+                self._metrics.suppressed.labels("storm").inc()
+                after = after.having(replace(case, shown=False))
+        self._store.put(after)
+
+    def _count_connection(self, event: Connected | Lost) -> None:
+        if isinstance(event, Connected):
+            self._metrics.connected.set(1)
+            if self._was_connected:
+                self._metrics.reconnects.inc()
+            self._was_connected = True
+
+    async def _resync(self) -> None:
+        failures = 0
+        while not any(isinstance(event, Connected | Disconnected) for event in self._queue):
+            at = self._clock.now()
+            try:
+                domains = await self._libvirt.domains()
+            except LibvirtError as error:
+                log.warning("resync_failed", error=str(error))
+                await asyncio.sleep(_RETRY.wait(failures))
+                failures += 1
+                continue
+            host = self._store.host
+            same_boot = not host.start or host.start == self._boot
+            for domain in domains:
+                known = self._store.get(domain.uuid)
+                for signal in found(domain, known, at, same_boot=same_boot):
+                    if signal.missed:
+                        self._metrics.missed.inc()
+                    self.take(signal)
+                known = self._store.get(domain.uuid)
+                self._store.put(replace(known, memory_bytes=domain.memory_bytes))
+            self._forget_others({domain.uuid for domain in domains}, at)
+            self._store.put(replace(self._store.host, start=self._boot))
+            break
+        if self._timer:
+            self._timer.cancel()
+        later = asyncio.get_running_loop().call_later
+        self._timer = later(self._resync_every.total_seconds(), self._again)
+
+    def _again(self) -> None:
+        if not any(isinstance(event, Connected | Lost) for event in self._queue):
+            self.on_event(Lost())
+
+    def _forget_others(self, here: set[str], at: datetime) -> None:
+        """Forget what is not listed any more, unless it came after the listing began."""
+        for uuid, instance in tuple(self._store.known.items()):
+            new = instance.changed_at is not None and instance.changed_at > at
+            if uuid not in here and uuid != HOST and not new:
+                self._store.drop(uuid)
+
+    async def _keep_journal(self) -> None:
+        try:
+            while True:
+                state = self._store.changes.value
+                if self._dirty:
+                    await self._journal.write(self._changed(), self._store.known)
+                    await asyncio.sleep(_WRITE_EVERY.total_seconds())
+                else:
+                    await self._store.changes.changed(state)
+        finally:
+            self._journal.write_now(self._changed(), self._store.known)
+
+    def _changed(self) -> list[str]:
+        changed, self._dirty = self._dirty, set()
+        return sorted(changed)
+
+
+def _of_host(signal: Signal) -> Signal:
+    """A failure of memory is the host's, whichever guest it hit."""
+    return Signal(
+        kind=signal.kind,
+        instance=HOST,
+        name="",
+        at=signal.at,
+        action=signal.action,
+        about=signal.about,
+        reason=signal.name,
+    )

@@ -1,0 +1,45 @@
+"""The host's memory, as far as it explains why an emulator died.
+
+Source: proc(5), meminfo and vmstat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from hypercobalt.ha.ladder import Memory
+
+JUST_NOW: Final = timedelta(seconds=60)
+
+
+class HostMemory:
+    """Reads it; a call now and then keeps an old kill from being taken for a new one.
+
+    Args:
+        now: the time.
+        proc: where the kernel's files are.
+    """
+
+    def __init__(self, now: Callable[[], datetime], proc: Path = Path("/proc")) -> None:
+        self._now, self._proc = now, proc
+        self._kills = self._read("vmstat", "oom_kill")
+        self._killed_at: datetime | None = None
+
+    def read(self) -> Memory:
+        """What there is now, and whether the kernel has just killed for want of it."""
+        kills, now = self._read("vmstat", "oom_kill"), self._now()
+        if kills > self._kills:
+            self._kills, self._killed_at = kills, now
+        lately = self._killed_at is not None and now - self._killed_at < JUST_NOW
+        return Memory(self._read("meminfo", "MemAvailable:") * 1024, kills=lately)
+
+    def _read(self, name: str, key: str) -> int:
+        try:
+            lines = (self._proc / name).read_text().splitlines()
+        except OSError:
+            return 0
+        words = (line.split() for line in lines)
+        return next((int(line[1]) for line in words if line[:1] == [key]), 0)

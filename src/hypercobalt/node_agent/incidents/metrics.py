@@ -1,0 +1,66 @@
+"""The HA agent's metrics.
+
+Label sets are closed; there is no instance among them.
+
+Source: the HA reference, section 11.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
+
+
+class IncidentMetrics:
+    """All of them, in one registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.events = Counter(
+            "ha_events_total",
+            "Events by kind, what was done about them, and what they were judged to be.",
+            ("type", "detail", "class"),
+            registry=registry,
+        )
+        self.open = Gauge(
+            "ha_incidents_open", "Open incidents by type.", ("class",), registry=registry
+        )
+        self.recoveries = Counter(
+            "ha_recoveries_total",
+            "Recoveries by action, and result: requested, dry-run, refused or exhausted.",
+            ("action", "result"),
+            registry=registry,
+        )
+        self.recovery_seconds = Histogram(
+            "ha_recovery_duration_seconds",
+            "From the first sign of an incident until its instance ran again, if recovered.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.suppressed = Counter(
+            "ha_suppressed_total",
+            "Reactions that were held back: maintenance, migration, eviction, storm or other.",
+            ("reason",),
+            registry=registry,
+        )
+        self.connected = Gauge(
+            "ha_libvirt_connected", "1 while libvirt is connected, else 0.", registry=registry
+        )
+        self.reconnects = Counter(
+            "ha_libvirt_reconnects_total", "Connections to libvirt after a loss.", registry=registry
+        )
+        self.missed = Counter(
+            "ha_resync_missed_events_total",
+            "Changes that a listing has shown and no event.",
+            registry=registry,
+        )
+        self.depth = Gauge(
+            "ha_queue_depth", "Events of libvirt that wait to be judged.", registry=registry
+        )
+        self.config_valid = Gauge(
+            "ha_config_valid",
+            "1 while the ConfigMap is valid or absent.",
+            registry=registry,
+        )

@@ -1,0 +1,196 @@
+"""Looks at instances: when a case wants it, and in turn at all that run.
+
+libvirt sends no event of an emulator that hangs.
+
+A look asks the one emulator over the connection that is for such questions, so that a hung one
+holds up nothing else. The round over all of them is staggered over its period.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
+
+from hypercobalt.adapters.libvirt.model import Disk
+from hypercobalt.adapters.libvirt.port import DomainHungError, Libvirt, LibvirtError
+from hypercobalt.adapters.libvirt.vocabulary import ControlState
+from hypercobalt.api.incident import IncidentType
+from hypercobalt.ha.cases import Case, Instance, State, Step
+from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.looks import Probe, looked
+from hypercobalt.ha.signals import Kind, Signal
+from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.incidents.storage import Storage
+from hypercobalt.node_agent.incidents.store import Store
+from hypercobalt.runtime import Clock
+
+log = get_logger(__name__)
+
+ROUND: Final = timedelta(seconds=30)
+"""In which each running instance is looked at once; a probe finds what has no event."""
+
+
+class Probing:
+    """Looks, and puts what follows into the store.
+
+    Args:
+        take: judges a signal.
+        storage: tries disks.
+        disks: of an instance, as listed last.
+    """
+
+    def __init__(
+        self,
+        libvirt: Libvirt,
+        store: Store,
+        *,
+        clock: Clock,
+        config: Callable[[], HaConfig],
+        take: Callable[[Signal], None],
+        storage: Storage,
+        disks: Callable[[str], Sequence[Disk]],
+        period: timedelta = ROUND,
+    ) -> None:
+        self._libvirt, self._store, self._clock = libvirt, store, clock
+        self._config, self._take, self._period = config, take, period
+        self._storage, self._disks = storage, disks
+        self._under_way: set[str] = set()
+        self._counters: dict[str, tuple[int, datetime]] = {}
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._survey(), name="incidents-survey")
+            while True:
+                state = self._store.changes.value
+                self._begin_due(tasks)
+                await self._until_due(state)
+
+    def _begin_due(self, tasks: asyncio.TaskGroup) -> None:
+        now = self._clock.now()
+        for instance, case in self._store.cases(Step.LOOK, Step.EXPIRE):
+            if case.due is None or case.due > now:
+                continue
+            if case.step is Step.EXPIRE:
+                self._expire(instance.uuid, case)
+            elif case.id not in self._under_way:
+                self._under_way.add(case.id)
+                tasks.create_task(self._look(instance.uuid, case.id), name=f"look-{case.id}")
+
+    async def _until_due(self, state: object) -> None:
+        due = min(
+            (
+                case.due
+                for _, case in self._store.cases(Step.LOOK, Step.EXPIRE)
+                if case.due and case.id not in self._under_way
+            ),
+            default=None,
+        )
+        wait = None if due is None else max(0.0, (due - self._clock.now()).total_seconds())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await self._store.changes.changed(state)
+
+    def _expire(self, uuid: str, case: Case) -> None:
+        instance = self._store.get(uuid)
+        self._store.put(instance.closing(case.id))
+
+    async def _look(self, uuid: str, case_id: str) -> None:
+        try:
+            probe = await self._probe(self._store.get(uuid), case_id)
+            instance = self._store.get(uuid)
+            case = next((one for one in instance.cases if one.id == case_id), None)
+            if case is not None and case.step is Step.LOOK:
+                self._store.put(looked(instance, case, probe, self._config(), self._clock.now()))
+        finally:
+            self._under_way.discard(case_id)
+
+    async def _probe(self, instance: Instance, case_id: str) -> Probe:
+        """Look at an instance; what cannot be asked is not known."""
+        uuid = instance.uuid
+        case = next((one for one in instance.cases if one.id == case_id), None)
+        try:
+            control = await self._libvirt.control_info(uuid)
+        except LibvirtError:
+            return Probe(state=State.UNKNOWN)
+        if control is None:
+            return Probe(state=State.OFF)
+        occupied = control.seconds if control.state is ControlState.OCCUPIED else 0
+        agent: bool | None = None
+        storage: bool | None = None
+        with suppress(LibvirtError):
+            if instance.agent_seen:
+                agent = await self._libvirt.agent_answers(uuid)
+        if case is not None and case.type is IncidentType.IO_ERROR:
+            storage = await self._storage.usable(await self._disk(uuid, case))
+        return Probe(
+            state=instance.state if instance.state is not State.UNKNOWN else State.RUNNING,
+            agent=agent,
+            control_error=control.state is ControlState.ERROR,
+            occupied_seconds=occupied,
+            storage=storage,
+            quiet_seconds=await self._quiet(uuid),
+        )
+
+    async def _quiet(self, uuid: str) -> float:
+        """Seconds for which the disks have neither read nor written; 0 when not known."""
+        now = self._clock.now()
+        try:
+            disks = await self._libvirt.block_stats(uuid)
+        except LibvirtError:
+            return 0
+        if disks is None:
+            return 0
+        count = sum(disk.read_requests + disk.write_requests for disk in disks)
+        last = self._counters.get(uuid)
+        if last is None or last[0] != count:
+            self._counters[uuid] = (count, now)
+            return 0
+        return (now - last[1]).total_seconds()
+
+    async def _disk(self, uuid: str, case: Case) -> str:
+        """Path of the disk that a case is about; found by a listing, it names none."""
+        if case.about:
+            return case.about
+        with suppress(LibvirtError):
+            failed = {error.target for error in await self._libvirt.disk_errors(uuid)}
+            disks = self._disks(uuid)
+            return next((disk.path for disk in disks if disk.target in failed), "")
+        return ""
+
+    async def _survey(self) -> None:
+        """Ask each running instance's emulator in turn; one that owes an answer is reported."""
+        while True:
+            running = [one.uuid for one in self._store.known.values() if one.active]
+            self._counters = {u: c for u, c in self._counters.items() if u in self._store.known}
+            pause = self._period.total_seconds() / (len(running) or 1)
+            for uuid in running:
+                await self._ask(uuid)
+                await asyncio.sleep(pause)
+            if not running:
+                await asyncio.sleep(pause)
+
+    async def _ask(self, uuid: str) -> None:
+        """A call that waits for the emulator shows in its control info."""
+        try:
+            with suppress(DomainHungError):
+                await self._quiet(uuid)
+            control = await self._libvirt.control_info(uuid)
+        except LibvirtError:
+            return
+        if control is None or control.state is not ControlState.OCCUPIED:
+            return
+        instance = self._store.get(uuid)
+        self._take(
+            Signal(
+                kind=Kind.MONITOR_OCCUPIED,
+                instance=uuid,
+                name=instance.name,
+                at=self._clock.now(),
+                domain_id=instance.domain_id,
+                seconds=control.seconds,
+            )
+        )

@@ -1,0 +1,74 @@
+"""What the HA agent remembers of every instance; the concerns of the room meet here.
+
+Single-threaded, on the event loop. What is stored is immutable, so a change is seen by comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+
+from hypercobalt.ha.cases import Case, Instance, Step
+from hypercobalt.ha.signals import HOST
+from hypercobalt.runtime.observable import Observable
+
+Handler = Callable[[Instance, Instance], None]
+
+
+class Store:
+    """All of them by UUID, the host as `HOST`.
+
+    Attributes:
+        changes: a new object after every change.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, Instance] = {HOST: Instance(uuid=HOST)}
+        self._handlers: list[Handler] = []
+        self.changes = Observable(object())
+
+    @property
+    def known(self) -> Mapping[str, Instance]:
+        """Everything."""
+        return self._known
+
+    @property
+    def host(self) -> Instance:
+        """What is remembered of the host itself."""
+        return self._known[HOST]
+
+    def get(self, uuid: str) -> Instance:
+        """One instance; of one that is new, nothing is known."""
+        return self._known.get(uuid) or Instance(uuid=uuid)
+
+    def on_change(self, handler: Handler) -> None:
+        """Have a handler called with an instance before and after each change of it."""
+        self._handlers.append(handler)
+
+    def put(self, instance: Instance) -> None:
+        """Remember an instance as it is now."""
+        before = self.get(instance.uuid)
+        if before != instance or instance.uuid not in self._known:
+            self._known[instance.uuid] = instance
+            self._changed(before, instance)
+
+    def drop(self, uuid: str) -> None:
+        """Forget an instance that is no longer here."""
+        if before := self._known.pop(uuid, None):
+            self._changed(before, Instance(uuid=uuid))
+
+    def cases(self, *steps: Step) -> Iterator[tuple[Instance, Case]]:
+        """The cases whose next step is one of these."""
+        for instance in tuple(self._known.values()):
+            for case in instance.cases:
+                if case.step in steps:
+                    yield instance, case
+
+    def next_due(self, *steps: Step) -> datetime | None:
+        """When the first of those steps is due."""
+        return min((case.due for _, case in self.cases(*steps) if case.due), default=None)
+
+    def _changed(self, before: Instance, after: Instance) -> None:
+        for handler in self._handlers:
+            handler(before, after)
+        self.changes.set(object())

@@ -1,0 +1,194 @@
+"""From libvirt's events and listings to the signals of the rules. Pure.
+
+Source: libvirt-domain.h; the HA reference, sections 2 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from hypercobalt.adapters.libvirt.model import Domain, DomainEvent, DomainState, EventKind
+from hypercobalt.adapters.libvirt.vocabulary import (
+    AgentState,
+    IoErrorAction,
+    Lifecycle,
+    MemoryAction,
+    MemoryRecipient,
+    PausedReason,
+    Resumed,
+    Shutdown,
+    ShutoffReason,
+    Started,
+    Stopped,
+    Suspended,
+    WatchdogAction,
+)
+from hypercobalt.agent.text import clean
+from hypercobalt.ha.cases import Instance, State
+from hypercobalt.ha.signals import Kind, Signal
+
+_LIFECYCLE: Final[Mapping[tuple[int, int], Kind]] = {
+    (Lifecycle.STARTED, Started.MIGRATED): Kind.ARRIVING,
+    (Lifecycle.SUSPENDED, Suspended.PAUSED): Kind.PAUSED,
+    (Lifecycle.SUSPENDED, Suspended.IO_ERROR): Kind.PAUSED_IO_ERROR,
+    (Lifecycle.SUSPENDED, Suspended.WATCHDOG): Kind.PAUSED_WATCHDOG,
+    (Lifecycle.SUSPENDED, Suspended.API_ERROR): Kind.PAUSED_API_ERROR,
+    (Lifecycle.SUSPENDED, Suspended.POSTCOPY_FAILED): Kind.POSTCOPY_FAILED,
+    (Lifecycle.RESUMED, Resumed.MIGRATED): Kind.ARRIVED,
+    (Lifecycle.RESUMED, Resumed.POSTCOPY): Kind.ARRIVED,
+    (Lifecycle.RESUMED, Resumed.POSTCOPY_FAILED): Kind.POSTCOPY_FAILED,
+    (Lifecycle.STOPPED, Stopped.SHUTDOWN): Kind.STOPPED_SHUTDOWN,
+    (Lifecycle.STOPPED, Stopped.DESTROYED): Kind.STOPPED_DESTROYED,
+    (Lifecycle.STOPPED, Stopped.CRASHED): Kind.STOPPED_CRASHED,
+    (Lifecycle.STOPPED, Stopped.FAILED): Kind.STOPPED_FAILED,
+    (Lifecycle.SHUTDOWN, Shutdown.HOST): Kind.SHUTDOWN_BY_HOST,
+}
+_LIFECYCLE_TYPES: Final[Mapping[int, Kind]] = {  # whatever the detail, if not named above
+    Lifecycle.DEFINED: Kind.DEFINED,
+    Lifecycle.UNDEFINED: Kind.UNDEFINED,
+    Lifecycle.STARTED: Kind.STARTED,
+    Lifecycle.SUSPENDED: Kind.PAUSED_PLANNED,
+    Lifecycle.RESUMED: Kind.RESUMED,
+    Lifecycle.STOPPED: Kind.STOPPED_PLANNED,
+    Lifecycle.SHUTDOWN: Kind.SHUTDOWN_BY_GUEST,
+    Lifecycle.PMSUSPENDED: Kind.PAUSED_PLANNED,
+    Lifecycle.CRASHED: Kind.PANICKED,
+}
+_KINDS: Final = {
+    EventKind.REBOOT: Kind.REBOOTED,
+    EventKind.WATCHDOG: Kind.WATCHDOG,
+    EventKind.IO_ERROR: Kind.IO_ERROR,
+    EventKind.CONTROL_ERROR: Kind.CONTROL_ERROR,
+    EventKind.MEMORY_FAILURE: Kind.MEMORY_FAILURE,
+    EventKind.DISK_CHANGE: Kind.DISK_CHANGED,
+    EventKind.BLOCK_THRESHOLD: Kind.BLOCK_THRESHOLD,
+}
+_ACTIONS: Final[Mapping[EventKind, Mapping[int, str]]] = {
+    EventKind.WATCHDOG: {
+        WatchdogAction.NONE: "none",
+        WatchdogAction.PAUSE: "pause",
+        WatchdogAction.RESET: "reset",
+        WatchdogAction.POWEROFF: "poweroff",
+        WatchdogAction.SHUTDOWN: "shutdown",
+        WatchdogAction.DEBUG: "debug",
+        WatchdogAction.INJECT_NMI: "inject-nmi",
+    },
+    EventKind.IO_ERROR: {IoErrorAction.PAUSE: "pause", IoErrorAction.REPORT: "report"},
+    EventKind.MEMORY_FAILURE: {
+        MemoryAction.IGNORE: "ignore",
+        MemoryAction.INJECT: "inject",
+        MemoryAction.FATAL: "fatal",
+        MemoryAction.RESET: "reset",
+    },
+}
+_RECIPIENTS: Final[Mapping[int, str]] = {
+    MemoryRecipient.HYPERVISOR: "hypervisor",
+    MemoryRecipient.GUEST: "guest",
+}
+
+_STOPPED_FOR: Final[Mapping[int, Kind]] = {
+    ShutoffReason.CRASHED: Kind.STOPPED_CRASHED,
+    ShutoffReason.SHUTDOWN: Kind.STOPPED_SHUTDOWN,
+    ShutoffReason.DESTROYED: Kind.STOPPED_DESTROYED,
+    ShutoffReason.MIGRATED: Kind.STOPPED_PLANNED,
+    ShutoffReason.SAVED: Kind.STOPPED_PLANNED,
+    ShutoffReason.FROM_SNAPSHOT: Kind.STOPPED_PLANNED,
+}
+_PAUSED_FOR: Final[Mapping[int, Kind]] = {
+    PausedReason.USER: Kind.PAUSED,
+    PausedReason.IO_ERROR: Kind.PAUSED_IO_ERROR,
+    PausedReason.WATCHDOG: Kind.PAUSED_WATCHDOG,
+    PausedReason.CRASHED: Kind.PANICKED,
+    PausedReason.POSTCOPY_FAILED: Kind.POSTCOPY_FAILED,
+    PausedReason.API_ERROR: Kind.PAUSED_API_ERROR,
+}
+
+
+def signal_of(event: DomainEvent) -> Signal | None:
+    """The signal that an event is; None for one that the rules do not look at."""
+    kind = _kind_of(event)
+    if kind is None:
+        return None
+    memory = event.kind is EventKind.MEMORY_FAILURE
+    return Signal(
+        kind=kind,
+        instance=event.uuid,
+        name=clean(event.name),
+        at=event.at,
+        domain_id=event.domain_id,
+        action=_ACTIONS.get(event.kind, {}).get(event.detail, ""),
+        about=_RECIPIENTS.get(event.type, "") if memory else clean(event.path),
+        reason=clean(event.reason) if event.kind is EventKind.IO_ERROR else "",
+    )
+
+
+def _kind_of(event: DomainEvent) -> Kind | None:
+    if event.kind is EventKind.LIFECYCLE:
+        return _LIFECYCLE.get((event.type, event.detail)) or _LIFECYCLE_TYPES.get(event.type)
+    if event.kind is EventKind.AGENT_LIFECYCLE:
+        if event.type == AgentState.CONNECTED:
+            return Kind.AGENT_CONNECTED
+        return Kind.AGENT_DISCONNECTED
+    return _KINDS.get(event.kind)
+
+
+def state_of(domain: Domain) -> State:
+    """What a domain does, as a listing shows it."""
+    if not domain.active:
+        return State.OFF
+    if domain.state is DomainState.PAUSED:
+        return State.PAUSED
+    return State.OFF if domain.state is DomainState.CRASHED else State.RUNNING
+
+
+def found(domain: Domain, known: Instance, at: datetime, *, same_boot: bool) -> tuple[Signal, ...]:
+    """What a listing shows that was not known: the signals whose events were missed.
+
+    Args:
+        domain: as listed.
+        known: what is remembered of it.
+        at: before the listing began; what changed later is newer than the listing.
+        same_boot: the host has not booted since that was remembered.
+    """
+    if known.changed_at is not None and known.changed_at > at:
+        return ()
+    kinds = tuple(_found(domain, known, same_boot=same_boot))
+    return tuple(
+        Signal(
+            kind=kind,
+            instance=domain.uuid,
+            name=clean(domain.name),
+            at=at,
+            domain_id=domain.id,
+            missed=known.state is not State.UNKNOWN,
+        )
+        for kind in kinds
+    )
+
+
+def _found(domain: Domain, known: Instance, *, same_boot: bool) -> list[Kind]:
+    if not domain.active:
+        if not known.active:
+            return [Kind.FOUND_OFF] if known.state is not State.OFF else []
+        if not same_boot:  # libvirt no longer knows how it stopped
+            return [Kind.ENDED_BY_BOOT]
+        return [_STOPPED_FOR.get(domain.reason, Kind.FOUND_OFF)]
+    if domain.paused_by_migration:
+        return [Kind.ARRIVING] if known.state is State.UNKNOWN else []
+    kinds: list[Kind] = []
+    if known.state is State.INCOMING:
+        kinds.append(Kind.ARRIVED)
+    elif not known.active or domain.id != known.domain_id:
+        kinds.append(Kind.STARTED)
+        if not same_boot:
+            kinds.append(Kind.RUNS_AFTER_BOOT)
+    paused = domain.state is DomainState.PAUSED
+    if paused and not (known.state is State.PAUSED and not kinds):
+        kinds.extend(filter(None, [_PAUSED_FOR.get(domain.reason)]))
+    elif domain.state is DomainState.CRASHED and not known.cases:
+        kinds.append(Kind.PANICKED)
+    elif not paused and known.state is State.PAUSED and not kinds:
+        kinds.append(Kind.RESUMED)
+    return kinds

@@ -1,0 +1,94 @@
+"""The journal: the last word on each instance counts, whatever has become of the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.unit.ha.signs import U1, Story, uuid
+
+from hypercobalt.ha.cases import Instance
+from hypercobalt.ha.signals import Kind
+from hypercobalt.node_agent.incidents.journal import LIMIT, NAME, Journal, decode, encode
+
+
+def story() -> Instance:
+    told = Story()
+    told.run()
+    told.see(Kind.STOPPED_FAILED)
+    told.plan()
+    return told.get()
+
+
+async def test_what_was_written_is_read(tmp_path: Path) -> None:
+    crashed, other = story(), Instance(uuid=uuid(2), name="vm2")
+    await Journal(tmp_path).write([U1, other.uuid], {U1: crashed, other.uuid: other})
+    assert Journal(tmp_path).read() == {U1: crashed, other.uuid: other}
+
+
+async def test_the_last_word_counts_and_what_is_gone_is_gone(tmp_path: Path) -> None:
+    journal, first = Journal(tmp_path), story()
+    other = Instance(uuid=uuid(2))
+    await journal.write([U1, other.uuid], {U1: first, other.uuid: other})
+    last = replace(first, name="renamed")
+    await journal.write([U1, other.uuid], {U1: last})
+    assert Journal(tmp_path).read() == {U1: last}
+
+
+async def test_without_a_file_nothing_is_remembered(tmp_path: Path) -> None:
+    assert Journal(tmp_path / "none").read() == {}
+    silent = Journal(None)
+    await silent.write([U1], {U1: story()})
+    assert silent.read() == {}
+
+
+@given(st.integers(0, 2000))
+def test_a_torn_tail_takes_only_the_line_that_it_tears(cut: int) -> None:
+    lines = [encode(uuid(n), Instance(uuid=uuid(n), name=f"vm{n}")) for n in range(8)]
+    content = b"".join(lines)[:cut]
+    whole = sum(content.count(line) for line in lines)
+    # The last line may lack its newline only.
+    assert len(decode(content)) - whole in (0, 1)
+
+
+@given(st.integers(0, 600), st.binary(min_size=1, max_size=20))
+def test_damage_never_ends_the_agent_and_takes_what_it_hits(at: int, garbage: bytes) -> None:
+    lines = [encode(uuid(n), Instance(uuid=uuid(n), name=f"vm{n}")) for n in range(8)]
+    content = b"".join(lines)
+    found = decode(content[:at] + garbage + content[at + len(garbage) :])
+    assert all(one.name == f"vm{int(name[:8])}" for name, one in found.items())
+    assert len(found) >= 5
+
+
+async def test_the_file_stays_bounded(tmp_path: Path) -> None:
+    journal, crashed = Journal(tmp_path), story()
+    many = {uuid(n): replace(crashed, uuid=uuid(n)) for n in range(200)}
+    for _ in range(20):
+        await journal.write(many, many)
+        assert (tmp_path / NAME).stat().st_size <= LIMIT
+    assert Journal(tmp_path).read() == many
+
+
+async def test_more_than_fits_is_kept_as_far_as_it_fits(tmp_path: Path) -> None:
+    crashed = story()
+    many = {uuid(n): replace(crashed, uuid=uuid(n)) for n in range(3000)}
+    await Journal(tmp_path).write(many, many)
+    assert (tmp_path / NAME).stat().st_size <= LIMIT
+    assert 500 < len(Journal(tmp_path).read()) < 3000
+
+
+async def test_a_disk_that_fails_is_logged_once_and_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = tmp_path / "file"
+    place.write_text("no directory")
+    journal = Journal(place)
+    for _ in range(3):
+        await journal.write([U1], {U1: story()})
+    assert caplog.text.count("journal_not_kept") == 1
+    place.unlink()
+    await journal.write([U1], {U1: story()})
+    assert U1 in Journal(place).read()

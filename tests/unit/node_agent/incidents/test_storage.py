@@ -1,0 +1,31 @@
+"""Whether a disk can be used: never waits for storage that hangs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hypercobalt.node_agent.incidents.storage import Storage
+
+
+async def test_a_disk_with_room_can_be_used(tmp_path: Path) -> None:
+    (tmp_path / "disk").write_bytes(b"")
+    assert await Storage(tmp_path).usable("/disk") is True
+
+
+async def test_a_disk_that_is_gone_cannot(tmp_path: Path) -> None:
+    assert await Storage(tmp_path).usable("/disk") is False
+
+
+async def test_what_is_not_mounted_here_is_not_known(tmp_path: Path) -> None:
+    assert await Storage(tmp_path).usable("/elsewhere/disk") is None
+    assert await Storage(tmp_path).usable("rbd:pool/image") is None
+
+
+async def test_storage_that_hangs_counts_as_away_and_has_one_thread(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "disk")  # opening it waits for a writer
+    tried = Storage(tmp_path, deadline=0.05)
+    assert await tried.usable("/disk") is False
+    assert await tried.usable("/disk") is False
+    writer = os.open(tmp_path / "disk", os.O_WRONLY)  # both ends: the thread goes on
+    os.close(writer)

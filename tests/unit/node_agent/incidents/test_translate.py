@@ -1,0 +1,167 @@
+"""What a listing shows that no event has said."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.ha.signs import NOON, U1
+
+from hypercobalt.adapters.libvirt.model import Domain, DomainEvent, DomainState, EventKind
+from hypercobalt.adapters.libvirt.vocabulary import (
+    AgentState,
+    CrashedReason,
+    MemoryAction,
+    MemoryRecipient,
+    PausedReason,
+    RunningReason,
+    ShutoffReason,
+)
+from hypercobalt.ha.cases import Instance, State
+from hypercobalt.ha.signals import Kind
+from hypercobalt.node_agent.incidents.translate import found, signal_of
+
+RUNNING, PAUSED, OFF = DomainState.RUNNING, DomainState.PAUSED, DomainState.SHUTOFF
+
+
+def known(state: State, domain_id: int = 7) -> Instance:
+    return Instance(uuid=U1, state=state, domain_id=domain_id, start=f"{domain_id}.1")
+
+
+def listed(state: DomainState, reason: int = 0, domain_id: int = 7) -> Domain:
+    active = state is not OFF
+    return Domain(U1, "vm1", active, state, reason=reason, id=domain_id if active else -1)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kinds"),
+    [
+        pytest.param(known(State.RUNNING), listed(RUNNING), [], id="as it was"),
+        pytest.param(
+            known(State.RUNNING),
+            listed(OFF, ShutoffReason.CRASHED),
+            [Kind.STOPPED_CRASHED],
+            id="crashed",
+        ),
+        pytest.param(
+            known(State.PAUSED),
+            listed(OFF, ShutoffReason.CRASHED),
+            [Kind.STOPPED_CRASHED],
+            id="crashed while paused",
+        ),
+        pytest.param(
+            known(State.RUNNING),
+            listed(OFF, ShutoffReason.SHUTDOWN),
+            [Kind.STOPPED_SHUTDOWN],
+            id="shut down",
+        ),
+        pytest.param(
+            known(State.RUNNING),
+            listed(OFF, ShutoffReason.DESTROYED),
+            [Kind.STOPPED_DESTROYED],
+            id="destroyed",
+        ),
+        pytest.param(
+            known(State.RUNNING),
+            listed(OFF, ShutoffReason.MIGRATED),
+            [Kind.STOPPED_PLANNED],
+            id="migrated away",
+        ),
+        pytest.param(
+            known(State.RUNNING), listed(OFF, 99), [Kind.FOUND_OFF], id="off for a new reason"
+        ),
+        pytest.param(known(State.OFF), listed(OFF, ShutoffReason.CRASHED), [], id="off as before"),
+        pytest.param(
+            known(State.UNKNOWN),
+            listed(OFF, ShutoffReason.CRASHED),
+            [Kind.FOUND_OFF],
+            id="crashed before anybody watched",
+        ),
+        pytest.param(
+            known(State.RUNNING),
+            listed(RUNNING, RunningReason.BOOTED, 8),
+            [Kind.STARTED],
+            id="started anew",
+        ),
+        pytest.param(known(State.OFF), listed(RUNNING), [Kind.STARTED], id="started"),
+        pytest.param(known(State.INCOMING), listed(RUNNING), [Kind.ARRIVED], id="arrived"),
+        pytest.param(
+            known(State.UNKNOWN),
+            listed(PAUSED, PausedReason.MIGRATION),
+            [Kind.ARRIVING],
+            id="comes in",
+        ),
+        pytest.param(
+            known(State.RUNNING), listed(PAUSED, PausedReason.MIGRATION), [], id="goes out"
+        ),
+        pytest.param(
+            known(State.RUNNING),
+            listed(PAUSED, PausedReason.IO_ERROR),
+            [Kind.PAUSED_IO_ERROR],
+            id="paused by an error",
+        ),
+        pytest.param(
+            known(State.PAUSED), listed(PAUSED, PausedReason.IO_ERROR), [], id="paused as before"
+        ),
+        pytest.param(known(State.PAUSED), listed(RUNNING), [Kind.RESUMED], id="resumed"),
+        pytest.param(
+            known(State.RUNNING),
+            listed(DomainState.CRASHED, CrashedReason.PANICKED),
+            [Kind.PANICKED],
+            id="panicked",
+        ),
+    ],
+)
+def test_a_listing_shows_what_was_missed(before: Instance, now: Domain, kinds: list[Kind]) -> None:
+    signals = found(now, before, NOON, same_boot=True)
+    assert [signal.kind for signal in signals] == kinds
+    assert all(signal.missed == (before.state is not State.UNKNOWN) for signal in signals)
+
+
+@pytest.mark.parametrize(
+    ("before", "kinds"),
+    [
+        (State.RUNNING, [Kind.ENDED_BY_BOOT]),
+        (State.PAUSED, [Kind.ENDED_BY_BOOT]),
+        (State.INCOMING, [Kind.FOUND_OFF]),
+        (State.UNKNOWN, [Kind.FOUND_OFF]),
+        (State.OFF, []),
+    ],
+)
+def test_what_ran_until_the_host_ended_is_found_after_its_boot(
+    before: State, kinds: list[Kind]
+) -> None:
+    gone = listed(OFF, ShutoffReason.UNKNOWN)
+    signals = found(gone, known(before), NOON, same_boot=False)
+    assert [signal.kind for signal in signals] == kinds
+
+
+def test_what_runs_after_a_boot_is_named() -> None:
+    signals = found(listed(RUNNING, 1, 1), known(State.RUNNING), NOON, same_boot=False)
+    assert [one.kind for one in signals] == [Kind.STARTED, Kind.RUNS_AFTER_BOOT]
+
+
+def test_a_listing_older_than_the_last_event_shows_nothing() -> None:
+    newer = replace(known(State.RUNNING), changed_at=NOON.replace(hour=13))
+    assert found(listed(OFF, ShutoffReason.CRASHED), newer, NOON, same_boot=True) == ()
+
+
+def event(kind: EventKind, type_: int = 0, detail: int = 0) -> DomainEvent:
+    return DomainEvent(kind, U1, "vm1", NOON, type_, detail)
+
+
+def test_the_agents_channel_and_memory_keep_their_meaning() -> None:
+    up = signal_of(event(EventKind.AGENT_LIFECYCLE, AgentState.CONNECTED, 1))
+    assert up is not None
+    assert up.kind is Kind.AGENT_CONNECTED
+    memory = signal_of(
+        event(EventKind.MEMORY_FAILURE, MemoryRecipient.HYPERVISOR, MemoryAction.FATAL)
+    )
+    assert memory is not None
+    assert (memory.about, memory.action) == ("hypervisor", "fatal")
+
+
+def test_events_of_a_newer_libvirt_break_nothing() -> None:
+    for kind in EventKind:
+        for type_ in (0, 9, 99):
+            for detail in (0, 9, 99):
+                signal_of(event(kind, type_, detail))
