@@ -1,0 +1,87 @@
+"""Ends the host's guests when the operator orders it, or has declared this very boot dead.
+
+A host that is frozen or cut off may be fenced in the meantime by something that did not work: a
+device that lies, a person who was wrong. Once its agent reads that, its guests must not go on: they
+may run elsewhere. They are ended at each reading, so also what is started afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.api.fencing import Fencing, GuestsStopped, is_ordered
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.fencing.guests import Guests, stop_all
+from hypercobalt.node_agent.status.parts import Board
+from hypercobalt.runtime import Backoff, Clock, Kube
+from hypercobalt.runtime.write_cache import Latest
+
+log = get_logger(__name__)
+
+_RETRY: Final = Backoff(base=timedelta(milliseconds=500), cap=timedelta(seconds=5))
+
+
+class FencingOrder:
+    """Obeys `status.fencing` of the own Hypervisor.
+
+    Args:
+        kube: reads the order once more.
+        libvirt: of the host.
+        hypervisor: the own one.
+        board: takes `guestsStopped`.
+        boot: the boot that this process runs in; "" obeys nothing.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        libvirt: Guests,
+        hypervisor: Latest[Hypervisor],
+        board: Board,
+        *,
+        boot: str,
+        clock: Clock,
+    ) -> None:
+        self._kube, self._libvirt, self._board = kube, libvirt, board
+        self._hypervisor, self._boot = hypervisor, boot
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Follow the own Hypervisor until cancelled."""
+        seen = self._hypervisor.value
+        while True:
+            if seen is not None and is_ordered(seen.status.fencing, self._boot):
+                await self.obey(seen.metadata.name)
+            seen = await self._hypervisor.changed(seen)
+
+    async def obey(self, name: str) -> None:
+        """End every guest if the order stands in the API, and report it."""
+        fencing = await self._confirmed(name)
+        if fencing is None:
+            return
+        count = await stop_all(self._libvirt, f"status.fencing of {name} is {fencing.phase}")
+        done = self._board.parts.guests_stopped
+        if count == 0 and done is not None and done.startedAt == fencing.startedAt:
+            return
+        log.warning("fencing_order_obeyed", guests=count, phase=fencing.phase)
+        stopped = GuestsStopped(self._boot, fencing.startedAt, self._clock.now(), count)
+        self._board.put(replace(self._board.parts, guests_stopped=stopped))
+
+    async def _confirmed(self, name: str) -> Fencing | None:
+        """The order as it stands now; None: it stands no more. Waits for an API that is away."""
+        failures = 0
+        while True:
+            try:
+                found = await self._kube.get(Hypervisor, name)
+            except HypercobaltError as error:
+                log.warning("fencing_order_not_read", hypervisor=name, error=str(error))
+            else:
+                fencing = found.status.fencing if found is not None else None
+                return fencing if is_ordered(fencing, self._boot) else None
+            await asyncio.sleep(_RETRY.wait(failures))
+            failures += 1

@@ -1,0 +1,71 @@
+"""Whether something outside of the host answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hypercobalt.adapters.host.watchdog import Watchdog
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.node_agent.fencing.signs import Heartbeat, any_answers
+
+SOON = timedelta(milliseconds=300)
+
+
+async def served(answer: bytes) -> tuple[asyncio.Server, int]:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await reader.read()  # until the asker goes
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(serve, "127.0.0.1")
+    return server, server.sockets[0].getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [(b"HTTP/1.1 200 OK\r\n\r\n", True), (b"HTTP/1.1 500 No\r\n\r\n", True), (b"", False)],
+    ids=["well", "unwell", "accepts the connection only"],
+)
+async def test_a_program_has_to_answer(answer: bytes, expected: bool) -> None:
+    server, port = await served(answer)
+    async with server:
+        assert await any_answers([("127.0.0.1", port)], SOON) is expected
+
+
+async def test_one_witness_of_several_is_enough() -> None:
+    server, port = await served(b"HTTP/1.1 200 OK\r\n\r\n")
+    async with server:
+        assert await any_answers([("127.0.0.1", 1), ("127.0.0.1", port)], SOON)
+    assert not await any_answers([("127.0.0.1", 1)], SOON)
+    assert not await any_answers([], SOON)
+
+
+async def test_storage_that_can_be_written_is_there(tmp_path: Path) -> None:
+    within = timedelta(seconds=10)
+    assert await Heartbeat(tmp_path / "beat").is_writable(within)
+    assert (tmp_path / "beat").stat().st_size == 512
+    assert not await Heartbeat(tmp_path / "missing/beat").is_writable(within)
+
+
+async def test_storage_that_hangs_is_away_and_is_asked_by_one_process(tmp_path: Path) -> None:
+    fifo = tmp_path / "beat"
+    os.mkfifo(fifo)  # writing to one without a reader blocks, as storage that hangs does
+    beat = Heartbeat(fifo)
+    assert not await beat.is_writable(SOON)
+    assert not await beat.is_writable(timedelta(seconds=5))  # the killed writer has ended
+    fifo.unlink()
+    assert await beat.is_writable(timedelta(seconds=10))
+
+
+def test_what_is_no_watchdog_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for name, why in (("missing", "No such file"), ("file", "refused")):
+        with pytest.raises(ConfigurationError, match=why):
+            Watchdog(tmp_path / name, timedelta(seconds=60))
