@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
+from hypercobalt.adapters.host.boot import Boot
 from hypercobalt.adapters.host.port import Shutdown, System, Units
+from hypercobalt.adapters.host.watchdog import Watchdog
+from hypercobalt.adapters.libvirt.model import Event
 from hypercobalt.adapters.libvirt.port import Libvirt
 from hypercobalt.agent.applier import Applier, Report
 from hypercobalt.agent.certificates.install import Installer
 from hypercobalt.agent.process import Agent, Concern, managed
 from hypercobalt.agent.text import condition_type
-from hypercobalt.api.core import Secret
+from hypercobalt.api.core import ConfigMap, Secret
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
+from hypercobalt.node_agent.fencing.order import FencingOrder
+from hypercobalt.node_agent.fencing.peers import Peers, programs
+from hypercobalt.node_agent.fencing.self_fencing import Outside, SelfFencing
+from hypercobalt.node_agent.fencing.signs import Heartbeat, any_answers
 from hypercobalt.node_agent.host import certificates, operating_system, tls_files
 from hypercobalt.node_agent.host.os_update import OsUpdate
 from hypercobalt.node_agent.host.shutdown_drain import ShutdownDrain
 from hypercobalt.node_agent.host.units import UnitConditions
+from hypercobalt.node_agent.incidents.assembly import Incidents
 from hypercobalt.node_agent.libvirt.exporter import Exporter
 from hypercobalt.node_agent.libvirt.state import LibvirtState
+from hypercobalt.node_agent.libvirt.stored_definitions import StoredDefinitions
 from hypercobalt.node_agent.migrations.follow import Migrations
+from hypercobalt.node_agent.settings import SelfFencing as SelfFencingSettings
 from hypercobalt.node_agent.settings import Settings
 from hypercobalt.node_agent.status.compose import OWN_CONDITIONS, compose
 from hypercobalt.node_agent.status.inventory import FIELDS
@@ -33,6 +44,9 @@ from hypercobalt.runtime import Connection, Manager
 from hypercobalt.runtime.write_cache import Latest
 
 log = get_logger(__name__)
+
+HEARTBEAT: Final = ".hypercobalt-heartbeat-"
+"""Name of the file on the shared storage that self-fencing writes, before the host's name."""
 
 FIELD_MANAGER: Final = "kvm-node-agent"
 """As the existing agent's, so that its fields pass to us."""
@@ -46,6 +60,7 @@ class Host:
     units: Units
     shutdown: Shutdown
     system: System
+    boot: Boot
 
 
 async def run(settings: Settings, connection: Connection, host: Host) -> None:
@@ -66,21 +81,52 @@ async def run(settings: Settings, connection: Connection, host: Host) -> None:
 def register(settings: Settings, manager: Manager, host: Host) -> None:
     """Have the manager run every concern of an agent."""
     kube, board = manager.kube, Board(manager.clock)
+    board.put(replace(board.parts, boot=host.boot))
     own = manager.informer(Hypervisor, fields=f"metadata.name={settings.node}")
     hypervisor = Latest(own)
     agent = Agent("node-agent", settings, manager, lambda: hypervisor.value)
     types = (*OWN_CONDITIONS, *(condition_type(unit) for unit in settings.units))
     applier = Applier(kube, report(settings.node, types), board, own)
     migrations = Migrations(kube, host.libvirt, settings, clock=manager.clock)
-    state = LibvirtState(
-        host.libvirt, board, units=settings.units, listeners=(migrations.on_event,)
-    )
+    listeners: list[Callable[[Event], None]] = [migrations.on_event]
+    if settings.store_definitions:
+        stored = StoredDefinitions(
+            kube, host.libvirt, hypervisor, namespace=settings.namespace, boot=host.boot.id
+        )
+        listeners.append(stored.on_event)
+        agent.act("definitions", stored.run)
+    if settings.ha_config:
+        incidents = _incidents(settings, manager, host, board, hypervisor)
+        listeners.append(incidents.on_event)
+        agent.observe("incidents", incidents.observe)
+        agent.act("recoveries", incidents.recover)
+    state = LibvirtState(host.libvirt, board, units=settings.units, listeners=listeners)
     agent.observe("libvirt", state.run)
     agent.observe("units", UnitConditions(host.units, board, settings.units).run)
     agent.observe("operating-system", lambda: operating_system.follow(host.system, board))
     agent.act("status", applier.run)
     agent.act("migrations", migrations.run)
     agent.act("os-update", OsUpdate(host.units, hypervisor, board).run)
+    order = FencingOrder(
+        kube, host.libvirt, hypervisor, board, boot=host.boot.id, clock=manager.clock
+    )
+    agent.act("fencing-order", order.run)
+    asks = programs(settings.health.port if settings.health else None)
+    agent.act("peers", Peers(hypervisor, board, asks, clock=manager.clock).run)
+    if settings.self_fencing is not None:
+        outside, watchdog = self_fencing(
+            settings.self_fencing, settings.node, lambda: agent.renewals
+        )
+        fence = SelfFencing(
+            settings.self_fencing.window,
+            outside,
+            host.libvirt,
+            board,
+            boot=host.boot.id,
+            watchdog=watchdog,
+            clock=manager.clock,
+        )
+        agent.observe("self-fencing", fence.run)
     agent.act("shutdown-drain", ShutdownDrain(host.shutdown, kube, hypervisor, board).run)
     if settings.pki is not None:
         installer = tls_files.installer(settings.pki, host.units, board)
@@ -89,6 +135,22 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
         "libvirt", lambda: None if state.settled else "libvirt not read yet", readiness=True
     )
     manager.add_check("status", lambda: applier.refusal, readiness=True)
+
+
+def self_fencing(
+    settings: SelfFencingSettings, node: str, renewals: Callable[[], int]
+) -> tuple[Outside, Watchdog | None]:
+    """What a host looks at that may be cut off, and what resets it.
+
+    Raises:
+        ConfigurationError: the watchdog cannot be used.
+    """
+    outside = Outside(
+        renewals,
+        partial(any_answers, settings.witnesses),
+        Heartbeat(settings.storage / f"{HEARTBEAT}{node}").is_writable,
+    )
+    return outside, Watchdog(settings.watchdog, settings.window) if settings.watchdog else None
 
 
 def report(node: str, own: Collection[str]) -> Report[Hypervisor, Parts, HypervisorStatus]:
@@ -100,10 +162,32 @@ def report(node: str, own: Collection[str]) -> Report[Hypervisor, Parts, Hypervi
     """
     return Report(
         FIELD_MANAGER,
-        FIELDS,
+        (*FIELDS, "incidents"),
         status_of=lambda hypervisor: hypervisor.status,
         carrying=lambda status: Hypervisor(metadata=ObjectMeta(name=node), status=status),
         compose=lambda parts, stored, kept: compose(parts, stored, kept, own),
+    )
+
+
+def _incidents(
+    settings: Settings,
+    manager: Manager,
+    host: Host,
+    board: Board,
+    hypervisor: Latest[Hypervisor],
+) -> Incidents:
+    namespace, _, name = settings.ha_config.partition("/")
+    return Incidents(
+        manager.kube,
+        host.libvirt,
+        board,
+        settings,
+        hypervisor,
+        clock=manager.clock,
+        boot=host.boot.id,
+        config=Latest(manager.informer(ConfigMap, namespace, fields=f"metadata.name={name}")),
+        recorder=manager.recorder("kvm.cloud.sap/node-agent"),
+        registry=manager.metrics.registry,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from hypercobalt.adapters.host.boot import this_boot
 from hypercobalt.adapters.host.shutdown import LogindShutdown
 from hypercobalt.adapters.host.system import HostSystem
 from hypercobalt.adapters.host.units import SystemdUnits
@@ -22,4 +23,4 @@ async def real_host(settings: Settings) -> AsyncGenerator[Host]:
     """
     async with connect(settings.libvirt_uri) as libvirt:
         system = HostSystem(root=settings.host_root)
-        yield Host(libvirt, SystemdUnits(), LogindShutdown(), system)
+        yield Host(libvirt, SystemdUnits(), LogindShutdown(), system, this_boot())

@@ -21,6 +21,7 @@ from hypercobalt.runtime import parse_address
 
 DEFAULT_URI: Final = "qemu:///system"
 DEFAULT_NAMESPACE: Final = "monsoon3"
+DEFAULT_HA_CONFIG: Final = "hypercobalt-ha"
 DEFAULT_UNITS: Final = ("libvirtd.service", "openvswitch-switch.service")
 
 
@@ -45,6 +46,23 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class SelfFencing:
+    """When the agent ends the guests of a host that is cut off.
+
+    Args:
+        window: for how long the API, all witnesses and the storage have to be silent.
+        witnesses: programs that answer HTTP, as host and port; agents of other hosts will do.
+        storage: directory on the storage that hosts share.
+        watchdog: device that resets a host whose agent does not run; None for none.
+    """
+
+    window: timedelta
+    witnesses: tuple[tuple[str, int], ...]
+    storage: Path
+    watchdog: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings(AgentSettings):
     """One node agent.
 
@@ -62,6 +80,11 @@ class Settings(AgentSettings):
         host_root: where the host's file system is; in a container it is mounted somewhere else.
         names: how Migrations are called.
         retention: of finished Migrations.
+        self_fencing: None: never.
+        store_definitions: keep the definitions of the host's domains in a Secret.
+        state_dir: where open incidents are kept over a restart; None keeps nothing.
+        ha_config: namespace and name of the ConfigMap with the HA agent's configuration, as
+            `NAMESPACE/NAME`; "" runs no HA agent.
         emulate: use the fakes for libvirt and the host's services.
     """
 
@@ -79,6 +102,10 @@ class Settings(AgentSettings):
     host_root: Path = Path("/")
     names: MigrationNames = MigrationNames.START
     retention: Retention = Retention()
+    self_fencing: SelfFencing | None = None
+    store_definitions: bool = False
+    state_dir: Path | None = None
+    ha_config: str = ""
     emulate: bool = False
 
 
@@ -97,6 +124,10 @@ def settings(
     host_root: Path = Path("/"),
     names: MigrationNames = MigrationNames.START,
     retention: Retention | None = None,
+    self_fencing: SelfFencing | None = None,
+    store_definitions: bool = False,
+    state_dir: Path | None = None,
+    ha_config: str | None = None,
     metrics: str = "0",
     metrics_secure: bool = False,
     health: str = "0",
@@ -110,15 +141,16 @@ def settings(
     when nothing else names the node.
 
     Raises:
-        ConfigurationError: an address or CERTIFICATE_SOURCE cannot be used.
+        ConfigurationError: an address, CERTIFICATE_SOURCE or the ConfigMap's name cannot be used.
     """
     name = node or env.get("HOSTNAME") or hostname
+    own_namespace = namespace or env.get("NAMESPACE") or DEFAULT_NAMESPACE
     pki = pki_path or (Path(env["PKI_PATH"]) if env.get("PKI_PATH") else None)
     return Settings(
         node=name,
         label=env.get("NODE_LABEL") or name,
         libvirt_uri=libvirt_uri or uri_from(env),
-        namespace=namespace or env.get("NAMESPACE") or DEFAULT_NAMESPACE,
+        namespace=own_namespace,
         units=DEFAULT_UNITS if units is None else tuple(units),
         kubeconfig=kubeconfig,
         pki=pki,
@@ -130,6 +162,10 @@ def settings(
         host_root=host_root,
         names=names,
         retention=retention or Retention(),
+        self_fencing=self_fencing,
+        store_definitions=store_definitions,
+        state_dir=state_dir,
+        ha_config=_config_map(ha_config, own_namespace),
         metrics=parse_address("--metrics-bind-address", metrics),
         metrics_secure=metrics_secure,
         health=parse_address("--health-probe-bind-address", health),
@@ -137,6 +173,51 @@ def settings(
         log_text=log_text,
         emulate=bool(env.get("EMULATE")),
     )
+
+
+SHORTEST_WINDOW: Final = timedelta(seconds=60)
+
+
+def self_fencing(
+    window: float, witnesses: str, storage: Path | None, watchdog: Path | None
+) -> SelfFencing | None:
+    """Put the flags of self-fencing together; a window of 0 is none.
+
+    Args:
+        window: seconds.
+        witnesses: `HOST:PORT`, with commas.
+        storage: directory on the shared storage.
+        watchdog: device.
+
+    Raises:
+        ConfigurationError: one is missing, or cannot be used.
+    """
+    if not window:
+        return None
+    if window < SHORTEST_WINDOW.total_seconds():
+        raise ConfigurationError(
+            f"--self-fence-window {window:g}: must be 0, or "
+            f"{SHORTEST_WINDOW.total_seconds():.0f} s or longer"
+        )
+    asked = [parse_address("--self-fence-witnesses", one) for one in witnesses.split(",") if one]
+    found = tuple((one.host, one.port) for one in asked if one is not None and one.host)
+    if not found or storage is None:
+        missing = "--self-fence-storage" if found else "--self-fence-witnesses"
+        raise ConfigurationError(
+            f"{missing}: needed with --self-fence-window: losing the API alone never fences a host"
+        )
+    return SelfFencing(timedelta(seconds=window), found, storage, watchdog)
+
+
+def _config_map(text: str | None, own: str) -> str:
+    if text is None:
+        return f"{own}/{DEFAULT_HA_CONFIG}"
+    namespace, _, name = text.partition("/")
+    if (text and not (namespace and name)) or "/" in name:
+        raise ConfigurationError(
+            f"--ha-config {text[:64]!r}: must be NAMESPACE/NAME, or empty for no HA agent"
+        )
+    return text
 
 
 def _source(env: Mapping[str, str]) -> CertificateSource:

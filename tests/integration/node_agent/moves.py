@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tests.integration.node_agent.conftest import boot
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.adapters.libvirt.model import EventKind, JobStats, JobType, JobValue, Lifecycle
+from hypercobalt.adapters.libvirt.model import EventKind, JobStats, JobType, JobValue
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 
 UUID = "12e479eb-6bef-4fdb-bfdc-0388df68bed9"
 
@@ -30,16 +31,16 @@ class Move:
     def run(self, *, operation: int = 5, elapsed: int | None = None, **values: JobValue) -> None:
         if elapsed is None:
             elapsed = round((time.monotonic() - self.began) * 1000)
-        told = {"operation": operation, "time_elapsed": elapsed, **values}
-        self.source.jobs[self.uuid] = JobStats(JobType.UNBOUNDED, told)
+        reported = {"operation": operation, "time_elapsed": elapsed, **values}
+        self.source.jobs[self.uuid] = JobStats(JobType.UNBOUNDED, reported)
 
     def arrive(self) -> None:
         boot(self.target, self.uuid, detail=1)
 
     def complete(self, **values: JobValue) -> None:
         """As libvirt does: statistics, then the stop at the source, then the start of the guest."""
-        told = JobStats(JobType.COMPLETED, {"operation": 5, "downtime": 16, **values})
+        reported = JobStats(JobType.COMPLETED, {"operation": 5, "downtime": 16, **values})
         self.source.lifecycle(self.uuid, Lifecycle.SUSPENDED, 1)
-        self.source.tell(self.uuid, EventKind.JOB_COMPLETED, stats=told)
+        self.source.tell(self.uuid, EventKind.JOB_COMPLETED, stats=reported)
         self.source.stop(self.uuid, detail=3)
         self.target.lifecycle(self.uuid, Lifecycle.RESUMED, 1)

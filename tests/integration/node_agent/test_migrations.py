@@ -24,8 +24,8 @@ from hypercobalt.adapters.libvirt.model import (
     EventKind,
     JobStats,
     JobType,
-    Lifecycle,
 )
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.api.core import Namespace
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import Migration
@@ -62,11 +62,11 @@ async def agent(
     retention: Retention | None = None,
 ) -> AsyncIterator[None]:
     """The migrations of one host; `guard` is asked before each write."""
-    told = Settings(node, node, namespace=SPACE, names=names, retention=retention or Retention())
+    given = Settings(node, node, namespace=SPACE, names=names, retention=retention or Retention())
     with left_to_the_collector():
         async with Kube(load_connection(server.kubeconfig)) as kube:
             migrations = Migrations(
-                kube.guarded(guard), libvirt, told, clock=SystemClock(), grace=grace
+                kube.guarded(guard), libvirt, given, clock=SystemClock(), grace=grace
             )
 
             reading = asyncio.Event()
@@ -128,7 +128,7 @@ async def until(
 
 
 async def begun(kube: Kube, move: Move) -> Migration:
-    """Begin the move; gives its object once it says so."""
+    """Begin the move; gives its object once that shows it."""
     move.begin()
     (one,) = await until(kube, lambda all_: types(all_) == ["unbounded"])
     return one
@@ -204,8 +204,8 @@ async def test_what_is_no_migration_makes_none(
         move.begin(operation=operation)
         move.source.lifecycle(UUID, Lifecycle.SUSPENDED, 0)
         move.source.lifecycle(UUID, Lifecycle.RESUMED, 0)
-        told = JobStats(JobType.COMPLETED, {"operation": operation})
-        move.source.tell(UUID, EventKind.JOB_COMPLETED, stats=told)
+        given = JobStats(JobType.COMPLETED, {"operation": operation})
+        move.source.tell(UUID, EventKind.JOB_COMPLETED, stats=given)
         other = "00000000-6bef-4fdb-bfdc-0388df68bed9"
         boot(move.source, other)
         Move(move.source, move.target, other).begin()
@@ -258,8 +258,8 @@ async def test_a_bad_end_that_only_qemu_reported(server: Server, kube: Kube, mov
 async def test_one_that_libvirt_calls_cancelled(server: Server, kube: Kube, move: Move) -> None:
     async with agent(server, move.source, "kvm-a"):
         await begun(kube, move)
-        told = JobStats(JobType.CANCELLED, {"operation": 5, "errmsg": "aborted by user"})
-        move.source.tell(UUID, EventKind.JOB_COMPLETED, stats=told)
+        given = JobStats(JobType.CANCELLED, {"operation": 5, "errmsg": "aborted by user"})
+        move.source.tell(UUID, EventKind.JOB_COMPLETED, stats=given)
 
         (one,) = await until(kube, lambda all_: types(all_) == ["cancelled"])
 
@@ -434,8 +434,8 @@ async def test_the_destination_ends_it_when_the_source_does_not(
             move.arrive()
             move.begin()
             await until(kube, lambda all_: all_ != [] and bool(all_[0].status.destination))
-        told = JobStats(JobType.COMPLETED, {"operation": 4, "downtime": 21})
-        move.target.completed_jobs[UUID] = told
+        given = JobStats(JobType.COMPLETED, {"operation": 4, "downtime": 21})
+        move.target.completed_jobs[UUID] = given
         move.complete()
         (one,) = await until(kube, lambda all_: types(all_) == ["completed"])
 
@@ -489,7 +489,7 @@ async def test_a_destination_that_was_killed_ends_what_came_meanwhile_from_a_dea
     assert one.status.destination == "kvm-b"
 
 
-async def test_an_arrival_is_not_that_of_an_earlier_migration_which_nobody_claimed(
+async def test_an_arrival_is_not_that_of_an_earlier_unclaimed_migration(
     server: Server, kube: Kube, move: Move
 ) -> None:
     async with agent(server, move.source, "kvm-a"):
@@ -598,7 +598,7 @@ async def test_statistics_that_come_after_the_stop_are_of_the_same_migration(
     server: Server, kube: Kube, move: Move, late: bool, names: MigrationNames
 ) -> None:
     numbers = JobStats(JobType.COMPLETED, {"operation": 5, "time_elapsed": 2000, "downtime": 16})
-    told = DomainEvent(EventKind.JOB_COMPLETED, UUID, "vm1", datetime.now(UTC), stats=numbers)
+    given = DomainEvent(EventKind.JOB_COMPLETED, UUID, "vm1", datetime.now(UTC), stats=numbers)
     async with (
         agent(server, move.source, "kvm-a", names=names),
         agent(server, move.target, "kvm-b", names=names),
@@ -609,7 +609,7 @@ async def test_statistics_that_come_after_the_stop_are_of_the_same_migration(
         move.source.stop(UUID, detail=3)
         if late:
             await until(kube, lambda all_: types(all_) == ["completed"])
-        move.source.emit(told)
+        move.source.emit(given)
 
         (one,) = await until(kube, lambda all_: all_[0].status.downtime == "16ms")
 

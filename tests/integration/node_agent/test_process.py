@@ -117,10 +117,10 @@ async def test_a_second_agent_of_the_host_stands_by_until_the_first_has_ended(
 ) -> None:
     await create(kube)
     where = ("--kubeconfig", str(server.kubeconfig), "--node", NODE, "--namespace", "default")
-    told = (*where, "--health-probe-bind-address", "0", "--metrics-bind-address", "0")
-    async with agent(*told) as one:
+    flags = (*where, "--health-probe-bind-address", "0", "--metrics-bind-address", "0")
+    async with agent(*flags) as one:
         await lines_until(one, "lease_acquired")
-        async with agent(*told) as other:
+        async with agent(*flags) as other:
             (*_, waiting) = await lines_until(other, "lease_held_by_another_agent")
             one.terminate()
             assert await asyncio.wait_for(one.wait(), SECONDS) == 0

@@ -23,8 +23,9 @@ from tests.integration.runtime.scripted import ScriptedServer, eventually
 from tests.unit.operator.samples import NOW
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.adapters.libvirt.model import Domain, DomainState, Lifecycle, Versions
+from hypercobalt.adapters.libvirt.model import Domain, DomainState, Versions
 from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.api.conditions import ConditionStatus, get_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason
@@ -194,7 +195,7 @@ async def test_a_changed_overcommit_changes_the_effective_capacity(
     assert condition.observedGeneration == stored.metadata.generation
 
 
-async def test_it_waits_for_a_hypervisor_that_is_missing_or_made_anew(
+async def test_agent_waits_for_a_hypervisor_that_is_missing_or_recreated(
     server: Server, kube: Kube
 ) -> None:
     libvirt = FakeLibvirt()
@@ -234,9 +235,9 @@ async def test_libvirt_away_and_back_is_reported_within_a_second(
 
     assert names(away) == names(stopped) == ["vm1"]
     assert names(back) in (["vm1"], [])
-    told = get_condition(away.conditions, "LibVirtConnection")
-    assert told is not None
-    assert "connection reset" in told.message
+    shown = get_condition(away.conditions, "LibVirtConnection")
+    assert shown is not None
+    assert "connection reset" in shown.message
 
 
 async def test_an_upgrade_of_libvirt_is_in_the_status_once_it_is_back(
@@ -257,9 +258,9 @@ async def test_an_upgrade_of_libvirt_is_in_the_status_once_it_is_back(
 
     assert versions(before) == versions(away) == ("9.0.0", "7.2.22")
     assert versions(after) == ("11.3.0", "10.0.2")
-    told = get_condition(after.conditions, "LibVirtConnection")
-    assert told is not None
-    assert told.message == "this driver does not offer: device-changed events"
+    shown = get_condition(after.conditions, "LibVirtConnection")
+    assert shown is not None
+    assert shown.message == "this driver does not offer: device-changed events"
     assert names(after) == ["vm1"]
 
 
@@ -286,7 +287,7 @@ async def test_a_loss_of_libvirt_and_its_return_are_logged_once_each(
         await until(kube, lambda h: connection(h)[0] == TRUE)
 
     lines = [(record.levelname, record.getMessage().split()[0]) for record in caplog.records]
-    up, down = ("INFO", "libvirt_connected"), ("WARNING", "libvirt_is_away")
+    up, down = ("INFO", "libvirt_connected"), ("WARNING", "libvirt_disconnected")
     assert lines == [up, down, up]
 
 
@@ -327,12 +328,12 @@ async def test_a_list_that_fails_is_tried_again_and_reported(server: Server, kub
         await until(kube, lambda h: connection(h) == ("True", "Connected"))
         agent.libvirt.failures["domains"] = LibvirtError("cannot acquire state change lock")
         boot(agent.libvirt, "u1", "vm1")
-        told = await until(kube, lambda h: connection(h) == ("False", "ProcessFailed"))
+        shown = await until(kube, lambda h: connection(h) == ("False", "ProcessFailed"))
         del agent.libvirt.failures["domains"]
 
         await until(kube, lambda h: connection(h) == ("True", "Connected") and bool(names(h)))
 
-    condition = get_condition(told.conditions, "LibVirtConnection")
+    condition = get_condition(shown.conditions, "LibVirtConnection")
     assert condition is not None
     assert "state change lock" in condition.message
 

@@ -11,7 +11,9 @@ from hypercobalt.node_agent.settings import (
     DEFAULT_UNITS,
     MigrationNames,
     Retention,
+    SelfFencing,
     Settings,
+    self_fencing,
     settings,
     uri_from,
 )
@@ -39,16 +41,17 @@ def test_the_environment_of_the_existing_agent_is_read() -> None:
         pki=Path("/pki"),
         issuer="libvirt",
         addresses=("192.0.2.1",),
+        ha_config="agents/hypercobalt-ha",
         emulate=True,
     )
 
 
 def test_flags_go_first_and_nothing_is_needed() -> None:
     env = {"HOSTNAME": "kvm-a", "NAMESPACE": "agents", "PKI_PATH": "/pki"}
-    told = settings(env, hostname="os", node="kvm-b", namespace="ns", units=[], pki_path=Path("/x"))
+    made = settings(env, hostname="os", node="kvm-b", namespace="ns", units=[], pki_path=Path("/x"))
 
-    assert (told.node, told.label, told.namespace, told.units) == ("kvm-b", "kvm-b", "ns", ())
-    assert told.pki == Path("/x")
+    assert (made.node, made.label, made.namespace, made.units) == ("kvm-b", "kvm-b", "ns", ())
+    assert made.pki == Path("/x")
     bare = settings({}, hostname="os")
     assert (bare.node, bare.namespace, bare.units) == ("os", "monsoon3", DEFAULT_UNITS)
     assert bare.libvirt_uri == "qemu:///system"
@@ -69,7 +72,7 @@ def test_uri_and_socket_together(uri: str, socket: str, expected: str) -> None:
 
 
 def test_settings_survive_the_way_to_the_agents_process() -> None:
-    told = Settings(
+    made = Settings(
         "kvm-a",
         "label",
         units=(),
@@ -80,6 +83,52 @@ def test_settings_survive_the_way_to_the_agents_process() -> None:
         health=Address("::1", 1),
     )
 
-    assert decode_settings(encode_settings(told), Settings) == told
+    assert decode_settings(encode_settings(made), Settings) == made
     with pytest.raises(ConfigurationError):
         decode_settings("{}", Settings)
+
+
+def test_self_fencing_is_off_without_a_window() -> None:
+    assert self_fencing(0, "192.0.2.1:8081", Path("/shared"), None) is None
+
+
+def test_self_fencing_survives_the_way_to_the_agents_process() -> None:
+    fencing = self_fencing(90, "192.0.2.1:8081,[2001:db8::1]:8081", Path("/shared"), Path("/w"))
+    assert fencing == SelfFencing(
+        timedelta(seconds=90),
+        (("192.0.2.1", 8081), ("2001:db8::1", 8081)),
+        Path("/shared"),
+        Path("/w"),
+    )
+    whole = settings({}, hostname="kvm-a", self_fencing=fencing)
+    assert decode_settings(encode_settings(whole), Settings) == whole
+
+
+@pytest.mark.parametrize(
+    ("window", "witnesses", "storage", "named"),
+    [
+        (59, "192.0.2.1:8081", Path("/shared"), "--self-fence-window"),
+        (-1, "192.0.2.1:8081", Path("/shared"), "--self-fence-window"),
+        (60, "", Path("/shared"), "--self-fence-witnesses"),
+        (60, ":8081", Path("/shared"), "--self-fence-witnesses"),
+        (60, "192.0.2.1", Path("/shared"), "--self-fence-witnesses"),
+        (60, "192.0.2.1:8081", None, "--self-fence-storage"),
+    ],
+)
+def test_self_fencing_needs_all_that_shows_that_a_host_is_not_cut_off(
+    window: float, witnesses: str, storage: Path | None, named: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        self_fencing(window, witnesses, storage, None)
+
+
+def test_the_config_map_of_the_ha_agent_is_named_whole_or_not_at_all() -> None:
+    assert settings({}, hostname="a").ha_config == "monsoon3/hypercobalt-ha"
+    assert settings({}, hostname="a", ha_config="x/y").ha_config == "x/y"
+    assert settings({}, hostname="a", ha_config="").ha_config == ""
+
+
+@pytest.mark.parametrize("text", ["name", "/name", "space/", "a/b/c"])
+def test_a_config_map_without_namespace_or_name_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="NAMESPACE/NAME"):
+        settings({}, hostname="a", ha_config=text)

@@ -63,7 +63,7 @@ class Exporter(Collector):
             self._stats = None
             if (complaint := str(error) or "no answer in time") != self._complaint:
                 self._complaint = complaint  # scrapes go on all night
-                log.warning("no_libvirt_counters", error=complaint)
+                log.warning("libvirt_counters_not_read", error=complaint)
 
     def describe(self) -> list[Metric]:
         """Nothing: registering must not ask libvirt."""

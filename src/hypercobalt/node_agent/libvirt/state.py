@@ -22,10 +22,10 @@ from hypercobalt.adapters.libvirt.model import (
     DomainEvent,
     Event,
     EventKind,
-    Lifecycle,
     Lost,
 )
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.agent.text import condition_type
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, LibvirtConnectionReason
@@ -243,7 +243,7 @@ def _log_change(before: Connected | Disconnected | None, now: Connected | Discon
         case Connected() if not isinstance(before, Connected):
             log.info("libvirt_connected", version=now.versions.libvirt)
         case Disconnected() if not isinstance(before, Disconnected):
-            log.warning("libvirt_is_away", reason=now.reason)
+            log.warning("libvirt_disconnected", reason=now.reason)
         case _:
             return
 

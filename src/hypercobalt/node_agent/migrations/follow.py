@@ -27,10 +27,10 @@ from hypercobalt.adapters.libvirt.model import (
     Event,
     EventKind,
     JobStats,
-    Lifecycle,
     Lost,
 )
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.api.migration import (
     ORIGIN,
     SERVER,

@@ -57,7 +57,7 @@ class Outgoing:
         self._ended: JobStats | None = None
         self._stopped: bool | None = None  # whether it left, once its domain has stopped here
         self._stop_seen = False
-        self._word = ""  # QEMU's last one
+        self._qemu_status = ""
         self._jobless_since: float | None = None  # by the loop's clock
         self._given_up_at: float | None = None  # by the same, when no host reports the end
 
@@ -76,13 +76,13 @@ class Outgoing:
         self._stopped = migrated
         self._news.set()
 
-    def nudge(self, word: str = "") -> None:
+    def nudge(self, qemu_status: str = "") -> None:
         """Look now: something has happened.
 
         Args:
-            word: QEMU's status of the migration, if it was that.
+            qemu_status: of the migration, if that is what the event has.
         """
-        self._word = word or self._word
+        self._qemu_status = qemu_status or self._qemu_status
         self._news.set()
 
     async def run(self) -> Ending:
@@ -153,7 +153,7 @@ class Outgoing:
             ending = ending_of(last)
             if ending is not None and ending.type is not MigrationType.COMPLETED:
                 return ending
-        return stayed(self._word)
+        return stayed(self._qemu_status)
 
     async def _gone(self) -> Ending | None:
         """Wait for the destination's report: the domain is gone from here without an event."""

@@ -191,10 +191,10 @@ def to_claim(migrations: Iterable[Migration], host: str, began: datetime) -> Mig
 
 
 def arrived_by(migrations: Iterable[Migration], host: str, now: datetime) -> Migration | None:
-    """The migration that a server came to `host` by, nobody saw when: the newest one.
+    """The migration that a server came to `host` by, at a time unknown: the newest one.
 
-    None if that has its destination and its end, or if the arrival may be that of a later one which
-    nobody wrote.
+    None if that has its destination and its end, or if the server may have come by a later one of
+    which there is no object.
     """
     newest = max(_coming(migrations, host), key=_age_key, default=None)
     if newest is None or not _may_be_for(newest, host):
@@ -213,7 +213,7 @@ def _coming(migrations: Iterable[Migration], host: str) -> list[Migration]:
 
 
 def _may_be_for(migration: Migration, host: str) -> bool:
-    """Nobody's yet, or one under way that was claimed here before a restart."""
+    """Whether it names no destination, or is under way and was claimed here before a restart."""
     if migration.status.destination == host:
         return not is_finished(migration)
     return not migration.status.destination
@@ -287,13 +287,13 @@ def ending_of(stats: JobStats) -> Ending | None:
             return None
 
 
-def stayed(word: str) -> Ending:
+def stayed(qemu_status: str) -> Ending:
     """How a migration ended whose job is gone while its instance still runs here.
 
     Args:
-        word: QEMU's last status of it; "" when none was reported.
+        qemu_status: QEMU's last one of it; "" when none was reported.
     """
-    match word:
+    match qemu_status:
         case "failed":
             return Ending(MigrationType.FAILED, error="the migration failed")
         case "cancelling" | "cancelled":

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from hypercobalt.adapters.host.boot import Boot
 from hypercobalt.agent.status import conditions
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
@@ -20,6 +21,7 @@ from hypercobalt.node_agent.status.parts import Parts
 
 OWN_CONDITIONS: Final = (
     HypervisorConditionType.LIBVIRT_CONNECTION,
+    HypervisorConditionType.HA_CONFIG_VALID,
     HypervisorConditionType.OPERATING_SYSTEM_UPDATE,
     HypervisorConditionType.TLS_CERTIFICATE_INSTALLED,
 )
@@ -41,9 +43,15 @@ def compose(
         status = status_of(parts.inventory, stored.spec.overcommit)
     else:
         status = HypervisorStatus(**{name: getattr(kept, name) for name in FIELDS})
+    boot = parts.boot or Boot(kept.bootID or "", kept.bootedAt)
     return msgspec.structs.replace(
         status,
+        bootID=boot.id or None,
+        bootedAt=boot.at,
         operatingSystem=parts.operating_system or kept.operatingSystem,
         updateStatus=parts.update or kept.updateStatus,
+        guestsStopped=parts.guests_stopped or kept.guestsStopped,
+        peerReports=kept.peerReports if parts.peer_reports is None else parts.peer_reports,
+        incidents=kept.incidents if parts.incidents is None else parts.incidents,
         conditions=conditions(parts.conditions, stored.conditions, own, stored.metadata.generation),
     )

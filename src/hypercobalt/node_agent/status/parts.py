@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hypercobalt.adapters.host.boot import Boot
 from hypercobalt.adapters.libvirt.model import (
     Domain,
     DomainCapabilities,
@@ -11,7 +12,9 @@ from hypercobalt.adapters.libvirt.model import (
     Versions,
 )
 from hypercobalt.agent import board
+from hypercobalt.api.fencing import GuestsStopped
 from hypercobalt.api.hypervisor_status import HyperVisorUpdateStatus, OperatingSystemStatus
+from hypercobalt.api.incident import Incident, PeerReport
 from hypercobalt.runtime import Clock
 
 
@@ -38,11 +41,19 @@ class Parts(board.Parts):
         inventory: the last one; kept while libvirt is away. None: never read by this process.
         operating_system: None: not known yet.
         update: None: not known yet.
+        boot: None: not known yet.
+        guests_stopped: None: this process has not ended the host's guests.
+        peer_reports: None: not known yet whether other hosts are asked about.
+        incidents: those that are open; None: not known yet.
     """
 
     inventory: Inventory | None = None
     operating_system: OperatingSystemStatus | None = None
     update: HyperVisorUpdateStatus | None = None
+    boot: Boot | None = None
+    guests_stopped: GuestsStopped | None = None
+    peer_reports: tuple[PeerReport, ...] | None = None
+    incidents: tuple[Incident, ...] | None = None
 
 
 class Board(board.Board[Parts]):

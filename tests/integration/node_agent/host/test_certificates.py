@@ -138,19 +138,19 @@ async def test_a_renewed_secret_replaces_the_old_one(
     await put_secret(kube, DATA)
     begin(site, tmp_path, units)
     await site.until(TYPE, "Ready")
-    told = asyncio.Event()
-    units.on_job = lambda _: told.set()
+    notified = asyncio.Event()
+    units.on_job = lambda _: notified.set()
 
     renewed = data()
     await put_secret(kube, renewed)
 
     async with asyncio.timeout(DEADLINE):
-        await told.wait()
+        await notified.wait()
     await site.until(TYPE, "Ready")
     assert is_loaded(tmp_path, renewed)
 
 
-async def test_an_installed_secret_is_left_alone_by_a_restarted_agent(
+async def test_a_restarted_agent_does_not_rewrite_an_installed_secret(
     kube: Kube, site: Site, tmp_path: Path
 ) -> None:
     await create_hypervisor(kube)
@@ -270,13 +270,13 @@ async def test_what_was_changed_by_hand_is_put_right_in_time(
     await put_secret(kube, DATA)
     begin(site, tmp_path, units, resync=timedelta(milliseconds=50))
     await site.until(TYPE, "Ready")
-    told = asyncio.Event()
-    units.on_job = lambda _: told.set()
+    notified = asyncio.Event()
+    units.on_job = lambda _: notified.set()
 
     (tmp_path / "qemu/server-key.pem").chmod(0o644)
 
     async with asyncio.timeout(DEADLINE):
-        await told.wait()
+        await notified.wait()
     await site.until(TYPE, "Ready")
     assert is_loaded(tmp_path, DATA)
 
@@ -374,7 +374,7 @@ async def certificate(kube: Kube, good: Callable[[Certificate], bool]) -> Certif
     raise AssertionError("the watch ended")
 
 
-async def test_an_own_certificate_is_asked_for_and_kept_current(
+async def test_the_agents_own_certificate_is_requested_and_renewed(
     kube: Kube, site: Site, tmp_path: Path
 ) -> None:
     await create_hypervisor(kube, createCertManagerCertificate=True)
@@ -400,7 +400,7 @@ async def test_an_own_certificate_is_asked_for_and_kept_current(
     await certificate(kube, lambda c: c.spec.ipAddresses == ("192.0.2.1", "2001:db8::1"))
 
 
-async def test_a_certificate_of_others_is_left_alone(
+async def test_a_certificate_of_another_owner_is_not_changed(
     kube: Kube, site: Site, tmp_path: Path
 ) -> None:
     theirs = await kube.create(

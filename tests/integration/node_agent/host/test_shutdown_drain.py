@@ -147,7 +147,7 @@ async def test_nothing_is_held_back_without_cause(
     assert await kube.get(Eviction, NODE) is None
 
 
-async def test_delay_comes_and_goes_with_the_instances_and_the_wish(kube: Kube, site: Site) -> None:
+async def test_inhibitor_follows_the_instances_and_the_spec(kube: Kube, site: Site) -> None:
     await create_hypervisor(kube)
     shutdown = FakeShutdown(AMPLE)
     guard(site, shutdown)
@@ -184,7 +184,7 @@ async def test_a_shutdown_that_is_called_off_keeps_the_delay_for_the_next(
     await is_not_released(shutdown)
 
     shutdown.prepare()
-    second = await created(kube, not_uid=first.metadata.uid)  # the old one says nothing of now
+    second = await created(kube, not_uid=first.metadata.uid)  # the old one covers none of these
     assert second.spec.trigger == "HostShutdown"
     await is_not_released(shutdown)
     await end(kube, "False", "Succeeded")
@@ -207,7 +207,9 @@ async def test_what_a_shutdown_has_left_is_removed_once_the_host_is_up_and_it_ha
     await gone(kube)
 
 
-async def test_an_eviction_that_is_not_for_a_shutdown_is_left_alone(kube: Kube, site: Site) -> None:
+async def test_an_eviction_that_is_not_for_a_shutdown_is_not_changed(
+    kube: Kube, site: Site
+) -> None:
     spec = EvictionSpec(hypervisor=NODE, reason="maintenance", trigger="Maintenance")
     await kube.create(Eviction(metadata=ObjectMeta(name=NODE), spec=spec))
     await end(kube, "False", "Succeeded")
@@ -295,7 +297,7 @@ class Overtaken(Kube):
         return await super().create(obj)
 
 
-async def test_an_eviction_that_somebody_was_quicker_to_make_counts_as_the_one_of_the_shutdown(
+async def test_an_eviction_created_in_between_counts_as_that_of_the_shutdown(
     kube: Kube, site: Site, server: Server
 ) -> None:
     await create_hypervisor(kube)

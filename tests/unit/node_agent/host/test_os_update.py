@@ -259,7 +259,7 @@ async def test_activating_is_not_finished(updating: Updating) -> None:
     await updating.until("Completed")
 
 
-async def test_the_host_is_rebooted_when_the_spec_says_so(updating: Updating) -> None:
+async def test_the_host_is_rebooted_when_the_spec_asks_for_it(updating: Updating) -> None:
     updating.on_job(lambda job: updating.units.set(job.split()[1], "inactive"))
 
     updating.start(hypervisor(reboot=True))
@@ -304,7 +304,7 @@ async def test_an_update_at_work_already_is_waited_for(updating: Updating) -> No
     assert updating.units.jobs == []
 
 
-async def test_a_host_without_the_unit_says_so(updating: Updating) -> None:
+async def test_a_host_without_the_update_unit_reports_it(updating: Updating) -> None:
     updating.start(hypervisor("2000"))
 
     stopped = await updating.until("Stopped", "given up")

@@ -62,7 +62,7 @@ def eviction(
         (eviction(evicting="Unknown", trigger=OURS), "e", Step.WAIT),
         (eviction(evicting="False", trigger=OURS), "e", Step.DONE),
         (eviction(evicting=None, trigger=OTHER), None, Step.WAIT),
-        # What ended before says nothing of the instances that run now, whoever made it.
+        # What ended before does not cover the instances that run now, whoever made it.
         (eviction(evicting="False", trigger=OTHER), None, Step.REPLACE),
         (eviction(evicting="False", trigger=None), None, Step.REPLACE),
         (eviction(evicting="False", trigger=OTHER), "another", Step.REPLACE),

@@ -217,7 +217,7 @@ def test_what_is_right_is_not_written_again(tmp_path: Path) -> None:
     assert {path: path.lstat().st_ino for path in tmp_path.rglob("*")} == before
 
 
-def test_installed_files_are_not_loaded_until_the_services_were_told(tmp_path: Path) -> None:
+def test_installed_files_are_not_loaded_until_the_services_were_notified(tmp_path: Path) -> None:
     layout(tmp_path).install(PLACES.plan(DATA), NAMES)
     assert not layout(tmp_path).is_loaded(PLACES.plan(DATA))
 

@@ -1,4 +1,4 @@
-"""What is said of a systemd unit."""
+"""The condition of a systemd unit."""
 
 from __future__ import annotations
 

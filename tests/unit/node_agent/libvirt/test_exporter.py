@@ -86,7 +86,7 @@ def test_names_labels_and_values_of_the_libvirt_exporter() -> None:
         assert found[f"libvirt_domain_{name}_total"] == {net: value}
 
 
-def test_libvirt_away_is_a_page_that_says_so() -> None:
+def test_without_libvirt_the_page_has_libvirt_up_0() -> None:
     libvirt = libvirt_with(BUSY)
     libvirt.disconnect()
 

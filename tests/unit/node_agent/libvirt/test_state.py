@@ -1,4 +1,4 @@
-"""What becomes of changes that libvirt tells of by no event: the pass every five minutes."""
+"""Changes that libvirt reports by no event: the pass every five minutes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pytest
 from tests.following import background
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.adapters.libvirt.model import Domain, DomainState, HostCell, Lifecycle
+from hypercobalt.adapters.libvirt.model import Domain, DomainState, HostCell
 from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.node_agent.libvirt.state import RESYNC, LibvirtState
 from hypercobalt.node_agent.status.parts import Board, Inventory
 from hypercobalt.runtime import FakeClock

@@ -375,7 +375,7 @@ def test_which_migration_an_arrival_belongs_to(there: list[Migration], claimed: 
         pytest.param([migration("m", type_="completed", age=LONG)], None, id="over for long"),
         pytest.param([migration("m", age=LONG)], "m", id="nobody has ended it"),
         pytest.param([migration("m", age=LONG, destination="kvm-b")], "m", id="ours, not ended"),
-        pytest.param([migration("m", type_="completed", destination="kvm-b")], None, id="all told"),
+        pytest.param([migration("m", type_="completed", destination="kvm-b")], None, id="complete"),
         pytest.param(
             [
                 migration("old", type_="completed", age=timedelta(minutes=5)),
@@ -451,7 +451,7 @@ def test_old_and_surplus_finished_ones_expire() -> None:
     assert names(age=0, count=0) == ["d0", "d1", "d2", "d3", "d4", "d5"]
 
 
-def test_an_old_object_that_was_used_again_is_as_old_as_what_it_tells() -> None:
+def test_a_reused_object_is_as_old_as_its_last_migration() -> None:
     reused = migration("m", age=timedelta(minutes=1), made=timedelta(days=40), type_="completed")
 
     assert expired([reused], NOW, Retention(timedelta(days=30), 50)) == ()

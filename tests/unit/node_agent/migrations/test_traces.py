@@ -1,4 +1,4 @@
-"""What real hosts told of four migrations, played to the rules and to who follows the origin."""
+"""Four migrations of real hosts, replayed against the rules and what follows the origin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import cast
 
 import pytest
-from tests.traces.trace import Side, Told, Trace, load, names
+from tests.traces.trace import Recorded, Side, Trace, load, names
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import (
@@ -16,8 +16,8 @@ from hypercobalt.adapters.libvirt.model import (
     DomainState,
     EventKind,
     JobStats,
-    Lifecycle,
 )
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import Migration, MigrationSpec, MigrationStatus
 from hypercobalt.node_agent.migrations.outgoing import Outgoing
@@ -120,17 +120,17 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def tell(outgoing: Outgoing, told: Told) -> None:
+def replay_one(outgoing: Outgoing, event: Recorded) -> None:
     """Give an event to who follows the migration, as the agent does."""
-    match told.kind:
+    match event.kind:
         case EventKind.MIGRATION_ITERATION:
             outgoing.nudge()
         case EventKind.MIGRATION_STATUS:
-            outgoing.nudge(told.reason)
+            outgoing.nudge(event.reason)
         case EventKind.JOB_COMPLETED:
-            outgoing.job_ended(told.stats)
-        case EventKind.LIFECYCLE if told.type == Lifecycle.STOPPED:
-            outgoing.stopped(migrated=told.detail == MIGRATED)
+            outgoing.job_ended(event.stats)
+        case EventKind.LIFECYCLE if event.type == Lifecycle.STOPPED:
+            outgoing.stopped(migrated=event.detail == MIGRATED)
         case _:
             pass
 
@@ -141,10 +141,10 @@ async def test_who_follows_the_origin_comes_to_the_end_that_was(name: str) -> No
     side, written = load(name).origin, Written()
     libvirt = Replayed(side)
     outgoing = Outgoing(UUID, libvirt, cast("Record", written))
-    for told in side.events:
-        if told.at >= libvirt.began:
+    for event in side.events:
+        if event.at >= libvirt.began:
             asyncio.get_running_loop().call_later(
-                told.at - libvirt.began, partial(tell, outgoing, told)
+                event.at - libvirt.began, partial(replay_one, outgoing, event)
             )
 
     await outgoing.run()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from hypercobalt.adapters.host.boot import Boot
 from hypercobalt.adapters.libvirt.model import (
     DomainCapabilities,
     HostCapabilities,
@@ -16,6 +17,7 @@ from hypercobalt.adapters.libvirt.model import (
 from hypercobalt.agent.board import Verdict
 from hypercobalt.agent.status import holds, leftovers
 from hypercobalt.api.conditions import Condition, ConditionStatus
+from hypercobalt.api.fencing import GuestsStopped
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import (
     HypervisorStatus,
@@ -63,7 +65,7 @@ def composed(parts: Parts, of: Hypervisor) -> HypervisorStatus:
     return compose(parts, of, of.status, OWN)
 
 
-def test_what_nobody_knows_yet_is_kept_and_what_is_not_ours_left_out() -> None:
+def test_what_is_not_observed_yet_is_kept_and_what_is_not_ours_left_out() -> None:
     before = stored(condition(LINK), condition("Ready"))
 
     status = composed(Parts(), before)
@@ -71,6 +73,22 @@ def test_what_nobody_knows_yet_is_kept_and_what_is_not_ours_left_out() -> None:
     assert (status.libVirtVersion, status.instances) == ("8.0.0", STORED.instances)
     assert status.hypervisorId is None
     assert status.conditions == (condition(LINK),)
+
+
+def test_condition_of_an_object_without_a_generation_has_none() -> None:
+    parts = Parts(conditions={LINK: Verdict(TRUE, "Reason", "text", NOW)})
+    for generation, expected in ((3, 3), (0, None)):
+        (made,) = composed(parts, stored(generation=generation)).conditions
+        assert made.observedGeneration == expected
+
+
+def test_a_boot_and_its_stopped_guests_are_kept_until_this_process_knows_its_own() -> None:
+    stopped = GuestsStopped("b1", count=2)
+    before = replace(STORED, bootID="b1", bootedAt=THEN, guestsStopped=stopped)
+    unknown = compose(Parts(), stored(), before, OWN)
+    assert (unknown.bootID, unknown.bootedAt, unknown.guestsStopped) == ("b1", THEN, stopped)
+    known = compose(Parts(boot=Boot("b2", NOW)), stored(), before, OWN)
+    assert (known.bootID, known.bootedAt, known.guestsStopped) == ("b2", NOW, stopped)
 
 
 def test_what_is_known_replaces_what_was_stored() -> None:
@@ -92,12 +110,12 @@ def test_what_is_known_replaces_what_was_stored() -> None:
 )
 def test_transition_times(before: str | None, verdict: ConditionStatus, since: datetime) -> None:
     old = stored(condition(LINK, before)) if before else stored()
-    parts = Parts(conditions={LINK: Verdict(verdict, "Reason", "said", NOW)})
+    parts = Parts(conditions={LINK: Verdict(verdict, "Reason", "text", NOW)})
 
     (made,) = composed(parts, old).conditions
 
     assert made.lastTransitionTime == since
-    assert (made.message, made.observedGeneration) == ("said", 3)
+    assert (made.message, made.observedGeneration) == ("text", 3)
 
 
 def test_a_condition_that_shall_not_be_there_goes() -> None:

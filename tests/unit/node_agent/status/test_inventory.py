@@ -235,6 +235,16 @@ def test_effective_capacity_is_rounded_down(cpus: int, ratio: float, effective: 
     assert str(given.effectiveCapacity["memory"]) == "1Gi"
 
 
+def test_host_without_a_uuid_has_none_in_the_status() -> None:
+    assert status(HostCapabilities("x86_64", FOUR.cells)).hostUUID is None
+    assert status(FOUR).hostUUID == FOUR.uuid
+
+
+def test_cpu_that_is_pinned_to_nothing_is_in_no_cell() -> None:
+    given = status(FOUR, domain(vcpus=1, pins={0: frozenset()}))
+    assert [str(cell.allocation["cpu"]) for cell in given.cells] == ["0"] * 4
+
+
 def test_names_that_are_no_text_can_be_written() -> None:
     name = b"\xff\x00<&'\n\xc3".decode("utf-8", "surrogateescape")
     given = status(FOUR, domain(name))

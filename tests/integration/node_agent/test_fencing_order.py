@@ -1,0 +1,133 @@
+"""The agent ends its host's guests when the operator orders it, and reports that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import pytest
+from msgspec.structs import replace
+from tests.following import background
+from tests.sockets import left_to_the_collector
+
+from hypercobalt.adapters.libvirt.fake import FakeLibvirt
+from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.node_agent.fencing.order import FencingOrder
+from hypercobalt.node_agent.status.parts import Board
+from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
+from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.write_cache import Latest
+
+from .conftest import NODE, boot
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+BOOT = "b1"
+STARTED = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Host:
+    """A host with two guests, whose agent follows its Hypervisor."""
+
+    def __init__(self, kube: Kube) -> None:
+        self.kube, self.libvirt, self.board = kube, FakeLibvirt(), Board(SystemClock())
+        for name in ("a", "b"):
+            boot(self.libvirt, name)
+
+    @property
+    def guests(self) -> int:
+        return sum(domain.active for domain in self.libvirt.here.values())
+
+    async def fence(self, fencing: Fencing | None) -> Hypervisor:
+        """Have the operator write `status.fencing`."""
+        stored = await self.kube.get(Hypervisor, NODE)
+        assert stored is not None
+        return await self.kube.patch_status(stored, replace(stored.status, fencing=fencing))
+
+    async def stopped(self) -> None:
+        async with asyncio.timeout(10):
+            parts = self.board.parts
+            while parts.guests_stopped is None:
+                parts = await self.board.changed(parts)
+
+
+@asynccontextmanager
+async def host(kube: Kube) -> AsyncIterator[Host]:
+    await kube.create(Hypervisor(metadata=ObjectMeta(name=NODE)))
+    made = Host(kube)
+    selection = Selection(Hypervisor, fields=f"metadata.name={NODE}")
+    informer = Informer(kube, selection, metrics=Metrics())
+    own = Latest(informer)
+    order = FencingOrder(kube, made.libvirt, own, made.board, boot=BOOT, clock=SystemClock())
+    with left_to_the_collector():
+        async with background(informer.run, order.run):
+            await informer.wait_synced()
+            yield made
+
+
+@pytest.mark.parametrize(
+    ("phase", "method"),
+    [
+        (FencingPhase.ATTEMPTING, FencingMethod.AGENT),
+        (FencingPhase.FENCED, FencingMethod.BMC),
+        (FencingPhase.FENCED, FencingMethod.EXTERNAL),
+    ],
+)
+async def test_an_order_for_this_boot_ends_every_guest(
+    kube: Kube, phase: FencingPhase, method: FencingMethod
+) -> None:
+    async with host(kube) as kvm:
+        fencing = Fencing(phase=phase, method=method, bootID=BOOT, startedAt=STARTED)
+        await kvm.fence(fencing)
+        await kvm.stopped()
+        done = kvm.board.parts.guests_stopped
+        assert done is not None
+        assert (done.bootID, done.startedAt, done.count, kvm.guests) == (BOOT, STARTED, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("phase", "method", "of"),
+    [
+        (FencingPhase.ATTEMPTING, FencingMethod.BMC, BOOT),
+        (FencingPhase.FAILED, FencingMethod.AGENT, BOOT),
+        (FencingPhase.RELEASED, FencingMethod.AGENT, BOOT),
+        (FencingPhase.FENCED, FencingMethod.BMC, "another"),
+        (FencingPhase.ATTEMPTING, FencingMethod.AGENT, "another"),
+        (FencingPhase.FENCED, FencingMethod.BMC, None),
+    ],
+)
+async def test_anything_else_ends_none(
+    kube: Kube, phase: FencingPhase, method: FencingMethod, of: str | None
+) -> None:
+    async with host(kube) as kvm:
+        await kvm.fence(Fencing(phase=phase, method=method, bootID=of, startedAt=STARTED))
+        # The order after it is obeyed, so this one was looked at.
+        before = kvm.libvirt.calls["destroy"]
+        order = Fencing(phase=FencingPhase.ATTEMPTING, method=FencingMethod.AGENT, bootID=BOOT)
+        kvm.libvirt.delays["destroy"] = 0.01
+        assert (kvm.guests, before) == (2, 0)
+        await kvm.fence(order)
+        await kvm.stopped()
+        done = kvm.board.parts.guests_stopped
+        assert done is not None
+        assert done.startedAt is None
+        assert done.count == 2
+
+
+async def test_an_order_that_was_taken_back_ends_none(kube: Kube) -> None:
+    async with host(kube) as kvm:
+        read = kvm.libvirt.calls["domains"]
+        order = FencingOrder(
+            kube, kvm.libvirt, stale(kube), kvm.board, boot=BOOT, clock=SystemClock()
+        )
+        async with asyncio.timeout(10):
+            await order.obey(NODE)
+        assert (kvm.guests, kvm.libvirt.calls["domains"]) == (2, read)
+
+
+def stale(kube: Kube) -> Latest[Hypervisor]:
+    return Latest(Informer(kube, Selection(Hypervisor), metrics=Metrics()))
