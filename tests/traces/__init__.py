@@ -1,1 +1,1 @@
-"""What real hosts told once, kept as JSON, for rules to be tried on in milliseconds."""
+"""What real hosts reported once, kept as JSON, for rules to be tried on in milliseconds."""

@@ -23,7 +23,7 @@ from hypercobalt.lab.lab import Lab, Wish, down
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.runtime import SystemClock
-from tests.traces.trace import Sample, Side, Told, Trace, save
+from tests.traces.trace import Recorded, Sample, Side, Trace, save
 
 VM: Final = "moved"
 _PERIOD: Final = 0.25  # seconds between two looks at the job
@@ -36,7 +36,7 @@ class Recorder:
 
     def __init__(self, libvirt: Libvirt, uuid: str, began: datetime) -> None:
         self._libvirt, self._uuid, self._began = libvirt, uuid, began
-        self.events: list[Told] = []
+        self.events: list[Recorded] = []
         self.samples: list[Sample] = []
         self.versions: Versions | None = None
         self.listens = asyncio.Event()
@@ -53,15 +53,7 @@ class Recorder:
                 self.versions = event.versions
                 self.listens.set()
             elif isinstance(event, DomainEvent) and event.uuid == self._uuid:
-                told = Told(
-                    self._since(event.at),
-                    event.kind,
-                    event.type,
-                    event.detail,
-                    event.reason,
-                    event.stats,
-                )
-                self.events.append(told)
+                self.events.append(Recorded.of(event, self._since(event.at)))
 
     async def ask(self) -> None:
         """Keep the job whenever it differs from the time before."""
@@ -143,7 +135,7 @@ SCENARIOS: Final[dict[str, tuple[str, Callable[[Host, Host], Awaitable[None]]]]]
 
 
 async def record(lab: Lab, name: str) -> None:
-    """Do one scenario, with a guest of its own, and keep what both hosts tell."""
+    """Do one scenario, with a guest of its own, and keep what both hosts report."""
     scenario, act = SCENARIOS[name]
     one, other = lab.hosts
     fleet, began = Fleet(lab), SystemClock().now()
@@ -163,16 +155,23 @@ async def record(lab: Lab, name: str) -> None:
             await fleet.remove(VM)
 
 
-async def main(wanted: list[str]) -> None:
+@asynccontextmanager
+async def two_hosts() -> AsyncIterator[Lab]:
+    """A lab of two hosts, which is gone afterwards."""
     with TemporaryDirectory() as folder:
         data = Path(folder) / "lab"
         try:
             lab = await Lab.make(data)
             await lab.up(Wish(hosts=2, control_plane=False, ovn=False, operator=False))
-            for name in wanted or SCENARIOS:
-                await record(lab, name)
+            yield lab
         finally:
             await down(data)
+
+
+async def main(wanted: list[str]) -> None:
+    async with two_hosts() as lab:
+        for name in wanted or SCENARIOS:
+            await record(lab, name)
 
 
 if __name__ == "__main__":

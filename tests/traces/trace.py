@@ -1,4 +1,4 @@
-"""One recorded migration: what the libvirt of each of its hosts told, and when."""
+"""One recorded migration: what the libvirt of each of its hosts reported, and when."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from hypercobalt.adapters.libvirt.model import EventKind, JobStats
+from hypercobalt.adapters.libvirt.model import DomainEvent, EventKind, JobStats
 
 FOLDER = Path(__file__).parent
 
 
-class Told(msgspec.Struct, frozen=True, omit_defaults=True):
+class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
     """An event of the domain, with the fields of `DomainEvent`.
 
     Args:
@@ -24,6 +24,26 @@ class Told(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: int = 0
     reason: str = ""
     stats: JobStats | None = None
+    domain_id: int = -1
+    path: str = ""
+    alias: str = ""
+    flags: int = 0
+
+    @classmethod
+    def of(cls, event: DomainEvent, at: float) -> Recorded:
+        """What an event carried."""
+        return cls(
+            at=at,
+            kind=event.kind,
+            type=event.type,
+            detail=event.detail,
+            reason=event.reason,
+            stats=event.stats,
+            domain_id=event.domain_id,
+            path=event.path,
+            alias=event.alias,
+            flags=event.flags,
+        )
 
 
 class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -43,7 +63,7 @@ class Side(msgspec.Struct, frozen=True, omit_defaults=True):
         runs: whether the domain ran there at the end.
     """
 
-    events: tuple[Told, ...]
+    events: tuple[Recorded, ...]
     samples: tuple[Sample, ...]
     last: JobStats | None
     runs: bool

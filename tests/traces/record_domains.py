@@ -1,0 +1,38 @@
+"""Record what happens to domains on real hosts, as root: `python -m tests.traces.record_domains`.
+
+Names of scenarios as arguments record those anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Final
+
+from hypercobalt.lab.lab import Lab
+from tests.traces.domain_scenarios import SCENARIOS, played
+from tests.traces.domain_trace import DomainTrace, save
+from tests.traces.record import two_hosts
+
+_AFTERWARDS: Final = 2.0  # seconds in which late events still come
+
+
+async def record(lab: Lab, name: str) -> None:
+    """Play one scenario, and keep what its hosts report."""
+    async with played(lab, name) as stage:
+        await asyncio.sleep(_AFTERWARDS)
+        versions = stage.recorders[0].versions
+        assert versions is not None
+        source = f"libvirt {versions.libvirt}, QEMU {versions.hypervisor}, host of a lab"
+        host, *target = [await one.side() for one in stage.recorders]
+        save(name, DomainTrace(source, SCENARIOS[name].text, host, *target))
+
+
+async def main(wanted: list[str]) -> None:
+    async with two_hosts() as lab:
+        for name in wanted or SCENARIOS:
+            await record(lab, name)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))
