@@ -1,0 +1,57 @@
+"""What is wrong with the shared disks of a host: set by a command, read by the storage server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+
+
+class Fault(StrEnum):
+    """A way in which a host's storage fails."""
+
+    CUT = "cut"
+    """No answer to anything about a disk, until it is mended: then all is done."""
+    HANG = "hang"
+    """As `cut` for reads and writes only: disks can be looked up and opened."""
+    DENY = "deny"
+    """Every read, write and open fails with EIO, as for a client that the storage has fenced."""
+    FULL = "full"
+    """What needs new space fails with ENOSPC; what has space is written."""
+
+
+class FaultFiles:
+    """The faults of a lab's hosts, one file each.
+
+    Args:
+        folder: that holds them; made when the first is written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def version(self) -> int:
+        """Differs after each change."""
+        try:
+            return self._folder.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    def read(self) -> Mapping[str, Fault]:
+        """The faults by machine: a host's name for the kernel, such as `hc0-1`."""
+        if not self._folder.exists():
+            return {}
+        files = (file for file in self._folder.iterdir() if not file.suffix)
+        return {file.name: Fault(file.read_text()) for file in files}
+
+    def write(self, machine: str, fault: Fault | None) -> None:
+        """Set what is wrong for one host; None is nothing."""
+        self._folder.mkdir(exist_ok=True)
+        file = self._folder / machine
+        if fault is None:
+            file.unlink(missing_ok=True)
+            return
+        new = file.with_suffix(".new")
+        new.write_text(fault.value)
+        new.replace(file)
