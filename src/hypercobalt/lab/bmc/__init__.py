@@ -1,0 +1,1 @@
+"""Baseboard management controllers: what switches a host's power whatever the host itself does."""

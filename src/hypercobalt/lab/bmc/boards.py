@@ -1,0 +1,107 @@
+"""The BMCs of a lab: one process for each host, and what the operator has to know of them."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from pathlib import Path
+from typing import Final
+
+from hypercobalt.apiserver.access import pki
+from hypercobalt.lab import processes
+from hypercobalt.lab.bmc.faults import FaultFile
+from hypercobalt.lab.bmc.redfish import USER
+from hypercobalt.lab.state import Layout, State
+
+PORT_LABEL: Final = "lab.cobalt/bmc-port"
+"""Label of a Node: the port of its host's BMC, on the machine's address."""
+SECRET: Final = "lab-bmc"  # noqa: S105 - its name
+_FIRST_PORT: Final = 7000
+
+_DEVICES: Final = """\
+devices:
+- name: bmc
+  agent: fence_redfish
+  parameters:
+    ip: {address}
+    ipport: "{{labels[{label}]}}"
+    systems_uri: /redfish/v1/Systems/{{name}}
+    ssl_insecure: "1"
+  secret: {secret}
+  timeoutSeconds: 30
+"""
+
+
+def port(index: int) -> int:
+    """Where the BMC of the host with that number listens."""
+    return _FIRST_PORT + index
+
+
+class Boards:
+    """The BMCs of a lab; each lives while its host is dead."""
+
+    def __init__(self, layout: Layout, state: State) -> None:
+        self._layout, self._state = layout, state
+
+    @property
+    def _folder(self) -> Path:
+        return self._layout.data / "bmc"
+
+    def address(self, name: str) -> tuple[str, int]:
+        """Where a host's BMC listens."""
+        return self._state.address, port(self._state.host(name).index)
+
+    def fault(self, name: str) -> FaultFile:
+        """What is wrong with a host's BMC."""
+        return FaultFile(self._folder / f"{name}.fault")
+
+    def password(self) -> str:
+        """Of the user of every BMC; made when first asked for."""
+        file = self._folder / "password"
+        try:
+            return file.read_text()
+        except FileNotFoundError:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            made = secrets.token_urlsafe(18)
+            pki.write_secret(file, made.encode())
+            return made
+
+    def certificates(self) -> pki.Pki:
+        return pki.prepare(self._folder / "pki", self._state.address)
+
+    async def start(self, name: str) -> None:
+        """Start a host's BMC where it does not run.
+
+        Raises:
+            LabError: it ends at once.
+        """
+        self.password()
+        self.certificates()  # by one process, before there are several
+        if not processes.find(self._state.id, _role(name)):
+            await processes.spawn(
+                (sys.executable, "-m", "hypercobalt.lab.bmc", str(self._layout.data), name),
+                lab_id=self._state.id,
+                role=_role(name),
+                log=self._layout.log / f"bmc-{name}.log",
+            )
+
+    async def remove(self, name: str) -> None:
+        """End a host's BMC, and forget what was wrong with it.
+
+        Raises:
+            LabError: it does not end.
+        """
+        await processes.kill(self._state.id, lambda process: process.role == _role(name))
+        self.fault(name).forget()
+
+    def devices(self) -> str:
+        """The document of fence devices for the operator."""
+        return _DEVICES.format(address=self._state.address, label=PORT_LABEL, secret=SECRET)
+
+    def secret(self) -> dict[str, str]:
+        """The data of the Secret that the document names."""
+        return {"username": USER, "password": self.password()}
+
+
+def _role(name: str) -> str:
+    return f"bmc/{name}"

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypercobalt.adapters.fencing import devices
+from hypercobalt.lab.bmc.boards import Boards
+from hypercobalt.lab.bmc.faults import Fault
+from hypercobalt.lab.control import node_labels
+from hypercobalt.lab.state import HostRecord, Layout, State
+
+STATE = State("0" * 32, 7, hosts=(HostRecord("kvm-1", 1), HostRecord("kvm-4", 4)))
+
+
+def boards(folder: Path) -> Boards:
+    return Boards(Layout.at(folder), STATE)
+
+
+def test_the_operators_document_names_the_bmc_of_each_host(tmp_path: Path) -> None:
+    templates = devices.parse(boards(tmp_path).devices())
+    (device,) = devices.resolve(templates, "kvm-4", node_labels("kvm-4", 4))
+    where = (device.parameters["ip"], int(device.parameters["ipport"]))
+    assert where == boards(tmp_path).address("kvm-4") == ("10.77.7.254", 7004)
+    assert device.parameters["systems_uri"].endswith("/kvm-4")
+
+
+def test_the_password_is_made_once_and_for_root_only(tmp_path: Path) -> None:
+    made = boards(tmp_path).password()
+    assert boards(tmp_path).secret() == {"username": "admin", "password": made}
+    (file,) = tmp_path.glob("bmc/password")
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_a_fault_lasts_until_another_is_set(tmp_path: Path) -> None:
+    made = boards(tmp_path)
+    made.password()  # makes the folder
+    file = made.fault("kvm-1")
+    assert file.read() is Fault.NONE
+    file.write(Fault.LYING)
+    assert made.fault("kvm-1").read() is Fault.LYING
+    file.forget()
+    assert file.read() is Fault.NONE

@@ -1,0 +1,9 @@
+from collections.abc import Mapping
+from typing import NoReturn
+
+class Bmc:
+    def __init__(
+        self, authdata: Mapping[str, str], port: int = ..., address: str = ...
+    ) -> None: ...
+    @classmethod
+    def listen(cls, timeout: float = ...) -> NoReturn: ...
