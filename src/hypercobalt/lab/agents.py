@@ -18,6 +18,8 @@ KUBECONFIG: Final = "/etc/hypercobalt/kubeconfig"
 """In a host: the kubeconfig of its agents, readable by root only; their token is beside it."""
 NAMESPACE: Final = rights.NAMESPACE
 """Where the agents keep Migrations, so that a plain `kubectl get migrations` shows them."""
+STATE: Final = "/var/lib/hypercobalt"
+"""In a host: what its agent remembers over a restart."""
 NODE_AGENT: Final = "hypercobalt-node-agent.service"
 
 _UNIT = """\
@@ -28,7 +30,8 @@ StartLimitIntervalSec=0
 
 [Service]
 ExecStart={cobalt} node-agent --kubeconfig {kubeconfig} --node {node} \\
-    --libvirt-uri {libvirt} --namespace {namespace}
+    --libvirt-uri {libvirt} --namespace {namespace} --store-definitions \\
+    --state-dir {state}
 Restart=always
 RestartSec=1
 
@@ -45,6 +48,7 @@ def node_agent_unit(cobalt: Path, node: str) -> str:
         node=node,
         libvirt="qemu+tcp://127.0.0.1/system",
         namespace=NAMESPACE,
+        state=STATE,
     )
 
 

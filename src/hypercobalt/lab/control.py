@@ -19,6 +19,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.apiserver.access import kubeconfig, pki
 from hypercobalt.lab import heartbeat, processes, rights
+from hypercobalt.lab.bmc.boards import PORT_LABEL, port
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.state import Layout, State
 from hypercobalt.runtime import Kube, load_connection
@@ -44,6 +45,7 @@ def node_labels(name: str, index: int) -> dict[str, str]:
         "kubernetes.io/os": "linux",
         "kubernetes.metal.cloud.sap/bb": "lab",
         "kubernetes.metal.cloud.sap/name": name,
+        PORT_LABEL: str(port(index)),
         "topology.kubernetes.io/region": "lab",
         "topology.kubernetes.io/zone": f"lab-{'ab'[(index - 1) % 2]}",
         "worker.garden.sapcloud.io/group": "lab",
@@ -114,9 +116,13 @@ class ControlPlane:
         if not self.is_running:
             self._layout.api.mkdir(parents=True, exist_ok=True, mode=0o700)
             command = str(Path(sys.executable).parent / "cobalt")
-            place = ("--address", self._state.address, "--port", str(self._state.api_port))
+            options = (
+                f"--address={self._state.address}",
+                f"--port={self._state.api_port}",
+                f"--node-monitor-grace-period={self._state.node_grace}s",
+            )
             await processes.spawn(
-                (command, "apiserver", "--data", str(self._layout.api), *place),
+                (command, "apiserver", "--data", str(self._layout.api), *options),
                 lab_id=self._state.id,
                 role=ROLE,
                 log=log,
@@ -133,7 +139,7 @@ class ControlPlane:
             ) from None
 
     async def _answers(self) -> bool:
-        # It listens before it serves: only a TLS answer says that its files are written.
+        # It listens before it serves: only a TLS answer shows that its files are written.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -2,7 +2,7 @@
 
 The host sees every program of the machine, and nothing that the machine is: what it enabled,
 mounts, serves and knows about itself is hidden by empty directories and replaced by what a
-hypervisor host has. `contents` says what, pure; `Disk` makes it.
+hypervisor host has. `contents` lists the files, pure; `Disk` makes them.
 
 Source: overlayfs (opaque directories), systemd.unit(5), libvirtd.conf and qemu.conf of libvirt.
 """

@@ -1,4 +1,4 @@
-"""What goes wrong in the lab, in words for the person at the terminal."""
+"""Errors of the lab; their messages are for the person at the terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypercobalt.errors import HypercobaltError
 
 
 class LabError(HypercobaltError):
-    """The lab, or a host in it, cannot do what was asked; the message says why and what helps."""
+    """The lab, or a host in it, cannot do what was asked; the message has why and what helps."""
 
 
 class CommandError(LabError):
@@ -17,7 +17,7 @@ class CommandError(LabError):
     Args:
         argv: the command.
         code: its exit code; None when it was not done in time.
-        output: what it said on both streams.
+        output: of both streams.
         where: the host it ran in; empty for the machine itself.
     """
 
@@ -26,7 +26,7 @@ class CommandError(LabError):
     ) -> None:
         how = "was not done in time" if code is None else f"failed with code {code}"
         place = f" in {where}" if where else ""
-        said = f": {output.strip()[-2000:]}" if output.strip() else ""
-        super().__init__(f"`{' '.join(argv)}`{place} {how}{said}")
+        printed = f": {output.strip()[-2000:]}" if output.strip() else ""
+        super().__init__(f"`{' '.join(argv)}`{place} {how}{printed}")
         self.code = code
         self.output = output

@@ -19,9 +19,10 @@ import ssl
 import sys
 import time
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -44,15 +45,30 @@ _DEADLINE_SECONDS: Final = 5.0
 _OK: Final = range(200, 300)
 _SHOWN: Final = 300  # characters of a refusal
 
-_CONDITIONS: Final = tuple(
-    NodeCondition(type=type_, status=status, reason=reason, message="Reported by the lab")
-    for type_, status, reason in (
-        ("MemoryPressure", "False", "KubeletHasSufficientMemory"),
-        ("DiskPressure", "False", "KubeletHasNoDiskPressure"),
-        ("PIDPressure", "False", "KubeletHasSufficientPID"),
-        ("Ready", "True", "KubeletReady"),
-    )
-)
+TROUBLES: Final = "/etc/hypercobalt/troubles"
+"""In a host: what its kubelet reports to be wrong, a `Trouble` a line."""
+
+
+class Trouble(StrEnum):
+    """What a kubelet may report to be wrong with its host; the value is the condition's type."""
+
+    MEMORY = "MemoryPressure"
+    DISK = "DiskPressure"
+    PID = "PIDPressure"
+    NOT_READY = "Ready"
+    """Ready=False, as with a container runtime that does not answer."""
+
+
+# Status and reason of each condition without trouble, then with it.
+_CONDITIONS: Final = {
+    Trouble.MEMORY: (
+        ("False", "KubeletHasSufficientMemory"),
+        ("True", "KubeletHasInsufficientMemory"),
+    ),
+    Trouble.DISK: (("False", "KubeletHasNoDiskPressure"), ("True", "KubeletHasDiskPressure")),
+    Trouble.PID: (("False", "KubeletHasSufficientPID"), ("True", "KubeletHasInsufficientPID")),
+    Trouble.NOT_READY: (("True", "KubeletReady"), ("False", "KubeletNotReady")),
+}
 
 
 class HeartbeatError(HypercobaltError):
@@ -69,7 +85,7 @@ class Machine:
 
 
 def observe(name: str, address: str, system_uuid: str, root: Path = Path("/")) -> Machine:
-    """Read what the host says of itself.
+    """Read what the host reports of itself.
 
     Args:
         name: of the Node.
@@ -99,23 +115,34 @@ def _pretty_name(os_release: str) -> str:
     return next((value.strip('"') for key, _, value in lines if key == "PRETTY_NAME"), "")
 
 
-def decide(node: Node, machine: Machine, now: datetime) -> NodeStatus | None:
+def _conditions(troubles: Collection[str]) -> tuple[NodeCondition, ...]:
+    return tuple(
+        NodeCondition(type=kind, status=status, reason=reason, message="Reported by the lab")
+        for kind, ways in _CONDITIONS.items()
+        for status, reason in (ways[kind in troubles],)
+    )
+
+
+def decide(
+    node: Node, machine: Machine, now: datetime, troubles: Collection[str] = ()
+) -> NodeStatus | None:
     """What to report of a Node, given what the API shows of it; None when that is right already.
 
     A report has `now` as the heartbeat of every condition; a transition only where one was.
     """
     shown = {condition.type: condition for condition in node.status.conditions}
+    wanted = _conditions(troubles)
     addresses = (
         NodeAddress(type="Hostname", address=machine.name),
         NodeAddress(type="InternalIP", address=machine.address),
     )
     if (
-        all(_shows(shown.get(condition.type), condition) for condition in _CONDITIONS)
+        all(_shows(shown.get(condition.type), condition) for condition in wanted)
         and node.status.addresses == addresses
         and node.status.nodeInfo == machine.info
     ):
         return None
-    conditions = tuple(_beating(shown.get(c.type), c, now) for c in _CONDITIONS)
+    conditions = tuple(_beating(shown.get(c.type), c, now) for c in wanted)
     return NodeStatus(addresses=addresses, conditions=conditions, nodeInfo=machine.info)
 
 
@@ -182,7 +209,7 @@ class Api:
         return data
 
 
-def beat(api: Api, machine: Machine, now: datetime) -> None:
+def beat(api: Api, machine: Machine, now: datetime, troubles: Collection[str] = ()) -> None:
     """Renew the Lease, then report what the Node does not show.
 
     Raises:
@@ -195,10 +222,17 @@ def beat(api: Api, machine: Machine, now: datetime) -> None:
     lease = Lease.resource.path(LEASE_NAMESPACE, machine.name)
     api.patch(lease, "merge-patch+json", {"spec": codec.to_builtins(spec)})
     path = Node.resource.path(None, machine.name)
-    report = decide(codec.decode(api.get(path), Node), machine, now)
+    report = decide(codec.decode(api.get(path), Node), machine, now, troubles)
     if report is not None:
         body = {"status": codec.to_builtins(report)}
         api.patch(f"{path}/status", "strategic-merge-patch+json", body)
+
+
+def _troubles() -> tuple[str, ...]:
+    try:
+        return tuple(Path(TROUBLES).read_text().split())
+    except FileNotFoundError:
+        return ()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -216,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     complaint = ""
     while True:
         try:
-            beat(api, machine, datetime.now(UTC))
+            beat(api, machine, datetime.now(UTC), _troubles())
         except HypercobaltError as error:
             if str(error) != complaint:
                 sys.stderr.write(f"node_not_reported: {error}\n")

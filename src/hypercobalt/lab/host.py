@@ -259,7 +259,7 @@ class Host:
             )
 
     async def shutdown(self) -> None:
-        """Power off in order, as a person does: inhibitors are heard, guests are told.
+        """Power off in order, as a person does: inhibitors and guests get their time.
 
         Raises:
             LabError: it is still on after a minute.
@@ -268,7 +268,7 @@ class Host:
         if not nspawn:
             return
         done = await execute(self.entering("systemctl", "--no-wall", "--no-block", "poweroff"))
-        if done.code:  # no D-Bus: systemd itself hears a signal
+        if done.code:  # no D-Bus: systemd itself takes a signal
             for leader in processes.find(self._lab, f"leader/{self.name}"):
                 processes.send(leader, self._lab, _SIGNAL_POWEROFF)
         if not await processes.ended(nspawn[0].pid, SHUTDOWN):
@@ -326,7 +326,7 @@ class Host:
         left = done
         try:
             async with asyncio.timeout(_STOPPING.total_seconds()):
-                # A process does it when it leaves the kernel, and only its parent is told.
+                # A process does it when it leaves the kernel, and only its parent is notified.
                 while left := {  # noqa: ASYNC110
                     pid for pid in left if (_state(pid) or "X") not in wanted
                 }:

@@ -1,4 +1,4 @@
-"""What a server serves of ours, as the server itself says."""
+"""Which of our kinds a server serves, by its own discovery."""
 
 from __future__ import annotations
 

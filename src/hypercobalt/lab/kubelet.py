@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterable
+from datetime import timedelta
 from typing import Final
 
 from hypercobalt.lab import heartbeat
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.host import Host
+from hypercobalt.lab.state import NODE_GRACE
 
 CREDENTIALS: Final = "/etc/hypercobalt/kubelet"
 """In a host: a client certificate for `system:node:NAME`, readable by root only."""
@@ -25,7 +28,8 @@ StartLimitIntervalSec=0
 
 [Service]
 ExecStart={python} -m hypercobalt.lab.heartbeat --server {server} --credentials {credentials} \\
-    --node {host.name} --node-ip {host.address} --system-uuid {host.identity.uuid}
+    --node {host.name} --node-ip {host.address} --system-uuid {host.identity.uuid} \\
+    --interval {interval:g}
 Restart=always
 RestartSec=1
 
@@ -34,13 +38,34 @@ WantedBy=multi-user.target
 """
 
 
-def unit(host: Host, server: str) -> str:
-    """The unit file of a host's heartbeat."""
-    return _UNIT.format(python=sys.executable, server=server, credentials=CREDENTIALS, host=host)
+def unit(host: Host, server: str, grace: timedelta = NODE_GRACE) -> str:
+    """The unit file of a host's heartbeat, which renews five times within the grace period."""
+    return _UNIT.format(
+        python=sys.executable,
+        server=server,
+        credentials=CREDENTIALS,
+        host=host,
+        interval=grace.total_seconds() / 5,
+    )
 
 
-async def install(host: Host, control: ControlPlane) -> None:
+async def report(host: Host, troubles: Iterable[heartbeat.Trouble]) -> None:
+    """Have the kubelet of a host report these troubles from now on, and no others.
+
+    Raises:
+        LabError: the host is off.
+    """
+    host.disk.write(heartbeat.TROUBLES, "".join(f"{trouble}\n" for trouble in troubles))
+    await host.run("systemctl", "try-restart", SERVICE)  # at once, not at the next renewal
+
+
+async def install(host: Host, control: ControlPlane, grace: timedelta = NODE_GRACE) -> None:
     """Write the heartbeat's files and start it; one that runs is left alone.
+
+    Args:
+        host: which.
+        control: where it reports.
+        grace: how long its Node may be silent.
 
     Raises:
         LabError: the host is off, the API server has never run, or the unit does not start.
@@ -54,6 +79,6 @@ async def install(host: Host, control: ControlPlane) -> None:
             (heartbeat.CA, authority),  # last: then the others are there
         ):
             host.disk.write(f"{CREDENTIALS}/{file}", content, mode=0o600)
-    host.disk.write(f"/etc/systemd/system/{SERVICE}", unit(host, control.url))
+    host.disk.write(f"/etc/systemd/system/{SERVICE}", unit(host, control.url, grace))
     await host.run("systemctl", "daemon-reload")
     await host.run("systemctl", "enable", "--quiet", "--now", SERVICE)

@@ -9,7 +9,8 @@ import asyncio
 import contextlib
 import shutil
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 
@@ -19,13 +20,14 @@ from hypercobalt.apiserver.storage.database import discard
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import agents, kubelet, mounts, ovn, processes, shared_mount, streams
 from hypercobalt.lab import state as records
+from hypercobalt.lab.bmc.boards import Boards
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Place, Power, needed_binds
-from hypercobalt.lab.machine import facts
 from hypercobalt.lab.network import bridge
 from hypercobalt.lab.operator import Operator
-from hypercobalt.lab.state import HostRecord, Layout, State
+from hypercobalt.lab.ready import Ready
+from hypercobalt.lab.state import NODE_GRACE, HostRecord, Layout, State
 
 
 class Progress(StrEnum):
@@ -81,31 +83,39 @@ class Lab:
             LabError: there is none, or it is not ours to look at.
         """
         layout = Layout.at(data)
-        state = _known(layout)
+        state = records.known(layout)
         if state is None:
-            _refuse_lost(layout)
             raise LabError(f"there is no lab in {layout.data}; start one with `cobalt lab up`")
         return cls(layout, state, report)
 
     @classmethod
-    async def make(cls, data: Path, report: Report = _silent, *, api_port: int = 6443) -> Lab:
+    async def make(
+        cls,
+        data: Path,
+        report: Report = _silent,
+        *,
+        api_port: int = 6443,
+        node_grace: timedelta = NODE_GRACE,
+    ) -> Lab:
         """The lab of a data directory; a new one, without hosts, where there is none.
 
         Args:
             data: the directory.
-            report: is told how far things are.
+            report: called with each step that begins or ends.
             api_port: of a new lab's API server; 0 is one that is free now.
+            node_grace: how long a Node of a new lab may be silent until it is Unknown.
 
         Raises:
             LabError: no network is free, the machine refuses, or a lab runs whose files are gone.
         """
         layout = Layout.at(data)
         layout.data.mkdir(parents=True, exist_ok=True)
-        state = _known(layout)
+        state = records.known(layout)
         if state is None:
-            _refuse_lost(layout)
-        if state is None or not await bridge.make_bridge(state):
-            state = await _take_network(layout, state, api_port)
+            fresh = records.new(0, api_port=api_port, node_grace=node_grace)
+            state = await _begin(layout, fresh)
+        elif not await bridge.make_bridge(state):
+            state = await _take_network(layout, state)
         if not state.api_port:
             state = msgspec.structs.replace(state, api_port=bridge.free_port(state))
             records.save_running(layout, state)
@@ -142,6 +152,10 @@ class Lab:
     @property
     def operator(self) -> Operator:
         return Operator(self.layout, self.state, self.control)
+
+    @property
+    def boards(self) -> Boards:
+        return Boards(self.layout, self.state)
 
     @property
     def central(self) -> ovn.Central:
@@ -227,6 +241,7 @@ class Lab:
             await ready.api.wait()
             await self.step(f"agents on {host.name}", self._agents(host))
             if wish.operator:
+                await self.boards.start(host.name)
                 await ready.operator.wait()
                 await self.step(f"hypervisor {host.name}", self.operator.take(host.name))
 
@@ -237,7 +252,7 @@ class Lab:
     async def _agents(self, host: Host) -> None:
         record = self.state.host(host.name)
         await self.control.register(host.name, record.index)
-        await kubelet.install(host, self.control)
+        await kubelet.install(host, self.control, timedelta(seconds=self.state.node_grace))
         if await self._has_node_agent():
             await agents.install(host, self.control)
         if not host.wire.is_cut:
@@ -291,7 +306,7 @@ class Lab:
         self._record(self.state.with_host(name))
         host = self.host(name)
         await self.up_host(host, wish)
-        self._tell_addresses()
+        self._write_addresses()
         return host
 
     async def remove_host(self, name: str) -> None:
@@ -301,68 +316,35 @@ class Lab:
             HypercobaltError: there is no such host, or something of it is in use.
         """
         host = self.host(name)
+        await self.boards.remove(name)
         await host.remove()
+        shared_mount.faults(self.layout).write(host.machine, None)
         if self.running.ovn:
             await self.central.forget(name)
         if self.control.is_running:
             await self.control.unregister(name)
         self._record(self.state.without_host(name))
-        self._tell_addresses()
+        self._write_addresses()
 
-    def _tell_addresses(self) -> None:
+    def _write_addresses(self) -> None:
         for host in self.hosts:
             if host.power is not Power.OFF:
                 host.disk.write_hosts(self.addresses)
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """What the hosts wait for."""
-
-    shared: asyncio.Event = field(default_factory=asyncio.Event)
-    api: asyncio.Event = field(default_factory=asyncio.Event)
-    ovn: asyncio.Event = field(default_factory=asyncio.Event)
-    operator: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @classmethod
-    def now(cls) -> Ready:
-        """Everything is there already."""
-        ready = cls()
-        for event in (ready.shared, ready.api, ready.ovn, ready.operator):
-            event.set()
-        return ready
+async def _begin(layout: Layout, fresh: State) -> State:
+    """A new lab on a free network; nothing of it is left where that fails."""
+    try:
+        return await _take_network(layout, fresh)
+    except BaseException:
+        await down(layout.data)
+        raise
 
 
-def _known(layout: Layout) -> State | None:
-    """The state of a lab that is there; None when there is none.
-
-    Raises:
-        LabError: it cannot be read, or we are not root. Whoever is not sees no process of the lab,
-            and would take everything for dead.
-    """
-    return _as_root(layout, records.load(layout))
-
-
-def _as_root(layout: Layout, state: State | None) -> State | None:
-    if state is not None and not facts.is_root():
-        raise LabError(f"the lab in {layout.data} is root's: {records.REMEDY}")
-    return state
-
-
-def _refuse_lost(layout: Layout) -> None:
-    if records.lost(layout) is not None:
-        raise LabError(
-            f"the files in {layout.data} were removed while the lab ran; take down what still runs "
-            f"with `cobalt lab down --data {layout.data}`"
-        )
-
-
-async def _take_network(layout: Layout, state: State | None, api_port: int) -> State:
+async def _take_network(layout: Layout, state: State) -> State:
     """A lab on a free network; the bridge's name decides between labs that start at once."""
     for number in await bridge.observe_free_numbers():
-        fresh = records.new(number, api_port=api_port)
-        if state is not None:
-            fresh = msgspec.structs.replace(state, number=number)
+        fresh = msgspec.structs.replace(state, number=number)
         records.save_running(layout, fresh)
         if await bridge.make_bridge(fresh):
             return fresh
@@ -379,7 +361,7 @@ async def down(data: Path, report: Report = _silent) -> bool:
         HypercobaltError: something does not go; calling again goes on from there.
     """
     layout = Layout.at(data)
-    state = _known(layout) or _as_root(layout, records.lost(layout))
+    state = records.known(layout, lost_too=True)
     if state is None:
         gone = discard(layout.api)  # of an `up` that could serve the API alone
         _forget(layout)

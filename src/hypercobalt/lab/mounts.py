@@ -1,4 +1,4 @@
-"""What is mounted, as the kernel says, and getting rid of it.
+"""What is mounted, as the kernel lists it, and getting rid of it.
 
 Source: proc_pid_mountinfo(5).
 """

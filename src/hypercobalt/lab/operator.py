@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
+from hypercobalt.api.core import Secret
 from hypercobalt.api.hypervisor import CPU, Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.access import pki
 from hypercobalt.lab import agents, processes, tokens
+from hypercobalt.lab.bmc.boards import SECRET, Boards
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.ovn import Central
-from hypercobalt.lab.state import Layout, State
+from hypercobalt.lab.state import NODE_GRACE, Layout, State
+from hypercobalt.runtime import Kube
 
 ROLE: Final = "operator"
 _LIBVIRT: Final = "qemu+tcp://{ip}/system"
@@ -26,6 +30,18 @@ _RETRY_SECONDS: Final = 0.05
 # The lab stands for a site in service, whose hosts have more cores: a shutdown waits until the host
 # is empty, and guests that sleep share the machine's few cores.
 _SPEC: Final = HypervisorSpec(evacuateOnReboot=True, overcommit={CPU: 64.0})
+
+
+# In a lab whose Nodes are soon Unknown, the other waits are short as well; a host counts as living
+# while its agent's Lease lasts, which is 40 s.
+_QUICK: Final = (
+    "--ha-timeout=5s",
+    "--ha-live-timeout=45s",
+    "--ha-reboot-grace=30s",
+    "--ha-peer-timeout=5s",
+    "--ha-healthy-delay=5s",
+    "--ha-cool-down=10s",
+)
 
 
 class Operator:
@@ -51,6 +67,7 @@ class Operator:
         )
         async with self._control.client() as kube:
             await tokens.give_operator(kube, layout)
+            await self._prepare_fencing(kube)
         if not self.is_running:
             await processes.spawn(
                 self._command(),
@@ -58,6 +75,14 @@ class Operator:
                 role=ROLE,
                 log=self._layout.log / "operator.log",
             )
+
+    async def _prepare_fencing(self, kube: Kube) -> None:
+        """Give it the document of the BMCs, and their password in a Secret."""
+        boards = Boards(self._layout, self._state)
+        meta = ObjectMeta(name=SECRET, namespace=agents.NAMESPACE)
+        data = {key: value.encode() for key, value in boards.secret().items()}
+        await kube.apply(Secret(metadata=meta, data=data), force=True)
+        self._devices.write_text(boards.devices(), encoding="utf-8")
 
     def _command(self) -> tuple[str, ...]:
         return (
@@ -74,7 +99,15 @@ class Operator:
             f"--ovn-northbound={Central(self._layout, self._state).northbound_remote}",
             "--health-probe-bind-address=0",
             "--zap-encoder=console",
+            "--ha=internal",
+            f"--fence-devices={self._devices}",
+            f"--fence-namespace={agents.NAMESPACE}",
+            *(_QUICK if self._state.node_grace < NODE_GRACE.total_seconds() else ()),
         )
+
+    @property
+    def _devices(self) -> Path:
+        return self._layout.data / "bmc" / "devices.yaml"
 
     async def take(self, name: str) -> None:
         """Wait until a registered Node has its Hypervisor, and say what the lab wants of it.

@@ -56,7 +56,7 @@ class Central:
         return f"tcp:{self._address}:{SOUTHBOUND_PORT}"
 
     async def nbctl(self, *arguments: str) -> str:
-        """What `ovn-nbctl` says.
+        """What `ovn-nbctl` prints.
 
         Raises:
             CommandError: it refuses, or the database does not answer.
@@ -66,7 +66,7 @@ class Central:
         )
 
     async def sbctl(self, *arguments: str) -> str:
-        """What `ovn-sbctl` says.
+        """What `ovn-sbctl` prints.
 
         Raises:
             CommandError: it refuses, or the database does not answer.

@@ -28,7 +28,7 @@ from hypercobalt.lab.host import Host, Power
 from hypercobalt.lab.lab import Lab, Wish, down
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import Demand
-from hypercobalt.lab.shared_mount import share
+from hypercobalt.lab.shared_mount import faults, share
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.runtime import AlreadyExistsError, Kube
 
@@ -61,14 +61,14 @@ def able_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A machine that can boot hosts; in CI what is missing is installed, or the tests fail."""
     in_ci = os.environ.get("CI") == "true"
     observed = run(facts.observe(tmp_path_factory.getbasetemp()))
-    verdict = preflight.decide(observed, Demand(hosts=3, guests=2))
-    if verdict.can_boot and verdict.install and in_ci:
-        run(packages.install(verdict.install))
-    elif verdict.install or not verdict.can_boot:
-        why = [lack.what for lack in (*verdict.lacks, *verdict.shortages)]
-        if verdict.install:
+    readiness = preflight.decide(observed, Demand(hosts=3, guests=2))
+    if readiness.can_boot and readiness.install and in_ci:
+        run(packages.install(readiness.install))
+    elif readiness.install or not readiness.can_boot:
+        why = [lack.what for lack in (*readiness.lacks, *readiness.shortages)]
+        if readiness.install:
             why.append(
-                f"packages are missing ({' '.join(verdict.install)}): run `cobalt lab up` once"
+                f"packages are missing ({' '.join(readiness.install)}): run `cobalt lab up` once"
             )
         text = f"no host can be booted here: {'; '.join(why)}"
         if in_ci:
@@ -146,6 +146,7 @@ async def fleet(switched: Lab) -> AsyncIterator[TakeFleet]:
         return Fleet(switched)
 
     yield take
+    _mend_storage(switched)  # the disk of a VM cannot be removed while it does not answer
     try:
         for name in {vm.name for vm in (await Fleet(switched).inventory()).vms}:
             await Fleet(switched).remove(name)
@@ -165,8 +166,14 @@ async def _take(lab: Lab, count: int, wish: Wish) -> tuple[Host, ...]:
     return tuple([lab.host(name) for name in names])
 
 
+def _mend_storage(lab: Lab) -> None:
+    for host in lab.hosts:
+        faults(lab.layout).write(host.machine, None)
+
+
 async def _mend(lab: Lab) -> None:
-    """Throw away every host that is not as it was booted."""
+    """Mend the storage, and throw away every host that is not as it was booted."""
+    _mend_storage(lab)
     async with asyncio.TaskGroup() as group:
         for host in lab.hosts:
             group.create_task(_mend_host(lab, host))

@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 from hypercobalt.lab import mounts, processes, rebind
 from hypercobalt.lab.commands import run
 from hypercobalt.lab.host import SHARED, Host
+from hypercobalt.lab.notify import spawn_ready
 from hypercobalt.lab.state import Layout, State
+from hypercobalt.lab.storage import server
+from hypercobalt.lab.storage.faults import FaultFiles
+
+_ROLE = "shared"
+_START = timedelta(seconds=20)  # a tenth of a second on an idle machine
 
 
 async def share(layout: Layout, state: State) -> None:
     """Mount the directory that the hosts share.
 
-    libvirt takes a disk for shared, and migrates without copying it, only on a network file system;
-    a FUSE mount whose subtype is glusterfs counts as one. Names are not cached, or a file that was
-    removed beside the mount could not be made again through it for a second.
-
     Raises:
-        CommandError: it cannot be mounted.
+        LabError: it cannot be mounted.
     """
     if layout.shared in mounts.under(layout.data):
-        if processes.find(state.id, "shared"):
+        if processes.find(state.id, _ROLE):
             return
         await mounts.release(layout.shared)  # it died, and left a mount that answers nothing
-    for folder in (layout.shared, layout.shared_files):
+    for folder in (layout.shared, layout.shared_files, layout.storage_faults):
         folder.mkdir(exist_ok=True)
-    options = "subtype=glusterfs,fsname=hypercobalt,allow_other,entry_timeout=0,attr_timeout=0"
-    await run(
-        *("env", processes.mark(state.id, "shared")),
-        *("bindfs", "-o", options, str(layout.shared_files), str(layout.shared)),
+    log = layout.log / "storage.log"
+    layout.log.mkdir(exist_ok=True)
+    folders = (layout.shared_files, layout.shared, layout.storage_faults)
+    await spawn_ready(
+        (sys.executable, "-m", server.__name__, *map(str, folders)),
+        lab_id=state.id,
+        role=_ROLE,
+        log=log,
+        within=_START,
     )
+
+
+def faults(layout: Layout) -> FaultFiles:
+    """What is wrong with the hosts' shared disks."""
+    return FaultFiles(layout.storage_faults)
 
 
 async def renew(host: Host, layout: Layout) -> None:

@@ -15,16 +15,19 @@ import re
 import uuid
 from collections.abc import Generator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 
 from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.machine import facts
 
 REMEDY: Final = "run this command as root, for example with sudo"
 NAME_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # a DNS label: it is a host name
 MAX_HOST_NAME = 52  # X.509 allows 64 in the common name of its kubelet, `system:node:NAME`
+NODE_GRACE: Final = timedelta(seconds=50)  # kube-controller-manager's default
 RUNNING: Final = Path("/run/hypercobalt/labs")  # emptied at a reboot
 MAX_HOSTS = 200  # addresses above are for the machine and for what tests put on the network
 
@@ -43,6 +46,7 @@ class State(msgspec.Struct, frozen=True):
     number: int  # of the subnet and of every name on the machine
     api_port: int = 6443
     hosts: tuple[HostRecord, ...] = ()
+    node_grace: float = NODE_GRACE.total_seconds()  # seconds that a Node may be silent
     vms: int = 0  # that the first `up` was asked for, until all of them are made
     version: Literal[1] = 1
 
@@ -116,8 +120,8 @@ def subnet(number: int) -> ipaddress.IPv4Network:
     return ipaddress.IPv4Network(f"10.77.{number}.0/24")
 
 
-def new(number: int, *, api_port: int = 6443) -> State:
-    return State(uuid.uuid4().hex, number, api_port)
+def new(number: int, *, api_port: int = 6443, node_grace: timedelta = NODE_GRACE) -> State:
+    return State(uuid.uuid4().hex, number, api_port, node_grace=node_grace.total_seconds())
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +188,11 @@ class Layout:
         return self.data / "shared-files"
 
     @property
+    def storage_faults(self) -> Path:
+        """What is wrong with the shared disks of each host."""
+        return self.data / "storage-faults"
+
+    @property
     def hosts(self) -> Path:
         return self.data / "hosts"
 
@@ -196,12 +205,24 @@ class Layout:
         return self.host(name) / "root"
 
 
-OWNED: Final = ("api", "guest", "hosts", "log", "ovn", "pki", "shared", "shared-files", "vms")
+OWNED: Final = (
+    "api",
+    "bmc",
+    "guest",
+    "hosts",
+    "log",
+    "ovn",
+    "pki",
+    "shared",
+    "shared-files",
+    "storage-faults",
+    "vms",
+)
 """What `down` removes of a data directory, beside the state: a person may have put more there."""
 
 
 def why(error: OSError) -> str:
-    """What the machine says of a file of a lab, and what helps."""
+    """The machine's error about a file of a lab, and what helps."""
     what = f"{error.strerror}"
     return f"{what}; {REMEDY}" if isinstance(error, PermissionError) else what
 
@@ -255,6 +276,28 @@ def save_running(layout: Layout, state: State) -> None:
         _copy(state).write_bytes(msgspec.json.encode(_Copy(str(layout.data), state)))
     except OSError as exc:
         raise LabError(f"{_copy(state)} cannot be written: {why(exc)}") from exc
+
+
+def known(layout: Layout, *, lost_too: bool = False) -> State | None:
+    """The state of a lab that is there; None when there is none.
+
+    Args:
+        layout: of its data directory.
+        lost_too: also of one whose files were removed while it ran, to take it down.
+
+    Raises:
+        LabError: it cannot be read; or its files were removed; or we are not root, and would take
+            everything for dead, for no other user sees a process of the lab.
+    """
+    state = load(layout)
+    if state is None and (state := lost(layout)) is not None and not lost_too:
+        raise LabError(
+            f"the files in {layout.data} were removed while the lab ran; take down what still runs "
+            f"with `cobalt lab down --data {layout.data}`"
+        )
+    if state is not None and not facts.is_root():
+        raise LabError(f"the lab in {layout.data} is root's: {REMEDY}")
+    return state
 
 
 def lost(layout: Layout) -> State | None:

@@ -43,6 +43,7 @@ def test_the_agent_is_started_with_its_own_kubeconfig_and_again_when_it_ends() -
     unit = node_agent_unit(Path("/venv/bin/cobalt"), "kvm-1")
     assert (
         "ExecStart=/venv/bin/cobalt node-agent --kubeconfig /etc/hypercobalt/kubeconfig "
-        "--node kvm-1 \\\n    --libvirt-uri qemu+tcp://127.0.0.1/system --namespace default\n"
+        "--node kvm-1 \\\n    --libvirt-uri qemu+tcp://127.0.0.1/system --namespace default "
+        "--store-definitions \\\n    --state-dir /var/lib/hypercobalt\n"
     ) in unit
     assert "Restart=always\n" in unit

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hypercobalt.api.core import Node, NodeCondition, NodeStatus, NodeSystemInfo
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.lab.heartbeat import Machine, decide, observe
+from hypercobalt.lab.heartbeat import Machine, Trouble, decide, observe
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)
@@ -46,7 +46,7 @@ def test_a_node_that_shows_the_report_is_not_written() -> None:
     assert decide(shown(reported()), MACHINE, LATER) is None
 
 
-def test_conditions_of_others_are_left_alone() -> None:
+def test_conditions_of_other_writers_are_kept() -> None:
     other = NodeCondition(type="NetworkUnavailable", status="False")
     status = reported()
     node = shown(replace(status, conditions=(*status.conditions, other)))
@@ -73,6 +73,32 @@ def test_a_host_that_has_booted_again_is_reported() -> None:
     again = decide(shown(reported()), rebooted, LATER)
     assert again is not None
     assert again.nodeInfo == rebooted.info
+
+
+@pytest.mark.parametrize(
+    ("trouble", "status", "reason"),
+    [
+        (Trouble.MEMORY, "True", "KubeletHasInsufficientMemory"),
+        (Trouble.DISK, "True", "KubeletHasDiskPressure"),
+        (Trouble.PID, "True", "KubeletHasInsufficientPID"),
+        (Trouble.NOT_READY, "False", "KubeletNotReady"),
+    ],
+)
+def test_a_trouble_changes_its_condition_alone_until_it_is_over(
+    trouble: Trouble, status: str, reason: str
+) -> None:
+    before = reported()
+    troubled = decide(shown(before), MACHINE, LATER, (trouble.value,))
+    assert troubled is not None
+    changed = [
+        new
+        for old, new in zip(before.conditions, troubled.conditions, strict=True)
+        if old.status != new.status
+    ]
+    assert [(one.type, one.status, one.reason) for one in changed] == [(trouble, status, reason)]
+    over = decide(shown(troubled), MACHINE, LATER)
+    assert over is not None
+    assert [one.status for one in over.conditions] == [one.status for one in before.conditions]
 
 
 def test_a_host_is_read_from_its_own_files(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.machine import facts
-from hypercobalt.lab.state import Layout
+from hypercobalt.lab.network import bridge
+from hypercobalt.lab.state import Layout, State
 
 
 async def test_down_removes_the_data_of_an_up_that_served_the_api_alone(tmp_path: Path) -> None:
@@ -34,6 +35,27 @@ async def test_down_keeps_an_api_directory_that_is_no_servers(tmp_path: Path) ->
     (tmp_path / "api" / "notes").touch()
     assert not await down(tmp_path)
     assert (tmp_path / "api" / "notes").exists()
+
+
+async def test_a_new_lab_that_finds_no_network_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def foreign(_: State) -> bool:
+        return False
+
+    async def numbers() -> tuple[int, ...]:
+        return (255,)
+
+    running = tmp_path / "run"
+    monkeypatch.setattr(records, "RUNNING", running)
+    monkeypatch.setattr(facts, "is_root", lambda: True)
+    monkeypatch.setattr(bridge, "observe_free_numbers", numbers)
+    monkeypatch.setattr(bridge, "make_bridge", foreign)
+    monkeypatch.setattr(bridge, "remove", foreign)
+    with pytest.raises(LabError, match="no network is free"):
+        await Lab.make(tmp_path / "lab")
+    assert not list(running.iterdir())
+    assert not (tmp_path / "lab").exists()
 
 
 async def test_without_root_it_is_refused_instead_of_taken_for_off(

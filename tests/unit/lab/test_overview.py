@@ -46,7 +46,7 @@ def test_a_row_shows_what_the_agent_and_the_machine_know() -> None:
     )
 
 
-def test_what_nobody_has_written_yet_is_a_dash() -> None:
+def test_what_is_not_written_yet_is_a_dash() -> None:
     (row,) = rows({"a": Power.FROZEN}, [Hypervisor(metadata=ObjectMeta(name="a"))], NOW)
     assert row == Row("a", "frozen", *["-"] * 8)
 

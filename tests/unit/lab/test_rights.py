@@ -29,7 +29,7 @@ def test_every_account_that_gets_a_token_is_bound() -> None:
     assert subjects == {("ServiceAccount", name, rights.NAMESPACE) for name in accounts}
 
 
-def test_nobody_has_every_verb() -> None:
+def test_no_role_has_every_verb() -> None:
     roles = [one for one in rights.of_charts() if isinstance(one, ClusterRole | Role)]
     assert roles
     assert not [r for one in roles for r in one.rules if "*" in (*r.verbs, *r.resources)]

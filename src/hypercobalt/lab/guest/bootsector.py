@@ -1,7 +1,7 @@
 """512-byte guests: one boot sector that does one thing, for drills that need just an event.
 
 They start in a fraction of a second, also under TCG. Each prints `boot PROGRAM: up` on the serial
-port, waits, and then does what its name says. The programs are
+port, waits, and then does one thing, its name. The programs are
 listings: the bytes, then the instruction they are (as `objdump -M intel` shows them).
 
 Sources: the BIOS loads the sector to 0x7c00 in real mode; ACPI power-off at port 0x604, pvpanic at
@@ -18,7 +18,15 @@ from typing import Literal, get_args
 from hypercobalt.lab.errors import LabError
 
 Program = Literal[
-    "idle", "poweroff", "reset", "triple-fault", "panic", "watchdog", "write-disk", "dirty-memory"
+    "idle",
+    "poweroff",
+    "reset",
+    "triple-fault",
+    "panic",
+    "watchdog",
+    "write-disk",
+    "ledger",
+    "dirty-memory",
 ]
 PROGRAMS: tuple[Program, ...] = get_args(Program)
 
@@ -103,19 +111,74 @@ _WATCHDOG = """
     b0 0e                 mov al,14
     ee                    out dx,al
 """
-# 32 KiB at a time, each after the last, from the start again at the end or on an error.
+# 32 KiB at a time, each after the last, to 16 MiB and from the start again; repeats what fails.
+# The BIOS replaces the count of sectors by that of those that it wrote.
 _WRITE_DISK = """
     b8 00 43       write: mov ax,0x4300
+    c7 06 62 7d 40 00     mov word [packet+2],64
     b2 80                 mov dl,0x80
     be 60 7d              mov si,packet
     cd 13                 int 0x13
-    73 09                 jae next
-    66 c7 06 68 7d 00 00 00 00  mov dword [packet+8],0
-    66 83 06 68 7d 40  next: add dword [packet+8],64
-    b9 {ticks}            mov cx,ticks
+    72 1a                 jc wait
+    66 83 06 68 7d 40     add dword [packet+8],64
+    66 81 3e 68 7d c0 7f 00 00  cmp dword [packet+8],32704
+    72 09                 jb wait
+    66 c7 06 68 7d 40 00 00 00  mov dword [packet+8],64
+    b9 {ticks}      wait: mov cx,ticks
     f4              tick: hlt
     e2 fd                 loop tick
-    eb dd                 jmp write
+    eb cc                 jmp write
+"""
+# Records of 8 sectors, from where the last one ends; see `ledger`. At 0x9004 lie the mark of this
+# boot, which is the clock's count at its start, and the number of its next record.
+_LEDGER = """
+    31 c0                 xor ax,ax
+    8e c0                 mov es,ax
+    fc                    cld
+    0f 31                 rdtsc
+    66 a3 04 90           mov [0x9004],eax
+    66 89 16 08 90        mov [0x9008],edx
+    66 c7 06 0c 90 01 00 00 00  mov dword [0x900c],1
+    b4 42           find: mov ah,0x42
+    e8 69 00              call disk
+    72 13                 jb write
+    66 81 3e 00 80 4c 44 52 47  cmp dword [0x8000],"LDRG"
+    75 08                 jne write
+    66 83 06 68 7d 08     add dword [packet+8],8
+    eb e6                 jmp find
+    bf 00 80       write: mov di,0x8000
+    66 b8 4c 44 52 47     mov eax,"LDRG"
+    66 ab                 stosd
+    66 a1 68 7d           mov eax,[packet+8]
+    66 ab                 stosd
+    66 a1 04 90           mov eax,[0x9004]
+    66 ab                 stosd
+    66 a1 08 90           mov eax,[0x9008]
+    66 ab                 stosd
+    66 a1 0c 90           mov eax,[0x900c]
+    b9 fb 03              mov cx,1019
+    66 f3 ab              rep stosd
+    be 00 80              mov si,0x8000
+    66 31 d2              xor edx,edx
+    b9 ff 03              mov cx,1023
+    66 ad            sum: lodsd
+    66 01 c2              add edx,eax
+    e2 f9                 loop sum
+    66 89 15              mov [di],edx
+    b4 43                 mov ah,0x43
+    e8 15 00              call disk
+    72 0b                 jb pause
+    66 83 06 68 7d 08     add dword [packet+8],8
+    66 ff 06 0c 90        inc dword [0x900c]
+    b9 {ticks}     pause: mov cx,ticks
+    f4              tick: hlt
+    e2 fd                 loop tick
+    eb ac                 jmp write
+    b0 00           disk: mov al,0
+    b2 80                 mov dl,0x80
+    be 60 7d              mov si,packet
+    cd 13                 int 0x13
+    c3                    ret
 """
 # Protected mode, where all memory is in reach, with the timer as the only interrupt.
 _DIRTY_MEMORY = """
@@ -164,11 +227,15 @@ _LISTINGS: dict[Program, str] = {
     "poweroff": _POWEROFF,
     "reset": _ONCE + _RESET,
     "triple-fault": _ONCE + _TRIPLE_FAULT,
-    "panic": _PANIC,
+    "panic": _ONCE + _PANIC,
     "watchdog": _WATCHDOG,
     "write-disk": _WRITE_DISK,
+    "ledger": _LEDGER,
     "dirty-memory": _DIRTY_MEMORY,
 }
+# Sectors, from where in memory (offset, segment), and the first sector on the disk.
+_WRITE_PACKET = struct.pack("<BBHHHQ", 16, 0, 64, 0, 0x1000, 64)
+_LEDGER_PACKET = struct.pack("<BBHHHQ", 16, 0, 8, 0x8000, 0, 64)
 # Flat code and data segments after the empty one.
 _SEGMENTS = struct.pack("<QQQ", 0, 0x00CF9A000000FFFF, 0x00CF92000000FFFF)
 
@@ -188,7 +255,8 @@ def image(
         delay: from its line on the console to the deed.
         memory_mib: memory of the VM, for `dirty-memory`, which rewrites all but the ends of it.
         mib_per_second: how much `dirty-memory` dirties.
-        writes_per_second: how often `write-disk` writes 32 KiB; at most 18.
+        writes_per_second: how often `write-disk` writes 32 KiB to a disk of 16 MiB, or `ledger` a
+            record; at most 18.
 
     Raises:
         LabError: a value that 16 or 32 bits or the program cannot hold.
@@ -208,8 +276,7 @@ def image(
     for offset, part in (
         (0, code),
         (_HANDLER, _code(_TIMER_HANDLER)),
-        # 64 sectors from 1000:0000 to sector 64 and on
-        (_DISK_PACKET, struct.pack("<BBHHHQ", 16, 0, 64, 0, 0x1000, 64)),
+        (_DISK_PACKET, _LEDGER_PACKET if program == "ledger" else _WRITE_PACKET),
         (_TEXT, f"boot {program}: up\r\n\0".encode()),
         (_GDT, _SEGMENTS),
         (_SIGNATURE, b"\x55\xaa"),

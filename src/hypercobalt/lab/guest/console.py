@@ -1,8 +1,7 @@
 """Talk to a guest over its serial console.
 
 A Linux guest (`init.sh`) takes a command a line and ends each in `guest NAME: ok COMMAND …` or
-`guest NAME: error COMMAND: why`. What it prints is a guest's word: read as text, bounded, and never
-run.
+`guest NAME: error COMMAND: why`. What it prints is read as text, bounded, and never run.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import BinaryIO
 from hypercobalt.lab.errors import LabError
 
 FIRST_LINE = re.compile(rb"^(?:guest|boot) \S+: up\b", re.MULTILINE)
-"""What every guest says once it runs."""
+"""What every guest prints once it runs."""
 
 _ANSWER = timedelta(seconds=10)
 _LONGEST = 64 * 1024
@@ -72,7 +71,7 @@ async def _connect(socket: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWr
 
 
 async def follow(log: Path) -> AsyncIterator[str]:
-    """What a guest has said and goes on to say, from a log that may be rotated; endless.
+    """What a guest has printed and goes on to print, from a log that may be rotated; endless.
 
     Raises:
         LabError: there is no such log.
@@ -92,7 +91,7 @@ async def follow(log: Path) -> AsyncIterator[str]:
 
 
 def printable(text: str) -> str:
-    """Text without what a terminal would obey: a guest says what it likes."""
+    """Text without what a terminal would obey: a guest prints what it likes."""
     return "".join(char for char in text if char in "\n\t" or char.isprintable())
 
 

@@ -10,7 +10,7 @@ mount -t devtmpfs devtmpfs /dev
 dmesg -n 1 # the kernel speaks up only when it dies, not into our lines
 for module in $(cat /modules/order); do insmod "/modules/$module"; done
 
-name=guest address= beat=on
+name=guest address= beat=on channel=
 for word in $(cat /proc/cmdline); do
   case $word in
     guest.name=*) name=${word#*=} ;;
@@ -57,8 +57,23 @@ dirty() {
   done
 }
 
+# What libvirt asks of a guest agent: to be in step, then to answer.
+agent() {
+  exec <>"$1" >&0
+  while read -r line || sleep 1; do # nobody listens on the host: end of file at once
+    case $line in
+      *guest-sync*) id=${line##*\"id\":} && echo "{\"return\": ${id%%[!0-9]*}}" ;;
+      *guest-ping*) echo '{"return": {}}' ;;
+      ?*) echo '{"error": {"class": "CommandNotFound", "desc": "not in this guest"}}' ;;
+    esac
+  done
+}
+for port in /sys/class/virtio-ports/*; do
+  [ "$(cat "$port/name" 2>/dev/null)" = org.qemu.guest_agent.0 ] && channel=/dev/${port##*/}
+done
+
 orders="help, echo TEXT, beat on|off, dirty MIB_PER_SECOND, ping ADDRESS [COUNT [SECONDS]], \
-write-disk MIB, read-disk MIB, pet SECONDS, starve, deaf, hang, panic, reboot, poweroff"
+write-disk MIB, read-disk MIB, pet SECONDS, starve, agent on|off, deaf, hang, panic, reboot, poweroff"
 obey() {
   verb=$1 argument=$2
   case $verb in
@@ -95,9 +110,17 @@ obey() {
         ok "$argument"
       else error "there is no watchdog device"; fi ;;
     starve) end "$petter"; petter=; ok ;;
+    agent) # agent on|off: off closes the channel
+      end "$agent"; agent=
+      if [ "$argument" = on ]; then
+        [ -n "$channel" ] || { error "there is no channel"; return; }
+        agent "$channel" & agent=$!
+      fi
+      ok "$argument" ;;
     deaf) end "$button"; ok ;;
-    hang) # like a locked-up machine: no beat, no network, no button, nobody pets the watchdog
+    hang) # like a locked-up machine: no beat, network, button, agent, nobody pets the watchdog
       ok
+      [ -n "$agent" ] && kill -STOP "$agent" # its channel stays open
       end "$petter"; end "$button"; end "$dirtier"
       ip link set eth0 down 2>/dev/null
       while :; do :; done ;;

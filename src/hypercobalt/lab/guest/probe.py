@@ -1,6 +1,6 @@
 """Does KVM run our guests here? Found out by running them, once per boot of the machine.
 
-`/dev/kvm` alone says little: where KVM is itself a guest's, a Linux kernel can hang without a word,
+`/dev/kvm` alone proves little: where KVM is itself a guest's, a Linux kernel can hang in silence,
 and a halted boot sector can keep a core busy. So each kind of guest is started under KVM once, with
 a deadline, and gets TCG where it does not show its first line in time or spins when it is idle. The
 result is kept for as long as the machine runs the same kernel and QEMU.
@@ -149,6 +149,6 @@ def _content(log: Path) -> bytes:
 def _cpu_seconds(pid: int) -> float:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:  # it ended; the next look at its return code says so
+    except OSError:  # it ended; the next look at its return code shows that
         return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,7 +1,7 @@
 """Install Debian packages without letting them start or enable anything on the machine.
 
 Their services run in the hosts, not here. Installation scripts ask `policy-rc.d` before they start
-a service: apt runs in a mount namespace where that says no, so the machine's own answer is never
+a service: apt runs in a mount namespace where that refuses, so the machine's own answer is never
 touched. Units that the packages enabled for the next boot are switched off again.
 
 Source: invoke-rc.d(8), deb-systemd-helper(1p).
@@ -34,7 +34,7 @@ async def install(names: Iterable[str]) -> None:
     """Install packages and what they depend on.
 
     Raises:
-        CommandError: apt refuses; the message has what it says.
+        CommandError: apt refuses; the message has its output.
     """
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1"}
     with _nothing_enabled(), _refusal() as policy:
@@ -48,7 +48,7 @@ async def install(names: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def _refusal() -> Generator[str]:
-    """A policy that says no, and something to mount it over.
+    """A policy that refuses, and something to mount it over.
 
     Yields:
         Its path.

@@ -1,6 +1,6 @@
-"""Can this machine run a lab? Facts in, verdict out.
+"""Can this machine run a lab? Facts in, readiness out.
 
-`decide` is pure. What is missing is said in words, with what helps and with what works without it.
+`decide` is pure. What is missing is named, with what helps and with what works without it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 PACKAGES: Final = (
-    "bindfs",
     "busybox-static",
     "dbus",
+    "fence-agents",
     "ipxe-qemu",
+    "ipmitool",
     "iproute2",
     "libvirt-clients",
     "libvirt-daemon-driver-qemu",
@@ -27,7 +28,7 @@ PACKAGES: Final = (
     "systemd",
     "systemd-container",
 )
-"""Debian packages of the machine that the hosts use."""
+"""Debian packages of the machine that the hosts and what fences them use."""
 
 MIB: Final = 2**20
 HOST_BYTES: Final = 150 * MIB
@@ -83,7 +84,7 @@ class Lack:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Readiness:
     """What can be done here.
 
     Args:
@@ -121,7 +122,7 @@ class Demand:
     is_new: bool = True
 
 
-def decide(machine: Machine, demand: Demand) -> Verdict:
+def decide(machine: Machine, demand: Demand) -> Readiness:
     """Judge a machine.
 
     Args:
@@ -135,7 +136,7 @@ def decide(machine: Machine, demand: Demand) -> Verdict:
         lacks = (*lacks, Lack("packages cannot be installed: this is not Debian or Ubuntu", remedy))
         missing = ()
     shortages = (*_memory(machine, demand), *_disk(machine, missing, demand))
-    return Verdict(missing, lacks, shortages, tuple(_notes(machine)))
+    return Readiness(missing, lacks, shortages, tuple(_notes(machine)))
 
 
 def _rights(machine: Machine) -> Iterable[Lack]:
@@ -147,7 +148,7 @@ def _rights(machine: Machine) -> Iterable[Lack]:
 
 
 def _kernel(machine: Machine, missing: tuple[str, ...]) -> Iterable[Lack]:
-    # Without root nothing could be tried, and that has been said.
+    # Without root nothing could be tried, and that is reported already.
     if machine.root and machine.overlay:
         yield Lack(
             f"no overlay can be mounted over the root file system: {machine.overlay}",

@@ -11,7 +11,6 @@ Source: packet(7); Linux, include/uapi/linux/virtio_net.h.
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import select
 import socket
@@ -20,6 +19,8 @@ import sys
 import time
 from collections import deque
 from dataclasses import dataclass, field
+
+from hypercobalt.lab.notify_ready import notify_ready
 
 _SOL_PACKET, _ADD_MEMBERSHIP, _VNET_HDR, _IGNORE_OUTGOING = 263, 1, 15, 23
 _PROMISCUOUS = 1
@@ -80,7 +81,7 @@ def carry(names: tuple[str, str], delay: float, loss: float) -> None:
         first: (second, Cable(delay, loss, chance)),
         second: (first, Cable(delay, loss, chance)),
     }
-    _say_ready()
+    notify_ready()
     while all(_exists(name) for name in names):
         waits = [cable.due_in(time.monotonic()) for _, cable in ways.values()]
         readable, _, _ = select.select(
@@ -106,12 +107,6 @@ def _exists(interface: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _say_ready() -> None:
-    address = os.environ["NOTIFY_SOCKET"]
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as say:
-        say.sendto(b"READY=1", "\0" + address[1:])
 
 
 if __name__ == "__main__":

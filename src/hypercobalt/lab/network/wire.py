@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import sys
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,7 +10,7 @@ from pathlib import Path
 from hypercobalt.lab import processes
 from hypercobalt.lab.commands import execute, run
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.notify import NotifySocket
+from hypercobalt.lab.notify import spawn_ready
 
 _SYS = Path("/sys/class/net")
 _START = timedelta(seconds=10)
@@ -108,20 +106,13 @@ class Wire:
         await run("ip", "link", *arguments, env=processes.environment(self.lab_id))
 
     async def _relay(self, ends: tuple[str, str], *badness: str) -> None:
-        with NotifySocket(f"{self.lab_id}/{self._role}") as socket:
-            await processes.spawn(
-                (sys.executable, "-m", "hypercobalt.lab.network.relay", *ends, *badness),
-                lab_id=self.lab_id,
-                role=self._role,
-                log=self.log,
-                env=os.environ | {"NOTIFY_SOCKET": socket.address},
-            )
-            try:
-                async with asyncio.timeout(_START.total_seconds()):
-                    await socket.ready()
-            except TimeoutError:
-                said = processes.tail(self.log)
-                raise LabError(f"cable of {self.name} does not carry: {said}") from None
+        await spawn_ready(
+            (sys.executable, "-m", "hypercobalt.lab.network.relay", *ends, *badness),
+            lab_id=self.lab_id,
+            role=self._role,
+            log=self.log,
+            within=_START,
+        )
 
     async def clear(self) -> None:
         """Take away what a bad cable needs, also when the host is off.

@@ -1,1 +1,1 @@
-"""The lab's virtual machines: what libvirt is told, the fleet of them, and the network between."""
+"""The lab's virtual machines: their domains, the fleet of them, and the network between."""

@@ -1,4 +1,4 @@
-"""From a placed request to what libvirt is told: pure."""
+"""From a placed request to libvirt's document: pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Identity:
 def domain(
     placement: Placement, identity: Identity, address: Address | None, guests: Guests
 ) -> Domain:
-    """The domain of a VM; its disks are to be made where it says.
+    """The domain of a VM; its disks are to be made where it names them.
 
     Args:
         placement: what was asked for, and where it goes.

@@ -83,14 +83,14 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """All that libvirt is told about a VM.
+    """All that a VM's document has.
 
     Args:
         name: as operators see it.
         title: a line of our own that libvirt keeps with the domain.
         boots: a kernel, or None for the first disk.
         console: the Unix socket of the serial port, in the host.
-        log: the file that keeps what the serial port says, in the host.
+        log: the file that keeps what the serial port prints, in the host.
         extra: elements to append to `<domain>`, for documents that no sane site has.
     """
 
@@ -140,6 +140,9 @@ class Domain:
             element("log", file=self.log, append="on"),
             type="unix",
         )
+        if self.boots:  # what is no boot sector may answer as a guest agent
+            target = element("target", type="virtio", name="org.qemu.guest_agent.0")
+            yield element("channel", target, type="unix")
         if self.watchdog:
             yield element("watchdog", model=self.watchdog.model, action=self.watchdog.action)
         yield element("panic", model="isa")

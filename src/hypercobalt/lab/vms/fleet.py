@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hypercobalt.lab.disk import CONSOLES
-from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.guest import bootsector, console, image, probe
 from hypercobalt.lab.host import SHARED, Host, Power
 from hypercobalt.lab.lab import Lab
@@ -40,11 +40,11 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What the hosts say.
+    """The VMs of all hosts, as these list them.
 
     Args:
         vms: by host and name. During a migration a VM is on both hosts.
-        silent: why a host says nothing, by its name.
+        silent: the state or error of a host that cannot list its VMs, by its name.
     """
 
     vms: tuple[Seen, ...]
@@ -58,7 +58,7 @@ class Inventory:
         """
         found = [vm for vm in self.vms if vm.name == name]
         if not found:
-            silent = "".join(f"; {host} says nothing: {why}" for host, why in self.silent.items())
+            silent = "".join(f"; {host} lists none: {why}" for host, why in self.silent.items())
             names = ", ".join(sorted({vm.name for vm in self.vms})) or "none"
             raise LabError(f"VM {name!r} is on no host; there are: {names}{silent}")
         return next((vm for vm in found if vm.state == "running"), found[0])
@@ -102,7 +102,7 @@ class Fleet:
         return self._lab.host(name)
 
     def log(self, name: str) -> Path:
-        """What a VM has said on its serial port, on the machine."""
+        """What a VM has printed on its serial port, on the machine."""
         return self._lab.layout.shared_files / "consoles" / f"{name}.log"
 
     def id_of(self, name: str) -> uuid.UUID:
@@ -112,7 +112,7 @@ class Fleet:
     # -- come and go ---------------------------------------------------------------------------
 
     async def add(self, *requests: Request) -> tuple[Seen, ...]:
-        """Make VMs, side by side, and wait until each has said its first line.
+        """Make VMs, side by side, and wait until each has printed its first line.
 
         Raises:
             LabError: one cannot be made; it is removed again, the others stay.
@@ -264,14 +264,19 @@ class Fleet:
         await host.run("mkdir", "-p", f"{SHARED}/consoles")
         log = self.log(name)
         offset = log.stat().st_size if log.exists() else 0
-        await virsh(host, "start", name)
+        try:
+            await virsh(host, "start", name)
+        except CommandError:
+            if name not in (await virsh(host, "list", "--name")).split():
+                raise
+            return  # high availability was quicker
         try:
             async with asyncio.timeout(UP.total_seconds()):
                 while not console.FIRST_LINE.search(_since(log, offset)):
                     await _moment()
         except TimeoutError:
             raise LabError(
-                f"VM {name} on {host.name} has said nothing in {UP}; see {log}"
+                f"VM {name} on {host.name} has printed nothing in {UP}; see {log}"
             ) from None
 
     async def stop(self, name: str) -> None:
@@ -288,7 +293,7 @@ class Fleet:
                     await _moment()
         except TimeoutError:
             raise LabError(
-                f"VM {name} on {host.name} does not hear its power button; "
+                f"VM {name} on {host.name} ignores its power button; "
                 f"`cobalt lab exec {host.name} virsh destroy {name}` cuts its power"
             ) from None
 

@@ -133,7 +133,7 @@ class Seen:
     """A VM as a host's libvirt lists it.
 
     Args:
-        state: as virsh says it: `running`, `shut off`, …
+        state: as virsh prints it: `running`, `shut off`, …
         title: what the lab wrote: its kind and its address; empty for a domain of other making.
     """
 

@@ -36,7 +36,7 @@ async def virsh(
 
 
 async def listed(host: Host) -> tuple[Seen, ...] | str:
-    """The VMs of a host; a text says why it cannot tell."""
+    """The VMs of a host, or why they cannot be listed."""
     if host.power is not Power.RUNNING:
         return str(host.power)
     try:

@@ -1,4 +1,4 @@
-"""Against a scripted guest: what it says, whatever it says, in bounded time and memory."""
+"""Against a scripted guest: whatever it prints, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def guest(socket: Path, script: Script) -> AsyncIterator[None]:
         yield
 
 
-def says(text: bytes) -> Script:
+def prints(text: bytes) -> Script:
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\ndirty 20\n")
         for byte in text:
@@ -46,7 +46,7 @@ def says(text: bytes) -> Script:
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("output", "answer"),
     [
         pytest.param(b"guest n1: ok dirty 20\r\n", "20", id="at-once"),
         pytest.param(b"guest n1: ok dirty\r\n", "", id="without-more"),
@@ -55,28 +55,28 @@ def says(text: bytes) -> Script:
         pytest.param(b"guest n1: ok di\nguest n1: ok dirty 1\n", "1", id="other-verb"),
     ],
 )
-async def test_an_answer_is_found_among_what_a_guest_says(
-    tmp_path: Path, said: bytes, answer: str
+async def test_an_answer_is_found_in_a_guests_output(
+    tmp_path: Path, output: bytes, answer: str
 ) -> None:
-    async with guest(tmp_path / "s", says(said)):
+    async with guest(tmp_path / "s", prints(output)):
         assert await console.tell(tmp_path / "s", "dirty 20") == answer
 
 
 async def test_the_path_of_a_socket_may_be_long(tmp_path: Path) -> None:
     folder = tmp_path / ("long" * 40)
     folder.mkdir()
-    async with guest(folder / "s", says(b"guest n1: ok dirty 20\n")):
+    async with guest(folder / "s", prints(b"guest n1: ok dirty 20\n")):
         assert await console.tell(folder / "s", "dirty 20") == "20"
 
 
 async def test_a_refusal_gives_the_reason(tmp_path: Path) -> None:
-    async with guest(tmp_path / "s", says(b"guest n1: error dirty: 'x' is not a number\r\n")):
+    async with guest(tmp_path / "s", prints(b"guest n1: error dirty: 'x' is not a number\r\n")):
         with pytest.raises(LabError, match="refused 'dirty 20': 'x' is not a number"):
             await console.tell(tmp_path / "s", "dirty 20")
 
 
 async def test_a_silent_guest_is_not_waited_for_for_ever(tmp_path: Path) -> None:
-    async with guest(tmp_path / "s", says(b"guest n1: alive 1\n")):
+    async with guest(tmp_path / "s", prints(b"guest n1: alive 1\n")):
         with pytest.raises(LabError, match="no answer"):
             await console.tell(tmp_path / "s", "dirty 20", within=timedelta(milliseconds=50))
 
@@ -119,7 +119,7 @@ async def test_a_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("output", "shown"),
     [
         pytest.param("guest a: up\r\n", "guest a: up\n", id="a-line"),
         pytest.param("\x1b[2J\x1b]0;root\x07x", "[2J]0;rootx", id="orders-to-a-terminal"),
@@ -127,5 +127,5 @@ async def test_a_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         pytest.param("\x9b31m\x00\u202e", "31m", id="other-controls"),
     ],
 )
-def test_a_guest_cannot_order_a_terminal_about(said: str, shown: str) -> None:
-    assert console.printable(said) == shown
+def test_a_guest_cannot_order_a_terminal_about(output: str, shown: str) -> None:
+    assert console.printable(output) == shown

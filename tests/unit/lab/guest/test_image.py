@@ -33,7 +33,7 @@ def test_a_package_without_checksum_is_refused(printed: str) -> None:
         image.parse_uris(("busybox-static",), printed)
 
 
-def test_an_image_goes_when_nobody_has_used_it_for_a_month(tmp_path: Path) -> None:
+def test_an_image_is_deleted_after_a_month_without_use(tmp_path: Path) -> None:
     month = 30 * 86400
     for name, age in (("new", 0), ("used", month - 60), ("old", month + 60)):
         (tmp_path / name).mkdir()
@@ -49,7 +49,7 @@ def test_an_image_goes_when_nobody_has_used_it_for_a_month(tmp_path: Path) -> No
     assert left == ["new", "note-new", "note-used", "used"]
 
 
-def test_the_cache_is_where_the_person_wants_it(
+def test_the_cache_is_where_the_environment_names_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

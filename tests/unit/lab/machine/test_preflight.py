@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hypercobalt.lab.machine.preflight import MIB, PACKAGES, Demand, Machine, Verdict, decide
+from hypercobalt.lab.machine.preflight import MIB, PACKAGES, Demand, Machine, Readiness, decide
 
 ABLE = Machine(
     root=True,
@@ -23,12 +23,12 @@ ABLE = Machine(
 )
 
 
-def judge(machine: Machine, hosts: int = 3, guests: int = 6) -> Verdict:
+def judge(machine: Machine, hosts: int = 3, guests: int = 6) -> Readiness:
     return decide(machine, Demand(hosts, guests))
 
 
 def test_a_machine_with_everything_boots_hosts_as_it_is() -> None:
-    assert judge(ABLE) == Verdict()
+    assert judge(ABLE) == Readiness()
     assert judge(ABLE).can_boot
 
 
@@ -82,9 +82,9 @@ def test_a_machine_with_everything_boots_hosts_as_it_is() -> None:
 def test_what_is_missing_is_reported_with_what_helps(
     machine: Machine, what: str, remedy: str
 ) -> None:
-    verdict = judge(machine)
-    assert not verdict.can_boot
-    (lack,) = (*verdict.lacks, *verdict.shortages)
+    readiness = judge(machine)
+    assert not readiness.can_boot
+    (lack,) = (*readiness.lacks, *readiness.shortages)
     assert what in lack.what
     assert remedy in lack.remedy
 
@@ -114,15 +114,15 @@ def test_a_lab_that_runs_needs_nothing_more() -> None:
 
 
 def test_without_kvm_guests_are_slower_and_hosts_boot() -> None:
-    verdict = judge(replace(ABLE, kvm=False))
-    assert verdict.can_boot
-    assert "TCG" in verdict.notes[0]
+    readiness = judge(replace(ABLE, kvm=False))
+    assert readiness.can_boot
+    assert "TCG" in readiness.notes[0]
 
 
 def test_a_filter_on_bridged_frames_is_pointed_at() -> None:
-    verdict = judge(replace(ABLE, bridge_filter=True))
-    assert verdict.can_boot
-    assert "bridge-nf-call-iptables" in verdict.notes[0]
+    readiness = judge(replace(ABLE, bridge_filter=True))
+    assert readiness.can_boot
+    assert "bridge-nf-call-iptables" in readiness.notes[0]
 
 
 def test_without_root_nothing_is_reported_about_what_could_not_be_tried() -> None:

@@ -64,7 +64,7 @@ def test_a_boot_sector_has_a_disk_and_no_kernel() -> None:
         ),
     ],
 )
-def test_a_disk_lies_where_it_was_asked_for(request_: Request, disk: Disk) -> None:
+def test_a_disk_is_at_the_path_requested(request_: Request, disk: Disk) -> None:
     assert domain(request_).disks == (disk,)
 
 

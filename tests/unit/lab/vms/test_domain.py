@@ -51,6 +51,12 @@ def document(domain: Domain) -> ET.Element:
             PLAIN, "devices/serial/log", {"file": "/srv/vm-1.log", "append": "on"}, id="log"
         ),
         pytest.param(
+            replace(PLAIN, boots=Kernel("/k", "/i", "quiet")),
+            "devices/channel/target",
+            {"type": "virtio", "name": "org.qemu.guest_agent.0"},
+            id="channel-of-the-guest-agent",
+        ),
+        pytest.param(
             replace(PLAIN, disks=(Disk("/a", "report"),)),
             "devices/disk/driver",
             {"name": "qemu", "type": "raw", "cache": "none", "error_policy": "report"},
@@ -100,7 +106,7 @@ def document(domain: Domain) -> ET.Element:
         ),
     ],
 )
-def test_an_element_says_what_was_asked(
+def test_an_element_has_what_was_requested(
     domain: Domain, path: str, attributes: dict[str, str]
 ) -> None:
     found = document(domain).find(path)
@@ -109,7 +115,7 @@ def test_an_element_says_what_was_asked(
 
 
 @pytest.mark.parametrize("tag", ["cputune", "numatune", "cpu", "devices/interface", "devices/disk"])
-def test_what_nobody_asked_for_is_left_out(tag: str) -> None:
+def test_what_was_not_requested_is_left_out(tag: str) -> None:
     assert document(PLAIN).find(tag) is None
 
 

@@ -8,7 +8,7 @@ from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.vms.switch import Address, free_address
 
 
-def test_an_address_is_written_as_each_reader_wants_it() -> None:
+def test_an_address_is_written_in_each_readers_form() -> None:
     address = Address(ipaddress.IPv4Address("10.78.0.10"))
     assert address.mac == "52:54:0a:4e:00:0a"
     assert address.ovn == "52:54:0a:4e:00:0a 10.78.0.10"
