@@ -1,0 +1,18 @@
+"""All drills, by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hypercobalt.drills import control_plane, fences, hosts, instances, storage
+
+DRILLS: Final = {
+    drill.name: drill
+    for drill in (
+        *instances.DRILLS,
+        *hosts.DRILLS,
+        *fences.DRILLS,
+        *control_plane.DRILLS,
+        *storage.DRILLS,
+    )
+}

@@ -1,0 +1,57 @@
+"""A drill, and how one is run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypercobalt.drills.record import Mark, Moment, Record, Result
+from hypercobalt.drills.stage import Stage, staged
+from hypercobalt.errors import HypercobaltError
+
+Play = Callable[[Stage], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """One failure, and what has to become of it.
+
+    Args:
+        name: what a person types.
+        purpose: one sentence: what fails, and what must follow.
+        play: does it; raises DrillError where something else follows.
+        hosts: that it needs.
+    """
+
+    name: str
+    purpose: str
+    play: Play
+    hosts: int = 3
+
+
+async def run(
+    drill: Drill, show: Callable[[Moment], None] = lambda _: None, data: Path | None = None
+) -> Result:
+    """Run a drill on a lab of its own. A double run or a damaged disk fails every drill.
+
+    Args:
+        drill: which.
+        show: called with each moment.
+        data: directory of the lab, which stays there after a failure; a temporary one when not
+            given.
+    """
+    record = Record(show)
+    failure = ""
+    try:
+        async with staged(drill.hosts, record, data) as stage:
+            try:
+                await drill.play(stage)
+            finally:
+                found = (*map(str, stage.witness.double_runs), *stage.ledgers())
+                failure = "; ".join(found)
+    except (HypercobaltError, OSError, TimeoutError) as error:
+        failure = "; ".join(text for text in (failure, str(error) or repr(error)) if text)
+    if failure:
+        record.add(Mark.FAILED, failure)
+    return record.result(drill.name, drill.purpose, failure)

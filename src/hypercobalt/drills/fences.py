@@ -1,0 +1,106 @@
+"""Drills in which a host fails and its BMC fails, too."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from hypercobalt.drills.drill import Drill
+from hypercobalt.drills.hosts import RECOVERY, recovered
+from hypercobalt.drills.stage import Stage
+from hypercobalt.lab.bmc.faults import Fault
+
+_LONG = 20.0  # seconds in which nothing may be evacuated
+
+
+def _until_mended(
+    fault: Fault, how: str, fail: Callable[[Stage], Awaitable[None]]
+) -> Callable[[Stage], Awaitable[None]]:
+    """A host fails and cannot be fenced: nothing is evacuated until its BMC works again."""
+
+    async def play(stage: Stage) -> None:
+        vms = await stage.vms("kvm-1", 2)
+        bmc = stage.lab.boards.fault("kvm-1")
+        bmc.write(fault)
+        began = stage.record.now
+        await stage.do(f"kvm-1 {how}, and its BMC is: {fault}", fail(stage))
+
+        async def is_tried() -> bool:
+            fencing = (await stage.hypervisor("kvm-1")).status.fencing
+            return fencing is not None and bool(fencing.attempts)
+
+        await stage.until("fencing of kvm-1 is tried", is_tried, within=RECOVERY)
+
+        async def is_held() -> bool:
+            running = (stage.host_of(e) for vm in vms for e in stage.emulators(vm))
+            return all(host == "kvm-1" for host in running)
+
+        await stage.stays("nothing is evacuated", is_held, seconds=_LONG)
+        bmc.write(Fault.NONE)
+        await stage.do("the BMC works again", _nothing())
+        await recovered(stage, "kvm-1", vms, began)
+
+    return play
+
+
+async def _nothing() -> None:
+    pass
+
+
+async def _crash(stage: Stage) -> None:
+    await stage.host("kvm-1").crash()
+
+
+async def _freeze(stage: Stage) -> None:
+    await stage.host("kvm-1").freeze()
+
+
+async def slow(stage: Stage) -> None:
+    vms = await stage.vms("kvm-1", 2)
+    stage.lab.boards.fault("kvm-1").write(Fault.SLOW)
+    began = stage.record.now
+    await stage.do("kvm-1 freezes; its BMC is slow", stage.host("kvm-1").freeze())
+    await recovered(stage, "kvm-1", vms, began)
+
+
+async def lying(stage: Stage) -> None:
+    """A lie cannot be seen through while the host is cut off; the locks of its disks must hold."""
+    (vm,) = await stage.vms("kvm-1")
+    stage.lab.boards.fault("kvm-1").write(Fault.LYING)
+    await stage.do(
+        "the cable of kvm-1 is pulled; its BMC says that it is off", stage.host("kvm-1").wire.cut()
+    )
+
+    async def evacuation_is_tried() -> bool:
+        return any(one.status.instances for one in await stage.evictions())
+
+    await stage.until("evacuation is tried", evacuation_is_tried, within=RECOVERY)
+
+    async def is_the_only_one() -> bool:
+        found = stage.ledger(vm)
+        return len(found.boots) == 1 and not found.faults
+
+    await stage.stays(f"only one {vm} has ever written", is_the_only_one, seconds=_LONG)
+    await stage.do("the cable is put back", stage.host("kvm-1").wire.restore())
+    await stage.runs([vm], within=RECOVERY)
+    await stage.writes(vm, within=20)
+
+
+DRILLS = (
+    Drill("bmc-slow", "The BMC of a frozen host takes seconds: it is waited for.", slow),
+    Drill(
+        "bmc-dead-with-power",
+        "Power is lost with the BMC: nothing is evacuated without a proof.",
+        _until_mended(Fault.DEAD_WITH_POWER, "loses power", _crash),
+    ),
+    Drill(
+        "bmc-denied",
+        "The BMC of a frozen host refuses the password: nothing is evacuated.",
+        _until_mended(Fault.DENIED, "freezes", _freeze),
+    ),
+    Drill(
+        "bmc-conflict",
+        "The BMC of a frozen host refuses orders: nothing is evacuated.",
+        _until_mended(Fault.CONFLICT, "freezes", _freeze),
+    ),
+    Drill("bmc-lying", "A BMC says Off of a host that runs: the disks' locks hold.", lying),
+)

@@ -1,0 +1,162 @@
+"""Drills in which a host fails, whole or in part, and its BMC works."""
+
+from __future__ import annotations
+
+from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.drills.drill import Drill
+from hypercobalt.drills.record import DrillError
+from hypercobalt.drills.stage import Stage, is_ready
+from hypercobalt.lab import kubelet
+from hypercobalt.lab.heartbeat import Trouble
+from hypercobalt.lab.host import Power
+
+RECOVERY = 180.0
+"""Seconds until instances run elsewhere: silence of the Lease (40), peers, fencing, boot."""
+_BACK = 120.0
+
+
+def is_fenced(hypervisor: Hypervisor) -> bool:
+    fencing = hypervisor.status.fencing
+    return fencing is not None and fencing.phase == FencingPhase.FENCED
+
+
+def is_back(hypervisor: Hypervisor) -> bool:
+    """In service again, with nothing left of the failure."""
+    fencing = hypervisor.status.fencing
+    released = fencing is None or fencing.phase == FencingPhase.RELEASED
+    return released and is_ready(hypervisor) and not hypervisor.spec.maintenance
+
+
+def is_blocked_by_gates(hypervisor: Hypervisor) -> bool:
+    found = get_condition(hypervisor.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
+    return found is not None and found.status == "True"
+
+
+def accepts(hypervisor: Hypervisor) -> bool:
+    """Whether new instances may be placed there."""
+    wanted = HypervisorConditionType.ACCEPTS_NEW_INSTANCES
+    found = get_condition(hypervisor.conditions, wanted)
+    return found is not None and found.status == "True"
+
+
+async def recovered(stage: Stage, name: str, vms: tuple[str, ...], began: float) -> None:
+    """The host is fenced, and its instances run elsewhere."""
+    await stage.becomes(name, "fenced, with a proof", is_fenced, within=RECOVERY)
+    stage.record.figures["failure_to_fenced"] = round(stage.record.now - began, 2)
+    await stage.runs(vms, elsewhere=name, within=RECOVERY)
+    stage.record.figures["failure_to_running"] = round(stage.record.now - began, 2)
+    for vm in vms:
+        await stage.writes(vm, within=20)
+
+
+async def crash(stage: Stage) -> None:
+    vms = await stage.vms("kvm-1", 2)
+    host = stage.host("kvm-1")
+    began = stage.record.now
+    await stage.do("power cut of kvm-1", host.crash())
+    await recovered(stage, "kvm-1", vms, began)
+    await stage.do("kvm-1 boots again", stage.lab.up_host(host))
+    await stage.becomes("kvm-1", "back in service", is_back, within=_BACK)
+    await stage.runs(vms, elsewhere="kvm-1", within=1)
+
+
+async def reboots(stage: Stage) -> None:
+    vms = await stage.vms("kvm-1", 2)
+    pids = [emulator.pid for vm in vms for emulator in stage.emulators(vm)]
+    host = stage.host("kvm-1")
+    await stage.do("power cut of kvm-1", host.crash())
+    began = stage.record.now
+    await stage.do("kvm-1 boots again, before its Lease has run out", stage.lab.up_host(host))
+    await stage.runs(vms, within=RECOVERY, not_pids=pids)
+    stage.record.figures["boot_to_running"] = round(stage.record.now - began, 2)
+    for vm in vms:
+        await stage.writes(vm, within=20)
+
+
+async def frozen(stage: Stage) -> None:
+    vms = await stage.vms("kvm-1", 2)
+    host = stage.host("kvm-1")
+    began = stage.record.now
+    await stage.do("kvm-1 freezes, its guests too", host.freeze())
+    await recovered(stage, "kvm-1", vms, began)
+    if host.power is not Power.OFF:
+        raise DrillError(f"kvm-1 is {host.power} after it was fenced")
+
+
+async def cut_off(stage: Stage) -> None:
+    vms = await stage.vms("kvm-1", 2)
+    host = stage.host("kvm-1")
+    began = stage.record.now
+    await stage.do("the cable of kvm-1 is pulled; its guests write on", host.wire.cut())
+    await recovered(stage, "kvm-1", vms, began)
+
+
+async def kubelet_stops(stage: Stage) -> None:
+    vms = await stage.vms("kvm-1", 2)
+    host = stage.host("kvm-1")
+    pids = {emulator.pid for vm in vms for emulator in stage.emulators(vm)}
+    await stage.do(
+        "only the kubelet of kvm-1 stops", host.run("systemctl", "stop", kubelet.SERVICE)
+    )
+
+    async def is_lost() -> bool:
+        return not is_ready(await stage.hypervisor("kvm-1"))
+
+    await stage.until("kvm-1 is not ready", is_lost, within=60)
+    await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY)
+    if host.power is not Power.RUNNING:
+        raise DrillError(f"kvm-1 is {host.power}: a host that lives was fenced")
+    if pids & {emulator.pid for vm in vms for emulator in stage.emulators(vm)}:
+        raise DrillError("a guest was not moved")
+    await stage.do("the kubelet starts again", host.run("systemctl", "start", kubelet.SERVICE))
+    await stage.becomes("kvm-1", "back in service", is_back, within=_BACK)
+
+
+async def pressure(stage: Stage) -> None:
+    (vm,) = await stage.vms("kvm-1")
+    host = stage.host("kvm-1")
+    (emulator,) = stage.emulators(vm)
+    for trouble in (Trouble.DISK, Trouble.MEMORY):
+        await stage.do(f"the kubelet reports {trouble}", kubelet.report(host, [trouble]))
+        await stage.becomes("kvm-1", "no new instances", lambda h: not accepts(h), within=30)
+
+        async def is_left_alone() -> bool:
+            return [emulator.pid] == [e.pid for e in stage.emulators(vm)] and not (
+                await stage.evictions()
+            )
+
+        await stage.stays("its guest runs on, without an Eviction", is_left_alone, seconds=10)
+        await stage.do("the kubelet reports no trouble", kubelet.report(host, []))
+        await stage.becomes("kvm-1", "takes instances again", accepts, within=30)
+
+
+async def many(stage: Stage) -> None:
+    vms = (*await stage.vms("kvm-1"), *await stage.vms("kvm-2"))
+    for name in ("kvm-1", "kvm-2"):
+        await stage.do(f"power cut of {name}", stage.host(name).crash())
+
+    async def is_blocked() -> bool:
+        found = [await stage.hypervisor(name) for name in ("kvm-1", "kvm-2")]
+        return all(is_blocked_by_gates(one) for one in found)
+
+    await stage.until("recovery of both is blocked", is_blocked, within=RECOVERY)
+
+    async def nothing_begins() -> bool:
+        found = [await stage.hypervisor(name) for name in ("kvm-1", "kvm-2")]
+        return not any(is_fenced(one) for one in found) and not any(map(stage.emulators, vms))
+
+    await stage.stays("neither is fenced, nothing is started", nothing_begins, seconds=20)
+
+
+DRILLS = (
+    Drill("host-crash", "A host loses power: fenced, evacuated, and taken back.", crash),
+    Drill("host-reboots", "A host is back before it is missed: its instances run again.", reboots),
+    Drill("host-frozen", "A host freezes: it is fenced before anything is evacuated.", frozen),
+    Drill("host-cut", "A host loses its network and writes on: fenced, then evacuated.", cut_off),
+    Drill("kubelet-stops", "Only a kubelet stops: live migration, no fencing.", kubelet_stops),
+    Drill("node-pressure", "A kubelet reports pressure: no new instances there.", pressure, 1),
+    Drill("many-hosts", "Two of four hosts lose power: the gates hold, nothing begins.", many, 4),
+)

@@ -1,0 +1,88 @@
+"""Drills in which instances fail and their host lives."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from hypercobalt.drills.drill import Drill
+from hypercobalt.drills.record import DrillError, Mark
+from hypercobalt.drills.stage import Stage
+from hypercobalt.lab.vms.virsh import virsh
+
+_DAEMON = "libvirtd.service"
+_SOCKETS = ("libvirtd.socket", "libvirtd-ro.socket", "libvirtd-tcp.socket")
+_HANG = 480.0  # seconds: probes each 30 s, and their silence has to last
+_QUIET = 15.0  # long enough for a recovery that must not come
+
+
+def _kill(stage: Stage, vm: str) -> int:
+    (emulator,) = stage.emulators(vm)
+    os.kill(emulator.pid, signal.SIGKILL)
+    return emulator.pid
+
+
+async def crash(stage: Stage) -> None:
+    (vm,) = await stage.vms("kvm-1")
+    await stage.writes(vm, within=20)
+    killed = _kill(stage, vm)
+    began = stage.record.now
+    await stage.runs([vm], within=60, not_pids=[killed])
+    stage.record.figures["crash_to_restart"] = round(stage.record.now - began, 2)
+    (emulator,) = stage.emulators(vm)
+    if stage.host_of(emulator) != "kvm-1":
+        raise DrillError(f"{vm} was started on {stage.host_of(emulator)}, not in place")
+    await stage.writes(vm, within=20)
+    await stage.incident_ends("kvm-1", vm, within=60)
+
+
+async def crash_unseen(stage: Stage) -> None:
+    """Reasons of domains that are off are in libvirtd's memory only; no event comes afterwards."""
+    (vm,) = await stage.vms("kvm-1")
+    host = stage.host("kvm-1")
+    await stage.do("libvirtd stops", host.run("systemctl", "stop", _DAEMON, *_SOCKETS))
+    killed = _kill(stage, vm)
+    await stage.do("libvirtd's sockets open", host.run("systemctl", "start", *_SOCKETS))
+    await stage.do("libvirtd starts", host.run("systemctl", "start", _DAEMON))
+    await stage.runs([vm], within=60, not_pids=[killed])
+    await stage.writes(vm, within=20)
+
+
+async def hung(stage: Stage) -> None:
+    (vm,) = await stage.vms("kvm-1")
+    (emulator,) = stage.emulators(vm)
+    os.kill(emulator.pid, signal.SIGSTOP)
+    stage.record.add(Mark.DONE, f"the QEMU of {vm} stops where it is")
+    began = stage.record.now
+    await stage.runs([vm], within=_HANG, not_pids=[emulator.pid])
+    stage.record.figures["hang_to_restart"] = round(stage.record.now - began, 2)
+    await stage.writes(vm, within=20)
+
+
+async def stays_off(stage: Stage, vm: str) -> None:
+    async def is_off() -> bool:
+        return not stage.emulators(vm) and not await stage.evictions()
+
+    await stage.until(f"{vm} is off", is_off, within=20)
+    await stage.stays(f"{vm} is off, without an Eviction", is_off, seconds=_QUIET)
+
+
+async def guest_poweroff(stage: Stage) -> None:
+    (vm,) = await stage.vms("kvm-1", program="poweroff")
+    await stays_off(stage, vm)
+
+
+async def destroyed(stage: Stage) -> None:
+    (vm,) = await stage.vms("kvm-1")
+    host = stage.host("kvm-1")
+    await stage.do(f"virsh destroy {vm}, by a person", virsh(host, "destroy", vm))
+    await stays_off(stage, vm)
+
+
+DRILLS = (
+    Drill("vm-crash", "A QEMU is killed: its instance is restarted in place.", crash, hosts=1),
+    Drill("vm-crash-unseen", "A QEMU dies while libvirtd is down: restarted.", crash_unseen, 1),
+    Drill("vm-hung", "A QEMU hangs, which sends no event: restarted in place.", hung, 1),
+    Drill("vm-poweroff", "A guest powers itself off: it stays off.", guest_poweroff, hosts=1),
+    Drill("vm-destroyed", "A person destroys a domain: it stays off.", destroyed, hosts=1),
+)

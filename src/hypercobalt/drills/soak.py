@@ -1,0 +1,214 @@
+"""A drill of random failures: hosts, guests, networks, disks and the control plane, in waves.
+
+A wave is one failure or two at once, for a while. Then everything is mended, and the lab has to
+become whole again: every host in service, every guest in one QEMU and writing. A guest of which
+nothing has failed must have been left alone. The seed makes the plan; what the lab does in between
+is its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.drills.drill import Drill
+from hypercobalt.drills.hosts import RECOVERY, is_back
+from hypercobalt.drills.record import DrillError, Mark
+from hypercobalt.drills.stage import Stage
+from hypercobalt.lab import agents, control, kubelet, processes, shared_mount
+from hypercobalt.lab import operator as lab_operator
+from hypercobalt.lab.host import Power
+from hypercobalt.lab.storage.faults import Fault as StorageFault
+
+SHORT: Final = timedelta(minutes=3)
+HOSTS: Final = 3
+VMS_PER_HOST: Final = 4
+_BACK = 180.0
+_WRITES = 30.0
+
+Act = Callable[[Stage, str], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that can fail.
+
+    Args:
+        name: what happens, for the timeline.
+        begin: makes it fail; gets the name of a host, or of a guest.
+        mend: gives it back; None where the failure is over at once.
+        longest: seconds until it is mended.
+        of: what fails.
+    """
+
+    name: str
+    begin: Act
+    mend: Act | None = None
+    longest: float = 20
+    of: str = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """One failure of a wave: what, where, and for how many seconds."""
+
+    fault: Fault
+    target: str
+    seconds: float
+
+
+def plan(seed: int, waves: int, hosts: tuple[str, ...], vms: tuple[str, ...]) -> list[list[Strike]]:
+    """The waves of a seed: each of one failure, or of two in different places. Pure."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    targets = {"host": hosts, "guest": vms, "plane": ("the control plane",)}
+    found: list[list[Strike]] = []
+    for _ in range(waves):
+        strikes: list[Strike] = []
+        for fault in chance.sample(FAULTS, chance.choice((1, 1, 2))):
+            free = [one for one in targets[fault.of] if one not in {s.target for s in strikes}]
+            if free:
+                seconds = round(chance.uniform(1, fault.longest), 1)
+                strikes.append(Strike(fault, chance.choice(free), seconds))
+        found.append(strikes)
+    return found
+
+
+def soak(seed: int = 1, lasts: timedelta = SHORT) -> Drill:
+    """The drill of a seed; it begins its last wave before `lasts` is over."""
+
+    async def play(stage: Stage) -> None:
+        names = tuple(host.name for host in stage.lab.hosts)
+        vms = tuple([vm for name in names for vm in await stage.vms(name, VMS_PER_HOST)])
+        end = time.monotonic() + lasts.total_seconds()
+        waves = plan(seed, int(lasts.total_seconds()), names, vms)
+        done = 0
+        while time.monotonic() < end:
+            await _wave(stage, waves[done], vms)
+            done += 1
+        stage.record.figures["waves"] = done
+
+    purpose = f"Random failures, seed {seed}: no guest is lost, none runs twice."
+    return Drill("soak", purpose, play, HOSTS)
+
+
+async def _wave(stage: Stage, strikes: list[Strike], vms: tuple[str, ...]) -> None:
+    targets = {strike.target for strike in strikes}
+    spared = {
+        emulator.pid: vm
+        for vm in vms
+        for emulator in stage.emulators(vm)
+        if not {vm, stage.host_of(emulator)} & targets
+    }
+    left = sorted(strikes, key=lambda strike: strike.seconds)
+    began = time.monotonic()
+    for strike in left:
+        text = f"{strike.target}: {strike.fault.name}, {strike.seconds:g} s"
+        await stage.do(text, strike.fault.begin(stage, strike.target))
+    for strike in left:
+        await asyncio.sleep(max(0.0, began + strike.seconds - time.monotonic()))
+        if strike.fault.mend:
+            await strike.fault.mend(stage, strike.target)
+    for host in stage.lab.hosts:  # one that was fenced may be off
+        if host.power is Power.OFF:
+            await stage.do(f"{host.name} boots", stage.lab.up_host(host))
+    for host in stage.lab.hosts:
+        await stage.becomes(host.name, "in service", is_back, within=_BACK)
+    await stage.runs(vms, within=RECOVERY)
+    await _all_write(stage, vms)
+    now = {emulator.pid for vm in vms for emulator in stage.emulators(vm)}
+    if lost := [vm for pid, vm in spared.items() if pid not in now]:
+        raise DrillError(f"restarted or moved, though nothing of theirs failed: {', '.join(lost)}")
+    stage.record.add(Mark.SEEN, "everything is whole again", time.monotonic() - began)
+
+
+async def _all_write(stage: Stage, vms: tuple[str, ...]) -> None:
+    before = {vm: stage.records(vm) for vm in vms}
+
+    async def check() -> bool:
+        return all(stage.records(vm) > before[vm] for vm in vms)
+
+    await stage.until("every guest writes to its disk", check, within=_WRITES)
+
+
+async def _kill(stage: Stage, vm: str) -> None:
+    for emulator in stage.emulators(vm):
+        os.kill(emulator.pid, signal.SIGKILL)
+
+
+async def _boot(stage: Stage, host: str) -> None:
+    await stage.lab.up_host(stage.host(host))
+
+
+async def _thaw(stage: Stage, host: str) -> None:
+    if stage.host(host).power is Power.FROZEN:  # else it was fenced meanwhile
+        await stage.host(host).thaw()
+
+
+async def _connect(stage: Stage, host: str) -> None:
+    if stage.host(host).power is not Power.OFF:
+        await stage.host(host).wire.restore()
+
+
+def _storage(fault: StorageFault | None) -> Act:
+    async def act(stage: Stage, host: str) -> None:
+        shared_mount.faults(stage.lab.layout).write(stage.host(host).machine, fault)
+
+    return act
+
+
+def _systemctl(*arguments: str) -> Act:
+    async def act(stage: Stage, host: str) -> None:
+        if stage.host(host).power is Power.RUNNING:
+            await stage.host(host).run("systemctl", *arguments)
+
+    return act
+
+
+def _kill_role(role: str) -> Act:
+    async def act(stage: Stage, _target: str) -> None:
+        await processes.kill(stage.lab.state.id, lambda process: process.role == role)
+
+    return act
+
+
+FAULTS: Final = (
+    Fault("its QEMU is killed", _kill, of="guest"),
+    Fault("power cut", lambda stage, name: stage.host(name).crash(), _boot, longest=60),
+    Fault("freezes", lambda stage, name: stage.host(name).freeze(), _thaw, longest=60),
+    Fault("cable pulled", lambda stage, name: stage.host(name).wire.cut(), _connect, longest=60),
+    Fault(
+        "cable loses a tenth",
+        lambda stage, name: stage.host(name).wire.worsen(
+            delay=timedelta(milliseconds=50), loss_percent=10
+        ),
+        _connect,
+    ),
+    Fault("its disks hang", _storage(StorageFault.HANG), _storage(None)),
+    Fault("its disks do not answer", _storage(StorageFault.CUT), _storage(None)),
+    Fault("its disks refuse", _storage(StorageFault.DENY), _storage(None)),
+    Fault("its disks are full", _storage(StorageFault.FULL), _storage(None)),
+    Fault(
+        "kubelet stops", _systemctl("stop", kubelet.SERVICE), _systemctl("start", kubelet.SERVICE)
+    ),
+    Fault("libvirtd restarts", _systemctl("restart", "libvirtd.service")),
+    Fault("node agent is killed", _systemctl("kill", "--signal=KILL", agents.NODE_AGENT)),
+    Fault(
+        "the operator is killed",
+        _kill_role(lab_operator.ROLE),
+        lambda stage, _: stage.lab.operator.start(),
+        of="plane",
+    ),
+    Fault(
+        "the API server is killed",
+        _kill_role(control.ROLE),
+        lambda stage, _: stage.lab.control.start(),
+        of="plane",
+    ),
+)
