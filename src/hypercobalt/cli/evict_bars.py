@@ -14,17 +14,16 @@ from rich.table import Table
 from rich.text import Text
 
 from hypercobalt.api.duration import human_duration
-from hypercobalt.api.eviction import Eviction, EvictionInstance, InstancePhase
+from hypercobalt.api.eviction import UNDER_WAY, Eviction, EvictionInstance, InstancePhase
 from hypercobalt.cli.evict_progress import Follower, summary
 from hypercobalt.operator.explain.model import printable
 
-_REFRESH_SECONDS = 0.5  # ages; what the API says is shown when it comes
-_BAR = 24  # characters: what is said behind it still fits on a terminal of 80
+_REFRESH_SECONDS = 0.5  # ages; what the API reports is shown when it comes
+_BAR = 24  # characters: the text behind it still fits on a terminal of 80
 _SHOWN = 12  # instances; the bar above counts the others
 
 _COLOURS = {
-    InstancePhase.MIGRATING: "cyan",
-    InstancePhase.CONFIRMING: "cyan",
+    **dict.fromkeys((*UNDER_WAY, InstancePhase.CONFIRMING), "cyan"),
     InstancePhase.FAILED: "red",
     InstancePhase.PENDING: "yellow",
 }
@@ -67,7 +66,7 @@ def picture(eviction: Eviction, now: datetime) -> Group:
 def _row(entry: EvictionInstance, now: datetime) -> tuple[str, ...]:
     phase = InstancePhase(entry.phase or "Pending")
     age = ""
-    if entry.startedAt is not None and phase is InstancePhase.MIGRATING:
+    if entry.startedAt is not None and phase in UNDER_WAY:
         age = human_duration(max(now - entry.startedAt, now - now))
     where = f"→ {entry.target}" if entry.target and phase is not InstancePhase.PENDING else ""
     return (

@@ -1,4 +1,4 @@
-"""How far an Eviction is, in words, as it changes."""
+"""How far an Eviction is, as a line of text for each change."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.duration import human_duration
 from hypercobalt.api.eviction import (
+    UNDER_WAY,
     Eviction,
     EvictionConditionType,
     EvictionReason,
-    InstancePhase,
     evicting,
     has_ended,
 )
@@ -55,10 +55,10 @@ def summary(eviction: Eviction, now: datetime) -> str:
     progress = status.progress
     if progress is None:
         return printable(found.message)
-    moving = sum(entry.phase == InstancePhase.MIGRATING for entry in status.instances)
-    text = f"{progress.done or 0} of {progress.total or 0} have left"
-    if moving:
-        text += f", {moving} migrating"
+    text = f"{progress.done or 0} of {progress.total or 0} done"
+    for phase in UNDER_WAY:
+        if busy := sum(entry.phase == phase for entry in status.instances):
+            text += f", {busy} {phase.lower()}"
     if progress.failed:
         text += f", {progress.failed} given up"
     done = progress.estimatedCompletion

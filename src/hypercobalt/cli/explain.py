@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Node
-from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.eviction import Eviction, has_ended
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.migration import SERVER, Migration, label_value
 from hypercobalt.cli import asking
@@ -30,7 +30,7 @@ from hypercobalt.runtime import ForbiddenError, Kube, NotFoundError
 from hypercobalt.runtime.client.errors import TerminalApiError
 
 _KINDS: Final = {
-    **dict.fromkeys(("hypervisor", "hypervisors", "hv"), "hypervisor"),
+    **dict.fromkeys(("hypervisor", "hypervisors", "hv", "node", "nodes"), "hypervisor"),
     **dict.fromkeys(("eviction", "evictions", "evi"), "eviction"),
     **dict.fromkeys(("migration", "migrations", "mig"), "migration"),
 }
@@ -97,12 +97,26 @@ async def _found(kube: Kube, kind: str, name: str) -> list[Explanation]:
     reporters = await _reporters(kube, name) if host is not None else Reporters()
     if kind != "eviction" and host is not None:
         found.append(hypervisors.explain(hypervisors.Facts(host, _now(), reporters)))
+        found += [
+            evictions.explain(evictions.Facts(other, host, _now(), reporters))
+            for other in await _recoveries(kube, name)
+        ]
     if eviction is not None:
         of, theirs = eviction.spec.hypervisor, host
         if of != name or host is None:
             theirs, reporters = await kube.get(Hypervisor, of), await _reporters(kube, of)
         found.append(evictions.explain(evictions.Facts(eviction, theirs, _now(), reporters)))
     return found
+
+
+async def _recoveries(kube: Kube, host: str) -> list[Eviction]:
+    """Running Evictions of a host by other names: those of high availability."""
+    listed = await _readable(kube.list(Eviction))
+    return [
+        one
+        for one in (listed.items if listed else ())
+        if one.spec.hypervisor == host != one.metadata.name and not has_ended(one.status)
+    ]
 
 
 def _text(found: Sequence[Explanation]) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +20,8 @@ from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.lab import Lab, Wish
 from hypercobalt.lab.lab import down as take_down
 from hypercobalt.lab.machine import facts, packages, preflight
-from hypercobalt.lab.machine.preflight import MIB, Demand, Verdict
-from hypercobalt.lab.state import Layout
+from hypercobalt.lab.machine.preflight import MIB, Demand, Readiness
+from hypercobalt.lab.state import NODE_GRACE, Layout
 from hypercobalt.lab.vms import missing
 from hypercobalt.lab.vms.fleet import Fleet
 
@@ -29,6 +30,12 @@ _LAST_PORT = 65535
 _HOSTS = "hypercobalt.cli.lab_hosts"
 lab.command(f"{_HOSTS}:hosts_app", name="host", help="Add, break, mend and remove hosts.")
 lab.command(f"{_HOSTS}:net_app", name="net", help="Break and mend the network of a host.")
+lab.command(f"{_HOSTS}:bmc_app", name="bmc", help="Break and mend a host's BMC.")
+lab.command(
+    "hypercobalt.cli.lab_storage:storage_app",
+    name="storage",
+    help="Break and mend the shared disks of a host.",
+)
 lab.command("hypercobalt.cli.lab_vms:vms_app", name="vm", help="Make, list, move and remove VMs.")
 
 
@@ -40,6 +47,7 @@ def up(
     data: Data = HERE,
     yes: bool = False,
     port: int = 6443,
+    node_grace: timedelta = NODE_GRACE,
 ) -> int:
     """Boot hosts with libvirt, Open vSwitch and OVN, and an API server that shows them.
 
@@ -58,33 +66,39 @@ def up(
         Install missing packages without asking; so does YES=1, and so does having no terminal.
     port
         Port of a new lab's API server; 0 takes a free one.
+    node_grace
+        How long a Node of a new lab may be silent until it is Unknown, such as 4s for quick drills.
     """
-    return run(_up(data, hosts, vms, port, yes=yes or os.environ.get("YES") == "1"))
+    return run(_up(data, hosts, vms, port, node_grace, yes=yes or os.environ.get("YES") == "1"))
 
 
-async def _up(data: Path, hosts: int, vms: int, port: int, *, yes: bool) -> int:
+async def _up(
+    data: Path, hosts: int, vms: int, port: int, node_grace: timedelta, *, yes: bool
+) -> int:
     if hosts < 1:
         raise LabError(f"--hosts is {hosts}; a lab has at least one host")
     if vms < 0:
         raise LabError(f"--vms is {vms}; it is 0 or more")
     if not 0 <= port <= _LAST_PORT:
         raise LabError(f"--port is {port}; it is 0 to {_LAST_PORT}")
+    if node_grace <= timedelta(0):
+        raise LabError(f"--node-grace is {node_grace}; it is a positive duration, such as 4s")
     layout = Layout.at(data)
-    verdict = preflight.decide(await facts.observe(data), await _demand(layout, hosts, vms))
-    screen.show_notes(verdict)
-    if verdict.shortages and not verdict.lacks:
-        raise LabError("; ".join(f"{lack.what}: {lack.remedy}" for lack in verdict.shortages))
-    if verdict.lacks:
-        screen.show_lacks(verdict)
+    readiness = preflight.decide(await facts.observe(data), await _demand(layout, hosts, vms))
+    screen.show_notes(readiness)
+    if readiness.shortages and not readiness.lacks:
+        raise LabError("; ".join(f"{lack.what}: {lack.remedy}" for lack in readiness.shortages))
+    if readiness.lacks:
+        screen.show_lacks(readiness)
         from hypercobalt.cli.lab_api import serve_api_only  # noqa: PLC0415 - a server, seldom needed
 
         return await serve_api_only(data, port)
-    if not await _install(verdict, yes=yes):
+    if not await _install(readiness, yes=yes):
         return 1
     with records.locked(layout), screen.progress() as report:
         is_new = records.load(layout) is None and records.lost(layout) is None
         try:
-            made = await Lab.make(data, report, api_port=port)
+            made = await Lab.make(data, report, api_port=port, node_grace=node_grace)
             await _up_all(made, Wish(hosts=hosts, vms=vms))
         except BaseException as error:
             full = shutil.disk_usage(layout.data).free < MIB
@@ -117,12 +131,12 @@ async def _up_all(made: Lab, wish: Wish) -> None:
     await missing.complete(made, fleet, "boot" if lack else "linux")
 
 
-async def _install(verdict: Verdict, *, yes: bool) -> bool:
-    if not verdict.install:
+async def _install(readiness: Readiness, *, yes: bool) -> bool:
+    if not readiness.install:
         return True
-    if not screen.confirm_packages(verdict.install, ask=sys.stdin.isatty() and not yes):
+    if not screen.confirm_packages(readiness.install, ask=sys.stdin.isatty() and not yes):
         return False
-    await packages.install(verdict.install)
+    await packages.install(readiness.install)
     return True
 
 

@@ -14,8 +14,11 @@ from cyclopts import App, Parameter
 from hypercobalt import logs
 from hypercobalt.cli import lab_screen as screen
 from hypercobalt.errors import HypercobaltError
+from hypercobalt.lab import kubelet
 from hypercobalt.lab import state as records
+from hypercobalt.lab.bmc.faults import Fault
 from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.heartbeat import Trouble
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.state import Layout
@@ -23,6 +26,8 @@ from hypercobalt.lab.vms.fleet import Fleet
 
 hosts_app = App(name="host", help="Add, break, mend and remove hosts.")
 net_app = App(name="net", help="Break and mend the network of a host.")
+
+bmc_app = App(name="bmc", help="Break and mend what switches a host's power.")
 
 HERE = Path(".lab")
 Data = Annotated[Path, Parameter(name="--data", help="Directory of the lab.")]
@@ -45,12 +50,12 @@ def run(work: Coroutine[object, object, int]) -> int:
         return 130
 
 
-def _on(data: Path, name: str, act: Callable[[Host], Awaitable[None] | None], said: str) -> int:
+def _on(data: Path, name: str, act: Callable[[Host], Awaitable[None] | None], done: str) -> int:
     async def work() -> int:
         waiting = act(Lab.find(data).host(name))
         if waiting is not None:
             await waiting
-        screen.say(said)
+        screen.say(done)
         return 0
 
     return run(work())
@@ -105,15 +110,15 @@ def shutdown(name: Name, /, *, data: Data = HERE) -> int:
 @hosts_app.command
 def crash(name: Name, /, *, data: Data = HERE) -> int:
     """Cut a host's power: everything in it is gone at once, its guests too."""
-    said = f"host {name} is off; `cobalt lab host start {name}` boots it again"
-    return _on(data, name, Host.crash, said)
+    done = f"host {name} is off; `cobalt lab host start {name}` boots it again"
+    return _on(data, name, Host.crash, done)
 
 
 @hosts_app.command
 def freeze(name: Name, /, *, data: Data = HERE) -> int:
     """Stop every process of a host where it is, its guests too: it hangs."""
-    said = f"host {name} hangs; `cobalt lab host thaw {name}` lets it go on"
-    return _on(data, name, Host.freeze, said)
+    done = f"host {name} hangs; `cobalt lab host thaw {name}` lets it go on"
+    return _on(data, name, Host.freeze, done)
 
 
 @hosts_app.command
@@ -122,11 +127,28 @@ def thaw(name: Name, /, *, data: Data = HERE) -> int:
     return _on(data, name, Host.thaw, f"host {name} goes on")
 
 
+@hosts_app.command
+def report(name: Name, troubles: tuple[Trouble, ...] = (), /, *, data: Data = HERE) -> int:
+    """Have a host's kubelet report troubles, and no others; none where none is named.
+
+    Parameters
+    ----------
+    name
+        Name of the host.
+    troubles
+        `memory`, `disk`, `pid`: pressure; `not-ready`: Ready=False.
+    data
+        Directory of the lab.
+    """
+    done = f"kubelet of {name} reports: {', '.join(troubles) or 'no trouble'}"
+    return _on(data, name, lambda host: kubelet.report(host, troubles), done)
+
+
 @net_app.command
 def cut(name: Name, /, *, data: Data = HERE) -> int:
     """Pull a host's cable."""
-    said = f"host {name} is cut off; `cobalt lab net restore {name}` puts the cable back"
-    return _on(data, name, lambda host: host.wire.cut(), said)
+    done = f"host {name} is cut off; `cobalt lab net restore {name}` puts the cable back"
+    return _on(data, name, lambda host: host.wire.cut(), done)
 
 
 @net_app.command
@@ -145,7 +167,7 @@ def delay(
     data: Data = HERE,
 ) -> int:
     """Make a host's cable slow, and lossy if wanted."""
-    said = f"host {name}: {milliseconds:g} ms and {loss:g} % loss each way"
+    done = f"host {name}: {milliseconds:g} ms and {loss:g} % loss each way"
 
     def worsen(host: Host) -> Awaitable[None]:
         try:
@@ -154,4 +176,28 @@ def delay(
             raise LabError(f"a cable's delay is 0 to 10000 ms, not {milliseconds:g} ms") from exc
         return host.wire.worsen(delay=late, loss_percent=loss)
 
-    return _on(data, name, worsen, said)
+    return _on(data, name, worsen, done)
+
+
+@bmc_app.command
+def fault(name: Name, kind: Fault, /, *, data: Data = HERE) -> int:
+    """Have the BMC of a host fail in a way of your choice, or work again.
+
+    Parameters
+    ----------
+    name
+        Name of the host.
+    kind
+        `none`; `slow`: answers late; `conflict`: refuses orders; `denied`: has another password;
+        `dead`: is silent; `dead-with-power`: is silent while the host is off; `lying`: reports Off
+        and switches nothing.
+    data
+        Directory of the lab.
+    """
+
+    async def work() -> int:
+        Lab.find(data).boards.fault(name).write(kind)
+        screen.say(f"BMC of {name}: {kind}")
+        return 0
+
+    return run(work())

@@ -27,7 +27,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.lab import processes
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.lab import Lab, Progress, Report
-from hypercobalt.lab.machine.preflight import Verdict
+from hypercobalt.lab.machine.preflight import Readiness
 from hypercobalt.lab.overview import Row, is_taken_up, rows, stopped
 from hypercobalt.lab.vms.fleet import Inventory
 from hypercobalt.lab.vms.request import Seen
@@ -62,7 +62,7 @@ _COLOURS = {
     "Stopped": "red",
     "Failed": "red",
 }
-_REFRESH_SECONDS = 1.0  # ages and power; what the API says is shown when it comes
+_REFRESH_SECONDS = 1.0  # ages and power; what the API reports is shown when it comes
 _SYNC_SECONDS = 5.0
 _TAKE_UP_SECONDS = 20.0  # an agent needs two to start
 
@@ -92,16 +92,16 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def show_notes(verdict: Verdict) -> None:
+def show_notes(readiness: Readiness) -> None:
     """Say what works differently on this machine."""
-    for note in verdict.notes:
+    for note in readiness.notes:
         say(f"note: {note}")
 
 
-def show_lacks(verdict: Verdict) -> None:
+def show_lacks(readiness: Readiness) -> None:
     """Say why no host can be booted, what helps, and what works without."""
     say("No host can be booted on this machine:")
-    for lack in verdict.lacks:
+    for lack in readiness.lacks:
         say(f"  - {lack.what}\n    What helps: {lack.remedy}.")
     say("What works without hosts: the Kubernetes API with our types.\n")
 

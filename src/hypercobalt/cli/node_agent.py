@@ -16,7 +16,12 @@ from hypercobalt.agent.launch import become
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.cli.common_flags import LogFlags, version_line
 from hypercobalt.errors import ConfigurationError, HypercobaltError
-from hypercobalt.node_agent.settings import MigrationNames, Retention, settings
+from hypercobalt.node_agent.settings import (
+    MigrationNames,
+    Retention,
+    self_fencing,
+    settings,
+)
 
 COMPONENT: Final = "hypercobalt-node-agent"
 
@@ -39,6 +44,13 @@ def node_agent(
     migration_names: MigrationNames = MigrationNames.START,
     migration_retention: str = "30d",
     migration_count: Annotated[int, Parameter(name="--migration-count")] = 50,
+    self_fence_window: Annotated[float, Parameter(name="--self-fence-window")] = 0,
+    self_fence_witnesses: str = "",
+    self_fence_storage: Path | None = None,
+    self_fence_watchdog: Path | None = None,
+    store_definitions: bool = False,
+    state_dir: Path | None = None,
+    ha_config: str | None = None,
     metrics_bind_address: str = ":9177",
     metrics_secure: bool = True,
     health_probe_bind_address: str = ":8081",
@@ -78,6 +90,24 @@ def node_agent(
         How long finished Migrations of this host are kept: 30d, 12h.
     migration_count
         How many finished Migrations of this host are kept.
+    self_fence_window
+        Seconds after which the host ends its instances when the API, every witness and the shared
+        storage are silent; 0 for never, else at least 60.
+    self_fence_witnesses
+        HOST:PORT, with commas, of programs that answer HTTP: other hosts' agents, on port 8081.
+    self_fence_storage
+        Directory on the storage that the hosts share.
+    self_fence_watchdog
+        Device, such as /dev/watchdog, that resets a host whose agent does not run; none without it.
+    store_definitions
+        Keep the definitions of the host's domains, passwords included, in the Secret domains.NODE,
+        for instances to be started elsewhere without OpenStack when the host is dead.
+    state_dir
+        Directory in which open incidents are kept over a restart of the agent; without it a crash
+        that happens meanwhile is not noticed.
+    ha_config
+        ConfigMap with the HA agent's configuration, as NAMESPACE/NAME; else hypercobalt-ha in the
+        namespace above. Empty: no HA agent.
     metrics_bind_address
         HOST:PORT of /metrics; :PORT for all addresses, 0 for none.
     metrics_secure
@@ -105,6 +135,12 @@ def node_agent(
             host_root=host_root,
             names=migration_names,
             retention=Retention(_age(migration_retention), _count(migration_count)),
+            self_fencing=self_fencing(
+                self_fence_window, self_fence_witnesses, self_fence_storage, self_fence_watchdog
+            ),
+            store_definitions=store_definitions,
+            state_dir=state_dir,
+            ha_config=ha_config,
             metrics=metrics_bind_address,
             metrics_secure=metrics_secure,
             log_level=log.level(),

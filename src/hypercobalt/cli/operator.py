@@ -12,10 +12,11 @@ from cyclopts import Parameter
 
 from hypercobalt import logs
 from hypercobalt.cli.common_flags import LogFlags, version_line
-from hypercobalt.cli.operator_compute import DirectFlags, Kind, connection
+from hypercobalt.cli.operator_compute import DirectFlags, Kind, NovaFlags, connection
 from hypercobalt.cli.operator_flags import (
     CertificateFlags,
     EvictionFlags,
+    HaFlags,
     LifecycleFlags,
     TestFlags,
     given,
@@ -35,12 +36,14 @@ from hypercobalt.runtime.guard import guard
 
 COMPONENT: Final = "hypercobalt-operator"
 
-_CERTIFICATE, _TEST, _LIFECYCLE, _EVICTION, _DIRECT, _LOG = (
+_CERTIFICATE, _TEST, _LIFECYCLE, _EVICTION, _HA, _DIRECT, _NOVA, _LOG = (
     CertificateFlags(),
     TestFlags(),
     LifecycleFlags(),
     EvictionFlags(),
+    HaFlags(),
     DirectFlags(),
+    NovaFlags(),
     LogFlags(),
 )
 
@@ -58,7 +61,9 @@ def operator(
     test: TestFlags = _TEST,
     lifecycle: LifecycleFlags = _LIFECYCLE,
     eviction: EvictionFlags = _EVICTION,
+    ha: HaFlags = _HA,
     direct: DirectFlags = _DIRECT,
+    nova: NovaFlags = _NOVA,
     leader_elect: bool = False,
     metrics_bind_address: str = "0",
     metrics_secure: bool = True,
@@ -113,12 +118,15 @@ def operator(
             label_selector=label_selector.strip(),
             lifecycle=lifecycle.settings(test),
             eviction=eviction.policy(),
+            ha=ha.settings(),
+            fence_devices=ha.devices(),
+            fence_namespace=ha.fence_namespace.strip(),
         )
         metrics = Metrics()
         asyncio.run(
             _run(
                 options,
-                connection(compute, direct, test.smoke(), metrics.registry),
+                connection(compute, direct, nova, test.smoke(), metrics.registry),
                 kubeconfig,
                 metrics,
                 leader_elect=leader_elect,

@@ -63,17 +63,38 @@ class DirectFlags:
         )
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class NovaFlags:
+    """What `--compute nova` may do.
+
+    Parameters
+    ----------
+    evacuate_local_disks
+        Evacuate servers with disks on their host too: those disks are shared, or Nova makes them
+        anew from the image and what was written to them is lost.
+    """
+
+    evacuate_local_disks: Annotated[bool, Parameter(env_var="EVACUATE_LOCAL_DISKS")] = False
+
+
 def connection(
-    kind: Kind, direct: DirectFlags, smoke: SmokeSettings, registry: CollectorRegistry
+    kind: Kind,
+    direct: DirectFlags,
+    nova: NovaFlags,
+    smoke: SmokeSettings,
+    registry: CollectorRegistry,
 ) -> Connect | None:
     """What makes the compute service that was chosen, once Hypervisors are known; None without one.
 
     Calling it raises `ConfigurationError` if it cannot be made of the flags and the environment.
     """
     if kind == "direct":
-        return lambda hypervisors, guard: connect_direct(
-            hypervisors, registry, direct.settings(), guard
+        return lambda hypervisors, guard, secrets: connect_direct(
+            hypervisors, registry, direct.settings(), guard, secrets
         )
     if kind == "none":
         return None
-    return lambda _, guard: connect_nova(os.environ, registry, smoke, guard)
+    return lambda _, guard, __: connect_nova(
+        os.environ, registry, smoke, guard, evacuate_local_disks=nova.evacuate_local_disks
+    )

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from hypercobalt.adapters.fencing.devices import DeviceTemplate, parse
 from hypercobalt.api.certificate import IssuerKind
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.errors import ConfigurationError
+from hypercobalt.ha.guard import CEILING, Limits
+from hypercobalt.ha.node_failure import Waits
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.eviction.policy import Doubt, Order, Policy, StuckHelp
+from hypercobalt.operator.ha.settings import DOMAIN_LABELS, HaMode, HaSettings
 from hypercobalt.operator.lifecycle.checks import check_probe, parse_version
 from hypercobalt.operator.lifecycle.settings import Settings
 
 _SITE: Final = Settings()
 _TEST: Final = SmokeSettings()
 _EVICT: Final = Policy()
+_WAITS: Final = Waits()
+_LIMITS: Final = Limits()
 
 
 @Parameter(name="*")
@@ -219,6 +226,97 @@ class EvictionFlags:
             stuck_help=self.eviction_stuck,
             longest=_lasting("--eviction-longest", self.eviction_longest),
         )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class HaFlags:
+    """What is done about hosts that fail.
+
+    Parameters
+    ----------
+    ha
+        internal: fence a dead host, evacuate its instances and take it back; external: another
+        service sets maintenance ha, and such a host is left to it; off: report failures only.
+    ha_timeout
+        How long nothing of a host may answer, from its Node's first not being Ready, before it may
+        be fenced.
+    ha_live_timeout
+        How long a Node that is not Ready may stay so while its host lives, before its instances are
+        migrated.
+    ha_reboot_grace
+        How long a host that was shutting down when it fell silent has to come back.
+    ha_peer_timeout
+        How long other hosts' agents have to answer whether they reach it.
+    ha_healthy_delay
+        How long a host that is back has to be in order before it takes instances again.
+    ha_max_unhealthy
+        Percent of all hosts, and of each failure domain, that may be unwell; at least 1 host, at
+        most 49 percent. With more, nothing is fenced.
+    ha_max_nodes
+        Hosts that are recovered at once.
+    ha_max_instances
+        Instances that are recovered at once; one host alone may have more.
+    ha_cool_down
+        How long recovery rests after too many hosts were unwell.
+    ha_domain_labels
+        Labels of Hypervisors whose values are failure domains, with commas; aggregates are, too.
+    fence_devices
+        File with the templates of the hosts' fence devices, in YAML.
+    fence_namespace
+        Namespace of the Secrets with their credentials.
+    """
+
+    ha: Annotated[HaMode, Parameter(env_var="HA")] = HaMode.EXTERNAL
+    ha_timeout: timedelta = _WAITS.dead
+    ha_live_timeout: timedelta = _WAITS.live
+    ha_reboot_grace: timedelta = _WAITS.reboot
+    ha_peer_timeout: timedelta = _WAITS.peers
+    ha_healthy_delay: timedelta = _WAITS.healthy
+    ha_max_unhealthy: int = _LIMITS.max_unhealthy
+    ha_max_nodes: int = _LIMITS.nodes
+    ha_max_instances: int = _LIMITS.instances
+    ha_cool_down: timedelta = _LIMITS.cool_down
+    ha_domain_labels: str = ",".join(DOMAIN_LABELS)
+    fence_devices: Annotated[Path | None, Parameter(env_var="FENCE_DEVICES")] = None
+    fence_namespace: Annotated[str, Parameter(env_var="FENCE_NAMESPACE")] = ""
+
+    def settings(self) -> HaSettings:
+        """What the HA service goes by."""
+        if not 0 <= self.ha_max_unhealthy <= CEILING:
+            text = f"--ha-max-unhealthy {self.ha_max_unhealthy}: must be 0 to {CEILING} percent"
+            raise ConfigurationError(text)
+        _positive("--ha-max-nodes", self.ha_max_nodes)
+        _positive("--ha-max-instances", self.ha_max_instances)
+        waits = Waits(
+            dead=_lasting("--ha-timeout", self.ha_timeout),
+            live=_lasting("--ha-live-timeout", self.ha_live_timeout),
+            reboot=_lasting("--ha-reboot-grace", self.ha_reboot_grace),
+            peers=_lasting("--ha-peer-timeout", self.ha_peer_timeout),
+            healthy=_lasting("--ha-healthy-delay", self.ha_healthy_delay),
+        )
+        limits = Limits(
+            max_unhealthy=self.ha_max_unhealthy,
+            nodes=self.ha_max_nodes,
+            instances=self.ha_max_instances,
+            cool_down=_lasting("--ha-cool-down", self.ha_cool_down),
+        )
+        labels = tuple(part.strip() for part in self.ha_domain_labels.split(",") if part.strip())
+        return HaSettings(mode=self.ha, waits=waits, limits=limits, domain_labels=labels)
+
+    def devices(self) -> tuple[DeviceTemplate, ...]:
+        """The templates of fence devices.
+
+        Raises:
+            ConfigurationError: the file cannot be read, or has what no template has.
+        """
+        if self.fence_devices is None:
+            return ()
+        try:
+            return parse(self.fence_devices.read_text())
+        except OSError as error:
+            text = f"--fence-devices {self.fence_devices}: {error.strerror}"
+            raise ConfigurationError(text) from error
 
 
 def given(flag: str, text: str) -> str:

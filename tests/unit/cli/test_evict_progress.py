@@ -74,3 +74,18 @@ def test_an_error_is_one_line_without_control_characters(
 ) -> None:
     complain("evict", HOSTILE)
     assert capsys.readouterr().err.removesuffix("\n").isprintable()
+
+
+def test_what_is_being_done_is_counted_by_phase() -> None:
+    phases = ("Migrating", "Evacuating", "Evacuating", "Restarting", "Succeeded")
+    busy = EvictionStatus(
+        conditions=(condition("Evicting", "True", "Running", ""),),
+        instances=tuple(EvictionInstance(id=str(n), phase=one) for n, one in enumerate(phases)),
+        progress=EvictionProgress(total=5, done=1),
+    )
+    made = Eviction(
+        metadata=ObjectMeta(name="kvm-a"),
+        spec=EvictionSpec(hypervisor="kvm-a", reason="test"),
+        status=busy,
+    )
+    assert summary(made, NOW) == "1 of 5 done, 1 migrating, 2 evacuating, 1 restarting"

@@ -101,5 +101,5 @@ def test_the_readme_names_every_command() -> None:
 
 def test_flags_of_the_api_server_are_those_of_the_code_with_their_defaults() -> None:
     rows = flag_rows(section(SERVER, "## Running it"))
-    said = {cells[0].strip("`"): cells[1].strip("`") for cells in rows}
-    assert said == {name: shown(default) for name, (default, _) in flags(apiserver).items()}
+    documented_ = {cells[0].strip("`"): cells[1].strip("`") for cells in rows}
+    assert documented_ == {name: shown(default) for name, (default, _) in flags(apiserver).items()}

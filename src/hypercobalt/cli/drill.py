@@ -1,0 +1,102 @@
+"""`cobalt drill`: real failures on real hosts, and whether the instances survive them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from hypercobalt import logs
+from hypercobalt.drills import drill as drills
+from hypercobalt.drills import timeline
+from hypercobalt.drills.catalogue import DRILLS
+from hypercobalt.drills.drill import Drill
+from hypercobalt.drills.record import Moment, Result
+from hypercobalt.drills.soak import SHORT, soak
+
+
+def drill(
+    *names: str,
+    all_: Annotated[bool, Parameter(name="--all", negative=())] = False,
+    output: Annotated[Literal["text", "json"], Parameter(name=("--output", "-o"))] = "text",
+    html: Path | None = None,
+    data: Path | None = None,
+    seed: int = 1,
+    minutes: float = SHORT / timedelta(minutes=1),
+) -> int:
+    """Break real hosts and guests, and check that no instance is lost and none runs twice.
+
+    Each drill has a small lab of its own. Without a name, the drills are listed.
+
+    Parameters
+    ----------
+    names
+        Of the drills, in order.
+    all_
+        Run all of them but `soak`.
+    output
+        `text`, each moment as it comes, or `json` at the end.
+    html
+        File for a page with the timelines.
+    data
+        Directory of the labs. After a drill that fails its lab stays there, and no other is run.
+    seed
+        What fails when in the drill `soak`.
+    minutes
+        How long the drill `soak` begins further failures.
+    """
+    known = DRILLS | {"soak": soak(seed, timedelta(minutes=minutes))}
+    if unknown := [name for name in names if name not in known]:
+        print(f"cobalt drill: no drill {unknown[0]!r}; `cobalt drill` lists them", file=sys.stderr)
+        return 2
+    wanted = [known[name] for name in (DRILLS if all_ else names)]
+    if not wanted:
+        for one in known.values():
+            print(f"{one.name:22}{one.purpose}")
+        return 0
+    logs.configure(level=logging.WARNING)
+    try:
+        results = asyncio.run(_run(wanted, data, text=output == "text"))
+    except (KeyboardInterrupt, asyncio.CancelledError):  # the lab is gone by now
+        print("cobalt drill: interrupted", file=sys.stderr)
+        return 130
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(results), indent=2).decode())
+    if html:
+        html.write_text(timeline.render(results), encoding="utf-8")
+    return 0 if all(result.passed for result in results) else 1
+
+
+async def _run(wanted: Sequence[Drill], data: Path | None, *, text: bool) -> list[Result]:
+    results: list[Result] = []
+    task = asyncio.current_task()
+    if task is not None:  # as for Ctrl-C, so that no lab stays
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    for one in wanted:
+        if text:
+            print(f"{one.name}: {one.purpose}", flush=True)
+        results.append(await drills.run(one, _show if text else lambda _: None, data))
+        if text:
+            print(_summary(results[-1]), flush=True)
+        if data and not results[-1].passed:
+            print(f"`cobalt lab down --data {data}` ends its lab", file=sys.stderr)
+            break
+    return results
+
+
+def _show(moment: Moment) -> None:
+    took = f" ({moment.took:.1f} s)" if moment.took else ""
+    print(f"{moment.at:8.1f} s  {moment.mark:7}{moment.text}{took}", flush=True)
+
+
+def _summary(result: Result) -> str:
+    figures = "".join(f", {name} {value:g}" for name, value in result.figures.items())
+    return f"{result.name}: {'passed' if result.passed else 'FAILED'}{figures}\n"
