@@ -39,6 +39,7 @@ from hypercobalt.apiserver.server import serve
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.assembly import Options, add_controllers
 from hypercobalt.operator.certificates import Issuing
+from hypercobalt.operator.ha.fences import Fences
 from hypercobalt.operator.node_facts import HOSTNAME_LABEL, HYPERVISOR_LABEL, ZONE_LABEL
 from hypercobalt.runtime import Address, Kube, Manager, Metrics, load_connection
 
@@ -144,6 +145,7 @@ class Operator:
 async def operator(
     kubeconfig: Path,
     compute: ComputeService | None = None,
+    fences: Fences | None = None,
     *,
     address: Address | None = None,
     **options: object,
@@ -155,7 +157,8 @@ async def operator(
     mine = account if account.exists() else kubeconfig
     async with Kube(load_connection(mine), metrics=metrics) as client:
         manager = Manager(client, metrics=metrics, address=address)
-        add_controllers(manager, asked, metrics, (lambda *_: compute) if compute else None)
+        connect = (lambda *_: compute) if compute else None
+        add_controllers(manager, asked, metrics, connect, fences)
         made = Operator(metrics, manager)
         running = asyncio.create_task(manager.run())
         try:
@@ -242,7 +245,7 @@ async def passes(running: Operator, controller: str) -> None:
 
 
 def settled(hypervisor: Hypervisor) -> bool:
-    """Whether every controller that works on a fresh Hypervisor has said its part.
+    """Whether every controller that works on a fresh Hypervisor has written its part.
 
     The address is the last that a new Node gets: it is made first, and then gets its status.
     """

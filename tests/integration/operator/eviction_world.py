@@ -15,6 +15,7 @@ from tests.sockets import left_to_the_collector
 
 from hypercobalt.api.conditions import Condition, get_condition, set_condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec
+from hypercobalt.api.fencing import Fencing
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -74,7 +75,8 @@ class World:
             "hypervisor-id",
             "service-id",
             enabled=host not in self.moves.disabled,
-            up=host not in self.down,
+            up=host not in self.down | self.moves.dead,
+            forced_down=host in self.moves.dead,
             servers=(*(server.id for server in self.moves.on(host)), *self.counted),
         )
 
@@ -87,7 +89,7 @@ class World:
     async def disable(self, host: Host, reason: str) -> None:
         raise NotImplementedError
 
-    remove = remove_provider = enable
+    remove = remove_provider = force_down = enable
 
     async def has_provider(self, host: Host) -> bool:
         return False
@@ -193,9 +195,24 @@ async def add_hypervisor(
     )
 
 
-async def add_eviction_of(kube: Kube, name: str, **spec: object) -> Eviction:
-    wanted = EvictionSpec(hypervisor=name, reason="test", **spec)  # type: ignore[arg-type]
-    return await kube.create(Eviction(metadata=ObjectMeta(name=name), spec=wanted))
+async def fence(
+    kube: Kube, name: str, *, proven: bool = True, forced_down: bool = False
+) -> Hypervisor:
+    """Record that the host's boot is proven dead; or that of one before its last."""
+    at = SystemClock().now() if forced_down else None
+    fencing = Fencing(
+        phase="Fenced", bootID="1", method="BMC", proof="power is off", forcedDownAt=at
+    )
+    status = HypervisorStatus(
+        bootID="1" if proven else "2", fencing=fencing, numInstances=0, conditions=()
+    )
+    made = Hypervisor(metadata=ObjectMeta(name=name), status=status)
+    return await kube.as_manager("fencing").apply(made, force=True, subresource="status")
+
+
+async def add_eviction_of(kube: Kube, host: str, *, name: str = "", **spec: object) -> Eviction:
+    wanted = EvictionSpec(hypervisor=host, reason="test", **spec)  # type: ignore[arg-type]
+    return await kube.create(Eviction(metadata=ObjectMeta(name=name or host), spec=wanted))
 
 
 def state(eviction: Eviction, type_: str = "Evicting") -> str:

@@ -16,7 +16,7 @@ from hypercobalt.api.eviction import Eviction, EvictionSpec, Trigger
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.errors import RefusedError
-from hypercobalt.compute.fake.moves import Script
+from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import Server, Size
 from hypercobalt.operator.eviction import observe
 from hypercobalt.operator.from_node import RECORD
@@ -47,7 +47,7 @@ async def in_service(kube: Kube, name: str, **node: dict[str, str]) -> None:
     await until(kube, Hypervisor, name, is_ready)
 
 
-async def test_annotations_that_nobody_knows_stay_and_change_nothing(
+async def test_unknown_annotations_stay_and_change_nothing(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     strange = {
@@ -70,7 +70,7 @@ async def test_annotations_that_nobody_knows_stay_and_change_nothing(
     assert is_ready(kept)
 
 
-async def test_frozen_spec_refuses_people_in_words_and_goes_on_whatever_the_node_asks(
+async def test_frozen_spec_refuses_edits_with_a_reason_and_continues_whatever_the_node_has(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute, other = site(name, f"{name}-other"), f"{name}-other"
@@ -130,14 +130,14 @@ async def test_of_two_nodes_of_one_host_the_second_moves_and_removes_nothing(
     assert compute.world.names_of(name) == {"general", "zone-a"}
 
 
-async def test_eviction_of_a_hypervisor_that_does_not_exist_says_so_and_is_deleted_at_once(
+async def test_eviction_of_a_missing_hypervisor_names_it_and_is_deleted_at_once(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     async with operator(kubeconfig, site(name)):
         spec = EvictionSpec(hypervisor="nowhere", reason="typo")
         await kube.create(Eviction(metadata=ObjectMeta(name=name), spec=spec))
-        told = await until(kube, Eviction, name, lambda e: "does not exist" in words(e))
-        assert "Hypervisor nowhere" in words(told)
+        shown = await until(kube, Eviction, name, lambda e: "does not exist" in words(e))
+        assert "Hypervisor nowhere" in words(shown)
         await kube.delete(Eviction, name)
         await eventually(lambda: absent(kube, name))
 
@@ -173,16 +173,16 @@ async def test_eviction_that_may_not_be_cancelled_gives_the_reason_and_goes_when
     assert compute.moves.under_way == 0
 
 
-async def test_hypervisor_without_a_node_shows_what_the_compute_service_knows(
+async def test_hypervisor_without_a_node_shows_what_the_compute_service_reports(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     async with operator(kubeconfig, site()):
         spec = HypervisorSpec(lifecycleEnabled=True)
         await kube.create(Hypervisor(metadata=ObjectMeta(name=name), spec=spec))
-        told = await until(
+        shown = await until(
             kube, Hypervisor, name, lambda hv: "knows no host" in message(hv, "Registered")
         )
-    assert reason(told, "Ready") == "False/Onboarding"
+    assert reason(shown, "Ready") == "False/Onboarding"
 
 
 async def test_host_that_has_the_name_of_the_label_is_emptied_and_leaves(

@@ -30,8 +30,10 @@ CALLS = 12
 
 
 def in_service(hypervisor: Hypervisor) -> bool:
-    said = {type_: reason(hypervisor, type_) for type_ in ("Ready", "Tainted", "AggregatesUpdated")}
-    return said == {
+    states = {
+        type_: reason(hypervisor, type_) for type_ in ("Ready", "Tainted", "AggregatesUpdated")
+    }
+    return states == {
         "Ready": "True/Ready",
         "Tainted": "False/NoKubectl",
         "AggregatesUpdated": "True/Succeeded",
@@ -45,7 +47,7 @@ def in_service(hypervisor: Hypervisor) -> bool:
         pytest.param(100, 250, id="100"),  # and 302
     ],
 )
-async def test_emptying_a_host_asks_openstack_less_than_the_existing_operator(
+async def test_emptying_a_host_takes_fewer_calls_than_the_existing_operator(
     kube: Kube,
     kubeconfig: Path,
     name: str,

@@ -25,7 +25,7 @@ UUID = "11111111-2222-3333-4444-555555555555"
 FORGETS = ("compute DELETE *", "placement DELETE *")
 
 
-async def says(cloud: Cloud, type_: str, *words: str) -> Hypervisor:
+async def reported(cloud: Cloud, type_: str, *words: str) -> Hypervisor:
     """Wait until a condition's message has those words."""
 
     def all_there(hypervisor: Hypervisor) -> bool:
@@ -51,12 +51,12 @@ async def test_test_server_that_fails_is_named_deleted_and_followed_by_another(
     await cloud.registered(TESTING)
     brief = with_settings(QUICK, test_tries=1000, console_limit=timedelta(milliseconds=100))
     async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=brief):
-        told = await says(cloud, "Onboarding", words)
-        assert reason(told, "Onboarding") == "True/Testing"
+        shown = await reported(cloud, "Onboarding", words)
+        assert reason(shown, "Onboarding") == "True/Testing"
         await eventually(lambda: len(cloud.bodies("POST", "/servers")) > 1)
     assert cloud.script.count("compute DELETE /servers/{id}") > 0
     body = cloud.bodies("POST", "/servers")[0]["server"]
-    assert body["name"] == f"ohooc--{cloud.name}-{told.metadata.uid}"
+    assert body["name"] == f"ohooc--{cloud.name}-{shown.metadata.uid}"
     assert (body["availability_zone"], body["flavorRef"]) == (f"zone-a:{cloud.name}", "1")
 
 
@@ -80,9 +80,9 @@ async def test_onboarding_is_aborted_and_names_the_cause(
     name = f"ohooc--{cloud.name}-{made.metadata.uid}"
     cloud.world.add_server(cloud.name, name=name, project=test)
     async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK):
-        told = await says(cloud, "Onboarding", cause)
-        assert reason(told, "Onboarding") == "False/Aborted"
-        assert reason(told, "Ready") in ("False/Onboarding", "False/Evicting", "False/Maintenance")
+        shown = await reported(cloud, "Onboarding", cause)
+        assert reason(shown, "Onboarding") == "False/Aborted"
+        assert reason(shown, "Ready") in ("False/Onboarding", "False/Evicting", "False/Maintenance")
         if onboarding == TESTING:
             await eventually(lambda: cloud.world.servers == {})
 
@@ -91,8 +91,8 @@ async def test_test_servers_that_cannot_be_deleted_show(cloud: Cloud) -> None:
     fault = cloud.fail("compute GET /servers*")
     await cloud.registered(TESTING, spec=replace(MANAGED, lifecycleEnabled=False))
     async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK):
-        told = await says(cloud, "Onboarding", "500")
-        assert reason(told, "Onboarding") == "True/Aborted"
+        shown = await reported(cloud, "Onboarding", "500")
+        assert reason(shown, "Onboarding") == "True/Aborted"
         cloud.script.faults.remove(fault)
         await until(
             cloud.kube,
@@ -121,8 +121,8 @@ async def test_host_that_is_empty_and_alone_leaves(cloud: Cloud) -> None:
     keep_provider(cloud)
     await cloud.registered(*ALONE, spec=LEAVING)
     async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK):
-        told = await says(cloud, "Offboarded", "Offboarding successful")
-    assert reason(told, "Offboarded") == "True/Offboarded"
+        shown = await reported(cloud, "Offboarded", "Offboarding successful")
+    assert reason(shown, "Offboarded") == "True/Offboarded"
     assert [(one.call, one.path) for one in cloud.changes if one.call == "DELETE"] == [
         ("DELETE", f"/os-services/{cloud.host.service_id}"),
         ("DELETE", f"/resource_providers/{cloud.host.id}"),
@@ -138,7 +138,7 @@ async def test_host_that_is_empty_and_alone_leaves(cloud: Cloud) -> None:
         ),
     ],
 )
-async def test_host_that_is_not_to_leave_has_no_word_of_it(
+async def test_host_that_does_not_leave_has_no_offboarded_condition(
     cloud: Cloud, spec: HypervisorSpec
 ) -> None:
     cloud.host.enabled = False
@@ -176,8 +176,8 @@ async def test_host_stays_in_openstack_while_something_is_in_the_way(
         cloud.fail(fails, code)
     await cloud.registered(*conditions, spec=LEAVING, aggregates=there)
     async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK):
-        told = await says(cloud, "Offboarded", words)
-    assert reason(told, "Offboarded") == "False/Offboarding"
+        shown = await reported(cloud, "Offboarded", words)
+    assert reason(shown, "Offboarded") == "False/Offboarding"
     assert sum(cloud.script.count(calls) for calls in FORGETS) == 0
 
 
@@ -186,8 +186,8 @@ async def test_servers_on_a_host_that_leaves_are_counted(cloud: Cloud) -> None:
         cloud.world.add_server(cloud.name, vm_state="building")
     await cloud.registered(*ALONE, spec=LEAVING)
     async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK):
-        told = await says(cloud, "Offboarded", "still has 2 running VMs")
-    assert reason(told, "Offboarded") == "False/Offboarding"
+        shown = await reported(cloud, "Offboarded", "still has 2 running VMs")
+    assert reason(shown, "Offboarded") == "False/Offboarding"
     assert sum(cloud.script.count(calls) for calls in FORGETS) == 0
 
 
@@ -207,15 +207,15 @@ async def test_what_openstack_refuses_to_forget_is_named_until_it_does(
     fault = cloud.fail(calls)
     await cloud.registered(*ALONE, spec=LEAVING)
     async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK):
-        told = await says(cloud, "Offboarded", f"{words}: ", "500")
-        assert reason(told, "Offboarded") == "False/Offboarding"
+        shown = await reported(cloud, "Offboarded", f"{words}: ", "500")
+        assert reason(shown, "Offboarded") == "False/Offboarding"
         cloud.script.faults.remove(fault)
-        await says(cloud, "Offboarded", "Offboarding successful")
+        await reported(cloud, "Offboarded", "Offboarding successful")
 
 
 async def test_provider_that_is_in_use_is_not_cleaned_up(cloud: Cloud) -> None:
     keep_provider(cloud, consumer=UUID)
     await cloud.registered(*ALONE, spec=LEAVING)
     async with operator(cloud.kubeconfig, cloud.nova(), lifecycle=QUICK):
-        await says(cloud, "Offboarded", "cannot clean up resource provider: ", UUID)
+        await reported(cloud, "Offboarded", "cannot clean up resource provider: ", UUID)
     assert cloud.script.count("placement DELETE *") == 0

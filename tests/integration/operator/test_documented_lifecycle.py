@@ -117,7 +117,7 @@ async def test_refused_disabling_is_not_taken_for_done(cloud: Cloud) -> None:
     assert cloud.bodies("PUT", SERVICES) == [disable("auto")]
 
 
-async def test_maintenance_of_a_host_that_nova_does_not_know_asks_nova_for_nothing(
+async def test_maintenance_of_a_host_that_is_not_in_nova_calls_nova_for_nothing(
     cloud: Cloud,
 ) -> None:
     del cloud.world.hosts[cloud.name]
@@ -165,7 +165,7 @@ async def test_traits_are_put_with_those_of_others_and_the_generation_that_was_r
         pytest.param((IN_SERVICE,), replace(WANTED, lifecycleEnabled=False), id="lifecycle off"),
     ],
 )
-async def test_traits_are_left_alone(
+async def test_traits_are_not_read_or_set(
     cloud: Cloud, conditions: tuple[str, ...], spec: HypervisorSpec
 ) -> None:
     cloud.world.add_server(cloud.name, vm_state="building") if spec.maintenance else None

@@ -65,8 +65,8 @@ class Site:
 
 
 def in_service(hypervisor: Hypervisor) -> bool:
-    said = {type_: reason(hypervisor, type_) for type_ in ("Ready", "AggregatesUpdated")}
-    return said == {"Ready": "True/Ready", "AggregatesUpdated": "True/Succeeded"}
+    states = {type_: reason(hypervisor, type_) for type_ in ("Ready", "AggregatesUpdated")}
+    return states == {"Ready": "True/Ready", "AggregatesUpdated": "True/Succeeded"}
 
 
 @asynccontextmanager
@@ -149,14 +149,14 @@ async def test_service_that_others_disabled_stays_theirs(
         await site.ready(name)
         host = site.world.hosts[name]
         host.enabled, host.disabled_reason = False, "bad disk"
-        told = await until(
+        shown = await until(
             kube,
             Hypervisor,
             name,
             lambda hv: reason(hv, "HypervisorDisabled") == "True/DisabledByOthers",
         )
-        assert "bad disk" in message(told, "HypervisorDisabled")
-        before = message(told, "HypervisorDisabled")
+        assert "bad disk" in message(shown, "HypervisorDisabled")
+        before = message(shown, "HypervisorDisabled")
         await site.comparisons(3)
         after = await until(kube, Hypervisor, name, lambda _: True)
         assert (host.enabled, message(after, "HypervisorDisabled")) == (False, before)

@@ -31,7 +31,7 @@ from hypercobalt.cli import asking
 from hypercobalt.cli.evict import evict
 from hypercobalt.cli.explain import explain
 from hypercobalt.cli.maintain import maintain, resume
-from hypercobalt.compute.fake.moves import Script
+from hypercobalt.compute.fake.script import Script
 from hypercobalt.operator.election import election, lease_name
 from hypercobalt.runtime import Kube
 
@@ -62,7 +62,7 @@ async def test_a_host_is_emptied_while_one_watches(
     assert compute.moves.most_at_once == 2
 
 
-async def test_what_could_not_be_moved_is_listed_and_the_code_says_so(
+async def test_what_could_not_be_moved_is_listed_and_the_exit_code_is_failure(
     kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     compute = world(name)
@@ -76,7 +76,7 @@ async def test_what_could_not_be_moved_is_listed_and_the_code_says_so(
     assert "resume or stop it" in out
 
 
-async def test_a_failed_eviction_is_made_anew(
+async def test_a_failed_eviction_is_replaced(
     kube: Kube, kubeconfig: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     compute = world(name)
@@ -92,7 +92,7 @@ async def test_a_failed_eviction_is_made_anew(
 
 
 @pytest.mark.parametrize("partial", [False, True], ids=["of the whole host", "of one instance"])
-async def test_an_eviction_that_succeeded_before_the_maintenance_is_made_anew(
+async def test_an_eviction_that_succeeded_before_the_maintenance_is_replaced(
     kube: Kube, kubeconfig: Path, name: str, *, partial: bool
 ) -> None:
     compute = world(name)
@@ -160,7 +160,7 @@ async def test_some_instances_leave_a_host_in_service(
 
 
 @pytest.mark.parametrize(
-    ("mode", "wanted", "said"),
+    ("mode", "wanted", "expected"),
     [
         pytest.param(
             "", {"instances": "no-uuid"}, "'no-uuid' is not an instance UUID", id="no UUID"
@@ -178,12 +178,12 @@ async def test_what_cannot_be_is_refused_by_name(
     capsys: pytest.CaptureFixture[str],
     mode: str,
     wanted: dict[str, object],
-    said: str,
+    expected: str,
 ) -> None:
     await add_hypervisor(kube, name, spec=HypervisorSpec(maintenance=mode))
     code = await asyncio.to_thread(evict, name, kubeconfig=kubeconfig, **wanted)  # type: ignore[arg-type]
     assert code == asking.WRONG
-    assert said in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
     assert await kube.get(Eviction, name) is None
 
 

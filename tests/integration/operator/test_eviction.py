@@ -17,6 +17,7 @@ from tests.integration.operator.eviction_world import (
     add_eviction_of,
     add_hypervisor,
     evicting,
+    fence,
     state,
     until_ended,
     until_it,
@@ -38,8 +39,8 @@ from hypercobalt.api.migration import (
     MigrationStatus,
 )
 from hypercobalt.compute.errors import UnreachableError
-from hypercobalt.compute.fake.moves import Script
-from hypercobalt.compute.model import Size
+from hypercobalt.compute.fake.script import Script
+from hypercobalt.compute.model import Action, Size
 from hypercobalt.operator.eviction import cancel, observe, polling, settled
 from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.policy import Doubt, Policy
@@ -233,7 +234,7 @@ async def test_instances_that_come_or_come_back_meanwhile_leave_too(
     assert done.status.progress.total == 2
 
 
-async def test_the_end_waits_for_what_only_the_count_of_the_host_knows(
+async def test_the_end_waits_for_what_only_the_hosts_count_has(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     """Weakness 8: completion was judged by our own list."""
@@ -539,8 +540,8 @@ async def test_a_cold_move_that_takes_longer_than_the_deletion_waits_for_others_
         await add_eviction_of(kube, name)
         await until_it(kube, name, lambda e: moving(e) == 1)
         await kube.delete(Eviction, name)
-        told = await until_it(kube, name, lambda e: state(e) == "False/Cancelled")
-        assert server.id in words(told)
+        enqueued = await until_it(kube, name, lambda e: state(e) == "False/Cancelled")
+        assert server.id in words(enqueued)
         asked = list[str]()
         compute.moves.on_call = lambda call, _: asked.append(call)
         compute.unknown = True  # which is no reason to let go of it
@@ -657,24 +658,151 @@ async def test_a_host_that_shuts_down_is_emptied_without_maintenance_running_one
 
 
 @pytest.mark.parametrize(
-    ("spec", "of_host", "said"),
+    ("spec", "of_host"),
     [
-        pytest.param({"trigger": "NodeFailure"}, "", "evacuated after fencing", id="dead"),
-        pytest.param({}, "ha", "the high-availability service", id="in maintenance ha"),
+        pytest.param({"trigger": "NodeFailure"}, "", id="its node has failed"),
+        pytest.param({}, "ha", id="in maintenance ha"),
+        pytest.param({"mode": "evacuate"}, "", id="asked for by hand"),
     ],
 )
-async def test_a_dead_host_is_refused_in_words(
-    kube: Kube, kubeconfig: Path, name: str, *, spec: dict[str, str], of_host: str, said: str
+async def test_instances_of_a_dead_host_are_evacuated_once_it_is_proven_dead(
+    kube: Kube, kubeconfig: Path, name: str, *, spec: dict[str, str], of_host: str
 ) -> None:
     compute = world(name)
-    compute.fill(1)
+    ran, off = compute.fill(1)[0], compute.fill(1, status="SHUTOFF")[0]
+    for server in (ran, off):
+        compute.moves.script(server.id, Script(seconds=0.1))
+    compute.down.add(name)
     await add_hypervisor(kube, name, spec=HypervisorSpec(maintenance=of_host))
     async with evicting(kubeconfig, compute):
         await add_eviction_of(kube, name, **spec)
+        waiting = await until_it(kube, name, lambda e: bool(e.status.checks))
+        assert {c.name: c.result for c in waiting.status.checks}["HostFenced"] == "Pending"
+        assert not compute.moves.started
+        compute.moves.dead.add(name)
+        await fence(kube, name, forced_down=True)
         done = await until_ended(kube, name)
-    assert state(done) == "False/Failed"
-    assert said in words(done)
-    assert not compute.moves.started
+    assert state(done) == "False/Succeeded"
+    assert compute.moves.calls["evacuate"] == 2
+    assert not compute.moves.calls["live_migrate"] + compute.moves.calls["cold_migrate"]
+    messages = {entry.id: entry.message or "" for entry in done.status.instances}
+    assert "evacuated to other-" in messages[ran.id]
+    assert "SHUTOFF there, as before" in messages[off.id]
+
+
+async def test_maintenance_of_a_host_that_dies_goes_on_by_evacuation(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """What is on its way then arrives, or not: it is never started a second time."""
+    compute = world(name)
+    for server in compute.fill(4):
+        compute.moves.script(server.id, Script(seconds=0.4))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, Policy(per_source=1)):
+        await add_eviction_of(kube, name, trigger="Maintenance")
+        await eventually(lambda: bool(compute.moves.started))
+        (first,) = compute.moves.started
+        compute.moves.dead.add(name)
+        await fence(kube, name, forced_down=True)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Succeeded"
+    assert set(compute.moves.started.values()) == {1}
+    assert compute.moves.calls["evacuate"] == 3
+    how = {entry.id: entry.message or "" for entry in done.status.instances}
+    assert "evacuated" not in how.pop(first)
+    assert all("evacuated to" in text for text in how.values())
+
+
+QUICK_RESTARTS = Policy(
+    retry_after=timedelta(milliseconds=50),
+    settle=timedelta(milliseconds=100),
+    restart_waits=(timedelta(milliseconds=100),),
+)
+
+
+async def test_crashed_instance_is_restarted_where_it_is(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name)
+    compute.moves.disabled.clear()
+    crashed, well = compute.fill(1, status="SHUTOFF")[0], compute.fill(1)[0]
+    compute.moves.script(crashed.id, Script(seconds=0.1, failed_restarts=1))
+    await add_hypervisor(kube, name, disabled=False)
+    async with evicting(kubeconfig, compute, QUICK_RESTARTS):
+        await add_eviction_of(kube, name, trigger="InstanceCrash", instances=(crashed.id,))
+        done = await until_ended(kube, name)
+    (entry,) = done.status.instances
+    assert (entry.phase, entry.mode, entry.attempts) == ("Succeeded", "restart", 2)
+    assert words(done) == f"eviction completed successfully: 1 instance restarted on {name}"
+    assert compute.moves.calls["restart"] == 2
+    assert {server.id: server.running for server in compute.moves.on(name)} == {
+        crashed.id: True,
+        well.id: True,
+    }
+
+
+@pytest.mark.parametrize(("mode", "restarts"), [(None, 3), ("cold", 1)])
+async def test_crashed_instance_that_does_not_run_here_is_moved_and_started_there(
+    kube: Kube, kubeconfig: Path, name: str, mode: str | None, restarts: int
+) -> None:
+    compute = world(name)
+    (crashed,) = compute.fill(1, status="SHUTOFF")
+    compute.moves.script(crashed.id, Script(seconds=0.1, failed_restarts=restarts - 1))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, QUICK_RESTARTS):
+        named = (crashed.id,)
+        await add_eviction_of(kube, name, trigger="Watchdog", mode=mode, instances=named)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Succeeded"
+    (entry,) = done.status.instances
+    (there,) = (*compute.moves.on("other-0"), *compute.moves.on("other-1"))
+    assert (there.status, there.running, entry.target) == ("ACTIVE", True, there.host)
+    calls = compute.moves.calls
+    assert (calls["cold_migrate"], calls["confirm"], calls["restart"]) == (1, 1, restarts)
+
+
+async def test_what_its_owner_has_stopped_is_not_restarted(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name)
+    stopped, synced = compute.fill(2, status="SHUTOFF")
+    now = SystemClock().now()
+    compute.moves.acted[stopped.id] = [Action("stop", now, "owner")]
+    compute.moves.acted[synced.id] = [Action("stop", now)]
+    compute.moves.script(synced.id, Script(seconds=0.1))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, QUICK_RESTARTS):
+        both = (stopped.id, synced.id)
+        await add_eviction_of(kube, name, trigger="InstanceCrash", instances=both)
+        done = await until_ended(kube, name)
+    found = {entry.id: entry for entry in done.status.instances}
+    assert found[stopped.id].phase == "Skipped"
+    assert "planned by its owner: stop" in (found[stopped.id].message or "")
+    assert found[synced.id].phase == "Succeeded"
+
+
+async def test_an_instance_is_in_one_running_eviction(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """A crash while the host is emptied: the Eviction that was made first moves the instance."""
+    compute = world(name)
+    first, last = sorted(compute.fill(2), key=lambda server: server.id)
+    for server in (first, last):
+        compute.moves.script(server.id, Script(seconds=1))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute, Policy(per_source=1)):
+        await add_eviction_of(kube, name)
+        await until_it(kube, name, lambda e: bool(e.status.instances))
+        later = f"{name}-later"
+        named = (last.id,)
+        await add_eviction_of(kube, name, name=later, trigger="InstanceCrash", instances=named)
+        waiting = await until_it(kube, later, lambda e: bool(e.status.instances))
+        await until_ended(kube, name)
+        done = await until_ended(kube, later)
+    assert f"Eviction {name} has it" in (waiting.status.instances[0].message or "")
+    assert state(done) == "False/Succeeded"
+    assert not compute.moves.calls["restart"]
+    assert set(compute.moves.started.values()) == {1}
 
 
 async def test_a_host_that_is_down_is_waited_for(kube: Kube, kubeconfig: Path, name: str) -> None:
@@ -686,7 +814,7 @@ async def test_a_host_that_is_down_is_waited_for(kube: Kube, kubeconfig: Path, n
         await add_eviction_of(kube, name)
         waiting = await until_it(kube, name, lambda e: bool(e.status.checks))
     assert state(waiting, "PreflightChecksSucceeded") == "False/Failed"
-    assert "is down" in words(waiting, "PreflightChecksSucceeded")
+    assert "does not report" in words(waiting, "PreflightChecksSucceeded")
     assert not compute.moves.started
 
 
@@ -702,14 +830,14 @@ async def test_a_host_that_is_down_and_has_nothing_left_is_empty(
     await add_hypervisor(kube, name)
     async with evicting(kubeconfig, compute):
         await add_eviction_of(kube, name)
-        await until_it(kube, name, lambda e: "is down" in words(e, "PreflightChecksSucceeded"))
+        await until_it(kube, name, lambda e: "not report" in words(e, "PreflightChecksSucceeded"))
         compute.moves.change(server.id, host="other-0")
         asked = compute.asked
         await eventually(lambda: compute.asked > asked)
         compute.counted.clear()
         done = await until_ended(kube, name)
     assert state(done) == "False/Succeeded"
-    assert {check.name: check.result for check in done.status.checks}["HostUp"] == "Warning"
+    assert {check.name: check.result for check in done.status.checks}["HostFenced"] == "Warning"
 
 
 @pytest.mark.parametrize(
@@ -736,7 +864,7 @@ async def test_a_host_that_the_compute_service_does_not_know(
     assert state(done) == ends
 
 
-async def test_events_tell_of_the_start_each_failure_and_the_end(
+async def test_events_record_the_start_each_failure_and_the_end(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = world(name)
@@ -774,8 +902,8 @@ async def test_what_the_operator_writes_does_not_grow_with_the_instances(
 async def test_what_a_node_agent_sees_of_a_migration_counts_and_its_end_wakes_the_eviction(
     kube: Kube, name: str
 ) -> None:
-    seen, told, stop = Migrations(kube, Metrics()), list[str](), asyncio.Event()
-    seen.source.watch.attach(told.append)
+    seen, enqueued, stop = Migrations(kube, Metrics()), list[str](), asyncio.Event()
+    seen.source.watch.attach(enqueued.append)
     running = asyncio.create_task(seen.run(stop))
     seen.follow("an-eviction", name)
     server = str(uuid.uuid4())
@@ -786,9 +914,9 @@ async def test_what_a_node_agent_sees_of_a_migration_counts_and_its_end_wakes_th
     status = MigrationStatus(started=began, type="unbounded", memRemaining="1.0 MiB")
     made = await kube.patch_status(made, status)
     await eventually(lambda: seen.jobs == {server: Job(began, Left(1 << 20))})
-    assert not told
+    assert not enqueued
     await kube.patch_status(made, msgspec.structs.replace(status, type="completed"))
-    await eventually(lambda: told == ["an-eviction"])
+    await eventually(lambda: enqueued == ["an-eviction"])
     assert seen.jobs == {server: Job(began, Left(1 << 20), "completed")}
     again = ObjectMeta(name=f"{server}-2", namespace="monsoon3", labels=labels)
     second = await kube.create(Migration(metadata=again, spec=MigrationSpec()))

@@ -13,13 +13,14 @@ from tests.integration.operator.eviction_world import (
     World,
     add_eviction_of,
     add_hypervisor,
+    fence,
     state,
     world,
 )
 
 from hypercobalt.api.eviction import FINALIZER, Eviction, InstancePhase
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.compute.fake.moves import Script
+from hypercobalt.compute.fake.script import Script
 from hypercobalt.operator.eviction.actions import Actions
 from hypercobalt.operator.eviction.migrations import Migrations
 from hypercobalt.operator.eviction.observe import Observer
@@ -44,6 +45,8 @@ POLICY = Policy(
     retry_after=timedelta(milliseconds=20),
     unsure=timedelta(milliseconds=200),
     settle=timedelta(milliseconds=100),
+    power_lag=timedelta(milliseconds=200),
+    restart_waits=(timedelta(milliseconds=20),),
 )
 PASSES = 200
 BETWEEN = 0.03  # seconds from pass to pass
@@ -88,17 +91,17 @@ class Process:
             mortal,
             WriteCache(self._evictions),
             Observer(mortal, hypervisors, compute, migrations, policy=POLICY, clock=clock),
-            Actions(compute),
+            Actions(compute, kube),
             POLICY,
             events=Recorder(kube, "example.com/test", "test", clock=clock, metrics=metrics),
             migrations=migrations,
         )
 
-    async def step(self, name: str) -> Eviction | None:
-        """One pass on what the server has; gives the Eviction afterwards."""
+    async def step(self, name: str, *, seen: Hypervisor | None = None) -> Eviction | None:
+        """One pass on what the server has, or the watch has reported; gives the Eviction then."""
         eviction, host = (
             await self._kube.get(Eviction, name),
-            await self._kube.get(Hypervisor, name),
+            seen or await self._kube.get(Hypervisor, name),
         )
         self._evictions.load(ListResult([eviction] if eviction else [], "1", {}))
         self._hypervisors.load(ListResult([host] if host else [], "1", {}))
@@ -177,7 +180,7 @@ async def test_no_move_is_begun_twice_wherever_the_operator_dies(
             assert died == 1 or calls >= whole.seen - 10, calls
 
 
-async def test_no_move_is_begun_twice_when_the_operator_dies_before_it_hears_the_answer(
+async def test_no_move_is_begun_twice_when_the_operator_dies_before_the_answer(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     async with Kube(load_connection(kubeconfig)) as client:
@@ -205,3 +208,127 @@ async def test_a_deleted_eviction_is_cancelled_wherever_the_operator_dies(
             await run(kube, client, compute, Dying(calls), lambda e: e is None)
             assert compute.moves.under_way == 0
             assert len(compute.moves.on(compute.name)) == 3
+
+
+def bury(name: str) -> World:
+    """A host that is dead, with two instances that ran and one that was off; one fails once."""
+    compute = world(name)
+    ran, troubled = compute.fill(2)
+    (off,) = compute.fill(1, status="SHUTOFF")
+    for server in (ran, troubled, off):
+        compute.moves.script(server.id, Script(seconds=0.05))
+    compute.moves.scripts[troubled.id].failures = 1
+    compute.moves.dead.add(name)
+    return compute
+
+
+async def check_evacuation(kube: Kube, client: Kube, compute: World, dying: Dying) -> int:
+    await add_hypervisor(kube, compute.name)
+    await fence(kube, compute.name)
+    await add_eviction_of(kube, compute.name, mode="evacuate", trigger="NodeFailure")
+    before = {server.id: server.running for server in compute.moves.on(compute.name)}
+    done, deaths = await run(kube, client, compute, dying, over)
+    assert done is not None
+    assert state(done) == "False/Succeeded", done.status
+    assert sum(compute.moves.started.values()) == 4
+    cut_off = max(dying.seen - dying.left, 0) if dying.left is not None else 0
+    assert compute.moves.calls["evacuate"] <= 4 + cut_off, "an evacuation was asked for again"
+    elsewhere = [server for n in range(2) for server in compute.moves.on(f"other-{n}")]
+    assert {server.id: server.running for server in elsewhere} == before
+    assert {e.phase for e in done.status.instances} == {InstancePhase.SUCCEEDED}
+    return deaths
+
+
+async def test_nothing_is_evacuated_twice_wherever_the_operator_dies(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with Kube(load_connection(kubeconfig)) as client:
+        whole = Dying()
+        assert await check_evacuation(kube, client, bury(f"{name}-whole"), whole) == 0
+        for calls in range(whole.seen):
+            died = await check_evacuation(kube, client, bury(f"{name}-{calls}"), Dying(calls))
+            assert died == 1 or calls >= whole.seen - 10, calls
+
+
+async def test_nothing_is_evacuated_twice_when_the_answer_is_lost_with_the_operator(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with Kube(load_connection(kubeconfig)) as client:
+        for calls in range(4):
+            compute = bury(f"{name}-{calls}")
+            compute.moves.on_done = Dying(calls)
+            assert await check_evacuation(kube, client, compute, Dying()) == 1
+
+
+async def test_nothing_is_evacuated_by_a_proof_that_only_the_cache_has(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with Kube(load_connection(kubeconfig)) as client:
+        compute = bury(name)
+        await add_hypervisor(kube, name)
+        fenced = await fence(kube, name)
+        await fence(kube, name, proven=False)  # the host is back
+        await add_eviction_of(kube, name)
+        process = Process(kube, client, compute, Dying())
+        seen = await process.step(name, seen=fenced)
+        assert seen is not None
+        assert {check.name: check.result for check in seen.status.checks}["HostFenced"] == "Passed"
+        assert "no longer proven dead" in (seen.status.instances[0].message or "")
+        assert not compute.moves.calls["evacuate"]
+
+
+async def check_restart(kube: Kube, client: Kube, compute: World, dying: Dying) -> int:
+    (server,) = compute.fill(1, status="SHUTOFF")
+    compute.moves.script(server.id, Script(seconds=0.05))
+    await add_hypervisor(kube, compute.name)
+    await add_eviction_of(kube, compute.name, trigger="InstanceCrash", instances=(server.id,))
+    done, deaths = await run(kube, client, compute, dying, over)
+    assert done is not None
+    assert state(done) == "False/Succeeded", done.status
+    (now,) = compute.moves.on(compute.name)
+    assert (now.status, now.running) == ("ACTIVE", True)
+    cut_off = max(dying.seen - dying.left, 0) if dying.left is not None else 0
+    assert compute.moves.calls["restart"] <= 1 + cut_off, "it was restarted again"
+    return deaths
+
+
+async def test_nothing_is_restarted_twice_wherever_the_operator_dies(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with Kube(load_connection(kubeconfig)) as client:
+        whole = Dying()
+        assert await check_restart(kube, client, world(f"{name}-whole"), whole) == 0
+        for calls in range(whole.seen):
+            died = await check_restart(kube, client, world(f"{name}-{calls}"), Dying(calls))
+            assert died == 1 or calls >= whole.seen - 10, calls
+
+
+async def test_nothing_is_restarted_twice_when_the_answer_is_lost_with_the_operator(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with Kube(load_connection(kubeconfig)) as client:
+        compute = world(name)
+        compute.moves.on_done = Dying(0)
+        assert await check_restart(kube, client, compute, Dying()) == 1
+
+
+async def test_deleted_eviction_evacuates_nothing_more_and_undoes_nothing(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    async with Kube(load_connection(kubeconfig)) as client:
+        compute = world(name)
+        for server in compute.fill(3):
+            compute.moves.script(server.id, Script(seconds=0.5))
+        compute.moves.dead.add(name)
+        await add_hypervisor(kube, name)
+        await fence(kube, name)
+        await add_eviction_of(kube, name, parallelism=2)
+        await run(
+            kube, client, compute, Dying(), lambda e: e is not None and bool(e.status.instances)
+        )
+        assert compute.moves.under_way == 2
+        await kube.delete(Eviction, name)
+        await run(kube, client, compute, Dying(), lambda e: e is None)
+        assert compute.moves.calls["evacuate"] == 2
+        assert compute.moves.calls["abort"] == 0
+        assert compute.moves.under_way == 2

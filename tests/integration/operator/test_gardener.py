@@ -28,10 +28,10 @@ async def say(kube: Kube, name: str, **conditions: str) -> None:
     """Set conditions as the controllers do that are not part of this test."""
     found = await kube.get(Hypervisor, name)
     assert found is not None
-    said = tuple(c for c in found.conditions if c.type in conditions)
+    merged = tuple(c for c in found.conditions if c.type in conditions)
     for type_, status in conditions.items():
-        said = set_condition(said, type_, status, "Succeeded", "", now=datetime.now(UTC))
-    mine = Hypervisor(metadata=ObjectMeta(name=name), status=HypervisorStatus(conditions=said))
+        merged = set_condition(merged, type_, status, "Succeeded", "", now=datetime.now(UTC))
+    mine = Hypervisor(metadata=ObjectMeta(name=name), status=HypervisorStatus(conditions=merged))
     await kube.apply(mine, force=True, subresource="status")
 
 
@@ -112,7 +112,7 @@ async def test_without_gardener_no_node_is_written_and_no_pod_holds_it(
     assert not is_offboarding(node)
 
 
-async def test_the_pod_that_holds_a_node_is_where_the_site_wants_it(
+async def test_the_pod_that_holds_a_node_is_in_the_configured_namespace(
     tmp_path: Path, certificates: Path, name: str
 ) -> None:
     # A server of its own: the chart's rights and policy are for one namespace.

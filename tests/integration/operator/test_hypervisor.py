@@ -170,10 +170,10 @@ async def test_node_that_falls_silent_is_shown(kube: Kube, kubeconfig: Path, nam
             kube, Hypervisor, name, lambda hv: reason(hv, "NodeHealthy") == "Unknown/Unreachable"
         )
         assert reason(lost, "AcceptsNewInstances") == "False/NodeUnhealthy"
-        await eventually(lambda: told(kube, name, "NodeUnreachable"))
+        await eventually(lambda: event_recorded(kube, name, "NodeUnreachable"))
 
 
-async def told(kube: Kube, name: str, why: str) -> bool:
+async def event_recorded(kube: Kube, name: str, why: str) -> bool:
     """Whether there is an Event about the Hypervisor."""
     events = (await kube.list(Event, "default")).items
     about = [event for event in events if event.regarding and event.regarding.name == name]

@@ -140,7 +140,7 @@ async def test_host_that_openstack_has_forgotten_is_offboarded_while_its_node_li
         ("hosts.remove_provider", "cannot clean up resource provider: "),
     ],
 )
-async def test_offboarding_asks_openstack_again_until_it_may_leave(
+async def test_offboarding_retries_until_openstack_lets_the_host_leave(
     kube: Kube, kubeconfig: Path, name: str, call: str, words: str
 ) -> None:
     compute, refused = site(name), [True]
@@ -202,10 +202,10 @@ async def test_openstack_away_at_start_is_a_condition_and_nothing_is_lost(
     compute.world.fault = fault
     async with operator(kubeconfig, compute, lifecycle=QUICK):
         await add_node(kube, name, labels={LIFECYCLE_LABEL: "skip-tests"}, annotations=GENERAL)
-        told = await until(
+        shown = await until(
             kube, Hypervisor, name, lambda hv: reason(hv, "Registered") == "Unknown/Unreachable"
         )
-        assert "nova does not answer, since " in message(told, "Registered")
+        assert "nova does not answer, since " in message(shown, "Registered")
         await agent_reports(kube, name)
         away[0] = False
         await until(kube, Hypervisor, name, is_ready)

@@ -167,20 +167,20 @@ async def test_drift_in_openstack_is_put_right(kube: Kube, kubeconfig: Path, nam
         assert not world.hosts[name].forced_down
 
 
-async def test_host_that_somebody_disables_in_nova_stays_so_until_a_maintenance_ends(
+async def test_host_disabled_in_nova_stays_disabled_until_a_maintenance_ends(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = site(name)
     async with operator(kubeconfig, compute, lifecycle=QUICK):
         await in_service(kube, name)
         compute.world.change_host(name, enabled=False, disabled_reason="bad disk")
-        told = await until(
+        shown = await until(
             kube,
             Hypervisor,
             name,
             lambda hv: reason(hv, "HypervisorDisabled") == "True/DisabledByOthers",
         )
-        assert "bad disk" in message(told, "HypervisorDisabled")
+        assert "bad disk" in message(shown, "HypervisorDisabled")
         seen = len(compute.world.calls)
         await eventually(lambda: compute.world.calls[seen:].count(f"hosts.get {name}") > 3)
         assert host_of(compute, name) == (False, "bad disk")

@@ -209,7 +209,7 @@ async def test_maintenance_of_a_host_whose_onboarding_failed_boots_and_enables_n
     assert compute.world.hosts[name].enabled
 
 
-async def test_maintenance_in_the_middle_of_the_test_aborts_it_and_it_begins_anew(
+async def test_maintenance_in_the_middle_of_the_test_aborts_it_and_it_begins_again(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = site(name)
@@ -333,8 +333,8 @@ async def test_storage_that_is_not_there_holds_the_test_and_is_named(
             kube, Hypervisor, name, lambda hv: "no condition Shared" in message(hv, "Onboarding")
         )
         assert compute.world.tests == {}
-        said = set_condition((), "SharedDirectory", "True", "Mounted", "", now=compute.world.now())
-        mine = HypervisorStatus(numInstances=0, conditions=said)
+        given = set_condition((), "SharedDirectory", "True", "Mounted", "", now=compute.world.now())
+        mine = HypervisorStatus(numInstances=0, conditions=given)
         prober = kube.as_manager("prober")
         await prober.apply(
             Hypervisor(metadata=ObjectMeta(name=name), status=mine), subresource="status"
@@ -378,10 +378,10 @@ async def test_outside_ha_service_is_waited_for_and_not_overwritten(
     compute, service = site(name), kube.as_manager("kvm-ha-service")
 
     async def ha(status: str) -> None:
-        said = set_condition(
+        given = set_condition(
             (), "HaEnabled", status, "Succeeded", "by the service", now=compute.world.now()
         )
-        mine = HypervisorStatus(numInstances=0, conditions=said)
+        mine = HypervisorStatus(numInstances=0, conditions=given)
         await service.apply(
             Hypervisor(metadata=ObjectMeta(name=name), status=mine), subresource="status"
         )

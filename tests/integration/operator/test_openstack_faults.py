@@ -84,14 +84,14 @@ class Site:
         await agent_reports(self.kube, self.name)
         return await until(self.kube, Hypervisor, self.name, is_ready)
 
-    async def said(self, *words: str) -> Hypervisor:
+    async def reported(self, *words: str) -> Hypervisor:
         """Wait until a condition has those words in its message."""
 
-        def says(hypervisor: Hypervisor) -> bool:
+        def has_words(hypervisor: Hypervisor) -> bool:
             texts = [c.message for c in hypervisor.conditions if c.type != "Ready"]
             return any(all(word in text for word in words) for text in texts)
 
-        return await until(self.kube, Hypervisor, self.name, says)
+        return await until(self.kube, Hypervisor, self.name, has_words)
 
     def check(self, made: Hypervisor) -> None:
         """Everything is in OpenStack as the Node asks for, and no trouble is left in the status."""
@@ -162,7 +162,7 @@ async def test_an_answer_that_is_none_is_reported_and_waited_out(
     async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
         await until(site.kube, Hypervisor, site.name, lambda _: True)
         await agent_reports(site.kube, site.name)
-        await site.said("cannot be read")
+        await site.reported("cannot be read")
         site.script.faults.remove(fault)
         site.check(await site.ready())
 
@@ -173,7 +173,7 @@ async def test_a_read_that_is_refused_is_reported_and_waited_out(site: Site, cal
     async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
         await until(site.kube, Hypervisor, site.name, lambda _: True)
         await agent_reports(site.kube, site.name)
-        await site.said("403")
+        await site.reported("403")
         site.script.faults.remove(fault)
         site.check(await site.ready())
 
@@ -185,8 +185,8 @@ async def test_aggregates_that_cannot_be_listed_hold_up_no_maintenance(site: Sit
         await set_spec(site.kube, site.name, maintenance="manual", maintenanceReason="fan")
         held = await until(site.kube, Hypervisor, site.name, lambda hv: bool(hv.status.evicted))
         assert not site.host.enabled
-        told = await site.said("failed to apply aggregates", "403")
-        assert reason(told, "AggregatesUpdated") == "False/Failed"
+        shown = await site.reported("failed to apply aggregates", "403")
+        assert reason(shown, "AggregatesUpdated") == "False/Failed"
         assert reason(held, "HypervisorDisabled") == "True/Succeeded"
 
 
@@ -206,10 +206,10 @@ async def test_openstack_away_at_the_start_is_a_condition_and_waited_for(site: S
     fault = site.script.add(Fault(cut=True))
     nova = site.adapter().nova()
     async with operator(site.kubeconfig, nova, lifecycle=QUICK):
-        said = await site.said(
+        reported = await site.reported(
             "Cannot read the host from the compute service", "Keystone does not answer"
         )
-        assert reason(said, "Registered") == "Unknown/Unreachable"
+        assert reason(reported, "Registered") == "Unknown/Unreachable"
         await eventually(lambda: "Keystone does not answer" in nova.trouble)  # after five failures
         site.script.faults.remove(fault)
         site.check(await site.ready())
@@ -220,7 +220,7 @@ async def test_openstack_away_in_between_leaves_a_host_in_service(site: Site) ->
     async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
         await site.ready()
         fault = site.script.add(Fault("compute *", code=503))
-        away = await site.said("Cannot read the host from the compute service", "503")
+        away = await site.reported("Cannot read the host from the compute service", "503")
         assert reason(away, "Registered") == "Unknown/Unreachable"
         assert reason(away, "Onboarding") == "False/Succeeded"
         assert away.status.serviceId == site.host.service_id
@@ -267,8 +267,8 @@ async def test_a_wrong_region_is_reported_with_those_that_there_are(
 ) -> None:
     monkeypatch.setenv("OS_REGION_NAME", "Nowhere")
     async with operator(site.kubeconfig, site.adapter().nova(), lifecycle=QUICK):
-        said = await site.said("region Nowhere", REGION, ELSEWHERE, "OS_REGION_NAME")
-        assert reason(said, "Registered") == "Unknown/Unreachable"
+        reported = await site.reported("region Nowhere", REGION, ELSEWHERE, "OS_REGION_NAME")
+        assert reason(reported, "Registered") == "Unknown/Unreachable"
 
 
 async def test_a_wrong_authority_is_reported_and_a_right_one_taken(
@@ -281,8 +281,8 @@ async def test_a_wrong_authority_is_reported_and_a_right_one_taken(
         set_account(monkeypatch, simulation.admin, OS_CACERT=str(trusted))
         site = await prepare(simulation, kube, kubeconfig, name)
         async with operator(kubeconfig, site.adapter().nova(), lifecycle=QUICK):
-            said = await site.said("certificate is not accepted", "OS_CACERT")
-            assert reason(said, "Registered") == "Unknown/Unreachable"
+            reported = await site.reported("certificate is not accepted", "OS_CACERT")
+            assert reason(reported, "Registered") == "Unknown/Unreachable"
             assert simulation.script.count() == 0
             authority.cert_pem.write_to_path(trusted)
             site.check(await site.ready())
@@ -292,7 +292,9 @@ def has_applied(traits: str) -> Callable[[Hypervisor], bool]:
     return lambda hv: ",".join(hv.status.appliedTraits or ()) == traits
 
 
-async def test_a_provider_whose_memory_moves_is_read_anew_before_each_change(site: Site) -> None:
+async def test_a_provider_whose_generation_changes_is_read_again_before_each_change(
+    site: Site,
+) -> None:
     """nova-compute reports its inventory all the time, and each report is a new generation."""
     put, moves = "placement PUT /resource_providers/{id}/traits", 2
 

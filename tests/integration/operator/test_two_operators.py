@@ -18,13 +18,19 @@ from tests.integration.operator.conftest import (
     reason,
     until,
 )
+from tests.integration.operator.eviction_world import (
+    add_eviction_of,
+    fence,
+    state,
+    until_ended,
+)
 from tests.integration.operator.lifecycle import QUICK, agent_reports, now, set_spec, site
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.fake import FakeCompute
-from hypercobalt.compute.fake.moves import Script
 from hypercobalt.compute.fake.registry import FakeHosts
+from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import Host, Server, Size
 from hypercobalt.errors import TransientError
 from hypercobalt.operator.assembly import add_controllers
@@ -43,7 +49,7 @@ from hypercobalt.runtime import (
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SOON = Timing(timedelta(seconds=2), timedelta(seconds=1.5), timedelta(seconds=0.2))
-TWO = Policy(per_source=2)
+TWO = Policy(per_source=2, power_lag=timedelta(seconds=1))
 LONG = 2.8  # seconds of a move: one that is under way when the lease changes hands goes on after it
 HUGE = Size(1000, 1_000_000, 0)
 
@@ -145,6 +151,58 @@ async def test_second_takes_over_in_the_middle_of_an_eviction_and_moves_nothing_
     assert set(moves.started.values()) == {1}
     assert moves.most_at_once == 2
     assert not moves.on(name)
+
+
+@asynccontextmanager
+async def two_of_them(
+    kubeconfig: Path, compute: FakeCompute, lease: str
+) -> AsyncIterator[tuple[Candidate, Candidate]]:
+    """One that leads, and one that waits."""
+    async with candidate(kubeconfig, compute, lease, "one") as one:
+        await eventually(lambda: one.leads)
+        async with candidate(kubeconfig, another(compute), lease, "two") as two:
+            yield one, two
+
+
+@pytest.mark.parametrize("begun", [1, 3])
+async def test_second_takes_over_in_the_middle_of_an_evacuation_and_starts_nothing_twice(
+    kube: Kube, kubeconfig: Path, name: str, begun: int
+) -> None:
+    compute = crowded(name, 4)
+    moves = compute.moves
+    async with two_of_them(kubeconfig, compute, f"lease-{name}") as (one, two):
+        await in_service(kube, name)
+        await compute.hosts.force_down(compute.world.hosts[name])
+        await fence(kube, name)
+        await add_eviction_of(kube, name, name=f"ha-{name}", mode="evacuate", parallelism=2)
+        await eventually(lambda: moves.started.total() >= begun)
+        await one.kill()
+        done = await until_ended(kube, f"ha-{name}")
+        assert two.leads
+    assert state(done) == "False/Succeeded"
+    assert set(moves.started.values()) == {1}
+    assert [server.running for server in moves.on("other")] == [True] * 4
+
+
+async def test_second_takes_over_in_the_middle_of_a_restart_and_does_not_repeat_it(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = crowded(name, 1)
+    moves = compute.moves
+    async with two_of_them(kubeconfig, compute, f"lease-{name}") as (one, two):
+        await in_service(kube, name)
+        moves.change("i0", status="SHUTOFF", running=False)
+        await add_eviction_of(
+            kube, name, name=f"ha-{name}", trigger="InstanceCrash", instances=("i0",)
+        )
+        await eventually(lambda: moves.calls["restart"] > 0)
+        await one.kill()
+        done = await until_ended(kube, f"ha-{name}")
+        assert two.leads
+    assert state(done) == "False/Succeeded"
+    assert moves.calls["restart"] == 1
+    (server,) = moves.on(name)
+    assert server.running
 
 
 class Hanging(FakeHosts):

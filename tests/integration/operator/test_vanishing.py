@@ -15,7 +15,7 @@ from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
-from hypercobalt.compute.fake.moves import Script
+from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import Server, Size
 from hypercobalt.operator.node_facts import AGGREGATES_ANNOTATION, LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
@@ -176,7 +176,7 @@ def without_foreground(found: Hypervisor) -> Hypervisor:
     return replace(found, metadata=replace(found.metadata, finalizers=left))
 
 
-async def test_deleted_by_hand_in_a_termination_the_hypervisor_of_a_living_node_begins_anew(
+async def test_deleted_by_hand_in_a_termination_the_hypervisor_of_a_living_node_is_made_again(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     compute = occupied(name, status="ACTIVE", running=True)

@@ -1,0 +1,343 @@
+"""A host fails: fenced, evacuated, taken back; on a real API server."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.integration.operator.conftest import operator, reason, set_node_status, until
+from tests.integration.operator.dying import Dying
+from tests.integration.operator.failing import (
+    SOON,
+    Host,
+    Site,
+    failing_site,
+    recovering,
+    run_until_death,
+)
+from tests.integration.operator.lifecycle import QUICK, message, set_spec
+from tests.integration.runtime.scripted import eventually
+
+from hypercobalt.adapters.fencing.port import FenceError, FenceFailure, PowerState
+from hypercobalt.api.core import Node, NodeCondition
+from hypercobalt.api.eviction import Eviction, has_ended
+from hypercobalt.api.fencing import CLAIM, Fencing, FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor, is_fenced
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.incident import PeerReport
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.peers import probes
+from hypercobalt.operator.ha.facts import BEFORE
+from hypercobalt.runtime import Kube
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]
+
+
+async def start(site: Site) -> Host:
+    """Have every host in service; gives the one with the server."""
+    for host in site.hosts:
+        await host.starts()
+    await site.hosts[0].until("HaEnabled", "True/Succeeded")
+    return site.hosts[0]
+
+
+async def evictions_of(kube: Kube, name: str) -> list[Eviction]:
+    return [one for one in (await kube.list(Eviction)).items if one.spec.hypervisor == name]
+
+
+async def recovered(site: Site, name: str) -> None:
+    """Wait until no server is on the host any more, and all of them run elsewhere."""
+    others = [host.name for host in site.hosts if host.name != name]
+    moves = site.compute.moves
+    await eventually(lambda: not moves.on(name), seconds=20)
+    assert all(server.running for other in others for server in moves.on(other))
+    assert any(moves.on(other) for other in others)
+
+
+async def test_dead_host_is_fenced_evacuated_and_taken_back(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name, servers=2)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        world = site.compute.world
+        await dead.dies()
+
+        fenced = await dead.until("Fenced", "True/Proven")
+        assert (is_fenced(fenced), fenced.spec.maintenance) == (True, "ha")
+        assert dead.device.orders == [PowerState.OFF]
+        await recovered(site, name)
+        (eviction,) = await evictions_of(kube, name)
+        assert (eviction.spec.mode, eviction.spec.trigger) == ("evacuate", "NodeFailure")
+        assert world.hosts[name].disabled_reason.endswith("maintenance=ha")
+        assert world.calls.count(f"hosts.force_down {name}") == 1
+        await dead.until("Ready", "False/Evicted")
+
+        await dead.comes_back()
+        pending = await until(
+            kube, Hypervisor, name, lambda hv: "is back" in message(hv, "RecoveryBlocked")
+        )
+        assert "evacuation migration records remain" in message(pending, "RecoveryBlocked")
+        site.compute.moves.clean(name)
+        back = await until(kube, Hypervisor, name, lambda hv: not hv.spec.maintenance)
+        assert reason(back, "Fenced") == "False/Released"
+        await dead.until("Ready", "True/Ready")
+        await eventually(lambda: world.hosts[name].enabled)
+        assert not world.hosts[name].forced_down
+        assert await evictions_of(kube, name) == []
+        assert dead.device.orders == [PowerState.OFF]
+        well = await dead.until("RecoveryBlocked", "False/NotNeeded")
+        assert well.status.unhealthySince is None
+
+
+async def test_host_that_is_off_already_is_proven_dead_without_an_order(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        dead.device.state = PowerState.OFF
+        await dead.dies()
+        found = await dead.until("Fenced", "True/Proven")
+        assert "off already" in message(found, "Fenced")
+        await recovered(site, name)
+    assert dead.device.orders == []
+
+
+async def test_device_that_refuses_proves_nothing_until_an_administrator_asserts_it(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        dead.device.failure = FenceError("bmc: 401 Unauthorized", FenceFailure.FAILED)
+        await dead.dies()
+        found = await dead.until("Fenced", "Unknown/Failed")
+        assert "401 Unauthorized" in message(found, "Fenced")
+        assert not site.compute.world.hosts[name].forced_down
+        assert await evictions_of(kube, name) == []
+
+        def asserted(hv: Hypervisor) -> Hypervisor:
+            notes = {**hv.metadata.annotations, CLAIM: hv.status.bootID or ""}
+            return replace(hv, metadata=replace(hv.metadata, annotations=notes))
+
+        await kube.modify(Hypervisor, name, asserted)
+        fenced = await dead.until("Fenced", "True/Proven")
+        assert fenced.status.fencing is not None
+        assert fenced.status.fencing.method == "External"
+        await recovered(site, name)
+
+
+async def test_host_without_a_fence_device_is_blocked_and_says_so(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        del site.fences.by_node[name]
+        await dead.dies()
+        found = await dead.until("RecoveryBlocked", "True/GatesClosed")
+        assert message(found, "RecoveryBlocked").startswith("FenceSetUp closed: no device; ")
+        assert not found.spec.maintenance
+        blocked = await until(
+            kube, Hypervisor, name, lambda hv: reason(hv, "HaEnabled") != "True/Succeeded"
+        )
+        assert blocked.status.fencing is None
+
+
+async def test_host_whose_agent_lives_migrates_and_is_not_fenced(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        sick = await start(site)
+        await sick.node("Unknown")
+        await recovered(site, name)
+        (eviction,) = await evictions_of(kube, name)
+        assert eviction.spec.mode == "live"
+        await sick.node("True")
+        back = await until(kube, Hypervisor, name, lambda hv: not hv.spec.maintenance)
+        assert back.status.fencing is None
+        await eventually(lambda: site.compute.world.hosts[name].enabled)
+    assert sick.device.orders == []
+
+
+async def test_peer_that_reaches_a_program_stops_the_fence(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    patient = dataclasses.replace(SOON.waits, peers=timedelta(seconds=20))
+    settings = dataclasses.replace(SOON, waits=patient)
+    async with operator(kubeconfig, site.compute, site.fences, ha=settings, lifecycle=QUICK):
+        cut_off = await start(site)
+        await cut_off.dies()
+        peer = site.hosts[1].name
+        asked = await until(kube, Hypervisor, peer, lambda hv: bool(probes(hv)))
+        (probe,) = probes(asked)
+        assert (probe.name, probe.address) == (name, "192.0.2.1")
+        for one in site.hosts[1:]:
+            report = PeerReport(
+                host=name, answers=one.name == peer, asked=probe.asked, evidence="libvirt (TLS)"
+            )
+            mine = Hypervisor(
+                metadata=ObjectMeta(name=one.name), status=HypervisorStatus(peerReports=(report,))
+            )
+            await kube.as_manager("peers").apply(mine, force=True, subresource="status")
+        found = await until(
+            kube,
+            Hypervisor,
+            name,
+            lambda hv: "a peer reaches it: libvirt (TLS)" in message(hv, "RecoveryBlocked"),
+        )
+        assert found.status.fencing is None
+        site.compute.world.change_host(name, up=True)
+        await cut_off.reports("True")
+        await until(kube, Hypervisor, peer, lambda hv: not probes(hv))
+    assert cut_off.device.orders == []
+
+
+async def test_many_hosts_at_once_are_left_alone_until_enough_are_back(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name, hosts=5)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        first = await start(site)
+        for host in site.hosts[:2]:
+            await host.dies()
+        found = await first.until("RecoveryBlocked", "True/ManyHosts")
+        assert "MaxUnhealthy closed: 2 of 5 hosts are unwell, 1 are allowed" in message(
+            found, "RecoveryBlocked"
+        )
+        assert not found.spec.maintenance
+        second = site.hosts[1]
+        site.compute.world.change_host(second.name, up=True)
+        await second.reports("True")
+        await first.until("Fenced", "True/Proven")
+        await recovered(site, name)
+    assert second.device.orders == []
+
+
+async def test_recorded_attempt_of_another_leader_is_waited_out(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+    deadline = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=6)
+    attempt = Fencing(
+        phase=FencingPhase.ATTEMPTING, bootID=dead.boot, attempts=1, deadline=deadline
+    )
+    stored = await kube.get(Hypervisor, name)
+    assert stored is not None
+    await kube.patch_status(stored, replace(stored.status, fencing=attempt))
+    async with site.agents(), recovering(kubeconfig, site.compute, site.fences):
+        await dead.dies()
+        await dead.until("Fenced", "True/Proven")
+        assert datetime.now(UTC) >= deadline
+    assert dead.device.orders == [PowerState.OFF]
+
+
+@pytest.mark.parametrize("writes", range(1, 12, 2))
+async def test_operator_that_dies_after_any_write_fences_once_and_evacuates_by_the_proof(
+    kube: Kube, kubeconfig: Path, name: str, writes: int
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+    await dead.dies()
+    async with site.agents():
+        await run_until_death(kubeconfig, site, Dying(writes))
+    async with site.agents(), recovering(kubeconfig, site.compute, site.fences):
+        fenced = await dead.until("Fenced", "True/Proven")
+        assert is_fenced(fenced)
+        await recovered(site, name)
+    assert dead.device.orders == [PowerState.OFF]
+
+
+async def test_device_that_lied_is_found_out_when_the_host_reports_again(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name, servers=0)
+    server = failing_site(kube, name).compute.moves.on(name)[0]
+    site.compute.moves.add(server)
+    site.compute.moves.hosts = {name: site.compute.moves.hosts[name]}  # nowhere to go
+    async with recovering(kubeconfig, site.compute, site.fences):
+        cut_off = await start(site)
+        await cut_off.dies()
+        await cut_off.until("Fenced", "True/Proven")
+        await eventually(lambda: site.compute.world.hosts[name].forced_down)
+        await cut_off.reports("True", "boot-1")  # it lives, in the same boot
+        found = await until(
+            kube,
+            Hypervisor,
+            name,
+            lambda hv: "was wrong" in message(hv, "RecoveryBlocked"),
+        )
+        assert found.spec.maintenance == "ha"
+        await gone(kube, name)
+    assert [one.id for one in site.compute.moves.on(name)] == [server.id]
+
+
+async def gone(kube: Kube, name: str) -> None:
+    async def nothing() -> bool:
+        return not await evictions_of(kube, name)
+
+    await eventually(nothing, seconds=20)
+
+
+async def test_host_in_termination_goes_on_with_that_once_it_is_evacuated(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    site.compute.moves.disabled.update(host.name for host in site.hosts)  # it cannot migrate
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        await set_spec(kube, name, maintenance="termination")
+        await until(kube, Hypervisor, name, lambda hv: reason(hv, "Evicting") != "")
+        await dead.dies()
+        found = await until(kube, Hypervisor, name, lambda hv: hv.spec.maintenance == "ha")
+        assert found.metadata.annotations[BEFORE] == "termination"
+        await dead.until("Fenced", "True/Proven")
+        site.compute.moves.disabled.clear()
+        after = await until(
+            kube, Hypervisor, name, lambda hv: hv.spec.maintenance == "termination", within=40
+        )
+        assert BEFORE not in after.metadata.annotations
+        await recovered(site, name)
+
+
+async def test_pressure_disables_the_host_in_the_compute_service_while_it_lasts(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        host = await start(site)
+        world = site.compute.world
+        node = await kube.get(Node, name)
+        assert node is not None
+        pressed = (*node.status.conditions, NodeCondition(type="DiskPressure", status="True"))
+        await set_node_status(kube, name, replace(node.status, conditions=pressed))
+        reasons = ("Node condition: DiskPressure",)
+        await eventually(lambda: world.hosts[name].disabled_reason in reasons)
+        await host.node("True")
+        await eventually(lambda: world.hosts[name].enabled)
+    assert await evictions_of(kube, name) == []
+
+
+async def test_host_in_manual_maintenance_is_not_recovered(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name, servers=0)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        host = await start(site)
+        await set_spec(kube, name, maintenance="manual", maintenanceReason="fan")
+        await until(kube, Hypervisor, name, lambda hv: bool(hv.status.evicted))
+        await until(kube, Eviction, name, lambda e: has_ended(e.status))
+        await host.dies()
+        found = await host.until("RecoveryBlocked", "True/GatesClosed")
+        assert "Silenced closed" in message(found, "RecoveryBlocked")
+        assert found.spec.maintenance == "manual"
+    assert host.device.orders == []
