@@ -106,8 +106,8 @@ async def put(host: Host, path: str, content: bytes) -> None:
 
 async def shown(host: Host, name: str) -> str:
     """A property of the agent's unit."""
-    told = await host.run("systemctl", "show", f"--property={name}", "--value", NODE_AGENT)
-    return told.strip()
+    printed = await host.run("systemctl", "show", f"--property={name}", "--value", NODE_AGENT)
+    return printed.strip()
 
 
 async def test_an_agent_killed_at_any_point_comes_back_to_the_truth(
@@ -203,11 +203,11 @@ async def test_a_secret_that_cannot_be_installed_is_reported_and_a_good_one_is_i
                 ({**good, "tls.key": other}, "certificate and key are not in PEM form"),
             ):
                 secret = await api.patch(secret, replace(secret, data=content))
-                said = await until(api, host, tls_says("FailedToUpdate", text))
-                assert "PRIVATE" not in condition(said, TLS).message
+                refused = await until(api, host, tls_shows("FailedToUpdate", text))
+                assert "PRIVATE" not in condition(refused, TLS).message
                 assert not (await host.run("find", "/root/pki", "-name", "*.pem")).split()
             await api.patch(secret, replace(secret, data=good))
-            await until(api, host, tls_says("Ready", "is installed"))
+            await until(api, host, tls_shows("Ready", "is installed"))
             assert await shown(host, "MainPID") == pid
             keys = await host.run("find", "/root/pki", "-name", "*key.pem", "-type", "f")
             modes = await host.run("stat", "--format=%a", *keys.split())
@@ -217,7 +217,7 @@ async def test_a_secret_that_cannot_be_installed_is_reported_and_a_good_one_is_i
         await api.merge_patch(Hypervisor, host.name, {"spec": {"installCertificate": False}})
 
 
-def tls_says(reason: str, text: str) -> Callable[[Hypervisor], bool]:
+def tls_shows(reason: str, text: str) -> Callable[[Hypervisor], bool]:
     def good(hypervisor: Hypervisor) -> bool:
         found = get_condition(hypervisor.conditions, TLS)
         return found is not None and found.reason.startswith(reason) and text in found.message
@@ -225,7 +225,9 @@ def tls_says(reason: str, text: str) -> Callable[[Hypervisor], bool]:
     return good
 
 
-async def test_guests_that_flood_reset_and_panic_cost_no_write(nodes: TakeHosts, api: Kube) -> None:
+async def test_guests_that_flood_reset_and_panic_cost_no_write_but_for_their_incidents(
+    nodes: TakeHosts, api: Kube
+) -> None:
     (host,) = await nodes(1)
     await ready(api, host)
     sectors = {"flood": FLOOD, "reset": RESET, "panic": PANIC}
@@ -242,7 +244,9 @@ async def test_guests_that_flood_reset_and_panic_cost_no_write(nodes: TakeHosts,
 
     assert heard.count("event 'reboot'") > 3
     assert after is not None
-    assert after.metadata.resourceVersion == stored.metadata.resourceVersion
+    assert replace(after.status, incidents=()) == replace(stored.status, incidents=())
+    assert {one.type for one in after.status.incidents} <= {"Crash", "Rebooting", "RebootLoop"}
+    assert len(after.status.incidents) <= len(sectors)
     await until(api, host, instances(0))
 
 

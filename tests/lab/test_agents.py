@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from hypercobalt.api.coordination import Lease
+from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.lab import heartbeat, kubelet, tokens
 from hypercobalt.lab.agents import KUBECONFIG, NAMESPACE, NODE_AGENT
@@ -37,6 +38,11 @@ async def test_every_host_reports_itself(nodes: TakeHosts, api: Kube) -> None:
         hypervisor = await shown(api, host.name, lambda hv: unit(hv, "LibVirtConnection") == "True")
         assert hypervisor.status.internalIp == host.address
         assert hypervisor.status.numInstances == 0
+        node = await api.get(Node, host.name)
+        assert node is not None
+        assert node.status.nodeInfo is not None
+        assert hypervisor.status.bootID == node.status.nodeInfo.bootID
+        assert hypervisor.status.bootedAt is not None
 
 
 async def test_a_stopped_libvirtd_is_seen_and_its_return_too(nodes: TakeHosts, api: Kube) -> None:

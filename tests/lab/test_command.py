@@ -52,12 +52,12 @@ def power(table: str) -> dict[str, str]:
 @pytest.mark.timed
 async def test_a_day_with_a_lab(data: Path) -> None:
     began = monotonic()
-    said = await cobalt("up", data=data)
+    printed = await cobalt("up", data=data)
     assert monotonic() - began < UP_SECONDS
-    assert column(said, 1) == dict.fromkeys(("kvm-1", "kvm-2", "kvm-3"), "running")
-    assert column(said, 2) == dict.fromkeys(("kvm-1", "kvm-2", "kvm-3"), "Ready")
-    assert "get hypervisors" in said
-    assert f"cobalt lab down --data {data}" in said
+    assert column(printed, 1) == dict.fromkeys(("kvm-1", "kvm-2", "kvm-3"), "running")
+    assert column(printed, 2) == dict.fromkeys(("kvm-1", "kvm-2", "kvm-3"), "Ready")
+    assert "get hypervisors" in printed
+    assert f"cobalt lab down --data {data}" in printed
 
     vms = await cobalt("vm", "list", data=data)
     assert all(f"vm-{number} " in vms for number in range(1, 7))
@@ -95,11 +95,13 @@ async def test_a_day_with_a_lab(data: Path) -> None:
     "arguments",
     ["status", "host crash kvm-1", "net cut kvm-1", "exec kvm-1 true", "vm list", "host add"],
 )
-async def test_without_a_lab_every_command_says_how_to_get_one(data: Path, arguments: str) -> None:
-    said = await cobalt(*arguments.split(), data=data, code=1)
-    assert "there is no lab in" in said
-    assert "cobalt lab up" in said
-    assert "Traceback" not in said
+async def test_without_a_lab_every_command_names_the_one_that_makes_it(
+    data: Path, arguments: str
+) -> None:
+    printed = await cobalt(*arguments.split(), data=data, code=1)
+    assert "there is no lab in" in printed
+    assert "cobalt lab up" in printed
+    assert "Traceback" not in printed
     assert not (data / "state.json").exists()
 
 
@@ -114,12 +116,12 @@ async def test_without_a_lab_every_command_says_how_to_get_one(data: Path, argum
     ],
 )
 async def test_an_impossible_lab_is_refused(data: Path, arguments: str, complaint: str) -> None:
-    said = await cobalt(*arguments.split(), data=data, code=1)
-    assert complaint in said
+    printed = await cobalt(*arguments.split(), data=data, code=1)
+    assert complaint in printed
     assert not data.exists()
 
 
-async def test_without_rights_it_says_so_and_serves_the_api(data: Path) -> None:
+async def test_without_root_up_reports_it_and_serves_the_api(data: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         *("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-all"),
         *(COBALT, "lab", "up", "--port", "0", "--data", str(data)),
@@ -133,12 +135,12 @@ async def test_without_rights_it_says_so_and_serves_the_api(data: Path) -> None:
             lines.append(line.decode())
             if "Ctrl-C stops it." in lines[-1]:
                 process.send_signal(signal.SIGINT)
-    said = "".join(lines)
+    printed = "".join(lines)
 
     assert await process.wait() == 0
-    assert "No host can be booted on this machine:" in said
-    assert "root rights are missing" in said
-    assert "hypervisors" in said
+    assert "No host can be booted on this machine:" in printed
+    assert "root rights are missing" in printed
+    assert "hypervisors" in printed
     assert [entry.name for entry in data.iterdir()] == ["api"]
     assert "everything is gone" in await cobalt("down", data=data)
     assert not data.exists()
@@ -189,20 +191,20 @@ async def test_a_second_up_finishes_what_a_killed_one_began_and_starts_what_died
     process.kill()
     await process.wait()
 
-    said = await cobalt("up", data=data)
-    assert f"cobalt lab vm move vm-1 kvm-2 --slow 16 --data {data}" in said
+    printed = await cobalt("up", data=data)
+    assert f"cobalt lab vm move vm-1 kvm-2 --slow 16 --data {data}" in printed
     assert names(await cobalt("vm", "list", data=data)) == {"vm-1": "kvm-1", "vm-2": "kvm-2"}
 
     await cobalt("vm", "remove", "vm-1", data=data)
     await cobalt("host", "crash", "kvm-2", data=data)
     # What runs has its memory already: a host and its VM are all that is started.
     little = preflight.HOST_BYTES + preflight.GUEST_BYTES
-    said = await on_a_machine_with(little - 1, "up", data=data, code=1)
-    assert "406 MiB of memory are needed for 1 hosts and 1 VMs" in said
-    said = await on_a_machine_with(little, "up", data=data)
-    assert power(said) == {"kvm-1": "running", "kvm-2": "running"}
+    printed = await on_a_machine_with(little - 1, "up", data=data, code=1)
+    assert "406 MiB of memory are needed for 1 hosts and 1 VMs" in printed
+    printed = await on_a_machine_with(little, "up", data=data)
+    assert power(printed) == {"kvm-1": "running", "kvm-2": "running"}
     assert names(await cobalt("vm", "list", data=data)) == {"vm-2": "kvm-2"}
-    assert f"cobalt lab vm move vm-2 kvm-1 --slow 16 --data {data}" in said
+    assert f"cobalt lab vm move vm-2 kvm-1 --slow 16 --data {data}" in printed
     await on_a_machine_with(0, "up", data=data)
 
 
@@ -213,7 +215,7 @@ def names(listed: str) -> dict[str, str]:
 
 
 async def on_a_machine_with(memory_bytes: int, *arguments: str, data: Path, code: int = 0) -> str:
-    """What `cobalt lab …` says on both streams where so much memory is left."""
+    """What `cobalt lab …` prints on both streams where so much memory is left."""
     script = (
         "from hypercobalt.cli import main; from hypercobalt.lab.machine import facts\n"
         f"facts.available_bytes = lambda: {memory_bytes}; main()\n"
@@ -237,9 +239,9 @@ async def test_an_up_that_is_interrupted_takes_its_lab_down(data: Path) -> None:
     state = records.load(Layout.at(data))
     assert state is not None
     process.send_signal(signal.SIGINT)
-    _, said = await process.communicate()
+    _, printed = await process.communicate()
 
-    assert process.returncode == 130, said
+    assert process.returncode == 130, printed
     assert leftovers(state, data) == []
     assert not data.exists()
 
@@ -283,7 +285,7 @@ def _read_until(screen: int, text: bytes | None) -> bytes:
     while text is None or text not in shown:
         try:
             read = os.read(screen, 4096)
-        except OSError:  # how Linux says that nobody writes to a terminal any more
+        except OSError:  # Linux: no process writes to the terminal any more
             break
         shown += read
     return shown
@@ -300,8 +302,8 @@ async def test_lab_whose_directory_was_removed_is_still_taken_down(data: Path) -
     assert not (data / "state.json").exists()
 
     for command in (("status",), ("up", "--hosts", "1", "--vms", "0")):
-        said = await cobalt(*command, data=data, code=1)
-        assert f"`cobalt lab down --data {data}`" in said
+        printed = await cobalt(*command, data=data, code=1)
+        assert f"`cobalt lab down --data {data}`" in printed
     assert "everything is gone" in await cobalt("down", data=data)
     assert leftovers(state, data) == []
     assert "there is no lab in" in await cobalt("down", data=data)

@@ -40,8 +40,8 @@ Say = Callable[[str, object], None]
 
 @pytest.fixture
 async def lab(tmp_path: Path) -> AsyncIterator[Lab]:
-    made = await Lab.make(tmp_path / "lab", api_port=0)
     try:
+        made = await Lab.make(tmp_path / "lab", api_port=0)
         await made.up(Wish(hosts=3))
         yield made
     finally:

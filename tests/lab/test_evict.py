@@ -25,13 +25,13 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab import processes
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.lab import Lab, Wish, down
+from hypercobalt.lab.lab import Lab, Wish
 from hypercobalt.lab.operator import ROLE
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.runtime import Kube
 from tests.contracts.direct import until
-from tests.lab.conftest import run
+from tests.lab.kit.served import served_lab
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -57,8 +57,8 @@ class Site:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        said = (await process.communicate())[0].decode()
-        return process.returncode or 0, said
+        printed = (await process.communicate())[0].decode()
+        return process.returncode or 0, printed
 
     async def where(self) -> list[tuple[str, str, str]]:
         """Name, host and state of every domain."""
@@ -80,13 +80,17 @@ class Site:
     async def are_ready(self) -> bool:
         return all([await self.is_ready(host) for host in HOSTS])
 
+    async def is_in_maintenance(self, host: str) -> bool:
+        found = await self.kube.get(Hypervisor, host)
+        return found is not None and bool(found.spec.maintenance)
+
     async def moves(self, name: str) -> bool:
         """Whether a VM is leaving kvm-1 now."""
         try:
-            said = await self.vms.host("kvm-1").run("virsh", "domjobinfo", name)
+            printed = await self.vms.host("kvm-1").run("virsh", "domjobinfo", name)
         except LabError:
             return False
-        return "Outgoing migration" in said and "Memory remaining" in said
+        return "Outgoing migration" in printed and "Memory remaining" in printed
 
     async def make_slow(self, name: str) -> None:
         await self.vms.host("kvm-1").run("virsh", "migrate-setspeed", name, SLOW)
@@ -103,31 +107,20 @@ class Site:
 @pytest.fixture(scope="module")
 def served(able_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Three hosts with everything that a lab has."""
-    data = tmp_path_factory.mktemp("served")
-    try:
-        yield run(_make(data))
-    finally:
-        run(down(data))
-
-
-async def _make(data: Path) -> Lab:
-    lab = await Lab.make(data, api_port=0)
-    await lab.up(Wish(hosts=len(HOSTS)))
-    return lab
+    yield from served_lab(tmp_path_factory.mktemp("served"), hosts=len(HOSTS))
 
 
 @pytest.fixture
 async def site(served: Lab) -> AsyncIterator[Site]:
     async with served.control.client() as kube:
         site = Site(served, Fleet(served), kube)
-        await served.up(Wish())
         await until(site.are_ready)
         yield site
         await served.up(Wish())
-        for host in HOSTS:
-            await site.cobalt("resume", host)
-        for vm in {name for name, _, _ in await site.where()}:
-            await site.vms.remove(vm)
+        hosts = [host for host in HOSTS if await site.is_in_maintenance(host)]
+        await asyncio.gather(*(site.cobalt("resume", host) for host in hosts))
+        vms = {name for name, _, _ in await site.where()}
+        await asyncio.gather(*(site.vms.remove(vm) for vm in vms))
 
 
 async def test_a_host_is_emptied_and_its_guests_stay_reachable(site: Site) -> None:
@@ -144,10 +137,10 @@ async def test_a_host_is_emptied_and_its_guests_stay_reachable(site: Site) -> No
     await _pings(site, "d", 1)
     await site.vms.tell("d", f"ping {address['a']} 150 0.1")
 
-    code, said = await site.cobalt("evict", "kvm-1", "--watch")
+    code, printed = await site.cobalt("evict", "kvm-1", "--watch")
 
-    assert code == 0, said
-    assert "3 instances left kvm-1" in said
+    assert code == 0, printed
+    assert "3 instances left kvm-1" in printed
     there = await site.where()
     assert [name for name, host, _ in there if host == "kvm-1"] == []
     assert {name: state for name, _, state in there} == {
@@ -165,8 +158,8 @@ async def test_a_host_is_emptied_and_its_guests_stay_reachable(site: Site) -> No
     assert found is not None
     assert found.status.evicted
 
-    code, said = await site.cobalt("resume", "kvm-1")
-    assert code == 0, said
+    code, printed = await site.cobalt("resume", "kvm-1")
+    assert code == 0, printed
     await until(lambda: site.is_ready("kvm-1"))
 
 
@@ -177,15 +170,17 @@ async def test_what_cannot_move_is_named_and_the_others_go(site: Site) -> None:
     )
     await site.vms.host("kvm-1").run("virsh", "destroy", "a")
 
-    code, said = await site.cobalt("evict", "kvm-1", "--watch")
+    code, printed = await site.cobalt("evict", "kvm-1", "--watch")
 
     assert code != 0
-    assert "a " in said
-    assert "it is off and has disks on the host itself" in said
-    _, said = await site.cobalt("explain", "eviction/kvm-1")
-    assert "Given up (1):" in said
-    assert re.search(r"- a \(.*it is off and has disks on the host itself: .*start it", said), said
-    assert "cobalt evict kvm-1" in said
+    assert "a " in printed
+    assert "it is off and has disks on the host itself" in printed
+    _, printed = await site.cobalt("explain", "eviction/kvm-1")
+    assert "Given up (1):" in printed
+    assert re.search(r"- a \(.*it is off and has disks on the host itself: .*start it", printed), (
+        printed
+    )
+    assert "cobalt evict kvm-1" in printed
     assert ("a", "kvm-1", "shut off") in await site.where()
     assert [host for name, host, _ in await site.where() if name == "b"] != ["kvm-1"]
 

@@ -67,8 +67,8 @@ async def repeat(attempt: Callable[[], Awaitable[str]], good: Callable[[str], bo
     async with asyncio.timeout(DEADLINE):
         while True:
             with contextlib.suppress(CommandError):
-                if good(said := await attempt()):
-                    return said
+                if good(printed := await attempt()):
+                    return printed
             await asyncio.sleep(0.05)
 
 
@@ -160,7 +160,7 @@ async def test_a_host_goes_down_once_its_instances_have_left(
     await host.run("tee", "/root/guest.xml", stdin=GUEST)
     await host.run("virsh", "create", "/root/guest.xml")
     inhibitors = ("systemd-inhibit", "--list", "--no-legend", "--no-pager")
-    await repeat(lambda: host.run(*inhibitors), lambda said: "hypercobalt" in said)
+    await repeat(lambda: host.run(*inhibitors), lambda printed: "hypercobalt" in printed)
 
     await host.run("systemctl", "--no-wall", "--no-block", "poweroff")
     eviction = await evict(api, host)
@@ -181,7 +181,7 @@ async def test_an_update_runs_fails_and_completes(api: Kube, nodes: TakeHosts) -
     await host.run("tee", "/run/systemd/system/systemd-sysupdate@.service", stdin=SYSUPDATE)
     await host.run("systemctl", "daemon-reload")
 
-    def says(reason: str, text: str) -> Callable[[Hypervisor], bool]:
+    def shows(reason: str, text: str) -> Callable[[Hypervisor], bool]:
         def good(of: Hypervisor) -> bool:
             found = get_condition(of.status.conditions, "OperatingSystemUpdate")
             return found is not None and found.reason == reason and text in found.message
@@ -189,10 +189,10 @@ async def test_an_update_runs_fails_and_completes(api: Kube, nodes: TakeHosts) -
         return good
 
     await api.merge_patch(Hypervisor, host.name, {"spec": {"version": "13.1"}})
-    during = await until(api, host, says("Running", "13.1: systemd-sysupdate@13.1.service"))
+    during = await until(api, host, shows("Running", "13.1: systemd-sysupdate@13.1.service"))
     assert during.status.updateStatus
     assert during.status.updateStatus.inProgress
-    done = await until(api, host, says("Completed", "13.1: installed"))
+    done = await until(api, host, shows("Completed", "13.1: installed"))
     assert done.status.updateStatus
     assert (done.status.updateStatus.inProgress, done.status.updateStatus.installed) == (
         False,
@@ -200,7 +200,7 @@ async def test_an_update_runs_fails_and_completes(api: Kube, nodes: TakeHosts) -
     )
 
     await api.merge_patch(Hypervisor, host.name, {"spec": {"version": "13.broken"}})
-    failed = await until(api, host, says("Stopped", "2 more attempts"))
+    failed = await until(api, host, shows("Stopped", "2 more attempts"))
     assert failed.status.updateStatus
     assert failed.status.updateStatus.retry == 2
     assert "13.broken.service failed" in condition(failed, "OperatingSystemUpdate").message

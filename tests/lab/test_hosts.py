@@ -88,14 +88,14 @@ async def test_hosts_share_one_directory_and_own_another(hosts: TakeHosts) -> No
 
 
 @pytest.mark.parametrize("unit", ["libvirtd.socket", "ovs-vswitchd.service"])
-async def test_a_host_without_one_of_its_services_says_which(hosts: TakeHosts, unit: str) -> None:
+async def test_a_host_names_the_service_that_it_lacks(hosts: TakeHosts, unit: str) -> None:
     (host,) = await hosts(1)
     await host.run("systemctl", "stop", unit)
     with pytest.raises(LabError, match=f"host {host.name}: .* is inactive"):
         await host.check_services()
 
 
-async def test_a_command_in_a_host_fails_in_words(hosts: TakeHosts) -> None:
+async def test_a_failed_command_in_a_host_is_reported_with_its_output(hosts: TakeHosts) -> None:
     (host,) = await hosts(1)
     with pytest.raises(CommandError, match=f"`false` in {host.name} failed with code 1"):
         await host.run("false")
@@ -262,7 +262,9 @@ async def test_an_added_host_is_known_to_the_others_and_a_removed_one_is_gone(
         lab.host("spare")
 
 
-async def test_a_new_host_knows_the_emulators_from_those_before(lab: Lab, hosts: TakeHosts) -> None:
+async def test_a_new_host_uses_the_emulator_cache_of_earlier_ones(
+    lab: Lab, hosts: TakeHosts
+) -> None:
     (first,) = await hosts(1)
     written = ("sh", "-c", f"stat --format='%n %y' {EMULATORS}/*")
     await first.run("virsh", "domcapabilities")  # now libvirt has asked QEMU

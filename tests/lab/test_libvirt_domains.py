@@ -17,9 +17,9 @@ from hypercobalt.adapters.libvirt.model import (
     EventKind,
     JobStats,
     JobType,
-    Lifecycle,
     MemoryNode,
 )
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from tests.integration.libvirt.contract import MIB, Listener, listening
 from tests.lab.kit.hand import Hand, HandError
 from tests.lab.kit.libvirtd import Daemon, private_libvirtd
@@ -47,7 +47,7 @@ def tuned(daemon: Daemon, name: str, *, metadata: str = "") -> str:
     )
 
 
-async def test_a_pass_over_two_hundred_domains_asks_for_each_document_once(
+async def test_a_pass_over_two_hundred_domains_reads_each_document_once(
     libvirtd: Daemon, hand: Hand
 ) -> None:
     hand.define(*(tuned(libvirtd, f"guest-{number:03}") for number in range(200)))
@@ -158,7 +158,7 @@ async def test_a_migration_is_followed_on_both_sides(libvirtd: Daemon, hand: Han
             assert (theirs.type, theirs.values["operation"]) == (JobType.COMPLETED, 4)
 
 
-async def test_a_cancelled_migration_says_so_and_leaves_a_domain_without_job(
+async def test_a_cancelled_migration_is_reported_and_leaves_a_domain_without_job(
     libvirtd: Daemon, hand: Hand
 ) -> None:
     async with (
@@ -200,7 +200,7 @@ async def running_job(subject: LibvirtConnection, uuid: str) -> JobStats:
 
 
 class Cable:
-    """A network before a Unix socket, which can be cut without either side being told."""
+    """A network before a Unix socket, which can be cut without a sign to either side."""
 
     def __init__(self, path: str) -> None:
         self._path = path

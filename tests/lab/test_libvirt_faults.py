@@ -13,14 +13,16 @@ import pytest
 from hypercobalt.adapters.libvirt.connection import LibvirtConnection, connect
 from hypercobalt.adapters.libvirt.model import (
     Connected,
+    ControlInfo,
     Disconnected,
     Domain,
     DomainEvent,
-    Lifecycle,
 )
+from hypercobalt.adapters.libvirt.per_subject import MOST
 from hypercobalt.adapters.libvirt.port import DomainHungError, LibvirtError
 from hypercobalt.adapters.libvirt.statistics import DomainStats
-from tests.integration.libvirt.contract import Listener
+from hypercobalt.adapters.libvirt.vocabulary import ControlState, Lifecycle, Stopped
+from tests.integration.libvirt.contract import BOUND, Listener
 from tests.lab.kit.hand import Hand
 from tests.lab.kit.libvirtd import Daemon
 
@@ -54,7 +56,7 @@ def truth(uri: str) -> set[tuple[str, bool]]:
     return {(name, name in active) for name in hand.names("--all")}
 
 
-def told(domains: tuple[Domain, ...]) -> set[tuple[str, bool]]:
+def running_by_name(domains: tuple[Domain, ...]) -> set[tuple[str, bool]]:
     return {(one.name, one.active) for one in domains}
 
 
@@ -118,7 +120,7 @@ async def test_guests_that_change_while_the_daemon_hangs_are_reported(libvirtd: 
         libvirtd.send(signal.SIGCONT)
 
         await listener.lifecycle(uuids["a"], Lifecycle.STOPPED)
-        assert told(await subject.domains()) == {("a", False), ("b", True)}
+        assert running_by_name(await subject.domains()) == {("a", False), ("b", True)}
 
 
 async def test_a_daemon_that_hangs_and_then_dies_is_connected_to_again(libvirtd: Daemon) -> None:
@@ -147,7 +149,7 @@ async def test_one_attempt_waits_for_a_daemon_that_hangs_at_the_start(libvirtd: 
         libvirtd.send(signal.SIGCONT)
         assert isinstance(await listener.next(), Connected)
         await asyncio.to_thread(start_guests, libvirtd, ["a"])
-        assert isinstance(await listener.next(), DomainEvent)  # it is said once
+        assert isinstance(await listener.next(), DomainEvent)  # it comes once
         await events.aclose()
 
 
@@ -169,7 +171,7 @@ async def test_a_restart_under_fifty_guests_of_which_five_die_misses_and_invents
     dying = names[::10]
     await asyncio.to_thread(start_guests, libvirtd, names)
     async with connected(libvirtd.uri) as (subject, listener):
-        assert told(await subject.domains()) == {(name, True) for name in names}
+        assert running_by_name(await subject.domains()) == {(name, True) for name in names}
 
         await asyncio.to_thread(libvirtd.stop, signal.SIGKILL)
         for name in dying:
@@ -178,11 +180,13 @@ async def test_a_restart_under_fifty_guests_of_which_five_die_misses_and_invents
         await listener.connected()
         # libvirtd itself finds out after it listens: what the list lacks, an event brings.
         uuids = {one.name: one.uuid for one in await subject.domains()}
-        while told(await subject.domains()) != (expected := await _truth_of(libvirtd, dying)):
+        while running_by_name(await subject.domains()) != (
+            expected := await _truth_of(libvirtd, dying)
+        ):
             await listener.lifecycle(uuids[dying[-1]], Lifecycle.STOPPED)
 
         assert expected == {(name, name not in dying) for name in names}
-        assert told(await subject.domains()) == expected
+        assert running_by_name(await subject.domains()) == expected
 
 
 async def _truth_of(daemon: Daemon, dying: list[str]) -> set[tuple[str, bool]]:
@@ -213,7 +217,7 @@ async def test_a_call_to_a_daemon_that_hangs_ends_at_its_deadline(libvirtd: Daem
         assert await subject.domains() == ()
 
 
-async def test_emulators_that_hang_hold_up_only_what_asks_them(libvirtd: Daemon) -> None:
+async def test_emulators_that_hang_hold_up_only_calls_to_them(libvirtd: Daemon) -> None:
     await asyncio.to_thread(start_guests, libvirtd, list("abcde"))
     async with connected(libvirtd.uri, deadline=1) as (subject, listener):
         uuids = {one.name: one.uuid for one in await subject.domains()}
@@ -230,6 +234,65 @@ async def test_emulators_that_hang_hold_up_only_what_asks_them(libvirtd: Daemon)
         for name in "abcd":
             libvirtd.send_guest(name, signal.SIGCONT)
         assert len(await stats_again(subject)) == 4
+
+
+async def test_an_emulator_that_hangs_is_found_by_a_probe_and_called_once(libvirtd: Daemon) -> None:
+    await asyncio.to_thread(start_guests, libvirtd, list("ab"))
+    async with connected(libvirtd.uri, deadline=1) as (subject, listener):
+        uuids = {one.name: one.uuid for one in await subject.domains()}
+        libvirtd.send_guest("a", signal.SIGSTOP)
+        unasked = await subject.control_info(uuids["a"])
+        with pytest.raises(DomainHungError, match="within 1 s"):
+            await subject.block_stats(uuids["a"])
+        found = await subject.control_info(uuids["a"])
+        assert unasked == ControlInfo(ControlState.OK)
+        assert found
+        assert found.state is ControlState.OCCUPIED
+        assert 0.5 < found.seconds < BOUND
+
+        assert await subject.block_stats(uuids["b"])
+        with pytest.raises(DomainHungError):
+            await subject.disk_errors(uuids["a"])
+
+        await subject.destroy(uuids["a"])
+        (stopped,) = await listener.lifecycle(uuids["a"], Lifecycle.STOPPED)
+        assert stopped.detail == Stopped.DESTROYED
+
+
+async def test_an_emulator_that_hangs_does_not_hold_up_a_list_with_jobs(libvirtd: Daemon) -> None:
+    await asyncio.to_thread(start_guests, libvirtd, list("ab"))
+    async with connected(libvirtd.uri, deadline=4) as (subject, _):
+        uuids = {one.name: one.uuid for one in await subject.domains()}
+        libvirtd.send_guest("a", signal.SIGSTOP)
+        with pytest.raises(DomainHungError, match="within"):
+            await subject.block_stats(uuids["a"])
+        for _again in range(6):  # more often than libvirtd takes calls of one connection
+            assert len(await subject.domains(jobs=True)) == 2
+
+
+async def test_as_many_emulators_as_hang_are_found_and_the_rest_is_served(
+    libvirtd: Daemon,
+) -> None:
+    names = list("abcde")
+    await asyncio.to_thread(start_guests, libvirtd, names)
+    async with connected(libvirtd.uri, deadline=1) as (subject, _):
+        uuids = {one.name: one.uuid for one in await subject.domains()}
+        for name in names:
+            libvirtd.send_guest(name, signal.SIGSTOP)
+        for name in names[:MOST]:
+            with pytest.raises(DomainHungError):
+                await subject.block_stats(uuids[name])
+        with pytest.raises(LibvirtError, match="calls about other domains hang"):
+            await subject.block_stats(uuids["e"])
+
+        states = [await subject.control_info(uuids[name]) for name in names]
+        assert [one.state for one in states if one] == [
+            *[ControlState.OCCUPIED] * MOST,
+            *[ControlState.OK] * (len(names) - MOST),
+        ]
+        assert len(await subject.domains()) == len(names)
+        for name in names:
+            libvirtd.send_guest(name, signal.SIGCONT)
 
 
 async def stats_again(subject: LibvirtConnection) -> tuple[DomainStats, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from pathlib import Path
 from time import monotonic
@@ -10,6 +11,7 @@ import pytest
 import trustme
 
 from hypercobalt.adapters.libvirt.connection import connect
+from hypercobalt.adapters.libvirt.greeting import greet
 from hypercobalt.adapters.libvirt.model import Disconnected
 from hypercobalt.lab.host import Host
 from tests.integration.libvirt.contract import Listener, listening
@@ -79,7 +81,7 @@ async def test_a_host_whose_power_was_cut_is_connected_to_when_it_is_up_again(
         assert (await subject.capabilities()).arch
 
 
-async def test_tls_with_the_right_and_with_a_strange_certificate(
+async def test_tls_with_the_right_and_with_a_foreign_certificate(
     hosts: TakeHosts, tmp_path: Path
 ) -> None:
     (host,) = await hosts(1)
@@ -97,3 +99,26 @@ async def test_tls_with_the_right_and_with_a_strange_certificate(
         assert "certificate" in (await disconnected(listener)).reason
         await events.aclose()
     await host.crash()  # the next test gets a fresh one
+
+
+async def test_only_a_host_whose_programs_run_answers(hosts: TakeHosts) -> None:
+    async def answers(host: Host) -> bool:
+        try:
+            async with asyncio.timeout(3):
+                await greet(host.address, 16509, tls=False)
+        except (OSError, EOFError):
+            return False
+        return True
+
+    frozen, crashed = await hosts(2)
+    assert await answers(frozen)
+    assert await answers(crashed)
+
+    await asyncio.gather(frozen.freeze(), crashed.crash())
+    _, writer = await asyncio.open_connection(frozen.address, 16509)  # by its kernel
+    writer.close()
+    assert not await answers(frozen)
+    assert not await answers(crashed)
+
+    await frozen.thaw()
+    assert await answers(frozen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,6 @@ import pytest
 
 from hypercobalt.adapters.libvirt import uri
 from hypercobalt.adapters.libvirt.inventory import lookup
-from hypercobalt.adapters.libvirt.model import Lifecycle
 from hypercobalt.adapters.libvirt.rpc import event_types, protocol
 from hypercobalt.adapters.libvirt.rpc.client import Client
 from hypercobalt.adapters.libvirt.rpc.errors import NotSupportedError, RemoteError
@@ -28,6 +27,7 @@ from hypercobalt.adapters.libvirt.rpc.protocol import (
 )
 from hypercobalt.adapters.libvirt.rpc.transport import connect
 from hypercobalt.adapters.libvirt.rpc.xdr import codec
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from tests.lab.kit.libvirtd import Daemon
 from tests.lab.kit.oracle import Oracle, RefusedError, missing_packages, oracle
 
@@ -96,6 +96,53 @@ async def test_a_domain_is_described_alike_off_and_running(
         assert saved.number == reference.ask("domain_call", uuid, "autostart")
 
 
+async def test_probes_are_answered_alike(
+    client: Client, reference: Oracle, libvirtd: Daemon
+) -> None:
+    uuid = reference.ask("define", libvirtd.guest("a"))
+    for step in ("create", "suspend", "resume"):
+        reference.ask("domain_call", uuid, step)
+        ref = await lookup(client, uuid)
+        control = await client.call(protocol.DOMAIN_GET_CONTROL_INFO, DomainFlags(ref))
+        assert [*control] == reference.ask("domain_call", uuid, "controlInfo")
+        asked = protocol.GetDiskErrors(ref, 256)
+        errors = await client.call(protocol.DOMAIN_GET_DISK_ERRORS, asked)
+        found = {one.disk: one.error for one in errors.errors}
+        assert found == (reference.ask("domain_call", uuid, "diskErrors") or {})
+
+
+async def test_probes_are_refused_alike(
+    client: Client, reference: Oracle, libvirtd: Daemon
+) -> None:
+    ping = '{"execute":"guest-ping"}'
+    uuid = reference.ask("define", libvirtd.guest("a"))
+    off = await lookup(client, uuid)
+    for asked, name in (
+        (client.call(protocol.DOMAIN_GET_CONTROL_INFO, DomainFlags(off)), "controlInfo"),
+        (
+            client.call(protocol.DOMAIN_GET_DISK_ERRORS, protocol.GetDiskErrors(off, 1)),
+            "diskErrors",
+        ),
+        (client.call(protocol.DOMAIN_DESTROY, OneDomain(off)), "destroy"),
+    ):
+        await _refused_alike(asked, partial(reference.ask, "domain_call", uuid, name))
+    reference.ask("domain_call", uuid, "create")
+    command = protocol.AgentCommand(await lookup(client, uuid), ping, 1)
+    await _refused_alike(
+        client.call(protocol.QEMU_AGENT_COMMAND, command),
+        partial(reference.ask, "agent_command", uuid, ping, 1),
+    )
+
+
+async def _refused_alike(ours: Awaitable[object], theirs: Callable[[], object]) -> None:
+    with pytest.raises(RemoteError) as refused:
+        await ours
+    with pytest.raises(RefusedError) as expected:
+        theirs()
+    mine = refused.value
+    assert (mine.code, mine.domain, mine.level, str(mine)) == expected.value.args
+
+
 async def test_typed_parameters_have_the_same_names_types_and_values(
     client: Client, reference: Oracle, libvirtd: Daemon
 ) -> None:
@@ -142,12 +189,7 @@ async def test_refusals_have_the_same_code_domain_level_and_message(
             ("connection_call", "storagePoolLookupByTargetPath", "/nowhere"),
         ),
     ):
-        with pytest.raises(RemoteError) as ours:
-            await asked
-        with pytest.raises(RefusedError) as theirs:
-            reference.ask(*expected)
-        mine = ours.value
-        assert (mine.code, mine.domain, mine.level, str(mine)) == theirs.value.args
+        await _refused_alike(asked, partial(reference.ask, *expected))
 
 
 async def test_a_procedure_that_the_daemon_lacks_is_not_supported(client: Client) -> None:

@@ -63,12 +63,12 @@ async def printed(words: list[str], data: Path) -> list[str]:
     )
     try:
         async with asyncio.timeout(LONGEST):
-            said = (await process.communicate())[0].decode()
+            output = (await process.communicate())[0].decode()
     except TimeoutError:
         process.kill()
         raise AssertionError(f"{' '.join(words)} has not ended") from None
-    assert process.returncode == 0, said
-    return said.splitlines()
+    assert process.returncode == 0, output
+    return output.splitlines()
 
 
 async def settled(words: list[str], data: Path, shown: list[str]) -> list[str]:

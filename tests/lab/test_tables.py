@@ -18,12 +18,12 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.migration import Migration
 from hypercobalt.lab.agents import NAMESPACE, NODE_AGENT
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.lab import Lab, Wish, down
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.runtime import Kube
 from tests.contracts.direct import until
-from tests.lab.conftest import run
+from tests.lab.kit.served import served_lab
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -39,7 +39,7 @@ NARROW = (
 WIDE = (
     *("NAME", "ZONE", "BUILDING BLOCK", "GROUP", "READY", "STATE", "TAINT", "LIFECYCLE"),
     *("HIGH AVAILABILITY", "SKIP TESTS", "VERSION", "IP", "INSTANCES", "HARDWARE", "KERNEL"),
-    *("ONBOARDING", "SERVICE ID", "HYPERVISOR ID", "AGE"),
+    *("ONBOARDING", "SERVICE ID", "HYPERVISOR ID", "AGE", "BOOTED", "FENCED"),
 )
 MIGRATIONS = (
     *("NAME", "ORIGIN", "DESTINATION", "TYPE", "OPERATION", "STARTED", "ELAPSED", "DATA TOTAL"),
@@ -66,17 +66,7 @@ Row = dict[str, str]
 @pytest.fixture(scope="module")
 def served(able_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Two hosts in service."""
-    data = tmp_path_factory.mktemp("tables")
-    try:
-        yield run(_make(data))
-    finally:
-        run(down(data))
-
-
-async def _make(data: Path) -> Lab:
-    lab = await Lab.make(data, api_port=0)
-    await lab.up(Wish(hosts=2))
-    return lab
+    yield from served_lab(tmp_path_factory.mktemp("tables"), hosts=2)
 
 
 async def kubectl(lab: Lab, *arguments: str) -> str:
@@ -90,9 +80,9 @@ async def kubectl(lab: Lab, *arguments: str) -> str:
         stderr=asyncio.subprocess.STDOUT,
     )
     async with asyncio.timeout(DEADLINE_SECONDS):
-        said = (await child.communicate())[0].decode()
-    assert child.returncode == 0, said
-    return said
+        printed = (await child.communicate())[0].decode()
+    assert child.returncode == 0, printed
+    return printed
 
 
 async def table(lab: Lab, *arguments: str) -> tuple[tuple[str, ...], list[Row]]:
@@ -113,8 +103,8 @@ def misfits(row: Row, wanted: dict[str, str]) -> dict[str, str]:
     return {name: row[name] for name, form in wanted.items() if not re.fullmatch(form, row[name])}
 
 
-async def said_by(host: Host) -> Row:
-    """What the host itself says of what the table shows."""
+async def truth_of(host: Host) -> Row:
+    """The host's own values of what the table shows."""
     description = json.loads(await host.run("hostnamectl", "--json=short"))
     domains = await host.run("virsh", "-q", "list", "--all", "--name")
     return {
@@ -187,7 +177,7 @@ async def hypervisors(lab: Lab) -> None:
     assert set(OLD) <= set(names)
     assert [row["NAME"] for row in rows] == ["kvm-1", "kvm-2"]
     for row, zone in zip(rows, ("lab-a", "lab-b"), strict=True):
-        truth = await said_by(lab.host(row["NAME"]))
+        truth = await truth_of(lab.host(row["NAME"]))
         assert {name: row[name] for name in truth} == truth
         assert row["NAME"] != "kvm-1" or row["HARDWARE"] == HARDWARE
         in_service = {

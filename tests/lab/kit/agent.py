@@ -56,8 +56,8 @@ async def ready(api: Kube, host: Host) -> None:
     try:
         await until(api, host, lambda hv: connected(hv) and hv.status.numInstances == 0)
     except AssertionError as error:
-        said = await host.run("journalctl", "--no-pager", "--lines=40", f"--unit={NODE_AGENT}")
-        raise AssertionError(f"{error}\n{said}") from None
+        printed = await host.run("journalctl", "--no-pager", "--lines=40", f"--unit={NODE_AGENT}")
+        raise AssertionError(f"{error}\n{printed}") from None
 
 
 async def kill_agent(host: Host) -> None:

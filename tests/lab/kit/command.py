@@ -10,13 +10,13 @@ COBALT = str(Path(sys.executable).parent / "cobalt")
 
 
 async def cobalt(*arguments: str, data: Path, code: int = 0) -> str:
-    """What `cobalt lab …` says on both streams."""
+    """What `cobalt lab …` prints on both streams."""
     process = await asyncio.create_subprocess_exec(
         *(COBALT, "lab", *arguments, "--data", str(data)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    said = (await process.communicate())[0].decode()
-    assert process.returncode == code, said
-    return said
+    printed = (await process.communicate())[0].decode()
+    assert process.returncode == code, printed
+    return printed

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from uuid import uuid4
 
 from hypercobalt.adapters.libvirt.on_demand import OnDemandDaemons
 from hypercobalt.adapters.ovn.northbound import Northbound, parse_remotes
+from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.service import DirectService
+from hypercobalt.compute.direct.shared_disks import files
 from hypercobalt.compute.model import Size
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.lab.disk import LOCAL
@@ -18,15 +23,31 @@ from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from tests.contracts.direct import A, B, Storage
 
+BOOT = "boot-1"
+
+
+@dataclass(slots=True)
+class Proof:
+    """That a host is dead; after it is back it was."""
+
+    holds: bool = True
+
 
 class LabDirectory:
     """A lab's hosts, with room for everything."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
+        self.proofs: dict[str, Proof] = {}
 
     def places(self) -> tuple[Place, ...]:
-        return tuple(_place(host) for host in self._lab.hosts)
+        return tuple(self._place(host) for host in self._lab.hosts)
+
+    def _place(self, host: Host) -> Place:
+        proof = self.proofs.get(host.name)
+        if proof is None:
+            return _place(host)
+        return replace(_place(host), fenced=proof.holds, fenced_boot=BOOT, closed="it was fenced")
 
 
 def _place(host: Host) -> Place:
@@ -42,11 +63,29 @@ def _place(host: Host) -> Place:
     )
 
 
+async def stored(place: Place) -> HostDefinitions:
+    """What a host's agent stores, with its mark in the directories of the disks."""
+    daemons = OnDemandDaemons()
+    daemon = daemons.at(place.control)
+    kept, directories = dict[str, DomainDefinition](), set[str]()
+    mark = f".hypercobalt-{uuid4()}"
+    for one in await daemon.domains():
+        document = await daemon.document(one.uuid)
+        kept[one.uuid] = DomainDefinition(one.name, document.xml, active=one.active)
+        directories |= {posixpath.dirname(disk.path) for disk in files(one)}
+    for directory in directories:
+        await daemon.mark(directory, mark)
+    await daemons.close()
+    return HostDefinitions(BOOT, mark, kept)
+
+
 class LabWorld:
     """Hosts of a lab, as a `World` of the contracts."""
 
     def __init__(self, vms: Fleet, lab: Lab) -> None:
         self.vms, self._lab = vms, lab
+        self._directory = LabDirectory(lab)
+        self._stored: dict[str, HostDefinitions] = {}
 
     async def add(
         self, name: str, *, disk: Storage | None = None, runs: bool = True, slow: bool = False
@@ -83,11 +122,23 @@ class LabWorld:
     @asynccontextmanager
     async def service(self) -> AsyncIterator[ComputeService]:
         ports = Northbound(parse_remotes(self._lab.central.northbound))
-        made = DirectService(LabDirectory(self._lab), OnDemandDaemons(), ports)
+        made = DirectService(self._directory, OnDemandDaemons(), ports, stored=self)
         try:
             yield made
         finally:
             await made.close()
+
+    async def lose(self, host: str) -> None:
+        self._stored[host] = await stored(_place(self.vms.host(host)))
+        await self.vms.host(host).crash()
+        self._directory.proofs[host] = Proof()
+
+    async def bring_back(self, host: str) -> None:
+        await self.vms.host(host).start(self._lab.addresses)
+        self._directory.proofs[host].holds = False
+
+    async def of(self, host: str) -> HostDefinitions:
+        return self._stored[host]
 
     async def bound_to(self, name: str) -> tuple[str, ...]:
         """Hosts that may have the machine's port."""

@@ -35,8 +35,8 @@ def document(
 
 async def make(host: Host, *documents: str, start: bool) -> None:
     command = "create" if start else "define"
-    told = "".join(f"{document}\0" for document in documents)
-    await host.run("bash", "-c", MAKE, "make", command, stdin=told, within=LONG)
+    given = "".join(f"{document}\0" for document in documents)
+    await host.run("bash", "-c", MAKE, "make", command, stdin=given, within=LONG)
 
 
 async def undefine(host: Host, *names: str) -> None:

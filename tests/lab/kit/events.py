@@ -1,4 +1,4 @@
-"""What a host's libvirt says happens, as `virsh event` prints it."""
+"""The events of a host's libvirt, as `virsh event` prints them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Events:
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-        # It says nothing when it listens: make something happen until it is heard.
+        # It prints nothing when it listens: make something happen until an event comes.
         async with asyncio.timeout(_WAIT.total_seconds()):
             while True:
                 await self._host.run("virsh", "define", "/dev/stdin", stdin=_PROBE)

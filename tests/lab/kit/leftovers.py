@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from hypercobalt.lab import cgroups, mounts, processes
+from hypercobalt.lab import state as records
 from hypercobalt.lab.network import bridge
 from hypercobalt.lab.state import State
 
@@ -17,6 +18,7 @@ def leftovers(state: State, data: Path) -> list[str]:
         *(f"process {process.role}" for process in processes.find(state.id)),
         *(f"mount {point}" for point in mounts.under(data)),
         *files,
+        *(f"record {copy}" for copy in records.RUNNING.glob(f"{state.id}.json")),
         *named_leftovers(state),
     ]
 

@@ -12,9 +12,10 @@ import threading
 from collections.abc import Callable
 
 import libvirt
+import libvirt_qemu
 
 # Arguments of the callbacks between the domain and the context, by virDomainEventID.
-_EVENTS = (0, 1, 3, 6, 7, 13, 15, 17, 18, 19, 20, 21, 25)
+_EVENTS = (0, 1, 3, 6, 7, 9, 13, 15, 17, 18, 19, 20, 21, 24, 25)
 
 
 class Oracle:
@@ -33,6 +34,10 @@ class Oracle:
 
     def domain_call(self, uuid: str, name: str, *arguments: object) -> object:
         return getattr(self.connection.lookupByUUIDString(uuid), name)(*arguments)
+
+    def agent_command(self, uuid: str, command: str, seconds: int) -> object:
+        domain = self.connection.lookupByUUIDString(uuid)
+        return libvirt_qemu.qemuAgentCommand(domain, command, seconds, 0)
 
     def define(self, document: str) -> str:
         return str(self.connection.defineXML(document).UUIDString())

@@ -41,8 +41,8 @@ async def evict(api: Kube, host: Host) -> Eviction:
 async def is_held_back(host: Host) -> bool:
     """Whether a shutdown that has been announced waits for an inhibitor.
 
-    logind tells systemd right after the announcement, or else when the last inhibitor lets go. Who
-    has heard the announcement and asks systemd then asks after logind has, so no time need pass.
+    logind starts the shutdown in systemd right after the announcement, or else when the last
+    inhibitor lets go. A call to systemd after the announcement comes after logind's.
     """
     logind = "org.freedesktop.login1"
     manager = ("/org/freedesktop/login1", f"{logind}.Manager", "PreparingForShutdown")

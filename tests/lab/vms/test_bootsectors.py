@@ -9,7 +9,7 @@ import pytest
 
 from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.guest.bootsector import Program
-from hypercobalt.lab.vms.domain import Watchdog
+from hypercobalt.lab.vms.domain import Watchdog, WatchdogAction
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from tests.lab.conftest import TakeFleet
@@ -61,6 +61,34 @@ async def test_a_program_gives_its_events(
         await events.wait(*expected)
 
 
+@pytest.mark.parametrize(
+    ("action", "expected", "state"),
+    [
+        pytest.param("none", ["'watchdog'.*none"], "running (booted)", id="none"),
+        pytest.param("reset", ["'watchdog'.*reset", "'reboot'"], "running (booted)", id="reset"),
+        pytest.param("inject-nmi", ["'watchdog'.*inject-nmi"], "running (booted)", id="inject-nmi"),
+        pytest.param("shutdown", ["'watchdog'.*shutdown"], "running (booted)", id="shutdown"),
+        pytest.param(
+            "poweroff",
+            ["'watchdog'.*poweroff", "Stopped Failed"],
+            "shut off (crashed)",
+            id="poweroff-looks-like-a-crash",
+        ),
+    ],
+)
+async def test_a_watchdog_does_its_action(
+    fleet: TakeFleet, action: WatchdogAction, expected: list[str], state: str
+) -> None:
+    vms = await fleet(1)
+    host = vms.host("kvm-1")
+    watchdog = Watchdog(action, "ib700")
+    request = Request(name="a", kind="boot", program="watchdog", host="kvm-1", watchdog=watchdog)
+    async with Events(host) as events:
+        await vms.add(request)
+        await events.wait(*expected)
+    assert (await host.run("virsh", "domstate", "--reason", "a")).strip() == state
+
+
 async def test_writes_to_a_full_disk_pause_the_vm(fleet: TakeFleet) -> None:
     vms = await fleet(1)
     host = vms.host("kvm-1")
@@ -78,7 +106,7 @@ async def test_writes_to_a_full_disk_pause_the_vm(fleet: TakeFleet) -> None:
         await host.run("umount", f"{LOCAL}/vms")
 
 
-async def test_memory_is_dirtied_at_about_the_rate_asked_for(fleet: TakeFleet) -> None:
+async def test_memory_is_dirtied_at_about_the_rate_requested(fleet: TakeFleet) -> None:
     vms = await fleet(1)
     await vms.add(Request(name="a", kind="boot", program="dirty-memory", host="kvm-1"))
     await vms.add(Request(name="b", kind="boot", program="idle", host="kvm-1"))

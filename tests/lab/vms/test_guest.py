@@ -42,7 +42,7 @@ async def test_a_guest_refuses_what_it_does_not_know(fleet: TakeFleet) -> None:
             await vms.tell("a", command)
 
 
-ORDERS = (  # a guest, what it is told, and what libvirt then says of it
+ORDERS = (  # a guest, its order, and its state in libvirt then
     (Request(name="panics", on_crash="preserve"), ["panic"], "'lifecycle'.*Crashed"),
     (Request(name="reboots"), ["reboot"], "'reboot'"),
     (Request(name="ends"), ["poweroff"], "'lifecycle'.*Stopped"),
@@ -59,6 +59,38 @@ async def test_an_order_gives_its_event(fleet: TakeFleet) -> None:
             for order in orders:
                 await vms.tell(vm.name, order)
             await events.wait(rf"(?=.*\b{vm.name}\b).*{expected}")
+
+
+PING = '{"execute": "guest-ping"}'
+
+
+async def test_a_guest_agent_answers_until_it_is_turned_off(fleet: TakeFleet) -> None:
+    vms = await fleet(1)
+    (vm,) = await vms.add(Request(name="a", network=False))
+    host = vms.host(vm.host)
+
+    async with Events(host) as events:
+        await vms.tell("a", "agent on")
+        await events.wait("'agent-lifecycle'.*state: 'connected'")
+        assert (await host.run("virsh", "qemu-agent-command", "a", PING)).strip() == '{"return":{}}'
+        await vms.tell("a", "agent off")
+        await events.wait("'agent-lifecycle'.*'disconnected' reason: 'channel event'")
+
+    with pytest.raises(LabError, match="guest agent is not connected"):
+        await host.run("virsh", "qemu-agent-command", "a", PING)
+
+
+async def test_the_agent_of_a_hanging_guest_is_silent(fleet: TakeFleet) -> None:
+    vms = await fleet(1)
+    (vm,) = await vms.add(Request(name="a", network=False))
+    host = vms.host(vm.host)
+    await vms.tell("a", "agent on")
+    await host.run("virsh", "qemu-agent-command", "a", PING)
+
+    await vms.tell("a", "hang")
+
+    with pytest.raises(LabError, match="not responding"):
+        await host.run("virsh", "qemu-agent-command", "a", "--timeout", "2", PING)
 
 
 async def test_a_failed_vm_leaves_nothing(fleet: TakeFleet, switched: Lab) -> None:
@@ -132,7 +164,7 @@ async def test_vms_made_at_once_get_names_and_addresses_of_their_own(fleet: Take
     assert len({vm.title for vm in vms}) == 4
 
 
-async def test_libvirt_finds_nothing_odd_in_our_documents(fleet: TakeFleet) -> None:
+async def test_libvirt_accepts_our_documents(fleet: TakeFleet) -> None:
     vms = await fleet(1)
     (vm,) = await vms.add(
         Request(name="a", disk="shared", tuning=Tuning(pins=((0, "0"),), emulator="0", nodes="0"))

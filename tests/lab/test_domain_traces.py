@@ -1,0 +1,50 @@
+"""Real hosts still report what was recorded of every fate that a domain can have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import dropwhile, groupby
+
+import pytest
+
+from hypercobalt.lab.lab import Lab
+from tests.lab.conftest import TakeHosts
+from tests.traces.domain_scenarios import SCENARIOS, Recorder, played
+from tests.traces.domain_trace import Found, Link, Side, load, names, steps
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def test_every_scenario_is_recorded() -> None:
+    assert names() == sorted(SCENARIOS)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_what_happens_is_what_was_recorded(lab: Lab, hosts: TakeHosts, name: str) -> None:
+    await hosts(SCENARIOS[name].hosts)
+    recorded = load(name)
+    async with played(lab, name) as stage:
+        for recorder, side in zip(
+            stage.recorders, filter(None, (recorded.host, recorded.target)), strict=True
+        ):
+            await _reports(recorder, side)
+
+
+async def _reports(recorder: Recorder, side: Side) -> None:
+    expected = steps(side.events)
+    await recorder.until(lambda: len(steps(recorder.events)) >= len(expected))
+    assert steps(recorder.events)[: len(expected)] == expected
+    assert _changes(recorder.links) == _changes(side.links)
+    assert _meaning((await recorder.side()).after) == _meaning(side.after)
+
+
+def _changes(links: Iterable[Link]) -> list[bool]:
+    """Whether the connection stands, change by change: failed attempts are a matter of time."""
+    since_the_first = dropwhile(lambda link: link.lost, links)
+    return [stands for stands, _ in groupby(not one.lost for one in since_the_first)]
+
+
+def _meaning(found: Found | None) -> tuple[object, ...] | None:
+    if found is None:
+        return None
+    return found.state, found.reason, found.id >= 0, found.control, found.errors

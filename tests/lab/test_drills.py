@@ -1,0 +1,17 @@
+"""The drills of `cobalt drill`, each on a lab of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from hypercobalt.drills import drill
+from hypercobalt.drills.catalogue import DRILLS
+from hypercobalt.drills.drill import Drill
+
+pytestmark = [pytest.mark.drill, pytest.mark.timeout(600), pytest.mark.usefixtures("able_machine")]
+
+
+@pytest.mark.parametrize("one", DRILLS.values(), ids=DRILLS)
+async def test_drill(one: Drill) -> None:
+    result = await drill.run(one, print)
+    assert result.failure == ""
