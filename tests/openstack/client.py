@@ -93,7 +93,7 @@ class Session:
         await self._http.__aexit__(kind, exc, trace)
 
     async def authenticate(self) -> Json:
-        """Get a new token, and what it says: user, project, roles, catalogue."""
+        """Get a new token, with its user, project, roles and catalogue."""
         account = self._account
         domain = {"id": "default"}
         user = {"name": account.user, "password": account.password, "domain": domain}

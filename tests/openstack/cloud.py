@@ -45,7 +45,7 @@ class Cloud:
         add_image: adds a public image of a name, with an operating system whose console has some
             words on each line.
         hinder: makes the live migrations of a server take minutes, those to come.
-        share_disks: says whether the disks of new servers lie where all hosts see them, as they do
+        share_disks: whether the disks of new servers lie where all hosts see them, as they do
             at first; for when there are no servers.
     """
 

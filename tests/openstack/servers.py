@@ -129,7 +129,7 @@ class Servers:
         return str(answer.ok()["output"])
 
     async def beats(self, server: str) -> int:
-        """How often a server with a system has said that it lives; it counts from its boot."""
+        """How often a server with a system has printed its sign of life since its boot."""
         text = await self.console(server)
         lines = [line for line in text.splitlines() if ": alive " in line]
         return int(lines[-1].split()[-1]) if lines else 0

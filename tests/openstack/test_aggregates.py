@@ -83,7 +83,7 @@ async def test_an_aggregate_without_zone_takes_a_host_with_servers(
     assert (await plain.add(cloud.hosts[0])).code == 200
 
 
-async def test_placement_knows_the_aggregate_at_once(
+async def test_placement_has_the_aggregate_at_once(
     cloud: Cloud, admin: Session, plain: Aggregate
 ) -> None:
     provider = await provider_id(admin, cloud.hosts[0])

@@ -29,6 +29,7 @@ class CloudSite:
     hosts: tuple[str, str]
     made: Servers
     admin: Session
+    cloud: Cloud
     zone: str = "nova"
     aggregates: list[int] = field(default_factory=list[int])
 
@@ -40,6 +41,12 @@ class CloudSite:
         (await self.made.act(server, {"os-stop": None})).ok()
         await self.made.until(server, lambda shown: shown["status"] == "SHUTOFF")
         return server
+
+    async def crash(self, host: str) -> None:
+        await self.cloud.crash(host)
+
+    async def restore(self, host: str) -> None:
+        await self.cloud.restore(host)
 
     async def aggregate(self, name: str, zone: str = "") -> None:
         body = {"aggregate": {"name": name, "availability_zone": zone or None}}
@@ -67,9 +74,9 @@ async def site(
         network=NO_NETWORK,
         volume_gib=0,
     )
-    service = connect_nova({}, CollectorRegistry(), smoke)
+    service = connect_nova({}, CollectorRegistry(), smoke, evacuate_local_disks=True)
     one, other, *_ = cloud.hosts
-    made = CloudSite(service, (one, other), servers, admin)
+    made = CloudSite(service, (one, other), servers, admin, cloud)
     yield made
     await made.close()
 
@@ -106,7 +113,7 @@ async def test_a_paused_server_whose_move_is_called_off_is_as_it_was(
     (move,) = await moves.moves(source)
     await moves.abort(move)
 
-    # Nova 34 says PAUSED or ACTIVE first, and ERROR a moment later.
+    # Nova 34 shows PAUSED or ACTIVE first, and ERROR a moment later.
     await until(server, lambda seen: seen.status == "ERROR")
     broken = await server()
     assert (broken.running, broken.paused, broken.host) == (False, True, source)

@@ -200,7 +200,7 @@ async def test_a_trait_of_a_wrong_name_is_refused(admin: Session, name: str) -> 
     assert (await admin("placement", "PUT", f"/traits/{name}", version=PLACEMENT)).code == 400
 
 
-async def test_a_trait_that_nobody_made_cannot_be_put(cloud: Cloud, admin: Session) -> None:
+async def test_a_trait_that_does_not_exist_cannot_be_set(cloud: Cloud, admin: Session) -> None:
     provider = await provider_id(admin, cloud.hosts[0])
     path = f"/resource_providers/{provider}/traits"
 

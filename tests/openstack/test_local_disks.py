@@ -24,7 +24,7 @@ async def test_they_move_with_their_disks(cloud: Cloud, local: Servers) -> None:
     server = await local.boot(host=source, image=cloud.names.guest)
     before = await until(lambda: local.beats(server), lambda n: n >= 2)
 
-    # Nothing is copied when it is said so: that is found out at the hosts, after the answer.
+    # Nothing is copied when the call refuses it: that is found out at the hosts, after the answer.
     move = {"host": target, "block_migration": False}
     assert (await local.act(server, {"os-migrateLive": move})).code == 202
     await local.until_migrated(server, "error")

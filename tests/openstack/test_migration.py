@@ -28,7 +28,7 @@ async def test_a_server_moves_while_it_runs(cloud: Cloud, servers: Servers, name
     assert shown["OS-EXT-SRV-ATTR:host"] == target
 
 
-async def test_with_nowhere_to_go_the_record_says_error_and_the_server_stays(
+async def test_without_a_target_the_record_ends_in_error_and_the_server_stays(
     cloud: Cloud, admin: Session, servers: Servers, disabled: str
 ) -> None:
     source = next(host for host in cloud.hosts if host != disabled)

@@ -26,7 +26,7 @@ async def _going_on(admin: Session, server: str) -> Json:
 
 
 async def _until_progress(admin: Session, server: str) -> Json:
-    """The record of a move, once it says how much memory there is."""
+    """The record of a move, once it has how much memory there is."""
     (found,) = await until(
         lambda: _going_on(admin, server),
         lambda moves: bool(moves) and bool(moves[0]["memory_total_bytes"]),
@@ -34,7 +34,7 @@ async def _until_progress(admin: Session, server: str) -> Json:
     return found
 
 
-async def test_it_says_how_far_it_is_and_can_be_aborted(
+async def test_it_reports_its_progress_and_can_be_aborted(
     cloud: Cloud, admin: Session, servers: Servers, moving: str
 ) -> None:
     source, target = cloud.hosts[:2]
@@ -54,7 +54,7 @@ async def test_it_says_how_far_it_is_and_can_be_aborted(
     path = f"/servers/{moving}/migrations/{found['id']}"
     assert (await admin("compute", "DELETE", path, version=VERSION)).code == 202
 
-    # Nova 34 with threads takes its own abort for a failure, a moment after it has said `cancelled`
+    # Nova 34 with threads takes its own abort for a failure, a moment after it showed `cancelled`
     # and ACTIVE: the record ends in `error`, the server in ERROR, though its guest runs on.
     await until(
         lambda: servers.migrations(moving), lambda m: m[0]["status"] in {"cancelled", "error"}
@@ -82,7 +82,7 @@ async def test_one_that_is_forced_ends(
     assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == ("ACTIVE", cloud.hosts[1])
 
 
-async def test_the_server_is_seen_at_its_target_before_the_record_says_so(
+async def test_the_server_is_seen_at_its_target_before_its_record_ends(
     cloud: Cloud, servers: Servers
 ) -> None:
     source, target = cloud.hosts[:2]
@@ -138,7 +138,7 @@ async def test_one_that_its_owner_has_locked_is_moved_by_an_administrator(
     await servers.until_migrated(server, "completed")
 
 
-async def test_a_target_that_nobody_knows_is_refused(servers: Servers) -> None:
+async def test_an_unknown_target_is_refused(servers: Servers) -> None:
     server = await servers.boot()
 
     assert (await servers.live_migrate(server, "nobody")).code == 400

@@ -45,7 +45,8 @@ async def test_nothing_is_left_when_the_tests_are_killed(tmp_path: Path) -> None
     await owner.wait()
 
     async def left() -> object:
-        bridge = Path("/sys/class/net", state.bridge)
-        return (processes.find(state.id), mounts.under(data), bridge.exists())
+        bridge = Path("/sys/class/net", state.bridge).exists()
+        known = any(records.RUNNING.glob(f"{state.id}.json"))
+        return (processes.find(state.id), mounts.under(data), bridge, known)
 
-    await until(left, lambda found: found == ((), (), False), within=60)
+    await until(left, lambda found: found == ((), (), False, False), within=60)

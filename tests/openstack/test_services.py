@@ -58,7 +58,7 @@ async def test_a_service_that_is_forced_down_is_down_at_once_though_it_lives(
     assert (shown["state"], shown["status"], shown["forced_down"]) == ("up", "enabled", False)
 
 
-async def test_services_have_ids_that_are_uuids_and_say_when_they_were_last_heard(
+async def test_services_have_uuids_and_the_time_of_their_last_report(
     cloud: Cloud, admin: Session
 ) -> None:
     for host in cloud.hosts:
@@ -76,5 +76,5 @@ async def test_a_reason_without_disabling_is_refused(cloud: Cloud, admin: Sessio
     assert (await admin("compute", "PUT", path, body, version=VERSION)).code == 400
 
 
-async def test_services_are_not_for_everybody(tester: Session) -> None:
+async def test_services_are_for_administrators_only(tester: Session) -> None:
     assert (await tester("compute", "GET", "/os-services", version=VERSION)).code == 403

@@ -12,7 +12,7 @@ from tests.openstack.env.site import down, up
 
 
 def main(order: str, data: Path) -> None:
-    """Do what the command line says."""
+    """Run the command of the command line."""
     begun = time.monotonic()
 
     def report(step: str, progress: Progress) -> None:

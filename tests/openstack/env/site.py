@@ -286,7 +286,7 @@ async def up(data: Path, report: Report = _silent) -> OpenStack:
     state = lab.state
     for name in HOSTS:
         state = state.with_host(name)
-    records.save(lab.layout, state)
+    records.save_running(lab.layout, state)
     made = OpenStack(Lab(lab.layout, state, report), programs)
     await made.start()
     return made

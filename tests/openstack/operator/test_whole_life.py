@@ -1,6 +1,6 @@
 """A host's whole life: into Nova, emptied, back in service, emptied again, and out of Nova.
 
-Everything that the operator says is checked with the cloud itself.
+Everything that the operator reports is checked with the cloud itself.
 """
 
 from __future__ import annotations
