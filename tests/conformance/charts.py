@@ -92,12 +92,19 @@ def over(own: Json, given: Json) -> Json:
 
 def lab_rights() -> str:
     """What of the charts is about rights, as the lab installs them: `lab/rights.yaml`."""
-    env = {"agentNamespaces": rights.NAMESPACE, "certificateNamespace": rights.NAMESPACE}
+    env = {
+        "agentNamespaces": rights.NAMESPACE,
+        "certificateNamespace": rights.NAMESPACE,
+        "compute": "direct",
+    }
     charts: dict[str, Body] = {
-        "hypercobalt-node-agent": {"env": {"namespace": rights.NAMESPACE}},
+        "hypercobalt-node-agent": {
+            "env": {"namespace": rights.NAMESPACE},
+            "storeDefinitions": True,
+        },
         "hypercobalt-operator": {
             "controllerManager": {"manager": {"env": env}},
-            "openstack": {"cloudsSecret": "none"},  # required, and nothing that is kept
+            "ha": {"fenceDevices": "devices: []"},  # for the right to their credentials
         },
     }
     wanted = {kind.resource.kind for kind in rights.KINDS}

@@ -1,7 +1,7 @@
 """The differences between the embedded server and the real one that we accept, each with a reason.
 
 A difference that is not listed fails its scenario. An entry that no longer matches anything fails
-the run: the list never outlives its causes. docs/apiserver.md says what users should know of them.
+the run: the list never outlives its causes. docs/apiserver.md has what users should know of them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Accepted:
 ACCEPTED: list[Accepted] = [
     # -- answers to a client's mistakes ---------------------------------------------------------
     Accepted(
-        "A client's mistake is a 4xx that says so; the real server answers 500.",
+        "A client's mistake is a 4xx that names it; the real server answers 500.",
         scenario="put_must_name|strategic_patch_merges|versions_of|metadata_only",
         step="resourceVersion|nokey|PartialObjectMetadataList",
         codes=((500, 400), (500, 406)),
@@ -122,8 +122,8 @@ ACCEPTED: list[Accepted] = [
         real=r"^\{\}$",
     ),
     Accepted(
-        "What is wrong with a Node's taints is told at their own path; a DaemonSet without a "
-        "selector is told that it needs one.",
+        "What is wrong with a Node's taints is reported at their own path; a DaemonSet without "
+        "a selector is refused because it needs one.",
         scenario="node_is_defaulted|daemon_set_is_defaulted",
         step="^POST",
         path=r"\.details\.causes|\.message",
@@ -136,8 +136,8 @@ ACCEPTED: list[Accepted] = [
         real="PEM data|unrecognized format|: Invalid value: |unknown field ..spec",
     ),
     Accepted(
-        "A rule is not asked of what an update leaves as it is, so nothing is said of one that "
-        "cannot be answered there.",
+        "A rule is not evaluated for what an update leaves as it is, so one that cannot be "
+        "answered there is not reported.",
         scenario="rules_that_came_later",
         step="breaks.dryRun",
         codes=((422, 200),),

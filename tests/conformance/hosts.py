@@ -36,6 +36,8 @@ class Kind:
         names: its object's name for a host.
         spec: of that object.
         status: written after it.
+        fields: of that object, in place of a spec.
+        space: its namespace.
     """
 
     group: str
@@ -46,11 +48,13 @@ class Kind:
     namespaced: bool = True
     spec: Mapping[str, Json] = field(default_factory=dict[str, Json])
     status: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    fields: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    space: str = SPACE
 
     def path(self, host: str = "", subresource: str = "") -> str:
         """Of a host's object; of the collection without a host."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        place = f"{root}/namespaces/{SPACE}" if self.namespaced else root
+        place = f"{root}/namespaces/{self.space}" if self.namespaced else root
         named = f"{place}/{self.plural}/{self.name(host)}" if host else f"{place}/{self.plural}"
         return f"{named}/{subresource}" if subresource else named
 
@@ -66,7 +70,9 @@ class Kind:
             "kind": self.kind,
             "metadata": {"name": self.name(host), **({"labels": labels} if labels else {})},
         }
-        if self.plural != "secrets":
+        if self.fields:
+            made |= _of(self.fields, host)
+        elif self.plural != "secrets":
             made["spec"] = _of(self.spec, host)
         return made
 
@@ -117,7 +123,21 @@ KINDS = (
         "libvirt-{host}-0123456789",
         spec={"request": "cGVt", "issuerRef": {"name": "nova-ca", "kind": "Issuer"}},
     ),
+    Kind(
+        *("events.k8s.io", "v1", "events", "Event", "{host}.0123456789abcdef"),
+        fields={
+            "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingController": "kvm.cloud.sap/node-agent",
+            "reportingInstance": "{host}",
+            "action": "Watching",
+            "reason": "Crash",
+            "type": "Warning",
+            "regarding": {"apiVersion": "kvm.cloud.sap/v1", "kind": "Hypervisor", "name": "{host}"},
+        },
+        space="default",  # of Events about what has no namespace
+    ),
     Kind("", "v1", "secrets", "Secret", "tls-libvirt-{host}"),
+    Kind("", "v1", "secrets", "Secret", "domains.{host}"),
     Kind(
         "ovs.c5c3.io",
         "v1alpha1",

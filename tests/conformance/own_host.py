@@ -21,7 +21,11 @@ def objects() -> list[Body]:
     """The chart, with the rights of both sources of certificates at once."""
     return with_every_source(
         "hypercobalt-node-agent",
-        {"certificates": {"enabled": True}, "env": {"issuerName": "nova-ca"}},
+        {
+            "certificates": {"enabled": True},
+            "env": {"issuerName": "nova-ca"},
+            "storeDefinitions": True,
+        },
     )
 
 

@@ -16,7 +16,7 @@ def nobody_knows(kind: str, group: str, **spec: object) -> dict[str, object]:
 
 
 @scenario
-async def test_strangers_are_turned_away(api: Api) -> None:
+async def test_unknown_clients_are_refused(api: Api) -> None:
     for token in ("wrong", TOKEN[:-1], f"{TOKEN}x"):
         await api.get(api.at("configmaps"), token=token)
         await api.post(api.at("configmaps"), config_map("one"), token=token)

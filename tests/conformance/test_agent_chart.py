@@ -1,7 +1,7 @@
 """The node agent's chart: the agent may do just what it does, and starts with what it is given.
 
 Two agents, of hosts in memory, go through a migration between them, a shutdown and certificates on
-a real kube-apiserver whose audit log says what they ask for, as the chart's ServiceAccount.
+a real kube-apiserver whose audit log has what they request, as the chart's ServiceAccount.
 """
 
 from __future__ import annotations
@@ -26,16 +26,20 @@ from tests.integration.operator.conftest import until
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
+from hypercobalt.adapters.host.boot import Boot
 from hypercobalt.adapters.host.fake import FakeShutdown, FakeSystem
 from hypercobalt.adapters.host.model import OperatingSystem
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
+from hypercobalt.adapters.libvirt.vocabulary import Stopped
 from hypercobalt.api.certificate import Certificate, CertificateRequest
 from hypercobalt.api.conditions import get_condition, set_condition
-from hypercobalt.api.coordination import Lease
+from hypercobalt.api.coordination import Event, Lease
 from hypercobalt.api.core import Secret
+from hypercobalt.api.definitions import secret_name
 from hypercobalt.api.eviction import Eviction, EvictionStatus
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.incident import LABEL
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import Migration, MigrationSpec, MigrationStatus
 from hypercobalt.api.workloads import Pod, PodSpec
@@ -52,10 +56,17 @@ CHART, SPACE = "hypercobalt-node-agent", "monsoon3"
 VALUES: Body = {
     "certificates": {"enabled": True, "source": "secret"},
     "env": {"issuerName": "nova-ca"},
+    "storeDefinitions": True,
 }
 DEADLINE = 20.0
-HIDDEN: set[Grant] = {("delete", "coordination.k8s.io", "leases", SPACE)}
-"""What an admission plugin asks; without it the server answers 403."""
+CRASHING = "33333333-0000-4000-8000-000000000003"
+HIDDEN: set[Grant] = {
+    ("delete", "coordination.k8s.io", "leases", SPACE),
+    ("create", "", "secrets", SPACE),
+    ("patch", "events.k8s.io", "events", "default"),
+}
+"""What an admission plugin asks, and to apply what is not there, without which the server answers
+403; and the repetition of an Event."""
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +92,7 @@ async def agent(
     """All of an agent, as the ServiceAccount."""
     pki = folder / name
     pki.mkdir(exist_ok=True)
-    told = Settings(
+    given = Settings(
         name,
         name,
         namespace=SPACE,
@@ -89,16 +100,18 @@ async def agent(
         pki=pki,
         issuer="nova-ca",
         addresses=("192.0.2.1",),
+        state_dir=folder / f"{name}-state",
+        ha_config=f"{SPACE}/hypercobalt-ha",
         **settings,  # type: ignore[arg-type]
     )
     system = FakeSystem(OperatingSystem(pretty_version="Some", kernel_name="Linux"))
-    host = Host(libvirt, host_units(), shutdown or FakeShutdown(), system)
+    host = Host(libvirt, host_units(), shutdown or FakeShutdown(), system, Boot("b1"))
     metrics = Metrics()
     async with Kube(
         load_connection(cluster.on(name)), field_manager="kvm-node-agent", metrics=metrics
     ) as client:
         manager = Manager(client, metrics=metrics)
-        register(told, manager, host)
+        register(given, manager, host)
         running = asyncio.create_task(manager.run())
         try:
             yield
@@ -120,13 +133,15 @@ async def test_agent_may_do_just_what_it_does(
         ) as person:
             await add_host(person, "kvm-a")
             async with (
-                agent(cluster, "kvm-a", move.source, tmp_path, shutdown),
+                agent(cluster, "kvm-a", move.source, tmp_path, shutdown, store_definitions=True),
                 agent(cluster, "kvm-b", move.target, tmp_path),
             ):
                 await come_late(person, "kvm-b")
                 await certify(person, "kvm-a")
+                await until_stored(person, "kvm-a")
                 await through_a_migration(person, move)
                 await through_a_shutdown(person, "kvm-a", shutdown)
+                await through_a_crash(person, move.source)
                 await through_a_scrape(cluster)
             await add_unlabelled(person)
             names = MigrationNames.SERVER
@@ -148,7 +163,9 @@ async def test_agent_whose_key_is_made_on_its_host_may_do_just_that(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
     """It asks for its certificate, waits, installs it; nothing of Secrets and Certificates."""
-    objects = rendered(CHART, over(VALUES, {"certificates": {"source": "request"}}))
+    objects = rendered(
+        CHART, over(VALUES, {"certificates": {"source": "request"}, "storeDefinitions": False})
+    )
     with (
         permitted(tmp_path_factory.mktemp("real"), objects, {SPACE}) as cluster,
         left_to_the_collector(),
@@ -225,6 +242,13 @@ def is_waiting(hypervisor: Hypervisor) -> bool:
     return is_certified(hypervisor, "RequestPending")
 
 
+async def until_stored(person: Kube, name: str) -> None:
+    async def is_stored() -> bool:
+        return await person.get(Secret, secret_name(name), SPACE) is not None
+
+    await eventually(is_stored, seconds=DEADLINE)
+
+
 async def through_a_migration(person: Kube, move: Move) -> None:
     move.begin()
     await eventually(lambda: is_under_way(person), seconds=DEADLINE)
@@ -232,6 +256,19 @@ async def through_a_migration(person: Kube, move: Move) -> None:
     await eventually(lambda: is_claimed(person), seconds=DEADLINE)
     move.complete()
     await eventually(lambda: is_over(person), seconds=DEADLINE)
+
+
+async def through_a_crash(person: Kube, libvirt: FakeLibvirt) -> None:
+    """Its Eviction, and an Event of it."""
+    boot(libvirt, CRASHING, "vm3")
+    libvirt.stop(CRASHING, Stopped.FAILED)
+    await eventually(lambda: is_recovered(person), seconds=DEADLINE)
+
+
+async def is_recovered(person: Kube) -> bool:
+    made = [one for one in (await person.list(Eviction)).items if LABEL in one.metadata.labels]
+    events = (await person.list(Event, "default")).items
+    return len(made) == 1 and any(one.reason == "Crash" for one in events)
 
 
 async def add_unlabelled(person: Kube) -> None:
@@ -288,18 +325,19 @@ async def test_agent_starts_with_the_chart_s_arguments_and_environment(
     cluster: Cluster, objects: list[Body], tmp_path: Path
 ) -> None:
     (container,) = pod_of(objects)["containers"]
-    told = {entry["name"]: entry.get("value") for entry in container["env"]}
-    assert {name for name, value in told.items() if value is None} == {
+    given = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert {name for name, value in given.items() if value is None} == {
         "HOSTNAME",
         "HOST_IP_ADDRESS",
     }
-    environment = {name: value for name, value in told.items() if value is not None}
+    environment = {name: value for name, value in given.items() if value is not None}
     environment |= {"HOSTNAME": "kvm-c", "HOST_IP_ADDRESS": "192.0.2.3", "EMULATE": "1"}
     environment |= {"PKI_PATH": str(tmp_path), "KUBECONFIG": str(cluster.on("kvm-c"))}
     pages = {":9177": "127.0.0.1:0", ":8081": "127.0.0.1:0"}
     arguments = [
         f"{flag}={pages.get(value, value)}"
         for flag, _, value in (word.partition("=") for word in container["args"])
+        if flag != "--state-dir"  # a directory of the pod
     ]
     async with Kube(load_connection(cluster.server.kubeconfig), field_manager="person") as person:
         await add_host(person, "kvm-c")
@@ -331,9 +369,7 @@ async def test_agent_may_not_write_about_other_hosts(cluster: Cluster) -> None:
         await there.merge_patch(Hypervisor, "kvm-d", counted, subresource="status")
         await there.create(make_eviction(own))
         await there.delete(Eviction, "kvm-d")
-        with pytest.raises(
-            ForbiddenError, match="node agent of kvm-d may write objects of its own host only"
-        ):
+        with pytest.raises(ForbiddenError, match="the node agent of kvm-d may "):
             await there.create(make_eviction(other))
         await person.create(make_eviction(other))
         with pytest.raises(ForbiddenError, match="own host only"):
@@ -366,7 +402,7 @@ def test_agent_leaves_when_its_host_is_offboarded(objects: list[Body]) -> None:
     assert still_running([pod]) == (f"{SPACE}/agent",)
 
 
-def test_metrics_ask_for_a_token_unless_a_value_opens_them(objects: list[Body]) -> None:
+def test_metrics_need_a_token_unless_a_value_opens_them(objects: list[Body]) -> None:
     monitored = rendered(CHART, {"serviceMonitor": {"enabled": True}})
     (endpoint,) = only(monitored, "ServiceMonitor")["spec"]["endpoints"]
     assert (endpoint["scheme"], "bearerTokenFile" in endpoint) == ("https", True)
@@ -390,7 +426,8 @@ def test_capabilities_are_for_certificates_only(objects: list[Body]) -> None:
     plain = rendered(CHART)
     (container,) = pod_of(plain)["containers"]
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-    assert all(mount["readOnly"] for mount in container["volumeMounts"])
+    mounts = {mount["name"]: mount.get("readOnly", False) for mount in container["volumeMounts"]}
+    assert [name for name, read_only in mounts.items() if not read_only] == ["state"]
     assert not any(resource == "secrets" for _, _, resource, _ in granted(plain))
 
 
@@ -401,3 +438,22 @@ def test_keys_made_on_the_host_need_no_secret() -> None:
     asked = {verb for verb, _, resource, _ in grants if resource == "certificaterequests"}
     assert asked == {"get", "watch", "create", "delete"}
     assert not any(resource in {"secrets", "certificates"} for _, _, resource, _ in grants)
+
+
+def test_the_ha_agent_has_a_place_for_what_it_remembers_and_sees_disks_where_they_are_named() -> (
+    None
+):
+    named = rendered(CHART, {"ha": {"disks": ["/var/lib/nova/instances"]}})
+    (container,) = pod_of(named)["containers"]
+    mounts = {mount["mountPath"]: mount.get("readOnly") for mount in container["volumeMounts"]}
+    assert mounts["/host/var/lib/nova/instances"] is True
+    assert "/state" in mounts
+    assert "--ha-config=monsoon3/hypercobalt-ha" in container["args"]
+
+
+def test_without_the_ha_agent_its_rights_and_its_place_are_gone() -> None:
+    off = rendered(CHART, {"ha": {"enabled": False}})
+    (container,) = pod_of(off)["containers"]
+    assert "--ha-config=" in container["args"]
+    assert not any(mount["name"] == "state" for mount in container["volumeMounts"])
+    assert not any(resource in {"events", "configmaps"} for _, _, resource, _ in granted(off))

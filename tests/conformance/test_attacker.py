@@ -133,7 +133,7 @@ def attempts(draw: st.DrawFn) -> Attempt:
     path = f"{path}?{urlencode(query)}" if query else path
     body = kind.body(named or OTHER)
     body["metadata"] |= _given(draw(_META))
-    if kind.plural != "secrets":
+    if "spec" in body:
         body["spec"] = {**body["spec"], **_given(draw(_SPEC))}
     if draw(st.booleans()):
         body["status"] = _given(draw(_STATUS))

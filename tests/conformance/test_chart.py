@@ -226,12 +226,12 @@ async def come_and_go(person: Kube, name: str) -> None:
         lost = replace(node.status, conditions=ready(status))
         await set_node_status(person, name, lost)
         wanted = "True/Healthy" if status == "True" else "False/NotReady"
-        await until(person, Hypervisor, name, functools.partial(is_said, wanted))
+        await until(person, Hypervisor, name, functools.partial(has_message, wanted))
     await person.merge_patch(Node, name, {"metadata": {"labels": {ZONE_LABEL: "zone-b"}}})
     await until(person, Hypervisor, name, lambda hv: hv.metadata.labels.get(ZONE_LABEL) == "zone-b")
 
 
-def is_said(wanted: str, hypervisor: Hypervisor) -> bool:
+def has_message(wanted: str, hypervisor: Hypervisor) -> bool:
     return reason(hypervisor, "NodeHealthy") == wanted
 
 
@@ -358,7 +358,7 @@ def scraper(cluster: Cluster, objects: Iterable[Body]) -> str:
     return token_of(cluster.server, "scraper")
 
 
-def test_password_is_in_the_secretonly(objects: list[Body]) -> None:
+def test_password_is_in_the_secret_only(objects: list[Body]) -> None:
     holders = [body["kind"] for body in objects if PASSWORD in json.dumps(body)]
     assert holders == ["Secret"]
     mounted = rendered(CHART, {**OPENSTACK, "secret": {"existingSecret": "mine"}})

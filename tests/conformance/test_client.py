@@ -79,7 +79,7 @@ async def test_lists_come_in_pages(kube: Kube, space: str) -> None:
     assert [obj.metadata for obj in selected.items] == [made[3].metadata]
 
 
-async def test_a_watch_tells_every_change_and_bookmarks(kube: Kube, space: str) -> None:
+async def test_a_watch_sends_every_change_and_bookmarks(kube: Kube, space: str) -> None:
     began = await kube.list(ConfigMap, space)
     made = await kube.create(config_map(space, "a", k="1"))
     changed = await kube.merge_patch(ConfigMap, "a", {"data": {"k": "2"}}, space)
@@ -146,9 +146,9 @@ async def test_status_and_rules_of_our_own_kind(kube: Kube) -> None:
     name = f"host-{id(kube):x}"
     made = await kube.create(Hypervisor(metadata=ObjectMeta(name=name)))
     status = replace(made.status, hypervisorId="abc")
-    told = await kube.patch_status(made, status)
-    assert told.status.hypervisorId == "abc"
-    assert told.metadata.generation == made.metadata.generation
+    received = await kube.patch_status(made, status)
+    assert received.status.hypervisorId == "abc"
+    assert received.metadata.generation == made.metadata.generation
     with pytest.raises(ConflictError):
         await kube.patch_status(made, replace(status, hypervisorId="def"))
     with pytest.raises(InvalidError):
@@ -170,14 +170,14 @@ async def test_deletes_with_preconditions(kube: Kube, space: str) -> None:
 
 
 class Witness:
-    """Keeps what an informer tells."""
+    """Keeps what an informer reports."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str]] = []
+        self.received: list[tuple[str, str]] = []
         self.grown = asyncio.Event()
 
     def _note(self, change: str, obj: ConfigMap) -> None:
-        self.told.append((change, obj.metadata.name))
+        self.received.append((change, obj.metadata.name))
         self.grown.set()
 
     def on_add(self, obj: ConfigMap) -> None:
@@ -192,10 +192,10 @@ class Witness:
     async def until(self, count: int) -> list[tuple[str, str]]:
         """Wait for so many changes; return them in order of name."""
         async with asyncio.timeout(20):
-            while len(self.told) < count:
+            while len(self.received) < count:
                 self.grown.clear()
                 await self.grown.wait()
-        return sorted(self.told)
+        return sorted(self.received)
 
 
 async def follow(client: Kube, space: str, version: str) -> None:
@@ -204,7 +204,7 @@ async def follow(client: Kube, space: str, version: str) -> None:
             pass
 
 
-async def test_an_informer_lists_anew_when_its_version_is_gone(
+async def test_an_informer_lists_again_when_its_version_is_gone(
     forgetful: tuple[Server, Server], kube: Kube, request: pytest.FixtureRequest
 ) -> None:
     server = forgetful[request.node.callspec.params["kube"] == "ours"]
@@ -226,7 +226,7 @@ async def test_an_informer_lists_anew_when_its_version_is_gone(
         informer.load(old)
         informer.add_handler(witness)
         assert len(await witness.until(3)) == 3
-        witness.told.clear()
+        witness.received.clear()
         task = asyncio.create_task(informer.run(), name="informer")
         try:
             changes = [("add", "comes"), ("delete", "goes"), ("update", "changes")]

@@ -106,7 +106,7 @@ async def test_dependent_with_another_owner_stays(api: Api) -> None:
     assert await gone(api, api.at("configmaps", "child"))
 
 
-async def test_dependent_of_nobody_is_collected(api: Api) -> None:
+async def test_dependent_without_owners_is_collected(api: Api) -> None:
     ghost = {"apiVersion": "v1", "kind": "ConfigMap", "name": "ghost", "uid": "no-such-uid"}
     await make(api, "configmaps", config_map("child", ownerReferences=[ghost]))
     assert await gone(api, api.at("configmaps", "child"))

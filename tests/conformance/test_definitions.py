@@ -262,8 +262,8 @@ async def test_refused_lists_and_maps(api: Api) -> None:
 async def test_refused_root_schemas(api: Api) -> None:
     words: Body = {"type": "string", "maxLength": 5}
 
-    def of_metadata(**said: Json) -> Body:
-        return {"properties": {"metadata": {"type": "object", **said}}}
+    def of_metadata(**fields: Json) -> Body:
+        return {"properties": {"metadata": {"type": "object", **fields}}}
 
     schemas: tuple[Body, ...] = (
         {"type": ""},
@@ -284,7 +284,7 @@ async def test_refused_root_schemas(api: Api) -> None:
 
 
 @scenario
-async def test_definition_that_says_more_of_names(api: Api) -> None:
+async def test_definition_with_rules_for_names(api: Api) -> None:
     group = group_of(api)
     body = definition("things", "Thing", OPEN, group=group)
     names = {

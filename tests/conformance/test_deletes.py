@@ -47,7 +47,7 @@ async def test_delete_options_are_checked(api: Api) -> None:
     for query in ("dryRun=All", "propagationPolicy=Orphan", "orphanDependents=true"):
         await api.post(api.at("configmaps"), config_map("two", finalizers=["a.b/c"]))
         two = api.at("configmaps", "two")
-        await api.delete(f"{two}?{query}", {})  # with a body, the query says nothing
+        await api.delete(f"{two}?{query}", {})  # with a body, the query is ignored
         await api.get(two)
         await api.patch(two, {"metadata": {"finalizers": None}})
 
@@ -111,7 +111,7 @@ async def test_propagation_policies_of_namespaces_and_definitions(api: Api) -> N
 
 
 @scenario
-async def test_deletion_finalizers_are_taken_by_whoever_has_done_the_work(api: Api) -> None:
+async def test_deletion_finalizers_are_removed_by_their_owner_after_its_work(api: Api) -> None:
     for resource, make in (("configmaps", config_map), ("gadgets", gadget)):
         one = api.at(resource, "one")
         await api.post(api.at(resource), make("one", finalizers=["a.b/c"]))

@@ -31,7 +31,8 @@ async def kubectl(
 ) -> str:
     """Run kubectl in the scenario's namespace and record exit code, output and errors.
 
-    `begun` is set with the first line of output.
+    `begun` is set when the watch shows: by the first line of output, with `-v=6` by the line of its
+    request on stderr.
     """
     home = api.server.kubeconfig.parent / "kubectl"
     text = None if stdin is None else stdin if isinstance(stdin, bytes) else documents(stdin)
@@ -43,18 +44,26 @@ async def kubectl(
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "KUBE_EDITOR": "true", "HOME": str(home)},
     )
-    first = b""
+    first, logged = b"", b""
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):
-            if begun is not None and child.stdout is not None:
-                first = await child.stdout.readline()
+            if begun is not None:
+                assert child.stdout is not None
+                assert child.stderr is not None
+                if "-v=6" in arguments:
+                    async for line in child.stderr:
+                        logged += line
+                        if b"watch=true" in line:
+                            break
+                else:
+                    first = await child.stdout.readline()
                 begun.set()
             out, err = await child.communicate(text)
     except TimeoutError:
         child.kill()
         out, err = await child.communicate()
         err += b"(killed: it took too long)"
-    out = first + out
+    out, err = first + out, logged + err
     if not quiet:
         seen = [child.returncode, plain(out.decode()), plain(err.decode())]
         api.record(f"kubectl {' '.join(arguments)}", seen)
@@ -231,8 +240,9 @@ async def test_watching(api: Api) -> None:
     await api.ask("POST", api.at("gadgets"), gadget("two"))
     await api.ask("DELETE", api.at("gadgets", "one"))
     await watch
-    wait = asyncio.create_task(kubectl(api, "wait", "gadget/two", "--for=delete", "--timeout=10s"))
-    await asyncio.sleep(2)  # it shows nothing before the end
+    until = ("wait", "gadget/two", "--for=delete", "--timeout=10s", "-v=6")
+    wait = asyncio.create_task(kubectl(api, *until, begun=(begun := asyncio.Event())))
+    await begun.wait()
     await api.ask("DELETE", api.at("gadgets", "two"))
     await wait
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.conformance.charts import NAMESPACE, rendered
+from tests.conformance.charts import NAMESPACE, RenderError, rendered
 from tests.conformance.hosts import BY_NAME, KINDS, PATCHES, Fleet
 from tests.conformance.own_host import OTHER, OWN, attempt, hosts, objects
 from tests.conformance.prepare import call
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the fi
 
 NODE_NAME = "authentication.kubernetes.io/node-name"
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
+ACCOUNT = "kubernetes.io/service-account.name"
 QUESTIONS = {
     ("authentication.k8s.io", "tokenreviews"),
     ("authorization.k8s.io", "subjectaccessreviews"),
@@ -29,7 +30,7 @@ QUESTIONS = {
 
 
 def rules(objects: list[Body]) -> list[tuple[str, str, str]]:
-    """Verb, group and resource of every rule of the chart's roles."""
+    """Verb, group and resource of every rule of the chart's roles, but for reads of one name."""
     return sorted(
         {
             (verb, group, resource)
@@ -40,6 +41,7 @@ def rules(objects: list[Body]) -> list[tuple[str, str, str]]:
             for group in rule.get("apiGroups", ())
             for resource in rule.get("resources", ())
             if (group, resource) not in QUESTIONS
+            and not ("resourceNames" in rule and verb not in WRITES)
         }
     )
 
@@ -110,6 +112,93 @@ def test_an_eviction_empties_the_own_host_for_its_shutdown_only(hosts: Fleet, sp
     assert (code, "evict its own host only" in answer["message"]) == (403, True)
     code, _ = hosts.send(OWN, "POST", EVICTION.path(), body)
     assert code == 201
+
+
+FAILED = {
+    "hypervisor": OWN,
+    "reason": "HA: Crash of vm1",
+    "instances": ["6f0f4b8e-0000-4000-8000-000000000000"],
+    "trigger": "InstanceCrash",
+    "mode": "auto",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"),
+    [
+        pytest.param("ha-6f0f4b8e-01", {"hypervisor": OTHER}, id="another host's instance"),
+        pytest.param("ha-6f0f4b8e-01", {"instances": []}, id="the whole host for a crash"),
+        pytest.param("ha-6f0f4b8e-01", {"trigger": "NodeFailure"}, id="a failure of the node"),
+        pytest.param("ha-6f0f4b8e-01", {"trigger": "HostShutdown"}, id="a shutdown"),
+        pytest.param("ha-6f0f4b8e-01", {"trigger": "Manual"}, id="by hand"),
+        pytest.param("ha-6f0f4b8e-01", {"mode": "evacuate"}, id="evacuation"),
+        pytest.param("ha-6f0f4b8e-01", {"mode": None}, id="no mode"),
+        pytest.param("6f0f4b8e-01", {}, id="another name"),
+        pytest.param(OTHER, {}, id="another host's name"),
+        pytest.param(OWN, {}, id="the own host's name"),
+        pytest.param(
+            "ha-kvm-a-01",
+            {"trigger": "MemoryFailure", "instances": [], "mode": "cold"},
+            id="the whole host cold",
+        ),
+    ],
+)
+def test_an_agent_recovers_named_instances_of_its_own_host_only(
+    hosts: Fleet, name: str, spec: Body
+) -> None:
+    given = {**FAILED, **spec}
+    right = {**EVICTION.body(OWN), "metadata": {"name": "ha-6f0f4b8e-02"}, "spec": FAILED}
+    wrong = {**right, "metadata": {"name": name}}
+    wrong["spec"] = {key: value for key, value in given.items() if value is not None}
+    assert hosts.send(OWN, "POST", f"{EVICTION.path()}?dryRun=All", wrong)[0] == 403
+    assert hosts.send(OWN, "POST", f"{EVICTION.path()}?dryRun=All", right)[0] == 201
+
+
+def test_an_agent_empties_its_host_live_when_its_memory_fails(hosts: Fleet) -> None:
+    spec = {**FAILED, "instances": [], "trigger": "MemoryFailure", "mode": "live"}
+    body = {**EVICTION.body(OWN), "metadata": {"name": "ha-kvm-a-01"}, "spec": spec}
+    assert hosts.send(OWN, "POST", f"{EVICTION.path()}?dryRun=All", body)[0] == 201
+
+
+def test_an_agent_deletes_only_evictions_that_it_may_make(hosts: Fleet) -> None:
+    for name, trigger, code in (
+        ("ha-kvm-a-03", "NodeFailure", 403),
+        ("by-hand", "Manual", 403),
+        ("ha-6f0f4b8e-04", "InstanceCrash", 200),
+    ):
+        spec = {**FAILED, "trigger": trigger}
+        call(
+            hosts.server,
+            "POST",
+            EVICTION.path(),
+            {**EVICTION.body(OWN), "metadata": {"name": name}, "spec": spec},
+        )
+        path = f"{EVICTION.path()}/{name}"
+        assert hosts.send(OWN, "DELETE", path)[0] == code, name
+        if code == 403:
+            call(hosts.server, "DELETE", path)
+
+
+def test_an_agent_reports_events_of_its_own_hypervisor_only(hosts: Fleet) -> None:
+    kind = BY_NAME["events.k8s.io", "events"]
+    own, other = kind.body(OWN), kind.body(OTHER)["regarding"]
+    own["metadata"]["name"] = f"{OWN}.00"
+    for wrong in (
+        {"regarding": other},
+        {"regarding": {**own["regarding"], "kind": "Node", "apiVersion": "v1"}},
+        {"reportingController": "kvm.cloud.sap/operator"},
+    ):
+        path = f"{kind.path()}?dryRun=All"
+        assert hosts.send(OWN, "POST", path, {**own, **wrong})[0] == 403, wrong
+    assert hosts.send(OWN, "POST", f"{kind.path()}?dryRun=All", own)[0] == 201
+
+
+def test_an_agent_reads_its_own_configuration_and_no_other_config_map(hosts: Fleet) -> None:
+    path = "/api/v1/namespaces/monsoon3/configmaps"
+    named = f"{path}?fieldSelector=metadata.name%3Dhypercobalt-ha"
+    assert hosts.send(OWN, "GET", named)[0] == 200
+    assert hosts.send(OWN, "GET", f"{path}?fieldSelector=metadata.name%3Dother")[0] == 403
+    assert hosts.send(OWN, "GET", path)[0] == 403
 
 
 def test_the_own_host_s_objects_are_written(hosts: Fleet) -> None:
@@ -255,3 +344,49 @@ def test_no_object_is_tied_to_another_host(hosts: Fleet, kind: str) -> None:
 def test_by_default_no_secret_is_readable() -> None:
     plain = rendered("hypercobalt-node-agent")
     assert not any(resource == "secrets" for _, _, resource in rules(plain))
+    storing = rendered("hypercobalt-node-agent", {"storeDefinitions": True})
+    verbs = {verb for verb, _, resource in rules(storing) if resource == "secrets"}
+    assert verbs == {"create", "patch"}
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "code"),
+    [
+        pytest.param("domains.kvm-a", {}, 201, id="its own"),
+        pytest.param("domains.kvm-b", {}, 403, id="of another host"),
+        pytest.param("domains.kvm-c", {}, 403, id="of a host that is not there"),
+        pytest.param("tls-libvirt-kvm-a", {}, 403, id="of another purpose"),
+        pytest.param(
+            "domains.kvm-a",
+            {"type": "kubernetes.io/service-account-token"},
+            403,
+            id="one that the cluster fills with a token",
+        ),
+    ],
+)
+def test_an_agent_applies_the_definitions_of_its_own_host_only(
+    hosts: Fleet, name: str, more: Body, code: int
+) -> None:
+    secret = BY_NAME["", "secrets"]
+    call(hosts.server, "DELETE", secret.path(OWN))
+    body: Body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "annotations": {ACCOUNT: "default"}},
+        "type": "Opaque",
+        **more,
+    }
+    path = secret.path(OWN).replace(secret.name(OWN), name)
+
+    got, answer = hosts.send(
+        OWN, "PATCH", f"{path}?fieldManager=a&force=true", body, PATCHES["apply"]
+    )
+
+    assert got == code, answer
+    hosts.add(OWN)
+
+
+def test_definitions_need_the_policy() -> None:
+    values: Body = {"storeDefinitions": True, "ownHostOnly": False}
+    with pytest.raises(RenderError, match="storeDefinitions: needs ownHostOnly"):
+        rendered("hypercobalt-node-agent", values)

@@ -235,7 +235,7 @@ async def test_rules_inside_lists_and_over_time(api: Api) -> None:
 
 
 @scenario
-async def test_rules_over_time_are_asked_of_what_stays(api: Api) -> None:
+async def test_rules_over_time_are_evaluated_for_what_stays(api: Api) -> None:
     grows = rule("self > oldSelf", message="must grow")
     step = {**ruled({"name": text(), "n": PORT}, rule("self.n > oldSelf.n")), "required": ["name"]}
     schema = ruled(
@@ -282,7 +282,7 @@ async def test_rules_over_time_are_asked_of_what_stays(api: Api) -> None:
 
 
 @scenario
-async def test_rules_over_time_are_asked_when_the_status_changes(api: Api) -> None:
+async def test_rules_over_time_are_evaluated_when_the_status_changes(api: Api) -> None:
     group = group_of(api)
     serial = {**PORT, "x-kubernetes-validations": [rule("self > oldSelf")]}
     body = definition("ruleds", "Ruled", ruled({"serial": serial}), group=group, status=OPEN)

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,6 +98,7 @@ func functions(all *template.Template) template.FuncMap {
 		"trunc": func(length int, text string) string {
 			return text[:min(length, len(text))]
 		},
+		"sha256sum": func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) },
 		"lower":     strings.ToLower,
 		"list":      func(items ...any) []any { return items },
 		"nospace":   func(text string) string { return strings.Join(strings.Fields(text), "") },
