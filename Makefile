@@ -4,7 +4,7 @@ SHELL := bash
 BIN := .venv/bin
 RING := scripts/ring
 
-.PHONY: help setup lab test check lint types contract unit integration prepare test-lab timed test-openstack conformance conformance-operator mutants bench generate lock clean
+.PHONY: help setup lab test check lint types contract unit integration prepare test-lab drills timed test-openstack conformance conformance-operator mutants bench generate lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,7 +42,10 @@ integration: setup
 	$(RING) integration tests/integration tests/openstack -n 2
 
 test-lab: setup ## run the tests on real hosts: systemd, libvirtd, QEMU, Open vSwitch
-	$(RING) lab tests/lab -n 2 --dist worksteal -m 'not timed'
+	$(RING) lab tests/lab -n 2 --dist worksteal -m 'not timed and not drill'
+
+drills: setup ## break real hosts, and check that no instance is lost and none runs twice
+	$(RING) drills tests/lab -n 2 --dist worksteal -m drill
 
 timed: setup ## run the tests on real hosts that have deadlines of a few seconds
 	$(RING) timed tests/lab -m timed

@@ -46,7 +46,7 @@ def test_what_decides_nothing_stays(source: str) -> None:
     assert list(mutants(source)) == []
 
 
-def test_a_call_whose_answer_nobody_uses_is_left_out() -> None:
+def test_a_call_whose_result_is_unused_is_left_out() -> None:
     (made,) = mutants("class A:\n    def f(self):\n        self.put()")
 
     assert (made.place, made.change, made.line) == ("A.f", "self.put() -> pass", 3)
