@@ -1,0 +1,1 @@
+"""Open vSwitch and OVN on this host: OVSDB, daemons, OpenFlow, kernel links."""

@@ -1,0 +1,310 @@
+"""What the daemons and the kernel report of this host's switch, converted once.
+
+Each value comes from one producer: a bond's state from ovs-vswitchd, a link from the kernel, a row
+(`rows.py`) from ovsdb-server. Whoever shows a value proves that its producer answers, so values of
+two producers are never mixed here.
+
+Source: ovs-vswitchd(8), ovn-controller(8) and their appctl commands;
+OpenFlow 1.3, section 7.3.5; the kernel's Documentation/ABI/testing/sysfs-class-net.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Where the host keeps what is read.
+
+    Args:
+        ovs: run directory of ovsdb-server and ovs-vswitchd, with `db.sock` and pid files.
+        ovn: run directory of ovn-controller.
+        root: what `/proc` and `/sys` are below; `/` but in tests and containers.
+    """
+
+    ovs: Path = Path("/run/openvswitch")
+    ovn: Path = Path("/run/ovn")
+    root: Path = Path("/")
+
+
+# What the daemons answer.
+
+
+class DaemonName(StrEnum):
+    """The daemons of a switch, as their pid files name them."""
+
+    OVSDB_SERVER = "ovsdb-server"
+    VSWITCHD = "ovs-vswitchd"
+    OVN_CONTROLLER = "ovn-controller"
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A daemon that has just answered.
+
+    Args:
+        name: of the daemon.
+        pid: of the process that answered, by the socket's peer credentials.
+        version: as `3.1.0`.
+        started_at: when that process started; None if the kernel does not show it.
+    """
+
+    name: DaemonName
+    pid: int
+    version: str
+    started_at: datetime | None = None
+
+
+class LacpStatus(StrEnum):
+    """`lacp_status` of bond/show."""
+
+    OFF = "off"
+    CONFIGURED = "configured"
+    NEGOTIATED = "negotiated"
+
+
+@dataclass(frozen=True, slots=True)
+class BondMember:
+    """A member of a bond, as ovs-vswitchd has it.
+
+    Args:
+        name: of the interface.
+        enabled: whether it may carry traffic.
+        active: whether it is the active member, in the mode active-backup.
+    """
+
+    name: str
+    enabled: bool
+    active: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BondState:
+    """A bond of bond/show; a bond with fewer than two members opened is not in it.
+
+    Args:
+        name: of the port.
+        mode: `active-backup`, `balance-slb` or `balance-tcp`.
+        lacp: how far LACP is.
+        fallback: whether `lacp_fallback_ab` is on.
+        members: those that ovs-vswitchd could open.
+    """
+
+    name: str
+    mode: str
+    lacp: LacpStatus
+    fallback: bool = False
+    members: tuple[BondMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LacpMember:
+    """A member of a bond in lacp/show.
+
+    Args:
+        name: of the interface.
+        state: `current`, `expired` or `defaulted`.
+        attached: whether it is attached to the aggregate.
+    """
+
+    name: str
+    state: str
+    attached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LacpState:
+    """A bond of lacp/show."""
+
+    name: str
+    members: tuple[LacpMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlowCounts:
+    """The OpenFlow flows of one bridge, hidden ones left out.
+
+    Args:
+        total: over all tables.
+        tables: flows by number of the table, empty tables left out; None when the bridge allows
+            OpenFlow 1.0 alone, which counts by table in no form that is of use.
+    """
+
+    total: int
+    tables: Mapping[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One OpenFlow flow.
+
+    Args:
+        table: number of the table.
+        cookie: 64 bits.
+        priority: of the flow.
+        packets: that it has matched.
+        in_port: that it matches; None for any.
+    """
+
+    table: int
+    cookie: int
+    priority: int
+    packets: int
+    in_port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Datapath:
+    """A datapath of dpctl/show; counters since ovs-vswitchd (or the kernel's module) started.
+
+    Args:
+        name: as `system@ovs-system`.
+        hits: packets with a cached flow.
+        missed: packets without; each is an upcall.
+        lost: upcalls that were dropped: packets that are lost.
+        flows: in the cache now.
+        mask_hits: masks looked up; None where there are none, as in the userspace datapath.
+        masks: masks now; None likewise.
+    """
+
+    name: str
+    hits: int = 0
+    missed: int = 0
+    lost: int = 0
+    flows: int = 0
+    mask_hits: int | None = None
+    masks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Upcalls:
+    """A datapath of upcall/show.
+
+    Args:
+        datapath: as `system@ovs-system`.
+        current: flows now.
+        average: of late.
+        maximum: so far.
+        limit: beyond which flows are removed.
+        dump_duration_ms: of the last dump of all flows.
+    """
+
+    datapath: str
+    current: int = 0
+    average: int = 0
+    maximum: int = 0
+    limit: int = 0
+    dump_duration_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerState:
+    """What ovn-controller answers of itself.
+
+    Args:
+        connected: whether its session with the southbound database is up; it stays so for a
+            server that hangs.
+        paused: by debug/pause; None when this version does not know the command.
+    """
+
+    connected: bool
+    paused: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalBinding:
+    """An entry of ovn-controller's debug/dump-local-bindings.
+
+    Args:
+        iface_id: of the interface, which is the logical port's name.
+        interface: name of the interface.
+        ports: number of logical ports bound; 0 when none has this name.
+    """
+
+    iface_id: str
+    interface: str
+    ports: int
+
+
+@dataclass(frozen=True, slots=True)
+class Southbound:
+    """What the southbound database answers.
+
+    Args:
+        nb_cfg: generation of the northbound configuration that it has, of SB_Global.
+        chassis_nb_cfg: generation that this chassis has reported; None without Chassis_Private.
+    """
+
+    nb_cfg: int
+    chassis_nb_cfg: int | None = None
+
+
+# What the kernel shows.
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A network device of this network namespace.
+
+    Args:
+        name: of the device.
+        ifindex: of the device; a device that was made anew has another.
+        admin_up: whether it is switched on.
+        carrier: whether there is a link; None when the device is off or has none to show.
+        is_tap: whether it is a tap or tun device.
+        master: name of the bond or bridge that it belongs to.
+        speed: bit/s; None when unknown.
+        mtu: bytes.
+    """
+
+    name: str
+    ifindex: int
+    admin_up: bool
+    carrier: bool | None = None
+    is_tap: bool = False
+    master: str | None = None
+    speed: int | None = None
+    mtu: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBondMember:
+    """A member of a bond of the kernel.
+
+    Args:
+        name: of the device.
+        up: its MII status.
+        aggregator: LACP's aggregator that it is in; None without LACP.
+    """
+
+    name: str
+    up: bool
+    aggregator: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBond:
+    """A bond of the kernel, out of `/proc/net/bonding`.
+
+    Args:
+        name: of the device.
+        mode: as the kernel names it: `802.3ad`, `active-backup` …
+        up: its MII status.
+        members: configured ones.
+        active: name of the active member, in the modes that have one.
+        aggregator: LACP's active aggregator; None without LACP.
+        partner: MAC address of LACP's partner; None without LACP, zeros when it is silent.
+    """
+
+    name: str
+    mode: str
+    up: bool
+    members: tuple[KernelBondMember, ...] = ()
+    active: str | None = None
+    aggregator: int | None = None
+    partner: str | None = None

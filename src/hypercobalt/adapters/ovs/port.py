@@ -1,0 +1,165 @@
+"""What the rooms above ask of this host's switch: one port, a real class and a fake behind it.
+
+Nothing here changes the switch. Every call has its own deadline, within which it gives a value or
+raises; a failed one is not repeated inside the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final, Protocol
+
+from hypercobalt.adapters.ovs.model import (
+    BondState,
+    ControllerState,
+    Daemon,
+    DaemonName,
+    Datapath,
+    Flow,
+    FlowCounts,
+    KernelBond,
+    LacpState,
+    Link,
+    LocalBinding,
+    Southbound,
+    Upcalls,
+)
+from hypercobalt.adapters.ovs.rows import Database
+from hypercobalt.errors import TransientError
+
+DEADLINE: Final = timedelta(seconds=2)
+"""For one call; a stopped daemon takes a connection and never answers."""
+
+ECHO: Final = timedelta(seconds=4)
+"""How often ovsdb-server is asked for an echo, with a deadline of DEADLINE."""
+
+RECONNECT: Final = timedelta(seconds=2)
+"""The most between two attempts to connect to ovsdb-server."""
+
+
+class Fault(StrEnum):
+    """Why a producer has given no value."""
+
+    SOCKET_MISSING = "SocketMissing"  # no socket, or no directory of sockets
+    CONNECTION_REFUSED = "ConnectionRefused"  # a socket without a listener: kill -9 leaves one
+    NOT_PERMITTED = "NotPermitted"
+    TIMEOUT = "Timeout"  # connected, but no answer
+    CLOSED = "Closed"  # connected, then closed before the answer
+    UNKNOWN_COMMAND = "UnknownCommand"  # another version, not a sick daemon
+    REFUSED = "Refused"  # an error answer to a known command
+    MALFORMED = "Malformed"  # an answer that cannot be read, or is too large
+    SCHEMA_UNSUPPORTED = "SchemaUnsupported"  # no database Open_vSwitch, or no table that is needed
+    MONITOR_FAILED = "MonitorFailed"
+    UNSUPPORTED = "Unsupported"  # a protocol or credentials that this adapter does not have
+
+
+class SwitchError(TransientError):
+    """A producer gave no value.
+
+    Args:
+        fault: the kind.
+        message: object, value and cause, for a person.
+    """
+
+    def __init__(self, fault: Fault, message: str) -> None:
+        super().__init__(message)
+        self.fault = fault
+
+
+class Switch(Protocol):
+    """Open vSwitch and OVN on this host; calls raise `SwitchError`."""
+
+    def watch(self) -> AsyncGenerator[Database | SwitchError]:
+        """The database now, and again after each change of a column that `Database` has.
+
+        Changes within 50 ms come as one. A SwitchError for each failed attempt to connect (within
+        RECONNECT of the last), for a connection that ends, and for an echo that is late; after one,
+        the whole database once ovsdb-server answers again. Consumers that are slow get the newest.
+        """
+        ...
+
+    async def daemon(self, name: DaemonName) -> Daemon:
+        """The daemon, proven alive by an answer of its own to `version`."""
+        ...
+
+    async def statistics(self) -> Mapping[str, Mapping[str, int]]:
+        """The column `statistics` of each Interface by UUID, keys as Open vSwitch has them."""
+        ...
+
+    # ovs-vswitchd
+
+    async def bridges(self) -> frozenset[str]:
+        """Names of the bridges that ovs-vswitchd runs (ofproto/list)."""
+        ...
+
+    async def bonds(self) -> tuple[BondState, ...]:
+        """The bonds that ovs-vswitchd runs (bond/list and bond/show)."""
+        ...
+
+    async def lacp(self) -> tuple[LacpState, ...]:
+        """LACP of the bonds that have it (lacp/show)."""
+        ...
+
+    async def flow_counts(self, bridge: str, protocols: tuple[str, ...] = ()) -> FlowCounts:
+        """Numbers of flows by OpenFlow's table statistics; 1.0's aggregate where that is all.
+
+        Args:
+            bridge: name.
+            protocols: versions that the bridge's row allows; empty for the default.
+        """
+        ...
+
+    async def flows(self, bridge: str, table: int, *, limit: int) -> tuple[Flow, ...]:
+        """The flows of one table; Malformed if there are more than `limit`."""
+        ...
+
+    async def datapaths(self) -> tuple[Datapath, ...]:
+        """Counters of every datapath (dpctl/dump-dps, dpctl/show)."""
+        ...
+
+    async def upcalls(self) -> tuple[Upcalls, ...]:
+        """Flows of every datapath and their limit (upcall/show)."""
+        ...
+
+    async def memory(self, name: DaemonName) -> Mapping[str, int]:
+        """memory/show: `handlers`, `revalidators`, `ofconns` …; a key that is absent is 0."""
+        ...
+
+    async def coverage(self, name: DaemonName) -> Mapping[str, int]:
+        """Totals of coverage/show; an event that never happened is absent."""
+        ...
+
+    # ovn-controller
+
+    async def controller(self) -> ControllerState:
+        """connection-status and debug/status."""
+        ...
+
+    async def local_bindings(self) -> tuple[LocalBinding, ...]:
+        """debug/dump-local-bindings."""
+        ...
+
+    async def southbound(self, remote: str, chassis: str) -> Southbound:
+        """Generations that the southbound database has.
+
+        Args:
+            remote: as `ovn-remote`, which may be several with commas.
+            chassis: name of this host's chassis.
+        """
+        ...
+
+    # the kernel
+
+    async def links(self) -> Mapping[str, Link]:
+        """Network devices by name."""
+        ...
+
+    async def kernel_bonds(self) -> tuple[KernelBond, ...]:
+        """Bonds of the kernel; none where the bonding driver is not loaded."""
+        ...
+
+    async def openflow_peers(self, bridge: str) -> int:
+        """Established connections to the bridge's OpenFlow socket (`/proc/net/unix`)."""
+        ...
