@@ -43,7 +43,8 @@ class Facts:
     """What the next step follows from.
 
     Args:
-        boot: the boot to fence: the one that the node agent reported last.
+        boot: the boot to fence: the one that the node agent reported last; "" for none, then
+            nothing can be proven.
         node_boot: the one that the kubelet reported last; "" for none.
         stopped: what shows that the boot's agent has ended all its instances; "" for nothing.
         claim: who asserts that `boot` is dead, and how; "" for nobody. It counts only while
@@ -120,6 +121,8 @@ def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -
         pace: of the site.
         now: the clock of the record.
     """
+    if not facts.boot:
+        return Nothing()
     of_boot = stored if stored is not None and _counts(stored, facts.boot) else None
     if of_boot is not None and of_boot.phase == FencingPhase.FENCED:
         return _confirmed(of_boot, facts, now)

@@ -21,7 +21,9 @@ from hypercobalt.api.meta import ObjectMeta
         ("b2", Fencing(phase=FencingPhase.FENCED, bootID="b1"), False),
         ("b2", Fencing(phase=FencingPhase.FENCED), False),
         (None, Fencing(phase=FencingPhase.FENCED, bootID="b1"), False),
-        (None, Fencing(phase=FencingPhase.FENCED), True),
+        (None, Fencing(phase=FencingPhase.FENCED), False),
+        ("", Fencing(phase=FencingPhase.FENCED, bootID=""), False),
+        (None, Fencing(phase=FencingPhase.FENCED, bootID=""), False),
     ],
 )
 def test_a_host_is_fenced_for_the_boot_that_it_has_reported_last(

@@ -142,3 +142,21 @@ def test_evidence_stays_short_and_keeps_its_beginning() -> None:
         record = answered(record, Answer(False, f"no {number}"), NOW)
     assert len(record.evidence) == 12
     assert (record.evidence[0], record.evidence[-1]) == ("silent", "attempt 1: no 39")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pytest.param(replace(DEAD, boot=""), id="silent"),
+        pytest.param(replace(DEAD, boot="", node_boot="b2"), id="its kubelet reports a boot"),
+        pytest.param(replace(DEAD, boot="", stopped="all ended"), id="its agent ended everything"),
+        pytest.param(replace(DEAD, boot="", claim="by a person"), id="somebody asserts it"),
+        pytest.param(replace(MINE, boot=""), id="an attempt is recorded"),
+    ],
+)
+@pytest.mark.parametrize("stored", [None, with_fields(ATTEMPT, bootID=""), ATTEMPT])
+def test_nothing_is_proven_of_a_host_whose_boot_is_unknown(
+    stored: Fencing | None, facts: Facts
+) -> None:
+    found = step(stored, facts)
+    assert not isinstance(found, Record | SwitchOff)

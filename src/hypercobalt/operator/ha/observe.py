@@ -255,7 +255,7 @@ def stopped(hypervisor: Hypervisor) -> str:
     found, order = status.guestsStopped, status.fencing
     if found is None or order is None or found.startedAt is None:
         return ""  # an agent that has fenced its own host may have started instances since
-    if found.bootID != status.bootID or found.startedAt != order.startedAt:
+    if not status.bootID or found.bootID != status.bootID or found.startedAt != order.startedAt:
         return ""
     return f"the node agent of boot {found.bootID} has ended every instance"
 
