@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from hypercobalt.adapters.openstack.errors import NoAnswerError
 
 T = TypeVar("T")
+_Json = None | bool | int | float | str | Sequence["_Json"] | Mapping[str, "_Json"]
 
 DEADLINE: Final = 30.0
 """Seconds for a call with its retries."""
@@ -103,7 +104,7 @@ def refusal(code: int, body: bytes) -> str:
     return f"{code}: {text[:_WORDS]}" if text else str(code)
 
 
-def _reason(decoded: Any) -> str:  # noqa: ANN401  anything may come
+def _reason(decoded: _Json) -> str:
     match decoded:
         case {"errors": [{"detail": str(text)}, *_]} | {"message": str(text)}:
             return text
