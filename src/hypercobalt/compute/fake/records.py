@@ -23,16 +23,32 @@ class Records:
         self._moves: dict[str, Move] = {}
 
     def begin(self, server: Server, kind: str, target: str) -> Move:
-        """A new one."""
+        """Record a move that begins now."""
         now, size = self._now(), server.size.memory_mib * _MIB
         id_ = str(len(self._moves) + 1)
         move = Move(id_, server.id, kind, "running", server.host, target, now, now, size, size)
         self._moves[id_] = move
         return move
 
-    def change(self, id_: str, **fields: object) -> Move:
-        """Say how it stands."""
-        changed = replace(self._moves[id_], updated=self._now(), **fields)  # type: ignore[arg-type]
+    def change(
+        self, id_: str, *, status: str, message: str = "", remaining: int | None = None
+    ) -> Move:
+        """Record a new status.
+
+        Args:
+            id_: of the record.
+            status: see `Move`.
+            message: why it failed; "" keeps what the record has.
+            remaining: bytes still to be moved; None keeps what the record has.
+        """
+        move = self._moves[id_]
+        changed = replace(
+            move,
+            updated=self._now(),
+            status=status,
+            message=message or move.message,
+            remaining=move.remaining if remaining is None else remaining,
+        )
         self._moves[id_] = changed
         return changed
 
@@ -41,7 +57,7 @@ class Records:
         return (move for move in reversed(self._moves.values()) if move.source == source)
 
     def confirm(self, server: str) -> None:
-        """Say that the server's cold move was found good."""
+        """Confirm the server's cold move that has finished."""
         for move in list(self._moves.values()):
             if (move.server, move.status) == (server, "finished"):
                 self.change(move.id, status="confirmed")
