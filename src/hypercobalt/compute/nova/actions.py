@@ -30,7 +30,7 @@ class InstanceAction(msgspec.Struct, frozen=True):
 
 
 class _Actions(msgspec.Struct, frozen=True):
-    instanceActions: tuple[InstanceAction, ...]  # noqa: N815
+    actions: tuple[InstanceAction, ...] = msgspec.field(name="instanceActions")
 
 
 async def listed(
@@ -49,7 +49,7 @@ async def listed(
     answer = await calls(
         about, COMPUTE, "GET", path, query=query, version=VERSION, allow={_NOT_FOUND}
     )
-    return read(answer, _Actions).instanceActions if answer.ok else ()
+    return read(answer, _Actions).actions if answer.ok else ()
 
 
 async def of_others(calls: Calls, server: str, since: datetime) -> tuple[Action, ...]:

@@ -56,7 +56,7 @@ class Reasons:
             if action.message == _ERROR and began is not None and began <= before:
                 path = f"{path}/os-instance-actions/{action.request_id}"
                 found = await self._calls(about, COMPUTE, "GET", path, version=actions.VERSION)
-                return _cause(read(found, _OneAction).instanceAction.events)
+                return _cause(read(found, _OneAction).action.events)
         return ""
 
 
@@ -75,4 +75,4 @@ class _Events(msgspec.Struct, frozen=True):
 
 
 class _OneAction(msgspec.Struct, frozen=True):
-    instanceAction: _Events  # noqa: N815
+    action: _Events = msgspec.field(name="instanceAction")
