@@ -49,7 +49,7 @@ def connect_nova(
         ConfigurationError: openstacksdk is not installed, or no account is configured.
     """
     try:
-        from hypercobalt.compute.nova import service  # noqa: PLC0415  20 MiB, only when chosen
+        from hypercobalt.compute.nova import service  # noqa: PLC0415 - 20 MiB that others need not load
     except ModuleNotFoundError as exc:
         raise ConfigurationError(
             f"--compute nova needs the package openstacksdk ({exc.name} is missing): "
@@ -86,7 +86,7 @@ def connect_direct(
     Raises:
         ConfigurationError: an address is none.
     """
-    from hypercobalt.compute.direct import connecting, definitions  # noqa: PLC0415  when chosen
+    from hypercobalt.compute.direct import connecting, definitions  # noqa: PLC0415 - not with Nova
 
     stored = definitions.StoredInSecrets(secrets)
     return connecting.connect(hypervisors, registry, settings or DirectSettings(), guard, stored)
