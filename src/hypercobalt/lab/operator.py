@@ -15,7 +15,7 @@ from hypercobalt.api.hypervisor import CPU, Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.access import pki
 from hypercobalt.lab import agents, processes, tokens
-from hypercobalt.lab.bmc.boards import SECRET, Boards
+from hypercobalt.lab.bmc.boards import CREDENTIALS, Boards
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.ovn import Central
@@ -79,7 +79,7 @@ class Operator:
     async def _prepare_fencing(self, kube: Kube) -> None:
         """Give it the document of the BMCs, and their password in a Secret."""
         boards = Boards(self._layout, self._state)
-        meta = ObjectMeta(name=SECRET, namespace=agents.NAMESPACE)
+        meta = ObjectMeta(name=CREDENTIALS, namespace=agents.NAMESPACE)
         data = {key: value.encode() for key, value in boards.secret().items()}
         await kube.apply(Secret(metadata=meta, data=data), force=True)
         self._devices.write_text(boards.devices(), encoding="utf-8")

@@ -15,7 +15,8 @@ from hypercobalt.lab.state import Layout, State
 
 PORT_LABEL: Final = "lab.cobalt/bmc-port"
 """Label of a Node: the port of its host's BMC, on the machine's address."""
-SECRET: Final = "lab-bmc"  # noqa: S105 - its name
+CREDENTIALS: Final = "lab-bmc"
+"""Name of the Secret with the user and the password of every BMC."""
 _FIRST_PORT: Final = 7000
 
 _DEVICES: Final = """\
@@ -96,7 +97,7 @@ class Boards:
 
     def devices(self) -> str:
         """The document of fence devices for the operator."""
-        return _DEVICES.format(address=self._state.address, label=PORT_LABEL, secret=SECRET)
+        return _DEVICES.format(address=self._state.address, label=PORT_LABEL, secret=CREDENTIALS)
 
     def secret(self) -> dict[str, str]:
         """The data of the Secret that the document names."""
