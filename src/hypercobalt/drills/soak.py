@@ -112,6 +112,7 @@ async def _wave(stage: Stage, strikes: list[Strike], vms: tuple[str, ...]) -> No
         text = f"{strike.target}: {strike.fault.name}, {strike.seconds:g} s"
         await stage.do(text, strike.fault.begin(stage, strike.target))
     for strike in left:
+        # The length of the failure itself, which the plan has drawn.
         await asyncio.sleep(max(0.0, began + strike.seconds - time.monotonic()))
         if strike.fault.mend:
             await strike.fault.mend(stage, strike.target)

@@ -37,6 +37,7 @@ NODE_GRACE: Final = timedelta(seconds=4)
 _READY_SECONDS: Final = 60.0
 _STORED_SECONDS: Final = 20.0
 _RETRY_SECONDS: Final = 0.2
+"""Between two looks: most checks read processes and disks, of which nothing sends an event."""
 
 
 @dataclass(frozen=True, slots=True)

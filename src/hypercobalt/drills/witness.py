@@ -20,6 +20,7 @@ from typing import Final
 from hypercobalt.lab import processes
 
 LOOK_SECONDS: Final = 0.5
+"""Between two looks: the kernel counts how often a thread is switched to, and sends no event."""
 _WAKES: Final = 3
 """Least in one look: a paused virtual CPU is woken once when its state is read."""
 _LOOKS: Final = 3
