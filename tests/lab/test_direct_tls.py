@@ -9,7 +9,8 @@ import pytest
 import trustme
 
 from hypercobalt.adapters.libvirt.on_demand import OnDemandDaemons
-from hypercobalt.adapters.ovn.northbound import Northbound, parse_remotes
+from hypercobalt.adapters.ovn.northbound import Northbound
+from hypercobalt.adapters.ovs.remote import parse_remotes
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.model import Size

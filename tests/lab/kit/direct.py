@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from hypercobalt.adapters.libvirt.on_demand import OnDemandDaemons
-from hypercobalt.adapters.ovn.northbound import Northbound, parse_remotes
+from hypercobalt.adapters.ovn.northbound import Northbound
+from hypercobalt.adapters.ovs.remote import parse_remotes
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.service import DirectService

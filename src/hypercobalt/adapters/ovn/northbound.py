@@ -9,40 +9,24 @@ sections 4.1.3 and 5.2.
 
 from __future__ import annotations
 
-import asyncio
-import json
 import ssl
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from hypercobalt.errors import ConfigurationError, TransientError
+from hypercobalt.adapters.ovs import jsonrpc
+from hypercobalt.adapters.ovs.port import SwitchError
+from hypercobalt.adapters.ovs.remote import Remote
+from hypercobalt.errors import TransientError
 
-_DEADLINE: Final = 10.0
-_MAX_ANSWER: Final = 16 * 1024 * 1024
+_DEADLINE: Final = 10.0  # seconds, for the connection and for the answer each
 _PORTS: Final = "Logical_Switch_Port"
 _CHASSIS, _STRATEGY = "requested-chassis", "activation-strategy"
-_ID: Final = "hypercobalt"
 
 
 class OvnError(TransientError):
     """The northbound database cannot be reached, or refuses."""
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """Where a database server listens: `unix:PATH`, `tcp:HOST:PORT` or `ssl:HOST:PORT`."""
-
-    kind: str
-    host: str
-    port: int = 0
-
-
-class _Error(msgspec.Struct):
-    error: str
-    details: str = ""
 
 
 class _Row(msgspec.Struct):
@@ -55,21 +39,6 @@ class _Result(msgspec.Struct):
     rows: list[_Row] = []
     error: str = ""
     details: str = ""
-
-
-class _Answer(msgspec.Struct):
-    id: str | None = None
-    result: list[_Result | None] | None = None
-    error: _Error | str | None = None
-
-
-def parse_remotes(text: str) -> tuple[Remote, ...]:
-    """Read remotes as OVN's own commands take them, with commas between the servers of a cluster.
-
-    Raises:
-        ConfigurationError: one is none.
-    """
-    return tuple(_remote(part.strip()) for part in text.split(","))
 
 
 class Northbound:
@@ -129,79 +98,31 @@ class Northbound:
         """Nothing is held between questions."""
 
     async def _transact(self, operations: list[object]) -> list[_Result | None]:
-        request = {
-            "method": "transact",
-            "params": ["OVN_Northbound", *operations],
-            "id": _ID,
-        }
         failures: list[str] = []
         for remote in self._remotes:
             try:
-                async with asyncio.timeout(_DEADLINE):
-                    answer = await self._ask(remote, json.dumps(request).encode())
-            except (OSError, TimeoutError, ValueError, EOFError) as exc:
-                failures.append(f"{_shown(remote)}: {str(exc) or type(exc).__name__}")
+                results = await self._ask(remote, ["OVN_Northbound", *operations])
+            except SwitchError as exc:
+                failures.append(str(exc))
                 continue
-            return _checked(answer, remote)
+            except msgspec.MsgspecError as exc:
+                failures.append(f"{remote}: the answer makes no sense: {exc}")
+                continue
+            return _checked(results, remote)
         raise OvnError(f"OVN's northbound database: {'; '.join(failures)}")
 
-    async def _ask(self, remote: Remote, request: bytes) -> _Answer:
-        reader, writer = await self._connect(remote)
+    async def _ask(self, remote: Remote, params: list[object]) -> list[_Result | None]:
+        stream = await jsonrpc.connect(remote, deadline=_DEADLINE, tls=self._tls)
         try:
-            writer.write(request)
-            await writer.drain()
-            return await _read(reader)
+            answer = await stream.call("transact", params, deadline=_DEADLINE)
+            return msgspec.json.decode(answer, type=list[_Result | None])
         finally:
-            writer.transport.abort()
-
-    async def _connect(self, remote: Remote) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if remote.kind == "unix":
-            return await asyncio.open_unix_connection(remote.host)
-        tls = self._tls if remote.kind == "ssl" else None
-        return await asyncio.open_connection(remote.host, remote.port, ssl=tls)
+            stream.close()
 
 
-async def _read(reader: asyncio.StreamReader) -> _Answer:
-    """Our answer out of a stream of JSON texts that nothing separates."""
-    decoder, text = json.JSONDecoder(), b""
-    while chunk := await reader.read(65536):
-        text += chunk
-        if len(text) > _MAX_ANSWER:
-            raise ValueError(f"its answer has more than {_MAX_ANSWER} bytes")
-        try:
-            found, end = decoder.raw_decode(text.decode())
-        except ValueError:
-            continue  # it goes on
-        answer = msgspec.convert(found, _Answer)
-        if answer.id == _ID:
-            return answer
-        text = text[end:].lstrip()
-    raise EOFError("it has closed the connection")
-
-
-def _checked(answer: _Answer, remote: Remote) -> list[_Result | None]:
-    problem = answer.error
-    results = answer.result or []
+def _checked(results: list[_Result | None], remote: Remote) -> list[_Result | None]:
     failed = next((one for one in results if one and one.error), None)
-    if problem or failed:
-        words = f"{failed.error} {failed.details}" if failed else str(problem)
-        raise OvnError(f"OVN's northbound database at {_shown(remote)} refuses: {words.strip()}")
+    if failed:
+        words = f"{failed.error} {failed.details}".strip()
+        raise OvnError(f"OVN's northbound database at {remote} refuses: {words}")
     return results
-
-
-def _remote(text: str) -> Remote:
-    kind, _, rest = text.partition(":")
-    if kind == "unix" and rest.startswith("/"):
-        return Remote(kind, rest)
-    host, _, port = rest.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if kind in {"tcp", "ssl"} and host and port.isascii() and port.isdigit():
-        return Remote(kind, host, int(port))
-    raise ConfigurationError(
-        f"OVN remote {text!r} must look like unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT"
-    )
-
-
-def _shown(remote: Remote) -> str:
-    port = f":{remote.port}" if remote.port else ""
-    return f"{remote.kind}:{remote.host}{port}"

@@ -8,7 +8,8 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from hypercobalt.adapters.libvirt import uri
 from hypercobalt.adapters.libvirt.on_demand import OnDemandDaemons
-from hypercobalt.adapters.ovn.northbound import Northbound, parse_remotes
+from hypercobalt.adapters.ovn.northbound import Northbound
+from hypercobalt.adapters.ovs.remote import parse_remotes
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.direct.definitions import Stored
 from hypercobalt.compute.direct.directory import HypervisorDirectory, fill

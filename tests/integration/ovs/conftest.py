@@ -1,0 +1,36 @@
+"""One switch for all tests of a worker, emptied between them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.ovs.daemons import Daemons
+
+
+@pytest.fixture(scope="session")
+def running_daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemons]:
+    if shutil.which("ovs-vswitchd") is None or os.geteuid() != 0:
+        if os.environ.get("CI") == "true":
+            pytest.fail("Open vSwitch and root are needed here: make prepare")
+        pytest.skip("needs root, and Open vSwitch: make prepare")
+    folder = Path(tempfile.mkdtemp(prefix="ovs-"))  # a socket's path has 107 characters at most
+    daemons = Daemons(folder)
+    try:
+        daemons.create()
+        yield daemons
+    finally:
+        daemons.close()
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def daemons(running_daemons: Daemons) -> Iterator[Daemons]:
+    """A switch without bridges, both of whose daemons run."""
+    yield running_daemons
+    running_daemons.reset()

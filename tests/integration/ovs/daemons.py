@@ -1,0 +1,203 @@
+"""Real daemons of Open vSwitch in a network namespace and a run directory of their own.
+
+They are children of the tests' process and are killed with it, and so is the namespace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hypercobalt.adapters.ovs.model import DaemonName, Paths
+
+VSWITCHD, OVSDB_SERVER = DaemonName.VSWITCHD, DaemonName.OVSDB_SERVER
+_SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
+_WAIT = 20.0
+_DYING_WITH_US = ("setpriv", "--pdeathsig", "KILL")
+_QUIET = ("-vconsole:off", "-vsyslog:off", "-vfile:info")
+
+
+class Namespace:
+    """A network namespace with its own `/sys`, alive as long as a process in it."""
+
+    def __init__(self) -> None:
+        # The process reports on its standard output that its file systems are mounted.
+        script = "mount -t sysfs sysfs /sys && ip link set lo up && echo ready && exec sleep inf"
+        self._holder = subprocess.Popen(
+            ["unshare", "--net", "--mount", *_DYING_WITH_US, "sh", "-c", script],
+            stdout=subprocess.PIPE,
+        )
+        assert self._holder.stdout
+        assert self._holder.stdout.readline() == b"ready\n"
+
+    @property
+    def pid(self) -> int:
+        """Of the process that holds it."""
+        return self._holder.pid
+
+    @property
+    def root(self) -> Path:
+        """Below which its `/sys` is; its `/proc/net` is that of its process."""
+        return Path(f"/proc/{self.pid}/root")
+
+    def command(self, *argv: str) -> list[str]:
+        """A command line that runs inside."""
+        return ["nsenter", "--net", "--mount", f"--target={self.pid}", *argv]
+
+    def run(self, *argv: str, env: dict[str, str] | None = None) -> str:
+        """What a command prints inside."""
+        done = subprocess.run(
+            self.command(*argv), capture_output=True, text=True, timeout=_WAIT, check=False, env=env
+        )
+        assert done.returncode == 0, f"{' '.join(argv)}: {done.stderr}"
+        return done.stdout
+
+    def close(self) -> None:
+        _end(self._holder)
+        if self._holder.stdout:
+            self._holder.stdout.close()
+
+
+class Daemons:
+    """A switch: ovsdb-server and ovs-vswitchd with bridges in user space.
+
+    Args:
+        folder: for sockets, database, logs; a short path, because of the sockets.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.namespace = Namespace()
+        self._running: dict[DaemonName, subprocess.Popen[bytes]] = {}
+        self._env = {**os.environ, "OVS_RUNDIR": str(folder), "OVN_RUNDIR": str(folder)}
+
+    @property
+    def paths(self) -> Paths:
+        return Paths(ovs=self.folder, ovn=self.folder, root=self.namespace.root)
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "db.sock"
+
+    def create(self) -> None:
+        """Make the database and start both daemons."""
+        subprocess.run(
+            ["ovsdb-tool", "create", str(self.folder / "conf.db"), _SCHEMA],
+            check=True,
+            env=self._env,
+        )
+        self.start(OVSDB_SERVER)
+        self.vsctl("--no-wait", "init")
+        self.start(VSWITCHD)
+
+    def start(self, name: DaemonName) -> None:
+        """Start a daemon that does not run, and wait until it answers."""
+        arguments = {
+            OVSDB_SERVER: (str(self.folder / "conf.db"), f"--remote=punix:{self.database}"),
+            VSWITCHD: (f"unix:{self.database}", "--disable-system"),
+        }[name]
+        log = self.folder / f"{name}.log"
+        argv = [name.value, *arguments, "--pidfile", f"--log-file={log}", *_QUIET]
+        self._running[name] = subprocess.Popen(
+            self.namespace.command(*_DYING_WITH_US, *argv), env=self._env, stderr=subprocess.DEVNULL
+        )
+        self.wait(lambda: self._answers(name))
+
+    def restart(self, name: DaemonName) -> None:
+        """End a daemon if it runs, and start it."""
+        self.kill(name)
+        self.start(name)
+
+    def kill(self, name: DaemonName) -> None:
+        """`kill -9`: its pid file and its control socket stay."""
+        if name in self._running:
+            _end(self._running.pop(name))
+
+    def stop(self, name: DaemonName) -> None:
+        """Let it hang."""
+        self._running[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: DaemonName) -> None:
+        self._running[name].send_signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def stopped(self, name: DaemonName) -> Iterator[None]:
+        """Let a daemon hang for a while."""
+        self.stop(name)
+        try:
+            yield
+        finally:
+            self.resume(name)
+
+    def pid(self, name: DaemonName) -> int:
+        return self._running[name].pid
+
+    def vsctl(self, *arguments: str) -> str:
+        """What `ovs-vsctl` prints."""
+        program = ("ovs-vsctl", f"--db=unix:{self.database}", f"--timeout={_WAIT:g}")
+        return self.namespace.run(*program, *arguments, env=self._env)
+
+    def ofctl(self, *arguments: str) -> str:
+        """What `ovs-ofctl` prints."""
+        return self.namespace.run("ovs-ofctl", *arguments, env=self._env)
+
+    def appctl(self, name: DaemonName, *arguments: str) -> str:
+        """What `ovs-appctl` prints."""
+        target = f"--target={self.folder}/{name}.{self.pid(name)}.ctl"
+        return self.namespace.run("ovs-appctl", target, *arguments, env=self._env)
+
+    def add_link(self, name: str, peer: str) -> None:
+        """Make two devices joined by a cable, both switched on."""
+        self.namespace.run("ip", "link", "add", name, "type", "veth", "peer", "name", peer)
+        for one in (name, peer):
+            self.namespace.run("ip", "link", "set", one, "up")
+
+    def reset(self) -> None:
+        """Have both daemons run, without bridges and without devices."""
+        for name in (OVSDB_SERVER, VSWITCHD):
+            process = self._running.get(name)
+            if process is None or process.poll() is not None:
+                self.start(name)
+            self.resume(name)
+        bridges = self.vsctl("list-br").split()
+        gone = [word for bridge in bridges for word in ("--", "--if-exists", "del-br", bridge)]
+        self.vsctl("--no-wait", "--", "clear", "Open_vSwitch", ".", "external_ids")
+        if gone:
+            self.vsctl(*gone[1:])
+        for line in self.namespace.run("ip", "-o", "link").splitlines():
+            device = line.split(": ")[1].split("@")[0]
+            if device != "lo" and not device.startswith("ovs-"):
+                with contextlib.suppress(AssertionError):  # went with its peer
+                    self.namespace.run("ip", "link", "del", device)
+
+    def close(self) -> None:
+        for process in self._running.values():
+            _end(process)
+        self.namespace.close()
+
+    @staticmethod
+    def wait(until: Callable[[], bool]) -> None:
+        """Wait for something that no event reports."""
+        deadline = time.monotonic() + _WAIT
+        while not until():
+            assert time.monotonic() < deadline, f"waited for {_WAIT:g} s"
+            time.sleep(0.01)
+
+    def _answers(self, name: DaemonName) -> bool:
+        process = self._running[name]
+        assert process.poll() is None, (self.folder / f"{name}.log").read_text()
+        if not (self.folder / f"{name}.{process.pid}.ctl").exists():
+            return False
+        with contextlib.suppress(AssertionError):
+            return bool(self.appctl(name, "version"))
+        return False
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait(_WAIT)
