@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from hypercobalt.lab.errors import LabError
 
-FIRST_LINE = re.compile(rb"^(?:guest|boot) \S+: up\b", re.MULTILINE)
+_FIRST_LINE = re.compile(rb"^(?:guest|boot) \S+: up\b", re.MULTILINE)
 """What every guest prints once it runs."""
 
 _ANSWER = timedelta(seconds=10)
@@ -88,6 +88,16 @@ async def follow(log: Path) -> AsyncIterator[str]:
             file = log.open("rb")
     except OSError as exc:
         raise LabError(f"{log}: {exc.strerror}; is the VM there?") from exc
+
+
+def is_up(log: Path, offset: int = 0) -> bool:
+    """Whether a guest has printed its first line, behind an offset in bytes of its log."""
+    try:
+        with log.open("rb") as file:
+            file.seek(offset)
+            return _FIRST_LINE.search(file.read()) is not None
+    except FileNotFoundError:
+        return False
 
 
 def printable(text: str) -> str:

@@ -20,8 +20,7 @@ import msgspec
 
 from hypercobalt.lab import commands
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.guest import bootsector, image
-from hypercobalt.lab.guest.console import FIRST_LINE
+from hypercobalt.lab.guest import bootsector, console, image
 from hypercobalt.lab.guest.image import Image
 
 # What libvirt calls them in `<domain type=…>`; `qemu` is TCG.
@@ -123,7 +122,7 @@ async def _trouble(log: Path, deadline: timedelta, *argv: str) -> str:
         raise LabError(f"{QEMU} cannot be started: {exc.strerror}") from exc
     try:
         async with asyncio.timeout(deadline.total_seconds()):
-            while not FIRST_LINE.search(_content(log)):
+            while not console.is_up(log):
                 if process.returncode is not None:
                     return "does not start"
                 await asyncio.sleep(_POLL.total_seconds())
@@ -137,13 +136,6 @@ async def _trouble(log: Path, deadline: timedelta, *argv: str) -> str:
             process.kill()
         await asyncio.shield(process.wait())
     return f"that halts takes {busy:.0%} of a core" if busy > _BUSY else ""
-
-
-def _content(log: Path) -> bytes:
-    try:
-        return log.read_bytes()
-    except FileNotFoundError:
-        return b""
 
 
 def _cpu_seconds(pid: int) -> float:

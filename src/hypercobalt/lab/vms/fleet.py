@@ -272,7 +272,7 @@ class Fleet:
             return  # high availability was quicker
         try:
             async with asyncio.timeout(UP.total_seconds()):
-                while not console.FIRST_LINE.search(_since(log, offset)):
+                while not console.is_up(log, offset):
                     await _moment()
         except TimeoutError:
             raise LabError(
@@ -394,12 +394,3 @@ async def _drop_copy(name: str, *hosts: Host) -> None:
     for host, keeps in zip(hosts, runs, strict=True):
         if sum(runs) == 1 and not keeps:
             await host.run("rm", "-f", disk_path(name, host_only=True))
-
-
-def _since(log: Path, offset: int) -> bytes:
-    try:
-        with log.open("rb") as file:
-            file.seek(offset)
-            return file.read()
-    except FileNotFoundError:
-        return b""
