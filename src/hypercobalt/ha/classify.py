@@ -10,9 +10,8 @@ Source: the HA reference, sections 3 (measured sequences), 4 (ladder) and 5 (rea
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from enum import StrEnum
 from typing import Final
 
 from hypercobalt.api.eviction import EvictionMode
@@ -20,6 +19,7 @@ from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.cases import Instance, State, Step, recent
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.signals import EVENT_TYPE, STOPS, EventType, Kind, Signal
+from hypercobalt.ha.verdict import Nature, Verdict
 
 SETTLE: Final = timedelta(milliseconds=300)
 """Before anything is done about a stop: what comes with it, such as the stops of many, is seen."""
@@ -33,47 +33,31 @@ LOOK_AGAIN: Final = timedelta(seconds=10)
 SHORTLY: Final = timedelta(minutes=10)
 """How long a report stays open that nothing closes."""
 
-
 CRASHES: Final = (IncidentType.CRASH, IncidentType.ENDED_BY_BOOT)
 """Ends that nobody meant."""
 
 
-class Nature(StrEnum):
-    """Whether something was meant to happen."""
-
-    PLANNED = "planned"
-    UNPLANNED = "unplanned"
-    REPORT = "report"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What a signal means, and why.
-
-    Args:
-        nature: whether it was meant.
-        rule: that decided, for a person.
-        type: of the incident; None: there is none.
-        severity: of the incident.
-        reaction: what is done.
-        step: that comes next, `after` so long.
-        mode: of the Eviction, if there will be one.
-        shown: the incident stands in the status at once.
-    """
-
-    nature: Nature
-    rule: str
-    type: IncidentType | None = None
-    severity: Severity = Severity.INFO
-    reaction: Reaction = Reaction.REPORT
-    step: Step = Step.NONE
-    after: timedelta = timedelta(0)
-    mode: EvictionMode = EvictionMode.AUTO
-    shown: bool = True
-
-
 def _planned(rule: str) -> Verdict:
     return Verdict(nature=Nature.PLANNED, rule=rule)
+
+
+def _looked_at(
+    rule: str,
+    type_: IncidentType,
+    severity: Severity,
+    nature: Nature = Nature.UNPLANNED,
+    after: timedelta = LOOK_AGAIN,
+) -> Verdict:
+    """An incident that may pass by itself: the instance is looked at before anything is done."""
+    return Verdict(
+        nature=nature,
+        rule=rule,
+        type=type_,
+        severity=severity,
+        reaction=Reaction.WAIT,
+        step=Step.LOOK,
+        after=after,
+    )
 
 
 _NOTED: Final = Verdict(nature=Nature.REPORT, rule="recorded only")
@@ -245,15 +229,8 @@ def _watchdog(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     )
     acts = signal.action in {"reset", "shutdown", "poweroff"}
     if acts and not again:
-        return Verdict(
-            nature=Nature.UNPLANNED,
-            rule=f"the watchdog fired, and QEMU acts: {signal.action}",
-            type=IncidentType.WATCHDOG,
-            severity=Severity.WARNING,
-            reaction=Reaction.WAIT,
-            step=Step.LOOK,
-            after=COALESCE,
-        )
+        rule = f"the watchdog fired, and QEMU acts: {signal.action}"
+        return _looked_at(rule, IncidentType.WATCHDOG, Severity.WARNING, after=COALESCE)
     return Verdict(
         nature=Nature.UNPLANNED,
         rule="the watchdog fired again" if again else "the watchdog fired, the guest hangs",
@@ -286,27 +263,19 @@ def _rebooted(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
             step=Step.EXPIRE,
             after=loop.within,
         )
-    return Verdict(
-        nature=Nature.PLANNED,
-        rule="the guest reboots; its return is checked",
-        type=IncidentType.REBOOTING,
-        reaction=Reaction.WAIT,
-        step=Step.LOOK,
+    return _looked_at(
+        "the guest reboots; its return is checked",
+        IncidentType.REBOOTING,
+        Severity.INFO,
+        Nature.PLANNED,
         after=COALESCE,
     )
 
 
 def _io_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     if signal.kind is Kind.PAUSED_IO_ERROR or signal.action == "pause":
-        return Verdict(
-            nature=Nature.UNPLANNED,
-            rule="paused until its storage is back",
-            type=IncidentType.IO_ERROR,
-            severity=Severity.CRITICAL,
-            reaction=Reaction.WAIT,
-            step=Step.LOOK,
-            after=LOOK_AGAIN,
-        )
+        rule = "paused until its storage is back"
+        return _looked_at(rule, IncidentType.IO_ERROR, Severity.CRITICAL)
     if signal.action != "report":
         return _NOTED
     often = config.thresholds.io_errors
@@ -331,30 +300,16 @@ def _io_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
 
 def _control_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     del signal, instance, config
-    return Verdict(
-        nature=Nature.UNPLANNED,
-        rule="libvirt has lost the emulator's monitor",
-        type=IncidentType.CONTROL_ERROR,
-        severity=Severity.WARNING,
-        reaction=Reaction.WAIT,
-        step=Step.LOOK,
-        after=LOOK_AGAIN,
-    )
+    rule = "libvirt has lost the emulator's monitor"
+    return _looked_at(rule, IncidentType.CONTROL_ERROR, Severity.WARNING)
 
 
 def _monitor_occupied(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     del instance
     if signal.seconds < config.thresholds.monitor_occupied.total_seconds():
         return _NOTED
-    return Verdict(
-        nature=Nature.REPORT,
-        rule="the emulator does not answer; libvirt sends no event of that",
-        type=IncidentType.MONITOR_HUNG,
-        severity=Severity.WARNING,
-        reaction=Reaction.WAIT,
-        step=Step.LOOK,
-        after=LOOK_AGAIN,
-    )
+    rule = "the emulator does not answer; libvirt sends no event of that"
+    return _looked_at(rule, IncidentType.MONITOR_HUNG, Severity.WARNING, Nature.REPORT)
 
 
 def _memory_failure(signal: Signal, host: Instance, config: HaConfig) -> Verdict:

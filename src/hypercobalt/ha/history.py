@@ -24,9 +24,10 @@ from hypercobalt.ha.cases import (
     key_of,
     recent,
 )
-from hypercobalt.ha.classify import COALESCE, CRASHES, Nature, Verdict, is_grave
+from hypercobalt.ha.classify import COALESCE, CRASHES, is_grave
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.signals import STARTS, STOPS, Kind, Signal
+from hypercobalt.ha.verdict import Nature, Verdict
 
 RAN_WELL: Final = timedelta(seconds=30)
 """After a resume; an I/O error that comes later is another one."""

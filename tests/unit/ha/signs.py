@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 from hypercobalt.api.incident import IncidentType
 from hypercobalt.ha.cases import Case, Instance, State, Step
-from hypercobalt.ha.classify import Verdict, classify
+from hypercobalt.ha.classify import classify
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.history import record
 from hypercobalt.ha.ladder import Memory, Plan, plan, recovering
 from hypercobalt.ha.looks import Probe, looked
 from hypercobalt.ha.signals import HOST, Kind, Signal
+from hypercobalt.ha.verdict import Verdict
 
 U1 = "11111111-0000-4000-8000-000000000001"
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)

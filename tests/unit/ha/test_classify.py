@@ -11,9 +11,9 @@ from tests.unit.ha.signs import U1, Story, uuid
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.cases import State, Step
-from hypercobalt.ha.classify import Nature
 from hypercobalt.ha.config import Event, HaConfig
 from hypercobalt.ha.signals import HOST, EventType, Kind
+from hypercobalt.ha.verdict import Nature
 
 
 def running() -> Story:
