@@ -25,7 +25,7 @@ from tests.lab.kit.hand import Hand
 from tests.lab.kit.libvirtd import Daemon, private_libvirtd
 
 from hypercobalt.adapters.libvirt.connection import connect
-from hypercobalt.adapters.libvirt.model import Connected, Disconnected
+from hypercobalt.adapters.libvirt.events import Connected, Disconnected
 
 ROUNDS = 5
 MEASURED = Path(__file__).with_name("libvirt_process.py")

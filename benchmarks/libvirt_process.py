@@ -12,7 +12,7 @@ from statistics import median
 from time import monotonic
 
 from hypercobalt.adapters.libvirt.connection import connect
-from hypercobalt.adapters.libvirt.model import Connected
+from hypercobalt.adapters.libvirt.events import Connected
 
 ROUNDS = 5
 IDLE = 20.0  # seconds over which the CPU time of doing nothing is counted

@@ -10,15 +10,8 @@ from time import monotonic
 import pytest
 
 from hypercobalt.adapters.libvirt.connection import LibvirtConnection, connect
-from hypercobalt.adapters.libvirt.model import (
-    Disconnected,
-    DomainEvent,
-    DomainState,
-    EventKind,
-    JobStats,
-    JobType,
-    MemoryNode,
-)
+from hypercobalt.adapters.libvirt.events import Disconnected, DomainEvent, EventKind
+from hypercobalt.adapters.libvirt.model import DomainState, JobStats, JobType, MemoryNode
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from tests.integration.libvirt.contract import MIB, Listener, listening
 from tests.lab.kit.hand import Hand, HandError

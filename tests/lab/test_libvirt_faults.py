@@ -11,13 +11,8 @@ from time import monotonic
 import pytest
 
 from hypercobalt.adapters.libvirt.connection import LibvirtConnection, connect
-from hypercobalt.adapters.libvirt.model import (
-    Connected,
-    ControlInfo,
-    Disconnected,
-    Domain,
-    DomainEvent,
-)
+from hypercobalt.adapters.libvirt.events import Connected, Disconnected, DomainEvent
+from hypercobalt.adapters.libvirt.model import ControlInfo, Domain
 from hypercobalt.adapters.libvirt.per_subject import MOST
 from hypercobalt.adapters.libvirt.port import DomainHungError, LibvirtError
 from hypercobalt.adapters.libvirt.statistics import DomainStats

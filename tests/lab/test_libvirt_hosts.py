@@ -11,8 +11,8 @@ import pytest
 import trustme
 
 from hypercobalt.adapters.libvirt.connection import connect
+from hypercobalt.adapters.libvirt.events import Disconnected
 from hypercobalt.adapters.libvirt.greeting import greet
-from hypercobalt.adapters.libvirt.model import Disconnected
 from hypercobalt.lab.host import Host
 from tests.integration.libvirt.contract import Listener, listening
 from tests.lab.conftest import TakeHosts

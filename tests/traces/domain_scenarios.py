@@ -13,13 +13,8 @@ from datetime import datetime
 from typing import Final
 
 from hypercobalt.adapters.libvirt.connection import LibvirtConnection, connect
-from hypercobalt.adapters.libvirt.model import (
-    Connected,
-    Disconnected,
-    DomainEvent,
-    EventKind,
-    Versions,
-)
+from hypercobalt.adapters.libvirt.events import Connected, Disconnected, DomainEvent, EventKind
+from hypercobalt.adapters.libvirt.model import Versions
 from hypercobalt.adapters.libvirt.port import DomainHungError
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.lab.disk import LOCAL

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from hypercobalt.adapters.libvirt.model import EventKind
+from hypercobalt.adapters.libvirt.events import EventKind
 from hypercobalt.adapters.libvirt.vocabulary import ControlState, DiskFault
 from tests.traces.trace import Recorded
 

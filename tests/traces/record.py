@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from hypercobalt.adapters.libvirt.connection import connect
-from hypercobalt.adapters.libvirt.model import Connected, DomainEvent, Versions
+from hypercobalt.adapters.libvirt.events import Connected, DomainEvent
+from hypercobalt.adapters.libvirt.model import Versions
 from hypercobalt.adapters.libvirt.port import Libvirt
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host

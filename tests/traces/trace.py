@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from hypercobalt.adapters.libvirt.model import DomainEvent, EventKind, JobStats
+from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind
+from hypercobalt.adapters.libvirt.model import JobStats
 
 FOLDER = Path(__file__).parent
 

@@ -10,7 +10,7 @@ from typing import Final
 from hypercobalt.adapters.host.boot import Boot
 from hypercobalt.adapters.host.port import Shutdown, System, Units
 from hypercobalt.adapters.host.watchdog import Watchdog
-from hypercobalt.adapters.libvirt.model import Event
+from hypercobalt.adapters.libvirt.events import Event
 from hypercobalt.adapters.libvirt.port import Libvirt
 from hypercobalt.agent.applier import Applier, Report
 from hypercobalt.agent.certificates.install import Installer

@@ -13,15 +13,8 @@ from uuid import uuid4
 
 import pytest
 
-from hypercobalt.adapters.libvirt.model import (
-    Connected,
-    Devices,
-    Domain,
-    DomainEvent,
-    DomainState,
-    Event,
-    EventKind,
-)
+from hypercobalt.adapters.libvirt.events import Connected, DomainEvent, Event, EventKind
+from hypercobalt.adapters.libvirt.model import Devices, Domain, DomainState
 from hypercobalt.adapters.libvirt.port import Control, Libvirt, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import (
     ControlState,

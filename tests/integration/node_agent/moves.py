@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from tests.integration.node_agent.conftest import boot
 
+from hypercobalt.adapters.libvirt.events import EventKind
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.adapters.libvirt.model import EventKind, JobStats, JobType, JobValue
+from hypercobalt.adapters.libvirt.model import JobStats, JobType, JobValue
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 
 UUID = "12e479eb-6bef-4fdb-bfdc-0388df68bed9"

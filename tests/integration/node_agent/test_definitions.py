@@ -14,16 +14,9 @@ from tests.following import background
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
+from hypercobalt.adapters.libvirt.events import Connected, Lost
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.adapters.libvirt.model import (
-    Connected,
-    Devices,
-    Disk,
-    Domain,
-    DomainDocument,
-    DomainState,
-    Lost,
-)
+from hypercobalt.adapters.libvirt.model import Devices, Disk, Domain, DomainDocument, DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import Stopped
 from hypercobalt.api.core import Secret

@@ -17,8 +17,9 @@ from tests.integration.node_agent.conftest import DEADLINE, NODE, UNITS, create,
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
+from hypercobalt.adapters.libvirt.events import EventKind
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.adapters.libvirt.model import Domain, DomainState, EventKind
+from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.vocabulary import (
     IoErrorAction,
     Lifecycle,

@@ -16,15 +16,9 @@ from tests.integration.node_agent.moves import UUID, Move
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
+from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.adapters.libvirt.model import (
-    Domain,
-    DomainEvent,
-    DomainState,
-    EventKind,
-    JobStats,
-    JobType,
-)
+from hypercobalt.adapters.libvirt.model import Domain, DomainState, JobStats, JobType
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.api.core import Namespace
 from hypercobalt.api.meta import ObjectMeta

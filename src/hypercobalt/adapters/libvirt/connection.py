@@ -9,11 +9,10 @@ from typing import Final
 
 from hypercobalt.adapters.libvirt import uri
 from hypercobalt.adapters.libvirt.definitions import Definitions
-from hypercobalt.adapters.libvirt.events import EventQueue
+from hypercobalt.adapters.libvirt.events import Event, EventQueue
 from hypercobalt.adapters.libvirt.host import DEADLINE, Host
 from hypercobalt.adapters.libvirt.keeper import Keeper, Pace
 from hypercobalt.adapters.libvirt.links import Answer, Call, within
-from hypercobalt.adapters.libvirt.model import Event
 from hypercobalt.adapters.libvirt.on_demand import OnDemandConnection
 from hypercobalt.adapters.libvirt.per_subject import PerSubject
 

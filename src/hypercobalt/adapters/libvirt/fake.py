@@ -14,19 +14,17 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
 
+from hypercobalt.adapters.libvirt.events import Connected, Disconnected, Event
 from hypercobalt.adapters.libvirt.fake_domains import FakeDomains, domain_of
 from hypercobalt.adapters.libvirt.model import (
     MIGRATION_IN,
     MIGRATION_OUT,
-    Connected,
     ControlInfo,
-    Disconnected,
     DiskError,
     Domain,
     DomainCapabilities,
     DomainDocument,
     DomainState,
-    Event,
     HostCapabilities,
     HostCell,
     JobStats,

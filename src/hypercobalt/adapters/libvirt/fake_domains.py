@@ -7,15 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from hypercobalt.adapters.libvirt.documents.domain import parse
-from hypercobalt.adapters.libvirt.events import EventQueue
-from hypercobalt.adapters.libvirt.model import (
-    Connected,
-    Domain,
-    DomainEvent,
-    DomainState,
-    EventKind,
-    JobStats,
-)
+from hypercobalt.adapters.libvirt.events import Connected, DomainEvent, EventKind, EventQueue
+from hypercobalt.adapters.libvirt.model import Domain, DomainState, JobStats
 from hypercobalt.adapters.libvirt.vocabulary import (
     Lifecycle,
     PausedReason,

@@ -16,9 +16,9 @@ from hypercobalt.adapters.libvirt.definitions import Definitions
 from hypercobalt.adapters.libvirt.documents import capabilities, domain, domcapabilities
 from hypercobalt.adapters.libvirt.documents.domain import Definition
 from hypercobalt.adapters.libvirt.documents.tree import DocumentError
+from hypercobalt.adapters.libvirt.events import Connected
 from hypercobalt.adapters.libvirt.model import (
     MIGRATION_IN,
-    Connected,
     Domain,
     DomainCapabilities,
     DomainState,

@@ -19,8 +19,7 @@ from typing import Any, Final
 
 from hypercobalt.adapters.libvirt import inventory
 from hypercobalt.adapters.libvirt.definitions import Definitions
-from hypercobalt.adapters.libvirt.events import EventQueue
-from hypercobalt.adapters.libvirt.model import Connected, Disconnected, DomainEvent
+from hypercobalt.adapters.libvirt.events import Connected, Disconnected, DomainEvent, EventQueue
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.rpc import protocol
 from hypercobalt.adapters.libvirt.rpc.client import Client

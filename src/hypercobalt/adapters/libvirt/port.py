@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
+from hypercobalt.adapters.libvirt.events import Event
 from hypercobalt.adapters.libvirt.model import (
     ControlInfo,
     DiskError,
     Domain,
     DomainCapabilities,
     DomainDocument,
-    Event,
     HostCapabilities,
     JobStats,
     MigrationOptions,

@@ -17,7 +17,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from hypercobalt.adapters.libvirt.model import DomainEvent, EventKind, JobStats
+from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind
+from hypercobalt.adapters.libvirt.model import JobStats
 from hypercobalt.adapters.libvirt.rpc import event_types, protocol
 from hypercobalt.adapters.libvirt.rpc.client import Client, Listener
 from hypercobalt.adapters.libvirt.rpc.errors import RemoteError

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from hypercobalt.adapters.libvirt.model import Disk, Event
+from hypercobalt.adapters.libvirt.events import Event
+from hypercobalt.adapters.libvirt.model import Disk
 from hypercobalt.adapters.libvirt.port import Libvirt
 from hypercobalt.api.core import ConfigMap
 from hypercobalt.api.hypervisor import Hypervisor

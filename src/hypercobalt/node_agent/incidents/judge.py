@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hypercobalt.adapters.libvirt.model import Connected, Disconnected, DomainEvent, Event, Lost
+from hypercobalt.adapters.libvirt.events import Connected, Disconnected, DomainEvent, Event, Lost
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.ha.cases import Instance
 from hypercobalt.ha.classify import classify

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from hypercobalt.adapters.libvirt.model import Domain, DomainEvent, DomainState, EventKind
+from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind
+from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.vocabulary import (
     AgentState,
     IoErrorAction,

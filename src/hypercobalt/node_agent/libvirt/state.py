@@ -15,15 +15,15 @@ from datetime import timedelta
 from enum import Flag, auto
 from typing import Final
 
-from hypercobalt.adapters.libvirt.model import (
+from hypercobalt.adapters.libvirt.events import (
     Connected,
     Disconnected,
-    Domain,
     DomainEvent,
     Event,
     EventKind,
     Lost,
 )
+from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.agent.text import condition_type

@@ -19,15 +19,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hypercobalt.adapters.libvirt.model import (
-    Connected,
-    Disk,
-    Domain,
-    DomainEvent,
-    Event,
-    EventKind,
-    Lost,
-)
+from hypercobalt.adapters.libvirt.events import Connected, DomainEvent, Event, EventKind, Lost
+from hypercobalt.adapters.libvirt.model import Disk, Domain
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.subscriptions import changes_definition
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions, Packed, pack, secret

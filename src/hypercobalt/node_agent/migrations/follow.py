@@ -19,16 +19,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from hypercobalt.adapters.libvirt.model import (
-    Connected,
-    Domain,
-    DomainEvent,
-    DomainState,
-    Event,
-    EventKind,
-    JobStats,
-    Lost,
-)
+from hypercobalt.adapters.libvirt.events import Connected, DomainEvent, Event, EventKind, Lost
+from hypercobalt.adapters.libvirt.model import Domain, DomainState, JobStats
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.api.migration import (

@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hypercobalt.adapters.libvirt.events import EventQueue
-from hypercobalt.adapters.libvirt.model import (
+from hypercobalt.adapters.libvirt.events import (
     Connected,
     Disconnected,
     DomainEvent,
     Event,
     EventKind,
+    EventQueue,
     Lost,
-    Versions,
 )
+from hypercobalt.adapters.libvirt.model import Versions
 
 UP = Connected(Versions("9.0.0", "7.2.22"))
 DOWN = Disconnected("gone")

@@ -6,16 +6,9 @@ import asyncio
 
 import pytest
 
+from hypercobalt.adapters.libvirt.events import Connected, Disconnected, DomainEvent
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.adapters.libvirt.model import (
-    Connected,
-    Disconnected,
-    Domain,
-    DomainEvent,
-    DomainState,
-    JobStats,
-    JobType,
-)
+from hypercobalt.adapters.libvirt.model import Domain, DomainState, JobStats, JobType
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 

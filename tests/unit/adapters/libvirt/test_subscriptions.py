@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from tests.unit.adapters.libvirt.made_up import connected
 
-from hypercobalt.adapters.libvirt.model import DomainEvent, EventKind
+from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind
 from hypercobalt.adapters.libvirt.rpc import event_types, protocol
 from hypercobalt.adapters.libvirt.rpc.event_types import EventType
 from hypercobalt.adapters.libvirt.rpc.framing import Kind, Message, Status

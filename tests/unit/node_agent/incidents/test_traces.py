@@ -10,7 +10,8 @@ import pytest
 from tests.traces.domain_trace import Found, Side, load, names
 from tests.unit.ha.signs import NODE, NOON, U1
 
-from hypercobalt.adapters.libvirt.model import Domain, DomainEvent, DomainState
+from hypercobalt.adapters.libvirt.events import DomainEvent
+from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType
 from hypercobalt.ha.cases import Instance, Step

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.ha.signs import NOON, U1
 
-from hypercobalt.adapters.libvirt.model import Domain, DomainEvent, DomainState, EventKind
+from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind
+from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.vocabulary import (
     AgentState,
     CrashedReason,

@@ -10,13 +10,9 @@ from typing import cast
 import pytest
 from tests.traces.trace import Recorded, Side, Trace, load, names
 
+from hypercobalt.adapters.libvirt.events import EventKind
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.adapters.libvirt.model import (
-    Domain,
-    DomainState,
-    EventKind,
-    JobStats,
-)
+from hypercobalt.adapters.libvirt.model import Domain, DomainState, JobStats
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import Migration, MigrationSpec, MigrationStatus
