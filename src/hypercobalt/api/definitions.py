@@ -5,7 +5,7 @@ definitions into the Secret whenever one of them changes, a domain starts or sto
 reads it when the host is fenced, to start elsewhere what ran there. A definition has the passwords
 of consoles and disks, so it is a Secret and not part of a status.
 
-`mark` is what tells shared disks from local ones when one of two hosts is dead: the agent leaves a
+`mark` distinguishes shared disks from local ones when one of two hosts is dead: the agent leaves a
 file of that name in each directory with disks of its domains, and another host that sees it there
 has the same directory.
 """

@@ -1,7 +1,7 @@
 """Fencing of a dead host, as `Hypervisor.status.fencing` keeps it: what was tried, what is proven.
 
 An attempt is written before anything is switched off, and the proof before an instance is started
-elsewhere; so a process that takes over knows both.
+elsewhere; so a process that takes over has both.
 """
 
 from __future__ import annotations

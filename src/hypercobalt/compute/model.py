@@ -85,8 +85,8 @@ class Server:
         group: its server group's policy and the group's other members, None without one.
         metadata: of its owner.
         priority: those with a higher one are recovered first.
-        recovers: whether its owner, flavor or image asks for high availability; None when none of
-            them says anything.
+        recovers: whether its owner, flavor or image requests high availability; None when none of
+            them has a setting.
         waits_for_host: why it cannot be started elsewhere when its host is dead: data or devices
             that are there alone; "" when nothing is known to be in the way.
         claim: what `Moves.candidates` needs besides, in the service's own words.
@@ -172,12 +172,12 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that was asked of a server, in the service's words.
+    """An action that was requested for a server.
 
     Args:
         name: `stop`, `start`, `reboot`, `delete`, `evacuate` …
         started: when it began.
-        user: id of who asked; "" for the service itself.
+        user: id of the requester; "" for the service itself.
         project: id, of that user; "" likewise.
     """
 
@@ -265,7 +265,7 @@ class ProviderTraits:
 
     Args:
         names: sorted.
-        generation: what `Traits.put` must know to change them.
+        generation: what `Traits.put` needs to change them.
     """
 
     names: tuple[str, ...]

@@ -36,7 +36,7 @@ _REFUSED: Final = {
         "credentials belong into the Secret, under username and password",
     ),
     **dict.fromkeys(("debug", "debug_file", "verbose"), "it would print the password"),
-    "delay": "the deadline of an attempt does not know it",
+    "delay": "the deadline of an attempt does not include it",
 }
 
 

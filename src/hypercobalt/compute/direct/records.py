@@ -1,4 +1,4 @@
-"""What this process knows of moves: those under way, and for a while those that have ended.
+"""The moves of this process: those under way, and for a while those that have ended.
 
 After a restart it is empty; what is under way is then found by the domains' jobs.
 """

@@ -1,7 +1,7 @@
 """A domain started again on its own host: one that is off is started, an active one ended first.
 
 It is started only if it cannot run elsewhere. That it ran here last is proof enough: libvirt then
-knows how it ended. Without that, after the host has booted, every other host has to answer.
+has the reason of its end. Without that, after the host has booted, every other host has to answer.
 """
 
 from __future__ import annotations

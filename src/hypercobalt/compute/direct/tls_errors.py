@@ -1,7 +1,7 @@
 """libvirt's and QEMU's errors about TLS, with the way out. Pure.
 
-Neither of them names the setting or the host that lacks something, so a person who reads an
-Eviction would not know where to begin.
+Neither of them names the setting or the host that lacks something, which a person who reads an
+Eviction needs.
 
 Source: libvirt's tlscerts.html and remote.html; qemu.conf, `migrate_tls_x509_cert_dir`.
 """
@@ -36,7 +36,7 @@ _SIGNS: Final = (
     ),
     *((sign, STREAMS) for sign in ("ertificate", "TLS handshake")),
 )
-"""By what a text is known, in this order: QEMU and libvirt share some words."""
+"""What identifies a text, in this order: some texts of QEMU and libvirt overlap."""
 
 
 def explained(error: Exception) -> str:

@@ -99,7 +99,7 @@ class FakeMoves:
         self._records = Records(self._now)
 
     def add(self, *servers: Server) -> None:
-        """Put servers where they say they are."""
+        """Add servers, each on the host that it names."""
         for server in servers:
             self._servers[server.id] = server
 

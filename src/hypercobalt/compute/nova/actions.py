@@ -1,4 +1,4 @@
-"""What was asked of a server: Nova's instance actions.
+"""What was requested for a server: Nova's instance actions.
 
 Source: OpenStack Compute API reference, "Servers - instance actions", microversion 2.84.
 """
@@ -36,7 +36,7 @@ class _Actions(msgspec.Struct, frozen=True):
 async def listed(
     calls: Calls, about: str, server: str, since: datetime | None = None
 ) -> tuple[InstanceAction, ...]:
-    """Actions of a server, newest first; one that Nova does not know has none.
+    """Actions of a server, newest first; one that Nova does not have has none.
 
     Args:
         calls: to Nova.
@@ -54,7 +54,7 @@ async def listed(
 
 async def of_others(calls: Calls, server: str, since: datetime) -> tuple[Action, ...]:
     """See `hypercobalt.compute.port.Moves.actions`."""
-    found = await listed(calls, f"see what was asked of server {server}", server, since)
+    found = await listed(calls, f"list the actions of server {server}", server, since)
     own = await calls.user() if found else ""
     actions = (_action(one) for one in found if not (own and one.user_id == own))
     return tuple(one for one in actions if one.started >= since)

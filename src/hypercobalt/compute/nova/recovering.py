@@ -1,4 +1,4 @@
-"""What a server's metadata, flavor and image say about its recovery. Pure.
+"""What a server's metadata, flavor and image set for its recovery. Pure.
 
 The keys are those of masakari (`HA_Enabled`) and of Red Hat's InstanceHA (`restart_priority`), in
 any case. Metadata goes before the flavor, the flavor before the image: what is nearest to the
@@ -54,8 +54,8 @@ def waits_for_host(
         return f"it has a virtual TPM {tpm}, which Nova does not evacuate"
     if local_disk:
         return (
-            "its disks are on the host itself, and Nova would make them anew from the image; "
-            "--evacuate-local-disks allows that, or says that they are shared"
+            "its disks are on the host itself, and Nova would rebuild them from the image: pass "
+            "--evacuate-local-disks to allow that, or if hosts share the disks"
         )
     return ""
 

@@ -26,7 +26,7 @@ _ACTING: Final = (2, 90)
 
 
 class Recovery:
-    """Takes them out of it. Two or three calls, and what it takes to know the server's host."""
+    """Takes them out of it. Two or three calls, and those that find the server's host."""
 
     def __init__(self, calls: Calls, hosts: Hosts) -> None:
         self._calls, self._hosts = calls, hosts

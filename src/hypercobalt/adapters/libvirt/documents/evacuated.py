@@ -1,7 +1,7 @@
 """The mark in a definition that a domain was evacuated: from which host, and from which boot of it.
 
 It is an element of its own among the domain's metadata, which libvirt keeps and takes along. By it
-the host that is back knows which of its own definitions have had their day.
+the host that is back finds which of its own definitions are obsolete.
 
 Source: libvirt's formatdomain.html, "General metadata".
 """
