@@ -63,11 +63,11 @@ async def slow(stage: Stage) -> None:
 
 
 async def lying(stage: Stage) -> None:
-    """A lie cannot be seen through while the host is cut off; the locks of its disks must hold."""
+    """A lie cannot be detected while the host is cut off; the locks of its disks must hold."""
     (vm,) = await stage.vms("kvm-1")
     stage.lab.boards.fault("kvm-1").write(Fault.LYING)
     await stage.do(
-        "the cable of kvm-1 is pulled; its BMC says that it is off", stage.host("kvm-1").wire.cut()
+        "the cable of kvm-1 is pulled; its BMC reports Off", stage.host("kvm-1").wire.cut()
     )
 
     async def evacuation_is_tried() -> bool:
@@ -102,5 +102,5 @@ DRILLS = (
         "The BMC of a frozen host refuses orders: nothing is evacuated.",
         _until_mended(Fault.CONFLICT, "freezes", _freeze),
     ),
-    Drill("bmc-lying", "A BMC says Off of a host that runs: the disks' locks hold.", lying),
+    Drill("bmc-lying", "A BMC reports Off for a host that runs: the disks' locks hold.", lying),
 )

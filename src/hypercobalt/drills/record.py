@@ -21,7 +21,7 @@ class Mark(StrEnum):
     DONE = "done"
     """Something was done to the lab."""
     SEEN = "seen"
-    """Something became as it should; `took` says how long that was waited for."""
+    """Something became as it should; `took` is the wait for it."""
     FAILED = "failed"
 
 

@@ -211,7 +211,7 @@ class Host:
         guests = image.cache_directory()
         # Each libvirt would start every emulator twice to see what it can: seconds of each core,
         # and up to a minute on a busy machine, until a host has a status or starts its first guest.
-        # What one has found all may know: libvirt itself sees when it no longer holds.
+        # So they share what one has found: libvirt itself detects when it no longer holds.
         emulators = guests.with_name("emulators")
         for folder in (guests, emulators):
             folder.mkdir(parents=True, exist_ok=True)

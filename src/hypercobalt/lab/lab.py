@@ -230,7 +230,7 @@ class Lab:
         wish, ready = wish or self.running, ready or Ready.now()
         await ready.shared.wait()
         if host.power is Power.FROZEN:
-            return  # somebody wants it so
+            return  # frozen on purpose
         await self.step(f"host {host.name}", host.start(self.addresses))
         streams.install(host, self.layout)
         await shared_mount.renew(host, self.layout)

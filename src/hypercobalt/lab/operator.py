@@ -110,7 +110,7 @@ class Operator:
         return self._layout.data / "bmc" / "devices.yaml"
 
     async def take(self, name: str) -> None:
-        """Wait until a registered Node has its Hypervisor, and say what the lab wants of it.
+        """Wait until a registered Node has its Hypervisor, and set the lab's spec in it.
 
         Raises:
             LabError: there is none in time.

@@ -1,4 +1,4 @@
-"""The BMCs of a lab: one process for each host, and what the operator has to know of them."""
+"""The BMCs of a lab: one process for each host, and what the operator needs to call them."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Files:
         }
 
     def do(self, request: Request) -> bytes:
-        """Do what a process wants; what the answer carries.
+        """Serve a request; gives the body of its answer.
 
         Raises:
             OSError: the kernel refuses, or the request is not served (ENOSYS).

@@ -13,7 +13,7 @@ from typing import Final
 
 
 class Op(IntEnum):
-    """What the kernel wants; all others are refused with ENOSYS."""
+    """Operations that are served; all others are refused with ENOSYS."""
 
     LOOKUP = 1
     FORGET = 2
@@ -63,15 +63,15 @@ _WAITING = 64  # requests in the background
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One thing that a process wants.
+    """A request of a process.
 
     Args:
-        op: what; a number of `Op`, or one that is not served.
+        op: a number of `Op`, or one that is not served.
         unique: names the request in its answer.
         node: of the file.
         uid: of the process.
         gid: of the process.
-        pid: of the thread, as the machine numbers it; 0 when the kernel itself wants it.
+        pid: of the thread, as the machine numbers it; 0 for the kernel itself.
         body: what follows.
     """
 

@@ -1,9 +1,9 @@
-"""Serve the directory that the hosts share, and fail for a host to order.
+"""Serves the directory that the hosts share, with faults for single hosts.
 
     python -m hypercobalt.lab.storage.server FILES MOUNT_POINT FAULTS
 
 One mount for all hosts: the kernel keeps the locks of their QEMUs in it, and each request carries
-the thread that wants it, whose control group names its host. A request that a host is not to get
+the thread that makes it, whose control group names its host. A request that a host is not to get
 an answer to is kept, and done when the fault is mended; a process that is killed meanwhile ends.
 
 libvirt takes a disk for shared, and migrates without copying it, only on a network file system; a
