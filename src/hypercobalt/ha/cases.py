@@ -94,7 +94,7 @@ class Case(Struct, frozen=True):
         """The case with more evidence; a text that it has already is not repeated."""
         new = [text[:_TEXT] for text in texts if text and text[:_TEXT] not in self.evidence]
         kept = (*self.evidence, *new)
-        if len(kept) > MOST_EVIDENCE:  # the first says what began it
+        if len(kept) > MOST_EVIDENCE:  # the first is what began it
             kept = (kept[0], *kept[-MOST_EVIDENCE + 1 :])
         return replace(self, evidence=kept)
 
@@ -104,7 +104,7 @@ class Case(Struct, frozen=True):
 
 
 class DiskErrors(Struct, frozen=True):
-    """Errors of one disk that its guest was told of.
+    """Errors of one disk that QEMU reported to its guest.
 
     Args:
         path: of the disk.

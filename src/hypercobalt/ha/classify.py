@@ -22,7 +22,7 @@ from hypercobalt.ha.signals import EVENT_TYPE, STOPS, EventType, Kind, Signal
 from hypercobalt.ha.verdict import Nature, Verdict
 
 SETTLE: Final = timedelta(milliseconds=300)
-"""Before anything is done about a stop: what comes with it, such as the stops of many, is seen."""
+"""Wait after a stop: related events, such as the stops of many instances, arrive within it."""
 PANIC_SETTLE: Final = timedelta(seconds=2)
 """The same after a panic, which libvirt may answer itself with a restart (`on_crash`)."""
 COALESCE: Final = timedelta(seconds=2)
@@ -34,7 +34,7 @@ SHORTLY: Final = timedelta(minutes=10)
 """How long a report stays open that nothing closes."""
 
 CRASHES: Final = (IncidentType.CRASH, IncidentType.ENDED_BY_BOOT)
-"""Ends that nobody meant."""
+"""Types of unplanned ends."""
 
 
 def _planned(rule: str) -> Verdict:
@@ -76,7 +76,7 @@ def classify(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
         return _UNMONITORED
     if signal.kind in STOPS and instance.state is State.INCOMING:
         return Verdict(
-            nature=Nature.REPORT, rule="an incoming migration ended before it ran here: not ours"
+            nature=Nature.REPORT, rule="an incoming migration ended before the instance ran here"
         )
     rule = _RULES.get(signal.kind)
     return rule(signal, instance, config) if rule else _NOTED
@@ -84,36 +84,39 @@ def classify(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
 
 def _stopped_planned(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     del signal, instance, config
-    return _planned("migrated away, saved, or off by a snapshot")
+    return _planned("migrated away, saved, or stopped by a snapshot")
 
 
 def _stopped_shutdown(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     if _fired_lately(signal, instance):
-        return _crash(signal, instance, config, rule="off by its watchdog")
+        return _crash(signal, instance, config, rule="stopped by its watchdog")
     if instance.shutdown == "host":
-        return _out_of_band("shut down from the host, by a signal to its emulator")
+        return _out_of_band("QEMU was ended from the host, by a signal")
     if config.restart_on_guest_shutdown:
         return _crash(
-            signal, instance, config, rule="off by its guest, and restartOnGuestShutdown is set"
+            signal,
+            instance,
+            config,
+            rule="shut down by its guest; restartOnGuestShutdown is set",
         )
-    return _planned("the guest's own will")
+    return _planned("shut down by its guest")
 
 
 def _stopped_destroyed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     del signal, config
     if any(case.step is Step.FOLLOW for case in instance.cases):
         return _planned("its Eviction restarts or moves it")
-    return _out_of_band("ended by a client of libvirt: Nova, or somebody on the host")
+    return _out_of_band("destroyed by a client of libvirt: Nova, or a person on the host")
 
 
 def _found_off(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     del signal, instance, config
-    return _planned("found off, and nothing tells why")
+    return _planned("found off, and libvirt has no reason for it")
 
 
 def _ended_by_boot(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     crash = _crash(
-        signal, instance, config, rule="ran until its host ended, which has booted since"
+        signal, instance, config, rule="ran until its host went down; the host has booted since"
     )
     return replace(crash, type=IncidentType.ENDED_BY_BOOT)
 
@@ -122,8 +125,8 @@ def _runs_after_boot(signal: Signal, instance: Instance, config: HaConfig) -> Ve
     del signal, instance, config
     return Verdict(
         nature=Nature.REPORT,
-        rule="started with the host, before anybody could ask where it runs: take autostart, "
-        "libvirt-guests and resume_guests_state_on_host_boot away",
+        rule="libvirt or Nova started it with the host, before the operator could check where it "
+        "runs: disable autostart, libvirt-guests and resume_guests_state_on_host_boot",
         type=IncidentType.RUNS_AFTER_BOOT,
         severity=Severity.WARNING,
         step=Step.EXPIRE,
@@ -143,14 +146,14 @@ def _out_of_band(rule: str) -> Verdict:
 
 def _failed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     if instance.state is State.UNKNOWN:  # what a listing has shown as off was defined here
-        return Verdict(nature=Nature.REPORT, rule="not known to have run here")
+        return Verdict(nature=Nature.REPORT, rule="there is no record that it ran here")
     return _crashed(signal, instance, config)
 
 
 def _crashed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     missed = "found crashed, and running in the journal: its end was missed"
     return _crash(
-        signal, instance, config, rule=missed if signal.missed else "its emulator or guest died"
+        signal, instance, config, rule=missed if signal.missed else "its QEMU or its guest crashed"
     )
 
 
@@ -160,7 +163,7 @@ def _panicked(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
 
 
 def _crash(signal: Signal, instance: Instance, config: HaConfig, *, rule: str) -> Verdict:
-    """An end that nobody meant; one of several signals of the same crash counts once."""
+    """An unplanned end; several signals of the same crash count once."""
     again = config.thresholds.crashes
     count = recent(instance.crashes, signal.at, again.within) + (instance.case(*CRASHES) is None)
     moves = count >= again.count
@@ -207,7 +210,7 @@ def _paused_by_error(signal: Signal, instance: Instance, config: HaConfig) -> Ve
     del signal, instance, config
     return Verdict(
         nature=Nature.UNPLANNED,
-        rule="libvirt could not complete a call and left it paused: look at libvirtd's log",
+        rule="a libvirt call failed and left it paused: check libvirtd's log",
         type=IncidentType.PAUSED,
         severity=Severity.CRITICAL,
     )
@@ -217,7 +220,7 @@ def _postcopy_failed(signal: Signal, instance: Instance, config: HaConfig) -> Ve
     del signal, instance, config
     return Verdict(
         nature=Nature.UNPLANNED,
-        rule="its memory is split between two hosts: recover the migration, or start it anew",
+        rule="its memory is split between two hosts: recover the migration, or restart it",
         type=IncidentType.POSTCOPY_FAILED,
         severity=Severity.CRITICAL,
     )
@@ -288,7 +291,7 @@ def _io_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     )
     return Verdict(
         nature=Nature.UNPLANNED,
-        rule="errors of a disk persist" if persists else "the guest was told of a disk's error",
+        rule="disk errors persist" if persists else "a disk error was reported to the guest",
         type=IncidentType.IO_ERROR,
         severity=Severity.WARNING,
         reaction=Reaction.MOVE if persists else Reaction.REPORT,
@@ -300,7 +303,7 @@ def _io_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
 
 def _control_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     del signal, instance, config
-    rule = "libvirt has lost the emulator's monitor"
+    rule = "libvirt has lost QEMU's monitor"
     return _looked_at(rule, IncidentType.CONTROL_ERROR, Severity.WARNING)
 
 
@@ -308,7 +311,7 @@ def _monitor_occupied(signal: Signal, instance: Instance, config: HaConfig) -> V
     del instance
     if signal.seconds < config.thresholds.monitor_occupied.total_seconds():
         return _NOTED
-    rule = "the emulator does not answer; libvirt sends no event of that"
+    rule = "QEMU's monitor does not answer; libvirt sends no event for that"
     return _looked_at(rule, IncidentType.MONITOR_HUNG, Severity.WARNING, Nature.REPORT)
 
 
@@ -326,7 +329,7 @@ def _memory_failure(signal: Signal, host: Instance, config: HaConfig) -> Verdict
         nature=Nature.UNPLANNED,
         rule=f"{often.count} failures of the host's memory within {often.within}"
         if many
-        else "the host's memory fails: look at its hardware",
+        else "the host's memory has failed: check its hardware",
         type=IncidentType.MEMORY_FAILURE,
         severity=Severity.CRITICAL if grave else Severity.WARNING,
         reaction=Reaction.MOVE if empties else Reaction.REPORT,
@@ -337,7 +340,7 @@ def _memory_failure(signal: Signal, host: Instance, config: HaConfig) -> Verdict
 
 
 def is_grave(signal: Signal) -> bool:
-    """Whether a memory failure is fatal, or in memory that no guest can be told of."""
+    """Whether a memory failure is fatal, or hits the hypervisor instead of a guest."""
     return signal.action == "fatal" or signal.about == "hypervisor"
 
 

@@ -115,7 +115,7 @@ class Thresholds(Document, frozen=True):
         monitor_hung: and for so long, the instance is recovered.
         paused: how long an instance may be paused before it is reported.
         memory_failures: so many grave ones, and the host is emptied.
-        corrected_memory_failures: so many that a guest was told of are an incident of the host.
+        corrected_memory_failures: so many reported to guests are an incident of the host.
     """
 
     crashes: Often = Often(count=3, within=Span(minutes=10))

@@ -39,7 +39,7 @@ class Limits:
         cliff_hosts: see there.
         interval: see `cliff`.
         hold: how long a cliff closes the gate.
-        cool_down: how long recovery rests after a gate about many hosts has opened again.
+        cool_down: how long recovery pauses after a gate about many hosts has opened again.
         contact: oldest contact with the API server that still counts.
     """
 
@@ -61,7 +61,7 @@ class HostState:
     Args:
         name: of the Hypervisor.
         unwell: its Node is not Ready, or it was recovered and is not back.
-        stale: nothing new is heard of it: Ready Unknown, or a silent agent.
+        stale: it reports nothing new: Ready Unknown, or a silent agent.
         observed: its kubelet and its agent's Lease are known.
         since: since when it is unwell.
         recovering: instances that are being recovered from it; None when it is not recovered.
@@ -225,10 +225,10 @@ def _observer(observer: Observer, limits: Limits) -> Gate:
         return Gate("Observer", False, "this operator does not hold its lease")
     for kind, age in observer.contact.items():
         if age is None or age > limits.contact:
-            heard = "has not been read yet" if age is None else f"was last heard {_s(age)} ago"
-            text = f"the watch of {kind} {heard}, at most {_s(limits.contact)} are allowed"
+            state = "is not established" if age is None else f"had no contact for {_s(age)}"
+            text = f"the watch of {kind} {state}, at most {_s(limits.contact)} are allowed"
             return Gate("Observer", False, text)
-    text = f"the lease is held, every watch was heard within {_s(limits.contact)}"
+    text = f"the lease is held, every watch had contact within {_s(limits.contact)}"
     return Gate("Observer", True, text)
 
 
@@ -286,7 +286,7 @@ def _cool_down(observer: Observer, limits: Limits, now: datetime, *, closed: boo
     if observer.storm_over is None:
         return Gate("CoolDown", True, "no gate about many hosts was closed")
     over = observer.storm_over + limits.cool_down
-    text = f"a gate about many hosts was closed, recovery rests until {over:%Y-%m-%dT%H:%M:%SZ}"
+    text = f"a gate about many hosts was closed, recovery pauses until {over:%Y-%m-%dT%H:%M:%SZ}"
     return Gate("CoolDown", now >= over, text)
 
 

@@ -40,7 +40,7 @@ _MINUTE: Final = timedelta(minutes=1)
 _CRASHES: Final = frozenset({*CRASHES, IncidentType.HOST_OUT_OF_MEMORY})
 _SHARED_BY: Final = 2
 FOLLOW: Final = timedelta(seconds=30)
-"""Between looks at an Eviction that was made: its end is mostly seen in libvirt first."""
+"""Interval of reading an Eviction that was made: libvirt mostly shows its end first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Memory:
 
     Args:
         available_bytes: that can be had without swapping.
-        kills: whether the kernel has killed for want of memory just now.
+        kills: whether the kernel's OOM killer has acted just now.
     """
 
     available_bytes: int
@@ -85,8 +85,8 @@ class Plan:
 
     Args:
         instances: all of them, with their cases as they are now.
-        recoveries: Evictions to be made. Their names stand in the cases: asked for again, they
-            are the same.
+        recoveries: Evictions to be made. Their names stand in the cases, so the same
+            Eviction is made each time.
     """
 
     instances: dict[str, Instance]
@@ -136,7 +136,7 @@ def admit(host: Instance, now: datetime, config: HaConfig) -> tuple[Instance, bo
         first_seen=old.first_seen if old else now,
         last_seen=now,
         count=old.count + 1 if old else 1,
-    ).noting(f"more than {limit} incidents within a minute: others are not shown, and wait")
+    ).noting(f"more than {limit} incidents within a minute: further ones are not shown, and wait")
     return host.having(storm.then(Step.EXPIRE, now + SHORTLY)), False
 
 
@@ -225,14 +225,14 @@ def pool_of(path: str) -> str:
 
 
 def _short_of_memory(known: dict[str, Instance], uuid: str, case: Case, memory: Memory) -> Case:
-    """Of an instance that the kernel has killed for want of memory."""
+    """The case of an instance that the OOM killer has ended, and whether it fits here again."""
     if case.type is not IncidentType.CRASH or not memory.kills:
         return case
     short = memory.available_bytes < known[uuid].memory_bytes
     new = replace(case, type=IncidentType.HOST_OUT_OF_MEMORY).noting(
-        "the host's kernel kills for want of memory; it has room for this instance again"
+        "the host's OOM killer has acted; the host has memory for this instance again"
         if not short
-        else "the host has no memory for this instance: it moves"
+        else "the host's OOM killer has acted; the host has no memory for this instance: it moves"
     )
     if short:
         new = replace(new, mode=EvictionMode.COLD, reaction=Reaction.MOVE)

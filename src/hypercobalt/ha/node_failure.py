@@ -56,7 +56,7 @@ class Question:
 
     Args:
         asked: when; the name of the question, too.
-        peers: who were asked; () when there is nobody to ask.
+        peers: names of the hosts that were asked; () when no host can be asked.
         reports: their answers to it.
     """
 
@@ -242,5 +242,5 @@ def _silence(signs: Signs) -> tuple[str, ...]:
 
 def _of_peers(question: Question) -> str:
     if not question.peers:
-        return "there is no peer to ask"
+        return "no other host can be asked"
     return f"{len(question.reports)} of {len(question.peers)} peers have tried and not reached it"

@@ -1,4 +1,4 @@
-"""What may happen to an instance, in the words of the rules. Pure.
+"""What may happen to an instance, as the rules name it. Pure.
 
 The agent makes signals out of libvirt's events and of what a listing shows; `classify.py` judges
 them. libvirt's own numbers stay with its adapter.
@@ -51,10 +51,8 @@ class Kind(StrEnum):
     STOPPED_CRASHED = "StoppedCrashed"
     STOPPED_FAILED = "StoppedFailed"
     STOPPED_PLANNED = "StoppedPlanned"  # migrated away, saved, or off by a snapshot
-    FOUND_OFF = "FoundOff"  # by a listing; nothing tells how it stopped
-    ENDED_BY_BOOT = (
-        "EndedByBoot"  # by a listing: it ran until the host ended, which has booted since
-    )
+    FOUND_OFF = "FoundOff"  # by a listing; libvirt has no reason for it
+    ENDED_BY_BOOT = "EndedByBoot"  # by a listing: it ran until the host went down
     RUNS_AFTER_BOOT = "RunsAfterBoot"  # by a listing: the host has booted, and it runs already
     PANICKED = "Panicked"
     REBOOTED = "Rebooted"
@@ -131,5 +129,5 @@ class Signal:
     def text(self) -> str:
         """The signal as evidence, for a person."""
         extra = ", ".join(filter(None, (self.action, self.reason, self.about)))
-        words = f"{self.kind} ({extra})" if extra else self.kind.value
-        return f"{words}, found at a resync" if self.missed else words
+        found = f"{self.kind} ({extra})" if extra else self.kind.value
+        return f"{found}, found at a resync" if self.missed else found

@@ -287,7 +287,7 @@ def test_resumes_count_anew_for_one_that_has_run_well_in_between(
     assert story.get().resumes == resumes
 
 
-def test_errors_that_a_guest_is_told_of_migrate_it_once_they_persist() -> None:
+def test_errors_reported_to_a_guest_migrate_it_once_they_persist() -> None:
     story = running()
     for _ in range(5):
         story.see(Kind.IO_ERROR, action="report", about="/disks/a")
@@ -371,7 +371,7 @@ def test_failed_memory_of_the_host_empties_it_the_second_time(action: str, about
     assert recovery.trigger == "MemoryFailure"
 
 
-def test_memory_that_guests_are_told_of_is_reported_the_third_time_in_an_hour() -> None:
+def test_memory_failures_of_guests_are_reported_the_third_time_in_an_hour() -> None:
     story = Story()
     for left in (0, 0, 1):
         story.see(Kind.MEMORY_FAILURE, who=HOST, action="inject", about="guest")

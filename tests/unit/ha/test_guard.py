@@ -73,11 +73,11 @@ def test_one_host_of_many_may_be_recovered() -> None:
         (replace(OBSERVER, leads=False), "this operator does not hold its lease"),
         (
             replace(OBSERVER, contact={"nodes": 91 * S}),
-            "the watch of nodes was last heard 91 s ago, at most 90 s are allowed",
+            "the watch of nodes had no contact for 91 s, at most 90 s are allowed",
         ),
         (
             replace(OBSERVER, contact={"nodes": None}),
-            "the watch of nodes has not been read yet, at most 90 s are allowed",
+            "the watch of nodes is not established, at most 90 s are allowed",
         ),
     ],
 )
@@ -98,7 +98,7 @@ def test_observer_that_may_be_cut_off_does_nothing(observer: Observer, text: str
         (
             {"observer": replace(OBSERVER, storm_over=NOW - 299 * S)},
             "CoolDown",
-            "a gate about many hosts was closed, recovery rests until 2026-11-21T12:00:01Z",
+            "a gate about many hosts was closed, recovery pauses until 2026-11-21T12:00:01Z",
         ),
     ],
 )

@@ -1,8 +1,8 @@
-"""What the agent remembers of its instances, on disk: the last word on each of them.
+"""What the agent remembers of its instances, on disk: the newest state of each.
 
 A line for each change: the CRC-32 of what follows as eight hexadecimal digits, a space, JSON of an
 `Instance`, or of `{"gone": UUID}`. The last line of an instance counts. A line that is torn or
-damaged is passed over: what it said is found again in libvirt. The file is written anew once it has
+damaged is skipped: its content is found again in libvirt. The file is written anew once it has
 grown, by a rename, so it stays bounded.
 
 A disk that fails or fills takes nothing but the memory over a restart: errors are logged, and the
@@ -117,7 +117,7 @@ def encode(uuid: str, instance: Instance | None) -> bytes:
 
 
 def decode(content: bytes) -> dict[str, Instance]:
-    """The instances that a file remembers; damaged lines are passed over."""
+    """The instances of a file; damaged lines are skipped."""
     found: dict[str, Instance] = {}
     damaged = 0
     for line in filter(None, content.split(b"\n")):

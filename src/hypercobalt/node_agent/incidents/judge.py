@@ -1,4 +1,4 @@
-"""Judges libvirt's events one after the other, and what a listing shows that no event has said.
+"""Judges libvirt's events one after the other, and the changes that only a listing shows.
 
 The reader of libvirt's events only enqueues here. When the connection is made, and every few
 minutes, all domains are listed and compared with what is remembered: first the listing, then the
@@ -81,7 +81,7 @@ class Judge:
         self._wake.set()
 
     async def load(self) -> None:
-        """Take in what an earlier process has remembered."""
+        """Load what an earlier process has remembered."""
         for instance in (await asyncio.to_thread(self._journal.read)).values():
             self._store.put(instance)
         self._store.on_change(lambda before, _: self._dirty.add(before.uuid))

@@ -1,4 +1,4 @@
-"""The host's memory, as far as it explains why an emulator died.
+"""The host's memory, as far as it explains why a QEMU ended.
 
 Source: proc(5), meminfo and vmstat.
 """
@@ -16,7 +16,7 @@ JUST_NOW: Final = timedelta(seconds=60)
 
 
 class HostMemory:
-    """Reads it; a call now and then keeps an old kill from being taken for a new one.
+    """Reads it; regular calls keep an old kill from being taken for a new one.
 
     Args:
         now: the time.
@@ -29,7 +29,7 @@ class HostMemory:
         self._killed_at: datetime | None = None
 
     def read(self) -> Memory:
-        """What there is now, and whether the kernel has just killed for want of it."""
+        """What is available now, and whether the OOM killer has just acted."""
         kills, now = self._read("vmstat", "oom_kill"), self._now()
         if kills > self._kills:
             self._kills, self._killed_at = kills, now
@@ -41,5 +41,5 @@ class HostMemory:
             lines = (self._proc / name).read_text().splitlines()
         except OSError:
             return 0
-        words = (line.split() for line in lines)
-        return next((int(line[1]) for line in words if line[:1] == [key]), 0)
+        fields = (line.split() for line in lines)
+        return next((int(line[1]) for line in fields if line[:1] == [key]), 0)

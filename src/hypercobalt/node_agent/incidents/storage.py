@@ -1,4 +1,4 @@
-"""Whether a disk's storage can be used, asked in a way that storage which hangs holds up nobody.
+"""Whether a disk's storage can be used, without blocking on storage that hangs.
 
 A thread that the kernel holds cannot be ended, so each file has one at most, and none of them keeps
 the process from its end.

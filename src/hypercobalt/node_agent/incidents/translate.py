@@ -173,7 +173,7 @@ def _found(domain: Domain, known: Instance, *, same_boot: bool) -> list[Kind]:
     if not domain.active:
         if not known.active:
             return [Kind.FOUND_OFF] if known.state is not State.OFF else []
-        if not same_boot:  # libvirt no longer knows how it stopped
+        if not same_boot:  # libvirt keeps no reason over a boot
             return [Kind.ENDED_BY_BOOT]
         return [_STOPPED_FOR.get(domain.reason, Kind.FOUND_OFF)]
     if domain.paused_by_migration:

@@ -1,4 +1,4 @@
-"""What a pass over a host knows, and what it decides."""
+"""The facts of a pass over a host, and its plan."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Facts:
         node_boot: boot ID that its kubelet reported last; "" for none.
         silenced: why nothing is to be done about this host; "" for nothing.
         gates: every gate's answer.
-        host: as the compute service has it; None when it does not know it or could not be read.
+        host: as the compute service has it; None when it has no such host or could not be read.
         evictions: of all its instances, that are not being deleted.
         fence: what is set up for it.
         stopped: what shows that its agent has ended all its instances; "" for nothing.
-        claim: who asserts that its boot is dead; "" for nobody.
+        claim: who asserts that its boot is dead; "" when no one does.
         mine: see `hypercobalt.ha.fencing.Facts`.
         now: the only clock of a decision.
     """

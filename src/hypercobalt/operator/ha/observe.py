@@ -1,4 +1,4 @@
-"""Reads what is known of a host, as it is now: what may lead to a fence is never from a cache.
+"""Reads the present state of a host: what may lead to fencing is never from a cache.
 
 A host that is well, and is not being recovered, costs no read.
 """
@@ -75,7 +75,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class _Compute:
-    """What the compute service reports: the host, whether it answers, why nothing is known."""
+    """What the compute service reports: the host, whether it answers, why it cannot be read."""
 
     host: Host | None = None
     answers: bool | None = None
@@ -232,7 +232,7 @@ class Observation:
 
     def _observer(self, problem: str, now: datetime) -> Observer:
         if not self._began:
-            # A storm may have been on when the last leader went.
+            # The last leader may have closed a gate about many hosts.
             self._began = True
             many = any(
                 one.reason == RecoveryBlockedReason.MANY_HOSTS

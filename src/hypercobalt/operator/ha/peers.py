@@ -1,8 +1,8 @@
-"""Other hosts' agents are asked whether a program of a suspected host answers.
+"""Asks the agents of other hosts whether a program of a suspected host answers.
 
 The question is an annotation of a few Hypervisors; their agents answer in `status.peerReports`. So
-no agent watches the fleet, and asking costs three writes. What was asked is kept in memory only: a
-process that takes over asks anew.
+no agent watches the fleet, and a question costs three writes. Questions are kept in memory only: a
+new leader asks again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST: Final = 3
 """Peers that are asked about one host."""
 
 LASTS: Final = timedelta(minutes=2)
-"""How long answers count; then it is asked anew."""
+"""How long answers count; then the peers are asked again."""
 
 _Type = HypervisorConditionType
 

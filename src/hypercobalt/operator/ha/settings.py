@@ -16,14 +16,14 @@ DOMAIN_LABELS: Final = (ZONE_LABEL, "kubernetes.metal.cloud.sap/bb")
 
 
 class HaMode(StrEnum):
-    """Who reacts to failures of hosts."""
+    """Which component reacts to failures of hosts."""
 
     INTERNAL = "internal"
     """This operator: it sets maintenance `ha`, fences, evacuates and takes hosts back."""
     EXTERNAL = "external"
-    """Another service sets maintenance `ha`; the operator leaves such a host alone."""
+    """Another service sets maintenance `ha`; the operator does not act on such a host."""
     OFF = "off"
-    """Nobody: failures are reported only."""
+    """None: failures are reported only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class HaSettings:
     """Knobs of the HA service; the flags of `cobalt operator` set them.
 
     Args:
-        mode: who reacts.
+        mode: see there.
         waits: how long signs must last.
         limits: of the gates.
         pace: of attempts to fence.

@@ -29,7 +29,7 @@ def silenced(hypervisor: Hypervisor, host: Host | None, evictions: Iterable[Evic
 
     Args:
         hypervisor: of the host.
-        host: as the compute service has it; None when it does not know it.
+        host: as the compute service has it; None when it has no such host.
         evictions: of all its instances.
     """
     spec, notes = hypervisor.spec, hypervisor.metadata.annotations
