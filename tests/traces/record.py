@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -169,11 +169,12 @@ async def two_hosts() -> AsyncIterator[Lab]:
             await down(data)
 
 
-async def main(wanted: list[str]) -> None:
+async def record_all(names: Iterable[str], one: Callable[[Lab, str], Awaitable[None]]) -> None:
+    """Record one scenario after the other, on two hosts."""
     async with two_hosts() as lab:
-        for name in wanted or SCENARIOS:
-            await record(lab, name)
+        for name in names:
+            await one(lab, name)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1:]))
+    asyncio.run(record_all(sys.argv[1:] or SCENARIOS, record))

@@ -12,7 +12,7 @@ from typing import Final
 from hypercobalt.lab.lab import Lab
 from tests.traces.domain_scenarios import SCENARIOS, played
 from tests.traces.domain_trace import DomainTrace, save
-from tests.traces.record import two_hosts
+from tests.traces.record import record_all
 
 _AFTERWARDS: Final = 2.0  # seconds in which late events still come
 
@@ -28,11 +28,5 @@ async def record(lab: Lab, name: str) -> None:
         save(name, DomainTrace(source, SCENARIOS[name].text, host, *target))
 
 
-async def main(wanted: list[str]) -> None:
-    async with two_hosts() as lab:
-        for name in wanted or SCENARIOS:
-            await record(lab, name)
-
-
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1:]))
+    asyncio.run(record_all(sys.argv[1:] or SCENARIOS, record))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -69,6 +69,11 @@ class Dying:
         self.dead = self.dead or (self.left is not None and self.seen > self.left)
         if self.dead:
             raise Death
+
+    @property
+    def cut_off(self) -> int:
+        """How many calls came when it was dead already, or killed it."""
+        return max(self.seen - self.left, 0) if self.left is not None else 0
 
 
 def sole(error: BaseException) -> BaseException:
@@ -137,6 +142,27 @@ async def run(
     raise AssertionError(f"not done in {PASSES} passes: {eviction}")
 
 
+async def succeeds(kube: Kube, client: Kube, compute: World, dying: Dying) -> tuple[Eviction, int]:
+    done, deaths = await run(kube, client, compute, dying, over)
+    assert done is not None
+    assert state(done) == "False/Succeeded", done.status
+    return done, deaths
+
+
+async def wherever_it_dies(check: Callable[[str, Dying], Awaitable[int]]) -> None:
+    """Check without a death, then with one at each call that was counted.
+
+    Args:
+        check: of a world of that label; gives the deaths. A run that ends in fewer calls than the
+            first, by up to ten looks, may see none.
+    """
+    whole = Dying()
+    assert await check("whole", whole) == 0
+    for calls in range(whole.seen):
+        died = await check(str(calls), Dying(calls))
+        assert died == 1 or calls >= whole.seen - 10, calls
+
+
 def furnish(name: str) -> World:
     """A host with two running instances and a stopped one; moving one fails once, badly."""
     compute = world(name)
@@ -154,16 +180,13 @@ def furnish(name: str) -> World:
 async def check(kube: Kube, client: Kube, compute: World, dying: Dying) -> int:
     await add_hypervisor(kube, compute.name)
     await add_eviction_of(kube, compute.name)
-    done, deaths = await run(kube, client, compute, dying, over)
-    assert done is not None
-    assert state(done) == "False/Succeeded", done.status
+    done, deaths = await succeeds(kube, client, compute, dying)
     assert not compute.moves.on(compute.name)
     twice = {id_ for id_, count in compute.moves.started.items() if count > 1}
     assert twice <= {compute.fails}  # type: ignore[attr-defined]
     assert sum(compute.moves.started.values()) == 4
     asked = compute.moves.calls["live_migrate"] + compute.moves.calls["cold_migrate"]
-    cut_off = max(dying.seen - dying.left, 0) if dying.left is not None else 0
-    assert asked <= 4 + cut_off, "a move was asked for again"
+    assert asked <= 4 + dying.cut_off, "a move was asked for again"
     assert compute.moves.calls["confirm"] >= 1
     assert {e.phase for e in done.status.instances} == {InstancePhase.SUCCEEDED}
     return deaths
@@ -173,11 +196,9 @@ async def test_no_move_is_begun_twice_wherever_the_operator_dies(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     async with Kube(load_connection(kubeconfig)) as client:
-        whole = Dying()
-        assert await check(kube, client, furnish(f"{name}-whole"), whole) == 0
-        for calls in range(whole.seen):
-            died = await check(kube, client, furnish(f"{name}-{calls}"), Dying(calls))
-            assert died == 1 or calls >= whole.seen - 10, calls
+        await wherever_it_dies(
+            lambda label, dying: check(kube, client, furnish(f"{name}-{label}"), dying)
+        )
 
 
 async def test_no_move_is_begun_twice_when_the_operator_dies_before_the_answer(
@@ -227,12 +248,9 @@ async def check_evacuation(kube: Kube, client: Kube, compute: World, dying: Dyin
     await fence(kube, compute.name)
     await add_eviction_of(kube, compute.name, mode="evacuate", trigger="NodeFailure")
     before = {server.id: server.running for server in compute.moves.on(compute.name)}
-    done, deaths = await run(kube, client, compute, dying, over)
-    assert done is not None
-    assert state(done) == "False/Succeeded", done.status
+    done, deaths = await succeeds(kube, client, compute, dying)
     assert sum(compute.moves.started.values()) == 4
-    cut_off = max(dying.seen - dying.left, 0) if dying.left is not None else 0
-    assert compute.moves.calls["evacuate"] <= 4 + cut_off, "an evacuation was asked for again"
+    assert compute.moves.calls["evacuate"] <= 4 + dying.cut_off, "an evacuation was asked for again"
     elsewhere = [server for n in range(2) for server in compute.moves.on(f"other-{n}")]
     assert {server.id: server.running for server in elsewhere} == before
     assert {e.phase for e in done.status.instances} == {InstancePhase.SUCCEEDED}
@@ -243,11 +261,9 @@ async def test_nothing_is_evacuated_twice_wherever_the_operator_dies(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     async with Kube(load_connection(kubeconfig)) as client:
-        whole = Dying()
-        assert await check_evacuation(kube, client, bury(f"{name}-whole"), whole) == 0
-        for calls in range(whole.seen):
-            died = await check_evacuation(kube, client, bury(f"{name}-{calls}"), Dying(calls))
-            assert died == 1 or calls >= whole.seen - 10, calls
+        await wherever_it_dies(
+            lambda label, dying: check_evacuation(kube, client, bury(f"{name}-{label}"), dying)
+        )
 
 
 async def test_nothing_is_evacuated_twice_when_the_answer_is_lost_with_the_operator(
@@ -282,13 +298,10 @@ async def check_restart(kube: Kube, client: Kube, compute: World, dying: Dying) 
     compute.moves.script(server.id, Script(seconds=0.05))
     await add_hypervisor(kube, compute.name)
     await add_eviction_of(kube, compute.name, trigger="InstanceCrash", instances=(server.id,))
-    done, deaths = await run(kube, client, compute, dying, over)
-    assert done is not None
-    assert state(done) == "False/Succeeded", done.status
+    _, deaths = await succeeds(kube, client, compute, dying)
     (now,) = compute.moves.on(compute.name)
     assert (now.status, now.running) == ("ACTIVE", True)
-    cut_off = max(dying.seen - dying.left, 0) if dying.left is not None else 0
-    assert compute.moves.calls["restart"] <= 1 + cut_off, "it was restarted again"
+    assert compute.moves.calls["restart"] <= 1 + dying.cut_off, "it was restarted again"
     return deaths
 
 
@@ -296,11 +309,9 @@ async def test_nothing_is_restarted_twice_wherever_the_operator_dies(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     async with Kube(load_connection(kubeconfig)) as client:
-        whole = Dying()
-        assert await check_restart(kube, client, world(f"{name}-whole"), whole) == 0
-        for calls in range(whole.seen):
-            died = await check_restart(kube, client, world(f"{name}-{calls}"), Dying(calls))
-            assert died == 1 or calls >= whole.seen - 10, calls
+        await wherever_it_dies(
+            lambda label, dying: check_restart(kube, client, world(f"{name}-{label}"), dying)
+        )
 
 
 async def test_nothing_is_restarted_twice_when_the_answer_is_lost_with_the_operator(

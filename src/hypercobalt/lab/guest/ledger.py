@@ -60,10 +60,7 @@ def count(image: Path) -> int:
     Raises:
         OSError: the image cannot be read.
     """
-    with image.open("rb") as file:
-        file.seek(FIRST_SECTOR * 512)
-        blocks = iter(lambda: file.read(RECORD_BYTES), b"")
-        return sum(block.startswith(_MAGIC_BYTES) for block in blocks)
+    return sum(block.startswith(_MAGIC_BYTES) for block in _blocks(image))
 
 
 def read(image: Path) -> Ledger:
@@ -72,10 +69,14 @@ def read(image: Path) -> Ledger:
     Raises:
         OSError: the image cannot be read.
     """
+    return check(_entries(_blocks(image)))
+
+
+def _blocks(image: Path) -> Iterator[bytes]:
+    """The places for records, in order."""
     with image.open("rb") as file:
         file.seek(FIRST_SECTOR * 512)
-        blocks = iter(lambda: file.read(RECORD_BYTES), b"")
-        return check(_entries(blocks))
+        yield from iter(lambda: file.read(RECORD_BYTES), b"")
 
 
 def _entries(blocks: Iterable[bytes]) -> Iterator[Entry]:
