@@ -90,7 +90,7 @@ class Case(Struct, frozen=True):
     mode: EvictionMode = EvictionMode.AUTO
     about: str = ""
 
-    def noting(self, *texts: str) -> Case:
+    def with_evidence(self, *texts: str) -> Case:
         """The case with more evidence; a text that it has already is not repeated."""
         new = [text[:_TEXT] for text in texts if text and text[:_TEXT] not in self.evidence]
         kept = (*self.evidence, *new)
@@ -176,12 +176,12 @@ class Instance(Struct, frozen=True):
         """The open case of one of these types."""
         return next((case for case in self.cases if case.type in types), None)
 
-    def having(self, case: Case) -> Instance:
+    def with_case(self, case: Case) -> Instance:
         """With a case added, or replaced by its newer form."""
         others = tuple(other for other in self.cases if other.id != case.id)
         return replace(self, cases=(*others, case))
 
-    def closing(self, case_id: str) -> Instance:
+    def without_case(self, case_id: str) -> Instance:
         """Without the case of that name."""
         return replace(self, cases=tuple(case for case in self.cases if case.id != case_id))
 
@@ -208,7 +208,7 @@ def recent(times: Iterable[datetime], now: datetime, within: timedelta) -> int:
     return sum(1 for time in times if now - within < time <= now)
 
 
-def adding(times: tuple[datetime, ...], now: datetime) -> tuple[datetime, ...]:
+def with_time(times: tuple[datetime, ...], now: datetime) -> tuple[datetime, ...]:
     """The moments and one more; the oldest are dropped."""
     return (*times, now)[-MOST_TIMES:]
 

@@ -20,9 +20,9 @@ from hypercobalt.ha.cases import (
     Instance,
     State,
     Step,
-    adding,
     key_of,
     recent,
+    with_time,
 )
 from hypercobalt.ha.classify import COALESCE, CRASHES, is_grave
 from hypercobalt.ha.config import HaConfig
@@ -78,7 +78,7 @@ def record(instance: Instance, signal: Signal, verdict: Verdict, config: HaConfi
     after = _close(_follow(_count(instance, signal, verdict, config), signal), signal, verdict)
     if verdict.type is None:
         return after
-    return after.having(_case(after, signal, verdict, verdict.type, config))
+    return after.with_case(_case(after, signal, verdict, verdict.type, config))
 
 
 def _follow(instance: Instance, signal: Signal) -> Instance:
@@ -123,19 +123,19 @@ def _count(instance: Instance, signal: Signal, verdict: Verdict, config: HaConfi
     now = signal.at
     match signal.kind:
         case Kind.REBOOTED if _apart(instance.reboots, now):
-            return replace(instance, reboots=adding(instance.reboots, now))
+            return replace(instance, reboots=with_time(instance.reboots, now))
         case Kind.WATCHDOG | Kind.PAUSED_WATCHDOG if _apart(instance.watchdogs, now):
-            return replace(instance, watchdogs=adding(instance.watchdogs, now))
+            return replace(instance, watchdogs=with_time(instance.watchdogs, now))
         case Kind.MEMORY_FAILURE if is_grave(signal):
-            return replace(instance, memory_failures=adding(instance.memory_failures, now))
+            return replace(instance, memory_failures=with_time(instance.memory_failures, now))
         case Kind.MEMORY_FAILURE:
-            return replace(instance, memory_warnings=adding(instance.memory_warnings, now))
+            return replace(instance, memory_warnings=with_time(instance.memory_warnings, now))
         case Kind.IO_ERROR if signal.action == "report":
             return _count_disk(instance, signal, config)
         case Kind.PAUSED_IO_ERROR if instance.resumed_at and now - instance.resumed_at > RAN_WELL:
             return replace(instance, resumes=0)
         case _ if verdict.type in CRASHES and instance.case(*CRASHES) is None:
-            return replace(instance, crashes=adding(instance.crashes, now))
+            return replace(instance, crashes=with_time(instance.crashes, now))
         case _:
             return instance
 
@@ -210,7 +210,7 @@ def _case(
         due=None if verdict.step is Step.NONE else due,
         mode=verdict.mode,
         about=signal.about,
-    ).noting(signal.text, verdict.rule)
+    ).with_evidence(signal.text, verdict.rule)
     return new if old is None else _merge(old, new)
 
 
@@ -223,7 +223,7 @@ def _merge(old: Case, new: Case) -> Case:
         severity=max(old.severity, new.severity, key=lambda one: _GRAVITY[one]),
         shown=old.shown or new.shown,
         about=old.about or new.about,
-    ).noting(*new.evidence)
+    ).with_evidence(*new.evidence)
     if old.step is Step.RECOVER and new.step is Step.RECOVER:
         mode = EvictionMode.COLD if EvictionMode.COLD in {old.mode, new.mode} else old.mode
         sooner = min(filter(None, (old.due, new.due)), default=None)

@@ -25,10 +25,10 @@ from hypercobalt.ha.cases import (
     Case,
     Instance,
     Step,
-    adding,
     eviction_name,
     key_of,
     recent,
+    with_time,
 )
 from hypercobalt.ha.classify import CRASHES, SHORTLY
 from hypercobalt.ha.config import HaConfig
@@ -117,7 +117,7 @@ def plan(
     for uuid, case in sorted(fresh, key=lambda one: one[1].first_seen):
         if _admitted(known, uuid, case, config, now):
             named = replace(case, shown=True, eviction=eviction_name(case.id, node))
-            known[uuid] = known[uuid].having(named)
+            known[uuid] = known[uuid].with_case(named)
     return Plan(known, _recoveries(known, now))
 
 
@@ -136,25 +136,27 @@ def admit(host: Instance, now: datetime, config: HaConfig) -> tuple[Instance, bo
         first_seen=old.first_seen if old else now,
         last_seen=now,
         count=old.count + 1 if old else 1,
-    ).noting(f"more than {limit} incidents within a minute: further ones are not shown, and wait")
-    return host.having(storm.then(Step.EXPIRE, now + SHORTLY)), False
+    ).with_evidence(
+        f"more than {limit} incidents within a minute: further ones are not shown, and wait"
+    )
+    return host.with_case(storm.then(Step.EXPIRE, now + SHORTLY)), False
 
 
 def recovering(instance: Instance, case_id: str, now: datetime) -> Instance:
     """After the Eviction of a case was made: follow it, and count it."""
     cases = tuple(
-        case.noting(f"Eviction {case.eviction}").then(Step.FOLLOW, now + FOLLOW)
+        case.with_evidence(f"Eviction {case.eviction}").then(Step.FOLLOW, now + FOLLOW)
         if case.id == case_id
         else case
         for case in instance.cases
     )
-    return replace(instance, cases=cases, recoveries=adding(instance.recoveries, now))
+    return replace(instance, cases=cases, recoveries=with_time(instance.recoveries, now))
 
 
 def held(instance: Instance, case_id: str, why: str) -> Instance:
     """After it was found that nothing may be done: the case is only reported."""
     cases = tuple(
-        replace(case, eviction="", reaction=Reaction.REPORT).noting(why).then(Step.NONE)
+        replace(case, eviction="", reaction=Reaction.REPORT).with_evidence(why).then(Step.NONE)
         if case.id == case_id
         else case
         for case in instance.cases
@@ -165,7 +167,7 @@ def held(instance: Instance, case_id: str, why: str) -> Instance:
 def postponed(instance: Instance, case_id: str, due: datetime, why: str = "") -> Instance:
     """After it was found that something else has to end first."""
     cases = tuple(
-        case.noting(why).then(case.step, due) if case.id == case_id else case
+        case.with_evidence(why).then(case.step, due) if case.id == case_id else case
         for case in instance.cases
     )
     return replace(instance, cases=cases)
@@ -188,7 +190,7 @@ def _given_up(
     if hour < limits.recoveries_per_hour and day < limits.recoveries_per_day:
         return False
     text = f"given up: {hour} recoveries within an hour, {day} within a day"
-    known[uuid] = held(instance.having(exhausted(case)), case.id, text)
+    known[uuid] = held(instance.with_case(exhausted(case)), case.id, text)
     return True
 
 
@@ -213,8 +215,8 @@ def _storage_is_away(known: dict[str, Instance], uuid: str, case: Case, now: dat
     if len(others) < _SHARED_BY:
         return False
     text = f"the storage {pool} fails for {len(others)} instances: {', '.join(sorted(others))}"
-    waits = replace(case, reaction=Reaction.WAIT).noting(text)
-    known[uuid] = known[uuid].having(waits.then(Step.RECOVER, now + _MINUTE))
+    waits = replace(case, reaction=Reaction.WAIT).with_evidence(text)
+    known[uuid] = known[uuid].with_case(waits.then(Step.RECOVER, now + _MINUTE))
     _open_on_host(known, IncidentType.STORAGE_DEGRADED, text, now, about=case.about)
     return True
 
@@ -229,14 +231,14 @@ def _short_of_memory(known: dict[str, Instance], uuid: str, case: Case, memory: 
     if case.type is not IncidentType.CRASH or not memory.kills:
         return case
     short = memory.available_bytes < known[uuid].memory_bytes
-    new = replace(case, type=IncidentType.HOST_OUT_OF_MEMORY).noting(
+    new = replace(case, type=IncidentType.HOST_OUT_OF_MEMORY).with_evidence(
         "the host's OOM killer has acted; the host has memory for this instance again"
         if not short
         else "the host's OOM killer has acted; the host has no memory for this instance: it moves"
     )
     if short:
         new = replace(new, mode=EvictionMode.COLD, reaction=Reaction.MOVE)
-    known[uuid] = known[uuid].having(new)
+    known[uuid] = known[uuid].with_case(new)
     return new
 
 
@@ -265,8 +267,8 @@ def _as_one(
         ids = "".join(sorted(case.id for _, case in cases))
         name = f"ha-{node[:200]}-{hashlib.sha256(ids.encode()).hexdigest()[:10]}"
         for uuid, case in cases:
-            part = replace(case, eviction=name, shown=False).noting(why)
-            known[uuid] = known[uuid].having(part)
+            part = replace(case, eviction=name, shown=False).with_evidence(why)
+            known[uuid] = known[uuid].with_case(part)
         _open_on_host(
             known, IncidentType.MANY_CRASHES, why, now, reaction=Reaction.RESTART, eviction=name
         )
@@ -297,8 +299,8 @@ def _open_on_host(
         reaction=reaction,
         eviction=eviction,
         about=about,
-    ).noting(text)
-    known[HOST] = host.having(case.then(Step.EXPIRE, now + SHORTLY))
+    ).with_evidence(text)
+    known[HOST] = host.with_case(case.then(Step.EXPIRE, now + SHORTLY))
 
 
 def _admitted(
@@ -310,7 +312,7 @@ def _admitted(
     known[HOST], admitted = admit(known[HOST], now, config)
     if not admitted:
         due = now + _MINUTE / config.limits.incidents_per_minute
-        known[uuid] = known[uuid].having(case.then(Step.RECOVER, due))
+        known[uuid] = known[uuid].with_case(case.then(Step.RECOVER, due))
     return admitted
 
 

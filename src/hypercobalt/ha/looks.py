@@ -46,7 +46,7 @@ def looked(
     instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
 ) -> Instance:
     """Give the instance with the case closed, or with its next step."""
-    later = instance.having(case.then(Step.LOOK, now + LOOK_AGAIN))
+    later = instance.with_case(case.then(Step.LOOK, now + LOOK_AGAIN))
     if probe.state is State.UNKNOWN:
         return later
     match case.type:
@@ -54,25 +54,27 @@ def looked(
             return _back(instance, case, probe, config, now)
         case IncidentType.PAUSED:
             if probe.state is not State.PAUSED:
-                return instance.closing(case.id)
-            shown = replace(case, shown=True).noting(f"paused since {case.first_seen:%FT%TZ}")
-            return instance.having(shown.then(Step.NONE))
+                return instance.without_case(case.id)
+            shown = replace(case, shown=True).with_evidence(
+                f"paused since {case.first_seen:%FT%TZ}"
+            )
+            return instance.with_case(shown.then(Step.NONE))
         case IncidentType.IO_ERROR:
             return _storage(instance, case, probe, config, now)
         case IncidentType.CONTROL_ERROR:
             if not probe.control_error:
-                return instance.closing(case.id)
+                return instance.without_case(case.id)
             waited = now - case.first_seen >= config.thresholds.control_error_wait
             return _recover(instance, case, config, now) if waited else later
         case IncidentType.MONITOR_HUNG:
             if not probe.occupied_seconds:
-                return instance.closing(case.id)
+                return instance.without_case(case.id)
             text = f"the emulator has owed an answer for {probe.occupied_seconds:.0f} s"
             if probe.occupied_seconds < config.thresholds.monitor_hung.total_seconds():
                 return later
-            return _recover(instance, case.noting(text), config, now)
+            return _recover(instance, case.with_evidence(text), config, now)
         case _:
-            return instance.having(case.then(Step.NONE))
+            return instance.with_case(case.then(Step.NONE))
 
 
 def _recover(
@@ -84,7 +86,7 @@ def _recover(
 ) -> Instance:
     reaction = Reaction.RESTART if mode is EvictionMode.AUTO else Reaction.MOVE
     changed = replace(case, mode=mode, reaction=reaction, severity=Severity.CRITICAL, shown=True)
-    return instance.having(changed.then(Step.RECOVER, max(now, earliest(instance, now, config))))
+    return instance.with_case(changed.then(Step.RECOVER, max(now, earliest(instance, now, config))))
 
 
 def _back(
@@ -97,21 +99,21 @@ def _back(
     """
     agent = probe.agent or instance.agent
     if probe.state is State.RUNNING and (agent or not instance.agent_seen):
-        return instance.closing(case.id)
+        return instance.without_case(case.id)
     if now - case.first_seen < config.thresholds.reboot_deadline or (
         probe.state is State.RUNNING and probe.quiet_seconds < _QUIET_DISKS.total_seconds()
     ):
-        return instance.having(case.then(Step.LOOK, now + LOOK_AGAIN))
+        return instance.with_case(case.then(Step.LOOK, now + LOOK_AGAIN))
     text = (
         f"runs, but neither its agent nor its disks have been back since {case.first_seen:%FT%TZ}"
         if probe.state is State.RUNNING
         else f"not back since {case.first_seen:%FT%TZ}: {probe.state}"
     )
     if case.type is IncidentType.WATCHDOG:
-        return _recover(instance, case.noting(text), config, now, EvictionMode.COLD)
+        return _recover(instance, case.with_evidence(text), config, now, EvictionMode.COLD)
     failed = IncidentType.REBOOT_FAILED
     changed = replace(case, id=key_of(instance.uuid, instance.start, failed), type=failed)
-    return _recover(instance.closing(case.id), changed.noting(text), config, now)
+    return _recover(instance.without_case(case.id), changed.with_evidence(text), config, now)
 
 
 def _storage(
@@ -119,18 +121,20 @@ def _storage(
 ) -> Instance:
     """An instance that I/O errors have paused: resume it once its storage is back."""
     if probe.state is not State.PAUSED:
-        return instance.closing(case.id)
+        return instance.without_case(case.id)
     if probe.storage and instance.resumes < config.limits.resumes:
-        changed = replace(case, reaction=Reaction.RESUME).noting("its storage can be used again")
-        return instance.having(changed.then(Step.RESUME, now))
+        changed = replace(case, reaction=Reaction.RESUME).with_evidence(
+            "its storage can be used again"
+        )
+        return instance.with_case(changed.then(Step.RESUME, now))
     if now - case.first_seen < config.thresholds.io_error_wait:
-        return instance.having(case.then(Step.LOOK, now + LOOK_AGAIN))
+        return instance.with_case(case.then(Step.LOOK, now + LOOK_AGAIN))
     text = f"its storage has been away since {case.first_seen:%FT%TZ}"
-    return _recover(instance, case.noting(text), config, now)
+    return _recover(instance, case.with_evidence(text), config, now)
 
 
 def resumed(instance: Instance, case: Case, now: datetime) -> Instance:
     """After the agent has resumed it: look whether it stays."""
     text = f"resumed at {now:%FT%TZ}"
-    changed = case.noting(text).then(Step.LOOK, now + LOOK_AGAIN)
-    return replace(instance, resumes=instance.resumes + 1, resumed_at=now).having(changed)
+    changed = case.with_evidence(text).then(Step.LOOK, now + LOOK_AGAIN)
+    return replace(instance, resumes=instance.resumes + 1, resumed_at=now).with_case(changed)

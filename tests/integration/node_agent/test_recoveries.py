@@ -63,7 +63,7 @@ class Acting:
             last_seen=now,
         )
         known = Instance(uuid=U1, name="vm1", state=State.PAUSED, start="1.1")
-        self.store.put(known.having(case.then(step, now)))
+        self.store.put(known.with_case(case.then(step, now)))
 
     @property
     def case(self) -> Case:
@@ -209,7 +209,7 @@ async def test_a_second_incident_waits_for_the_eviction_of_the_first(kube: Kube)
         first = acting.case
         acting.open(IncidentType.CRASH, Step.RECOVER)
         crash = acting.case
-        acting.store.put(acting.store.get(U1).having(first))
+        acting.store.put(acting.store.get(U1).with_case(first))
         await eventually(
             lambda: (
                 f"waits for Eviction {first.eviction}"

@@ -134,7 +134,7 @@ class Judge:
             self._store.put(host)
             if not admitted:
                 self._metrics.suppressed.labels("storm").inc()
-                after = after.having(replace(case, shown=False))
+                after = after.with_case(replace(case, shown=False))
         self._store.put(after)
 
     def _count_connection(self, event: Connected | Lost) -> None:

@@ -96,7 +96,7 @@ class Probing:
 
     def _expire(self, uuid: str, case: Case) -> None:
         instance = self._store.get(uuid)
-        self._store.put(instance.closing(case.id))
+        self._store.put(instance.without_case(case.id))
 
     async def _look(self, uuid: str, case_id: str) -> None:
         try:

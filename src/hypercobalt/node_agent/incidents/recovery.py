@@ -285,14 +285,14 @@ class Recoveries:
             return
         ended = evicting(eviction.status) if eviction else None
         if ended is not None and ended.reason == EvictionReason.SUCCEEDED:
-            self._store.put(instance.closing(case.id))
+            self._store.put(instance.without_case(case.id))
             return
         text = f"Eviction {case.eviction} " + (
             f"{ended.reason}: {ended.message}" if ended else "was deleted"
         )
         log.warning("recovery_failed", server=uuid, incident=case.id, reason=text)
-        given_up = replace(exhausted(case), reaction=Reaction.REPORT).noting(text)
-        self._store.put(instance.having(given_up.then(Step.NONE)))
+        given_up = replace(exhausted(case), reaction=Reaction.REPORT).with_evidence(text)
+        self._store.put(instance.with_case(given_up.then(Step.NONE)))
 
 
 def eviction_of(recovery: Recovery, hypervisor: Hypervisor) -> Eviction:

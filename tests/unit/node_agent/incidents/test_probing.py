@@ -53,7 +53,7 @@ class Looking:
             last_seen=now,
             about=about,
         )
-        self.store.put(self.store.get(U1).having(case.then(step, now)))
+        self.store.put(self.store.get(U1).with_case(case.then(step, now)))
 
     async def until(self, good: Callable[[], bool]) -> None:
         await first(self._probing.run(), eventually(good, seconds=1.5))
