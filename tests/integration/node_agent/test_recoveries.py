@@ -33,13 +33,17 @@ from hypercobalt.runtime import FakeClock, Kube
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 U1 = "11111111-0000-4000-8000-000000000001"
+U2 = "22222222-0000-4000-8000-000000000002"
 
 
 class Acting:
     """The recoveries of a host with one paused instance."""
 
-    def __init__(self, kube: Kube, config: HaConfig | None = None) -> None:
-        self.clock, self.store, self.libvirt = FakeClock(), Store(), FakeLibvirt()
+    def __init__(
+        self, kube: Kube, config: HaConfig | None = None, libvirt: FakeLibvirt | None = None
+    ) -> None:
+        self.clock, self.store, self.libvirt = FakeClock(), Store(), libvirt or FakeLibvirt()
+        self.config = config or HaConfig()
         self.libvirt.put(Domain(U1, "vm1", True, DomainState.PAUSED))
         self.recoveries = Recoveries(
             kube,
@@ -48,21 +52,21 @@ class Acting:
             Settings(node=NODE, label=NODE, namespace="default"),
             IncidentMetrics(CollectorRegistry()),
             clock=self.clock,
-            config=lambda: config or HaConfig(),
+            config=lambda: self.config,
             memory=lambda: Memory(1 << 40),
         )
 
-    def open(self, type_: IncidentType, step: Step) -> None:
+    def open(self, type_: IncidentType, step: Step, uuid: str = U1) -> None:
         now = self.clock.now()
         case = Case(
-            id=key_of(U1, "1.1", type_),
+            id=key_of(uuid, "1.1", type_),
             type=type_,
             severity=Severity.CRITICAL,
             start="1.1",
             first_seen=now,
             last_seen=now,
         )
-        known = Instance(uuid=U1, name="vm1", state=State.PAUSED, start="1.1")
+        known = Instance(uuid=uuid, name="vm1", state=State.PAUSED, start="1.1")
         self.store.put(known.with_case(case.then(step, now)))
 
     @property
@@ -86,6 +90,23 @@ async def test_an_instance_is_resumed(kube: Kube) -> None:
         await eventually(lambda: acting.libvirt.calls["resume"] == 1)
         await eventually(lambda: acting.store.get(U1).resumes == 1)
     assert acting.case.step is Step.LOOK
+
+
+async def test_what_happens_to_an_instance_while_another_is_resumed_is_kept(kube: Kube) -> None:
+    class Meanwhile(FakeLibvirt):
+        async def resume(self, uuid: str) -> None:
+            await super().resume(uuid)
+            acting.config = HaConfig(dry_run=True)
+            acting.store.put(replace(acting.store.get(U2), memory_bytes=1))
+
+    await create(kube)
+    acting = Acting(kube, libvirt=Meanwhile())
+    for uuid in (U1, U2):
+        acting.open(IncidentType.IO_ERROR, Step.RESUME, uuid)
+    async with background(acting.recoveries.run):
+        await eventually(lambda: acting.store.get(U2).cases[0].step is Step.NONE)
+    assert acting.libvirt.calls["resume"] == 1
+    assert acting.store.get(U2).memory_bytes == 1
 
 
 async def test_an_instance_of_a_fenced_host_is_not_resumed(kube: Kube) -> None:

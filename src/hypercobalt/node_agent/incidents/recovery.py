@@ -25,7 +25,7 @@ from hypercobalt.api.incident import LABEL, Reaction
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.api.migration import MIGRATION_TYPES, SERVER, Migration, label_value
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.ha.cases import MOST_EVICTIONS, Case, Instance, Made, Step
+from hypercobalt.ha.cases import MOST_EVICTIONS, Case, Made, Step
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.ladder import (
     FOLLOW,
@@ -120,18 +120,23 @@ class Recoveries:
                 self._hold(recovery, why)
             elif hypervisor is not None:
                 await self._recover(recovery, hypervisor)
-        for instance, case in self._due(Step.RESUME, now):
+        for uuid, case in self._due(Step.RESUME, now):
             fresh = self._clock.monotonic() - read_at <= FRESH.total_seconds()
             if why or self._config().dry_run:
                 text = why or "dry run: it would be resumed"
-                self._store.put(held(instance, case.id, text))
+                self._store.put(held(self._store.get(uuid), case.id, text))
             elif fresh:
-                await self._resume(instance.uuid, case.id)
-        for instance, case in self._due(Step.FOLLOW, now):
-            await self._follow(instance.uuid, case)
+                await self._resume(uuid, case.id)
+        for uuid, case in self._due(Step.FOLLOW, now):
+            await self._follow(uuid, case)
 
-    def _due(self, step: Step, now: datetime) -> list[tuple[Instance, Case]]:
-        return [one for one in self._store.cases(step) if one[1].due and one[1].due <= now]
+    def _due(self, step: Step, now: datetime) -> list[tuple[str, Case]]:
+        """The cases whose step is due, with the UUIDs of their instances, which go on changing."""
+        return [
+            (instance.uuid, case)
+            for instance, case in self._store.cases(step)
+            if case.due and case.due <= now
+        ]
 
     async def _hypervisor(self) -> Hypervisor | None:
         """The own one, as the API server has it now."""
