@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec.structs import replace
 
 from hypercobalt.adapters.libvirt.events import Connected, Disconnected, DomainEvent, Event, Lost
+from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.ha.cases import Instance
 from hypercobalt.ha.classify import classify
@@ -145,6 +146,7 @@ class Judge:
             self._was_connected = True
 
     async def _resync(self) -> None:
+        """Compare all domains; not if the connection has changed since, which is handled next."""
         failures = 0
         while not any(isinstance(event, Connected | Disconnected) for event in self._queue):
             at = self._clock.now()
@@ -155,23 +157,27 @@ class Judge:
                 await asyncio.sleep(_RETRY.wait(failures))
                 failures += 1
                 continue
-            host = self._store.host
-            same_boot = not host.start or host.start == self._boot
-            for domain in domains:
-                known = self._store.get(domain.uuid)
-                for signal in found(domain, known, at, same_boot=same_boot):
-                    if signal.missed:
-                        self._metrics.missed.inc()
-                    self.take(signal)
-                known = self._store.get(domain.uuid)
-                self._store.put(replace(known, memory_bytes=domain.memory_bytes))
-            self._forget_others({domain.uuid for domain in domains}, at)
-            self._store.put(replace(self._store.host, start=self._boot))
+            self._compare(domains, at)
             break
         if self._timer:
             self._timer.cancel()
         later = asyncio.get_running_loop().call_later
         self._timer = later(self._resync_every.total_seconds(), self._again)
+
+    def _compare(self, domains: Sequence[Domain], at: datetime) -> None:
+        """Judge what a listing shows, `at` before it began, and no event has."""
+        host = self._store.host
+        same_boot = not host.start or host.start == self._boot
+        for domain in domains:
+            known = self._store.get(domain.uuid)
+            for signal in found(domain, known, at, same_boot=same_boot):
+                if signal.missed:
+                    self._metrics.missed.inc()
+                self.take(signal)
+            known = self._store.get(domain.uuid)
+            self._store.put(replace(known, memory_bytes=domain.memory_bytes))
+        self._forget_others({domain.uuid for domain in domains}, at)
+        self._store.put(replace(self._store.host, start=self._boot))
 
     def _again(self) -> None:
         if not any(isinstance(event, Connected | Lost) for event in self._queue):
