@@ -156,10 +156,10 @@ class Returned:
     boot: str
 
 
-Verdict = Well | Alive | Suspected | RebootGrace | Dead | Contradicted | Returned
+HostVerdict = Well | Alive | Suspected | RebootGrace | Dead | Contradicted | Returned
 
 
-def judge(signs: Signs, waits: Waits, now: datetime) -> Verdict:
+def judge(signs: Signs, waits: Waits, now: datetime) -> HostVerdict:
     """Give what the signs mean.
 
     Args:
@@ -204,7 +204,7 @@ def _life(signs: Signs) -> tuple[str, ...]:
     return (*found, *(f"a peer reaches it: {text}" for text in reached))
 
 
-def _silent(signs: Signs, waits: Waits, since: datetime, now: datetime) -> Verdict:
+def _silent(signs: Signs, waits: Waits, since: datetime, now: datetime) -> HostVerdict:
     evidence = _silence(signs)
     question = signs.question
     if question is None:

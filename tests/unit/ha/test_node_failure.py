@@ -13,12 +13,12 @@ from hypercobalt.ha.node_failure import (
     Alive,
     Contradicted,
     Dead,
+    HostVerdict,
     Question,
     RebootGrace,
     Returned,
     Signs,
     Suspected,
-    Verdict,
     Waits,
     Well,
     judge,
@@ -95,7 +95,7 @@ def asked(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) ->
         ),
     ],
 )
-def test_signs_mean(signs: Signs, verdict: type[Verdict]) -> None:
+def test_signs_mean(signs: Signs, verdict: type[HostVerdict]) -> None:
     assert type(judge(signs, WAITS, NOW)) is verdict
 
 

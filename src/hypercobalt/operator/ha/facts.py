@@ -12,7 +12,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.compute.model import Host
 from hypercobalt.ha.guard import Gate
-from hypercobalt.ha.node_failure import Verdict
+from hypercobalt.ha.node_failure import HostVerdict
 from hypercobalt.operator.ha.fences import Setup
 
 BEFORE: Final = "kvm.cloud.sap/maintenance-before-ha"
@@ -40,7 +40,7 @@ class Facts:
     """
 
     hypervisor: Hypervisor
-    verdict: Verdict
+    verdict: HostVerdict
     ready: str
     node_boot: str
     silenced: str
