@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.conditions import is_true
 from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
@@ -31,15 +31,12 @@ def is_back(hypervisor: Hypervisor) -> bool:
 
 
 def is_blocked_by_gates(hypervisor: Hypervisor) -> bool:
-    found = get_condition(hypervisor.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
-    return found is not None and found.status == "True"
+    return is_true(hypervisor.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
 
 
 def accepts(hypervisor: Hypervisor) -> bool:
     """Whether new instances may be placed there."""
-    wanted = HypervisorConditionType.ACCEPTS_NEW_INSTANCES
-    found = get_condition(hypervisor.conditions, wanted)
-    return found is not None and found.status == "True"
+    return is_true(hypervisor.conditions, HypervisorConditionType.ACCEPTS_NEW_INSTANCES)
 
 
 async def recovered(stage: Stage, name: str, vms: tuple[str, ...], began: float) -> None:

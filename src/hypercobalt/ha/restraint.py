@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.api.conditions import ConditionStatus, get_condition
+from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, OnboardingReason
 
@@ -38,18 +38,13 @@ def restraint(hypervisor: Hypervisor) -> str:
         return "lifecycleEnabled is false"
     if spec.highAvailability is False:
         return "highAvailability is false"
-    if _is_true(hypervisor, HypervisorConditionType.TERMINATING):
+    if is_true(status.conditions, HypervisorConditionType.TERMINATING):
         return "the Node is terminating"
     onboarding = get_condition(status.conditions, HypervisorConditionType.ONBOARDING)
     if onboarding is not None and onboarding.reason != OnboardingReason.SUCCEEDED:
         return f"onboarding is not finished: {onboarding.reason}"
-    if _is_true(hypervisor, HypervisorConditionType.EVICTING):
+    if is_true(status.conditions, HypervisorConditionType.EVICTING):
         return "the host is being evicted"
     if status.updateStatus is not None and status.updateStatus.inProgress:
         return "the operating system is being updated"
     return ""
-
-
-def _is_true(hypervisor: Hypervisor, type_: HypervisorConditionType) -> bool:
-    found = get_condition(hypervisor.status.conditions, type_)
-    return found is not None and found.status == ConditionStatus.TRUE
