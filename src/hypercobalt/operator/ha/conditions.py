@@ -10,7 +10,11 @@ from typing import Final
 from hypercobalt.api.conditions import Condition, get_condition, set_condition
 from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_conditions import FencedReason, HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import (
+    FencedReason,
+    HypervisorConditionType,
+    RecoveryBlockedReason,
+)
 from hypercobalt.operator.ha.facts import Plan
 from hypercobalt.operator.status_writer import Part
 from hypercobalt.runtime.events import EventType
@@ -18,6 +22,7 @@ from hypercobalt.runtime.events import EventType
 _Type = HypervisorConditionType
 TYPES: Final = frozenset({_Type.FENCED, _Type.RECOVERY_BLOCKED})
 
+_BLOCKING: Final = frozenset({RecoveryBlockedReason.GATES_CLOSED, RecoveryBlockedReason.MANY_HOSTS})
 _FENCED: Final[Mapping[str, tuple[str, FencedReason]]] = {
     FencingPhase.FENCED: ("True", FencedReason.PROVEN),
     FencingPhase.ATTEMPTING: ("Unknown", FencedReason.ATTEMPTING),
@@ -50,8 +55,8 @@ def part(hypervisor: Hypervisor, plan: Plan, now: datetime) -> Part:
         )
     if plan.blocked is not None:
         reason, text = plan.blocked
-        closed = "True" if reason in {"GatesClosed", "ManyHosts"} else "False"
-        own = set_condition(own, _Type.RECOVERY_BLOCKED, closed, reason, text, now=now)
+        blocked = "True" if reason in _BLOCKING else "False"
+        own = set_condition(own, _Type.RECOVERY_BLOCKED, blocked, reason, text, now=now)
     fields = {"unhealthySince": plan.unhealthy_since, "fencing": plan.fencing}
     return Part(TYPES, own, fields)
 
@@ -74,7 +79,7 @@ def _note(one: Condition) -> Iterable[Note]:
         yield Note("Warning" if bad else "Normal", f"Fencing{one.reason}", one.message)
     elif one.status == "True":
         yield Note("Warning", "RecoveryBlocked", one.message)
-    elif one.reason == "GatesPassed":
+    elif one.reason == RecoveryBlockedReason.GATES_PASSED:
         yield Note("Normal", "RecoveryAllowed", one.message)
 
 

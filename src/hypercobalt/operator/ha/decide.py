@@ -88,7 +88,7 @@ def _stopped(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     """The agent lives and has ended every instance: that is a proof, until the host reboots."""
     if facts.silenced:
         return plan
-    step = fencing.next_step(plan.fencing, _known(facts, dead=False), settings.pace, facts.now)
+    step = _fencing_step(facts, plan, settings, dead=False)
     if isinstance(step, fencing.Record):
         return replace(plan, fencing=step.fencing, look_again=AT_ONCE)
     return _fenced(facts, plan)
@@ -132,7 +132,7 @@ def _fence(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
         return plan
     may = is_open(facts.gates)
     dead = isinstance(verdict, Dead) and may
-    step = fencing.next_step(plan.fencing, _known(facts, dead=dead), settings.pace, facts.now)
+    step = _fencing_step(facts, plan, settings, dead=dead)
     if isinstance(step, fencing.Record) and step.fencing.phase == FencingPhase.FENCED:
         return replace(plan, fencing=step.fencing, look_again=AT_ONCE)
     if isinstance(verdict, Suspected) and verdict.ask:
@@ -150,8 +150,8 @@ def _fence(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
             return _soon(plan, facts)
 
 
-def _known(facts: Facts, *, dead: bool) -> fencing.Facts:
-    return fencing.Facts(
+def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings, *, dead: bool) -> fencing.Step:
+    known = fencing.Facts(
         boot=facts.hypervisor.status.bootID or "",
         node_boot=facts.node_boot,
         stopped=facts.stopped,
@@ -163,6 +163,7 @@ def _known(facts: Facts, *, dead: bool) -> fencing.Facts:
         evidence=_silence(facts),
         mine=facts.mine,
     )
+    return fencing.next_step(plan.fencing, known, settings.pace, facts.now)
 
 
 def _silence(facts: Facts) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, Recov
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService, Fleet
-from hypercobalt.ha.guard import HostState, Observer, Subject, gates
+from hypercobalt.ha.guard import Gate, HostState, Observer, Subject, gates
 from hypercobalt.ha.node_failure import Agent, Alive, Signs, judge
 from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.ha import fleet
@@ -142,9 +142,8 @@ class Observation:
         verdict = judge(signs, self._settings.waits, now)
         fence = world.fences.setup(node)
         silence = silenced(hypervisor, compute.host, evictions)
-        boot = hypervisor.status.bootID
         needs_fence = not isinstance(verdict, Alive) and not is_fenced(hypervisor)
-        no_boot = "" if boot else "no boot ID of the host was ever reported"
+        no_boot = "" if hypervisor.status.bootID else "no boot ID of the host was ever reported"
         subject = Subject(
             name,
             fleet.domains(hypervisor, self._settings.domain_labels),
@@ -153,22 +152,13 @@ class Observation:
             silenced=silence,
             fence=(no_boot or fence.problem) if needs_fence else "",
         )
-        answers = gates(
-            subject,
-            self.fleet.census(),
-            self._observer(compute.problem, now),
-            self._settings.limits,
-            now,
-        )
-        if any(gate.storm and not gate.passed for gate in answers):
-            self._storm_over = now
         return Facts(
             hypervisor=hypervisor,
             verdict=verdict,
             ready=signs.ready,
             node_boot=signs.node_boot,
             silenced=silence,
-            gates=answers,
+            gates=self._gates(subject, compute.problem, now),
             host=compute.host,
             evictions=evictions,
             fence=fence,
@@ -177,6 +167,25 @@ class Observation:
             mine=mine,
             now=now,
         )
+
+    def _gates(self, subject: Subject, problem: str, now: datetime) -> tuple[Gate, ...]:
+        """Every gate's answer; a closed one about many hosts begins the cool-down anew.
+
+        Args:
+            subject: the host.
+            problem: why the compute service cannot be read; "" when it was.
+            now: the clock of the decision.
+        """
+        answers = gates(
+            subject,
+            self.fleet.census(),
+            self._observer(problem, now),
+            self._settings.limits,
+            now,
+        )
+        if any(gate.storm and not gate.passed for gate in answers):
+            self._storm_over = now
+        return answers
 
     def _signs(
         self,
