@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from hypercobalt.drills import control_plane, fences, hosts, instances, storage
+from hypercobalt.drills import (
+    configuration,
+    control_plane,
+    fences,
+    hosts,
+    instances,
+    outages,
+    partitions,
+    storage,
+)
 
 DRILLS: Final = {
     drill.name: drill
@@ -14,5 +23,8 @@ DRILLS: Final = {
         *fences.DRILLS,
         *control_plane.DRILLS,
         *storage.DRILLS,
+        *partitions.DRILLS,
+        *outages.DRILLS,
+        *configuration.DRILLS,
     )
 }

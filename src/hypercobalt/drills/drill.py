@@ -22,12 +22,14 @@ class Drill:
         purpose: one sentence: what fails, and what must follow.
         play: does it; raises DrillError where something else follows.
         hosts: that it needs.
+        in_ci: CI runs it; the others take too long there, and `cobalt drill --all` runs them.
     """
 
     name: str
     purpose: str
     play: Play
     hosts: int = 3
+    in_ci: bool = True
 
 
 async def run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from hypercobalt.drills.drill import Drill
-from hypercobalt.drills.hosts import RECOVERY, recovered
+from hypercobalt.drills.hosts import RECOVERY, is_tried, recovered
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab.bmc.faults import Fault
 
@@ -24,11 +24,7 @@ def _until_mended(
         began = stage.record.now
         await stage.do(f"kvm-1 {how}, and its BMC is: {fault}", fail(stage))
 
-        async def is_tried() -> bool:
-            fencing = (await stage.hypervisor("kvm-1")).status.fencing
-            return fencing is not None and bool(fencing.attempts)
-
-        await stage.until("fencing of kvm-1 is tried", is_tried, within=RECOVERY)
+        await stage.becomes("kvm-1", "fencing is tried", is_tried, within=RECOVERY)
 
         async def is_held() -> bool:
             running = (stage.host_of(e) for vm in vms for e in stage.emulators(vm))

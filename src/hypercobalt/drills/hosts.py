@@ -16,11 +16,19 @@ from hypercobalt.lab.host import Power
 RECOVERY = 180.0
 """Seconds until instances run elsewhere: silence of the Lease (40), peers, fencing, boot."""
 _BACK = 120.0
+_LONG = 60.0
+"""Seconds: longer than silence of the Lease and all waits after it."""
 
 
 def is_fenced(hypervisor: Hypervisor) -> bool:
     fencing = hypervisor.status.fencing
     return fencing is not None and fencing.phase == FencingPhase.FENCED
+
+
+def is_tried(hypervisor: Hypervisor) -> bool:
+    """Whether a fence device was called, whatever came of it."""
+    fencing = hypervisor.status.fencing
+    return fencing is not None and bool(fencing.attempts)
 
 
 def is_back(hypervisor: Hypervisor) -> bool:
@@ -148,6 +156,34 @@ async def many(stage: Stage) -> None:
     await stage.stays("neither is fenced, nothing is started", nothing_begins, seconds=20)
 
 
+async def lost_slowly(stage: Stage) -> None:
+    """Hosts that were recovered count on until they are back: a fleet is not emptied bit by bit."""
+    vms = (*await stage.vms("kvm-1"), *await stage.vms("kvm-2"))
+    first, second = stage.host("kvm-1"), stage.host("kvm-2")
+    began = stage.record.now
+    await stage.do("power cut of kvm-1", first.crash())
+    await recovered(stage, "kvm-1", (vms[0],), began)
+    lost = tuple(vm for vm in vms for one in stage.emulators(vm) if one.machine == second.machine)
+    await stage.do("then, power cut of kvm-2", second.crash())
+
+    async def is_blocked() -> bool:
+        return is_blocked_by_gates(await stage.hypervisor("kvm-2"))
+
+    await stage.until("recovery of kvm-2 is blocked", is_blocked, within=RECOVERY)
+    await stage.explains("kvm-2", "MaxUnhealthy closed: 2 of 5 hosts are unwell, 1 are allowed")
+
+    async def nothing_begins() -> bool:
+        return not is_fenced(await stage.hypervisor("kvm-2")) and not any(
+            map(stage.emulators, lost)
+        )
+
+    await stage.stays("kvm-2 is not fenced, nothing is started", nothing_begins, seconds=_LONG)
+    began = stage.record.now
+    await stage.do("kvm-1 boots again", stage.lab.up_host(first))
+    await stage.becomes("kvm-1", "back in service", is_back, within=_BACK)
+    await recovered(stage, "kvm-2", lost, began)
+
+
 DRILLS = (
     Drill("host-crash", "A host loses power: fenced, evacuated, and taken back.", crash),
     Drill("host-reboots", "A host is back before it is missed: its instances run again.", reboots),
@@ -155,5 +191,12 @@ DRILLS = (
     Drill("host-cut", "A host loses its network and writes on: fenced, then evacuated.", cut_off),
     Drill("kubelet-stops", "Only a kubelet stops: live migration, no fencing.", kubelet_stops),
     Drill("node-pressure", "A kubelet reports pressure: no new instances there.", pressure, 1),
+    Drill(
+        "fleet-slowly",
+        "40 % of a fleet are lost one after the other: the second waits for the first.",
+        lost_slowly,
+        5,
+        in_ci=False,
+    ),
     Drill("many-hosts", "Two of four hosts lose power: the gates hold, nothing begins.", many, 4),
 )

@@ -16,16 +16,18 @@ _HANG = 480.0  # seconds: probes each 30 s, and their silence has to last
 _QUIET = 15.0  # long enough for a recovery that must not come
 
 
-def _kill(stage: Stage, vm: str) -> int:
+def kill(stage: Stage, vm: str) -> int:
+    """Kill the QEMU of a VM, and give its process id."""
     (emulator,) = stage.emulators(vm)
     os.kill(emulator.pid, signal.SIGKILL)
+    stage.record.add(Mark.DONE, f"the QEMU of {vm} is killed")
     return emulator.pid
 
 
 async def crash(stage: Stage) -> None:
     (vm,) = await stage.vms("kvm-1")
     await stage.writes(vm, within=20)
-    killed = _kill(stage, vm)
+    killed = kill(stage, vm)
     began = stage.record.now
     await stage.runs([vm], within=60, not_pids=[killed])
     stage.record.figures["crash_to_restart"] = round(stage.record.now - began, 2)
@@ -41,7 +43,7 @@ async def crash_unseen(stage: Stage) -> None:
     (vm,) = await stage.vms("kvm-1")
     host = stage.host("kvm-1")
     await stage.do("libvirtd stops", host.run("systemctl", "stop", _DAEMON, *_SOCKETS))
-    killed = _kill(stage, vm)
+    killed = kill(stage, vm)
     await stage.do("libvirtd's sockets open", host.run("systemctl", "start", *_SOCKETS))
     await stage.do("libvirtd starts", host.run("systemctl", "start", _DAEMON))
     await stage.runs([vm], within=60, not_pids=[killed])

@@ -1,8 +1,8 @@
 """A drill of random failures: hosts, guests, networks, disks and the control plane, in waves.
 
 A wave is one failure or two at once, for a while. Then everything is mended, and the lab has to
-become whole again: every host in service, every guest in one QEMU and writing. A guest of which
-nothing has failed must have been left alone. The seed makes the plan; what the lab does in between
+become whole again: every host in service, every guest in one QEMU and writing. A guest whose QEMU
+nothing has ended must have been left alone. The seed makes the plan; what the lab does in between
 is its own.
 """
 
@@ -13,9 +13,11 @@ import os
 import random
 import signal
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
+from statistics import median
 from typing import Final
 
 from hypercobalt.drills.drill import Drill
@@ -46,6 +48,7 @@ class Fault:
         mend: gives it back; None where the failure is over at once.
         longest: seconds until it is mended.
         of: what fails.
+        ends: guests may be started anew, or moved, because of it; the others must live through it.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Fault:
     mend: Act | None = None
     longest: float = 20
     of: str = "host"
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,39 @@ class Strike:
     fault: Fault
     target: str
     seconds: float
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has come of all waves.
+
+    Args:
+        faults: how often each has failed, by its name.
+        recovered: seconds from the begin of its wave to the new QEMU of a guest, for each.
+        moved: how many of these are on another host.
+        whole: seconds from the begin of a wave until everything was whole again.
+        false: guests that were recovered although nothing had ended them, a sentence each.
+    """
+
+    faults: Counter[str] = field(default_factory=Counter[str])
+    recovered: list[float] = field(default_factory=list[float])
+    moved: int = 0
+    whole: list[float] = field(default_factory=list[float])
+    false: list[str] = field(default_factory=list[str])
+
+    def figures(self) -> dict[str, float]:
+        """For the record: counts and seconds."""
+        spans = {"recovery": self.recovered, "whole": self.whole}
+        return {
+            "waves": len(self.whole),
+            "faults": self.faults.total(),
+            **{f"faults ({name})": count for name, count in sorted(self.faults.items())},
+            "recoveries": len(self.recovered),
+            "recoveries_elsewhere": self.moved,
+            **{f"{name}_p50": round(median(of), 1) for name, of in spans.items() if of},
+            **{f"{name}_max": round(max(of), 1) for name, of in spans.items() if of},
+            "false_recoveries": len(self.false),
+        }
 
 
 def plan(seed: int, waves: int, hosts: tuple[str, ...], vms: tuple[str, ...]) -> list[list[Strike]]:
@@ -80,6 +117,11 @@ def plan(seed: int, waves: int, hosts: tuple[str, ...], vms: tuple[str, ...]) ->
     return found
 
 
+def has_ended(strikes: Sequence[Strike], vm: str, host: str) -> bool:
+    """Whether a guest on that host had to be started anew, or moved. Pure."""
+    return any(strike.fault.ends and strike.target in {vm, host} for strike in strikes)
+
+
 def soak(seed: int = 1, lasts: timedelta = SHORT) -> Drill:
     """The drill of a seed; it begins its last wave before `lasts` is over."""
 
@@ -87,30 +129,31 @@ def soak(seed: int = 1, lasts: timedelta = SHORT) -> Drill:
         names = tuple(host.name for host in stage.lab.hosts)
         vms = tuple([vm for name in names for vm in await stage.vms(name, VMS_PER_HOST)])
         end = time.monotonic() + lasts.total_seconds()
-        waves = plan(seed, int(lasts.total_seconds()), names, vms)
-        done = 0
-        while time.monotonic() < end:
-            await _wave(stage, waves[done], vms)
-            done += 1
-        stage.record.figures["waves"] = done
+        tally = Tally()
+        try:
+            for strikes in plan(seed, int(lasts.total_seconds()), names, vms):
+                if time.monotonic() >= end:
+                    break
+                await _wave(stage, strikes, vms, tally)
+        finally:
+            stage.record.figures |= tally.figures()
+            stage.record.figures["double_runs"] = len(stage.witness.double_runs)
+            stage.record.figures["corruptions"] = len(stage.ledgers())
+        if tally.false:
+            raise DrillError(f"restarted or moved for nothing: {'; '.join(tally.false)}")
 
     purpose = f"Random failures, seed {seed}: no guest is lost, none runs twice."
     return Drill("soak", purpose, play, HOSTS)
 
 
-async def _wave(stage: Stage, strikes: list[Strike], vms: tuple[str, ...]) -> None:
-    targets = {strike.target for strike in strikes}
-    spared = {
-        emulator.pid: vm
-        for vm in vms
-        for emulator in stage.emulators(vm)
-        if not {vm, stage.host_of(emulator)} & targets
-    }
+async def _wave(stage: Stage, strikes: list[Strike], vms: tuple[str, ...], tally: Tally) -> None:
+    before = {vm: one for vm in vms for one in stage.emulators(vm)}
     left = sorted(strikes, key=lambda strike: strike.seconds)
     began = time.monotonic()
     for strike in left:
         text = f"{strike.target}: {strike.fault.name}, {strike.seconds:g} s"
         await stage.do(text, strike.fault.begin(stage, strike.target))
+        tally.faults[strike.fault.name] += 1
     for strike in left:
         # The length of the failure itself, which the plan has drawn.
         await asyncio.sleep(max(0.0, began + strike.seconds - time.monotonic()))
@@ -123,10 +166,19 @@ async def _wave(stage: Stage, strikes: list[Strike], vms: tuple[str, ...]) -> No
         await stage.becomes(host.name, "in service", is_back, within=_BACK)
     await stage.runs(vms, within=RECOVERY)
     await _all_write(stage, vms)
-    now = {emulator.pid for vm in vms for emulator in stage.emulators(vm)}
-    if lost := [vm for pid, vm in spared.items() if pid not in now]:
-        raise DrillError(f"restarted or moved, though nothing of theirs failed: {', '.join(lost)}")
-    stage.record.add(Mark.SEEN, "everything is whole again", time.monotonic() - began)
+    for vm in vms:
+        (now,) = stage.emulators(vm)
+        if now.pid == before[vm].pid:
+            continue
+        where, then = stage.host_of(before[vm]), stage.witness.first_seen(now.pid) - began
+        tally.recovered.append(then)
+        tally.moved += now.machine != before[vm].machine
+        if not has_ended(strikes, vm, where):
+            causes = ", ".join(f"{one.target}: {one.fault.name}" for one in strikes)
+            tally.false.append(f"{vm} on {where} ({causes})")
+            stage.record.add(Mark.FAILED, f"restarted or moved for nothing: {tally.false[-1]}")
+    tally.whole.append(time.monotonic() - began)
+    stage.record.add(Mark.SEEN, "everything is whole again", tally.whole[-1])
 
 
 async def _all_write(stage: Stage, vms: tuple[str, ...]) -> None:
@@ -180,10 +232,16 @@ def _kill_role(role: str) -> Act:
 
 
 FAULTS: Final = (
-    Fault("its QEMU is killed", _kill, of="guest"),
-    Fault("power cut", lambda stage, name: stage.host(name).crash(), _boot, longest=60),
-    Fault("freezes", lambda stage, name: stage.host(name).freeze(), _thaw, longest=60),
-    Fault("cable pulled", lambda stage, name: stage.host(name).wire.cut(), _connect, longest=60),
+    Fault("its QEMU is killed", _kill, of="guest", ends=True),
+    Fault("power cut", lambda stage, name: stage.host(name).crash(), _boot, longest=60, ends=True),
+    Fault("freezes", lambda stage, name: stage.host(name).freeze(), _thaw, longest=60, ends=True),
+    Fault(
+        "cable pulled",
+        lambda stage, name: stage.host(name).wire.cut(),
+        _connect,
+        longest=60,
+        ends=True,
+    ),
     Fault(
         "cable loses a tenth",
         lambda stage, name: stage.host(name).wire.worsen(

@@ -22,11 +22,13 @@ from hypercobalt.drills.record import DrillError, Mark, Record
 from hypercobalt.drills.witness import Emulator, Witness
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import agents
+from hypercobalt.lab.commands import run
 from hypercobalt.lab.guest import ledger
 from hypercobalt.lab.guest.bootsector import Program
 from hypercobalt.lab.guest.ledger import Ledger
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab, Wish, down
+from hypercobalt.lab.vms.domain import ErrorPolicy
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.runtime import Kube
@@ -104,12 +106,24 @@ class Stage:
 
     # -- VMs -----------------------------------------------------------------------------------
 
-    async def vms(self, host: str, count: int = 1, program: Program = "ledger") -> tuple[str, ...]:
+    async def vms(
+        self,
+        host: str,
+        count: int = 1,
+        program: Program = "ledger",
+        error_policy: ErrorPolicy = "stop",
+    ) -> tuple[str, ...]:
         """Start guests with shared disks on a host; their names."""
         names = [f"{host}-{program}-{number}" for number in range(1, count + 1)]
         requests = [
             Request(
-                name=name, kind="boot", program=program, host=host, disk="shared", network=False
+                name=name,
+                kind="boot",
+                program=program,
+                host=host,
+                disk="shared",
+                network=False,
+                error_policy=error_policy,
             )
             for name in names
         ]
@@ -155,6 +169,10 @@ class Stage:
         """The QEMUs of a VM, on whatever host."""
         uuid = str(self.fleet.id_of(vm))
         return tuple(one for one in self.witness.emulators() if one.uuid == uuid)
+
+    def pids(self, vms: Sequence[str]) -> frozenset[int]:
+        """The processes of VMs, on whatever host."""
+        return frozenset(emulator.pid for vm in vms for emulator in self.emulators(vm))
 
     def host_of(self, emulator: Emulator) -> str:
         hosts = (host.name for host in self.lab.hosts if host.machine == emulator.machine)
@@ -216,6 +234,19 @@ class Stage:
             return all(one.instance != uuid for one in found)
 
         await self.until(f"no incident of {vm} is open", check, within=within)
+
+    async def explains(self, host: str, words: str) -> None:
+        """Check what `cobalt explain` prints of a host.
+
+        Raises:
+            DrillError: those words are not in it.
+        """
+        command = (str(agents.cobalt_command()), "explain", host)
+        kubeconfig = f"--kubeconfig={self.lab.control.kubeconfig}"
+        text = await run(*command, kubeconfig)
+        if words not in " ".join(text.split()):
+            raise DrillError(f"`cobalt explain {host}` prints no {words!r}: {text}")
+        self.record.add(Mark.SEEN, f"`cobalt explain {host}` has: {words}")
 
     async def evictions(self) -> tuple[Eviction, ...]:
         return tuple((await self.kube.list(Eviction)).items)

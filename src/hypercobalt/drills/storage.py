@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from hypercobalt.api.incident import IncidentType
+from hypercobalt.drills.configuration import active, configure
 from hypercobalt.drills.drill import Drill
+from hypercobalt.drills.measure import Writes, events, memory_kib
 from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab import shared_mount
+from hypercobalt.lab.host import Host
 from hypercobalt.lab.storage.faults import Fault
 from hypercobalt.lab.vms.virsh import virsh
 
@@ -13,12 +17,27 @@ _PAUSED = 30.0
 _RESUMED = 120.0
 _QUIET = 20.0  # long enough for an Eviction that must not come
 
+_SOON = "thresholds: {ioErrors: {count: 5, within: 10s}}\n"
+"""Errors persist after 20 s instead of two minutes."""
+_PERSISTS = 60.0
+_FLOOD = 10_000
+"""Errors a minute, of one guest."""
+_GROWTH_KIB = 8 * 1024
+_EVERY = 5.0
+"""Seconds between two writes of incidents."""
+_WRITES_BESIDE = 8
+"""Writes of the operator, and of an instance that leaves."""
+
 
 def fail(stage: Stage, fault: Fault | None) -> None:
     """Set what is wrong with the shared disks of every host."""
-    faults = shared_mount.faults(stage.lab.layout)
     for host in stage.lab.hosts:
-        faults.write(host.machine, fault)
+        fail_on(stage, host, fault)
+
+
+def fail_on(stage: Stage, host: Host, fault: Fault | None) -> None:
+    """Set what is wrong with the shared disks of one host."""
+    shared_mount.faults(stage.lab.layout).write(host.machine, fault)
 
 
 async def full(stage: Stage) -> None:
@@ -49,6 +68,59 @@ async def full(stage: Stage) -> None:
         raise DrillError(f"Evictions were made: {', '.join(one.metadata.name for one in made)}")
 
 
+async def flood(stage: Stage) -> None:
+    """A guest that is told of each error repeats what failed at once: thousands a minute."""
+    await configure(stage, _SOON)
+    await active(stage, "kvm-1", _SOON)
+    host = stage.host("kvm-1")
+    (alone,) = await stage.vms("kvm-1", program="flood-disk", error_policy="report")
+    began, memory = await events(host), await memory_kib(host)
+    fail_on(stage, host, Fault.DENY)
+    async with Writes(stage.kube, "kvm-1") as writes:
+        await stage.until("one Eviction of it", stage.evictions, within=_PERSISTS)
+        await stage.runs([alone], elsewhere="kvm-1", within=60)
+        await _is_bounded(stage, writes, began, memory)
+    if len(made := await stage.evictions()) != 1:
+        raise DrillError(f"{len(made)} Evictions of one guest, not 1")
+    fail_on(stage, host, None)
+    names = {one.metadata.name for one in made}
+    pair = await stage.vms("kvm-1", 2, "write-disk", "report")
+    fail_on(stage, host, Fault.DENY)
+
+    async def is_shared() -> bool:
+        found = (await stage.hypervisor("kvm-1")).status.incidents or ()
+        return any(one.type == IncidentType.STORAGE_DEGRADED for one in found)
+
+    await stage.until("errors of two guests are one of their storage", is_shared, within=_PERSISTS)
+
+    async def nothing_begins() -> bool:
+        return {one.metadata.name for one in await stage.evictions()} == names
+
+    await stage.stays("no further Eviction begins", nothing_begins, seconds=_QUIET)
+    if not all(stage.emulators(vm) for vm in pair):
+        raise DrillError("a guest was ended")
+
+
+async def _is_bounded(stage: Stage, writes: Writes, began: int, memory: int) -> None:
+    host, figures = stage.host("kvm-1"), stage.record.figures
+    figures["errors"] = await events(host) - began
+    figures["errors_per_minute"] = round(60 * figures["errors"] / writes.seconds)
+    figures["writes"] = writes.count
+    figures["agent_grew_kib"] = await memory_kib(host) - memory
+    if writes.count > writes.seconds / _EVERY + _WRITES_BESIDE:
+        raise DrillError(f"{writes.count} writes of the status in {writes.seconds:.0f} s")
+    if figures["errors_per_minute"] < _FLOOD:
+        raise DrillError(f"no flood: {figures['errors_per_minute']:g} errors a minute")
+    if figures["agent_grew_kib"] > _GROWTH_KIB:
+        raise DrillError(f"the node agent grew by {figures['agent_grew_kib']:g} KiB")
+
+
 DRILLS = (
     Drill("pool-full", "The pool is full on all hosts: guests wait, none is moved.", full, hosts=2),
+    Drill(
+        "io-flood",
+        "Thousands of I/O errors a minute: one Eviction of the guest, few writes; none for two.",
+        flood,
+        2,
+    ),
 )

@@ -12,6 +12,7 @@ Source: proc(5), proc_pid_cgroup(5); QEMU, accel/ (names of threads, with debug-
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -96,6 +97,7 @@ class Witness:
         self._prefix = prefix
         self._overlaps = Overlaps()
         self._task: asyncio.Task[None] | None = None
+        self._first_seen: dict[int, float] = {}
 
     @property
     def double_runs(self) -> tuple[DoubleRun, ...]:
@@ -104,6 +106,10 @@ class Witness:
     def emulators(self) -> tuple[Emulator, ...]:
         """Every QEMU of the lab now."""
         return tuple(emulators(self._prefix))
+
+    def first_seen(self, pid: int) -> float:
+        """When a process was first seen, by the monotonic clock; now if it has not been yet."""
+        return self._first_seen.get(pid, time.monotonic())
 
     async def __aenter__(self) -> Witness:
         self._task = asyncio.create_task(self._watch(), name="witness")
@@ -117,7 +123,10 @@ class Witness:
 
     async def _watch(self) -> None:
         while True:
-            self._overlaps.look(await asyncio.to_thread(self.emulators))
+            seen = await asyncio.to_thread(self.emulators)
+            self._overlaps.look(seen)
+            for one in seen:
+                self._first_seen.setdefault(one.pid, time.monotonic())
             await asyncio.sleep(LOOK_SECONDS)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,3 +38,46 @@ def test_everything_fails_in_half_an_hour_of_waves() -> None:
         fault.name for fault in soak.FAULTS
     }
     assert any(len(wave) == 2 for wave in waves)
+
+
+def strike(name: str, target: str) -> soak.Strike:
+    (fault,) = (one for one in soak.FAULTS if one.name == name)
+    return soak.Strike(fault, target, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "ended"),
+    [
+        pytest.param("power cut", "kvm-1", True, id="its host lost power"),
+        pytest.param("power cut", "kvm-2", False, id="another host lost power"),
+        pytest.param("its QEMU is killed", "vm-1", True, id="it was killed"),
+        pytest.param("its QEMU is killed", "vm-2", False, id="another guest was killed"),
+        pytest.param("its disks hang", "kvm-1", False, id="its disks wait"),
+        pytest.param("node agent is killed", "kvm-1", False, id="its host's agent was killed"),
+        pytest.param("the operator is killed", "the control plane", False, id="control plane"),
+    ],
+)
+def test_only_what_ends_a_guest_excuses_its_recovery(
+    name: str, target: str, *, ended: bool
+) -> None:
+    assert soak.has_ended([strike(name, target)], "vm-1", "kvm-1") is ended
+
+
+def test_figures_count_faults_and_time_recoveries() -> None:
+    tally = soak.Tally(moved=1)
+    tally.faults.update({"power cut": 2, "freezes": 1})
+    tally.recovered += [40.0, 2.0, 3.0]
+    tally.whole += [60.0]
+    assert tally.figures() == {
+        "waves": 1,
+        "faults": 3,
+        "faults (freezes)": 1,
+        "faults (power cut)": 2,
+        "recoveries": 3,
+        "recoveries_elsewhere": 1,
+        "recovery_p50": 3.0,
+        "recovery_max": 40.0,
+        "whole_p50": 60.0,
+        "whole_max": 60.0,
+        "false_recoveries": 0,
+    }

@@ -25,6 +25,7 @@ Program = Literal[
     "panic",
     "watchdog",
     "write-disk",
+    "flood-disk",
     "ledger",
     "dirty-memory",
 ]
@@ -129,6 +130,19 @@ _WRITE_DISK = """
     e2 fd                 loop tick
     eb cc                 jmp write
 """
+# The same 32 KiB again and again; what fails is repeated at once, as fast as the machine is.
+_FLOOD_DISK = """
+    b8 00 43       write: mov ax,0x4300
+    c7 06 62 7d 40 00     mov word [packet+2],64
+    b2 80                 mov dl,0x80
+    be 60 7d              mov si,packet
+    cd 13                 int 0x13
+    72 ee                 jc write
+    b9 {ticks}            mov cx,ticks
+    f4              tick: hlt
+    e2 fd                 loop tick
+    eb e6                 jmp write
+"""
 # Records of 8 sectors, from where the last one ends; see `ledger`. At 0x9004 lie the mark of this
 # boot, which is the clock's count at its start, and the number of its next record.
 _LEDGER = """
@@ -230,6 +244,7 @@ _LISTINGS: dict[Program, str] = {
     "panic": _ONCE + _PANIC,
     "watchdog": _WATCHDOG,
     "write-disk": _WRITE_DISK,
+    "flood-disk": _FLOOD_DISK,
     "ledger": _LEDGER,
     "dirty-memory": _DIRTY_MEMORY,
 }
@@ -255,7 +270,7 @@ def image(
         delay: from its line on the console to the deed.
         memory_mib: memory of the VM, for `dirty-memory`, which rewrites all but the ends of it.
         mib_per_second: how much `dirty-memory` dirties.
-        writes_per_second: how often `write-disk` writes 32 KiB to a disk of 16 MiB, or `ledger` a
+        writes_per_second: how often `write-disk` and `flood-disk` write 32 KiB, or `ledger` a
             record; at most 18.
 
     Raises:
