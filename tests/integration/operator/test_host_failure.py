@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.integration.operator.agents import Agent
 from tests.integration.operator.conftest import operator, reason, set_node_status, until
 from tests.integration.operator.dying import Dying
 from tests.integration.operator.failing import (
@@ -163,6 +164,22 @@ async def test_host_whose_agent_lives_migrates_and_is_not_fenced(
         assert back.status.fencing is None
         await eventually(lambda: site.compute.world.hosts[name].enabled)
     assert sick.device.orders == []
+
+
+async def test_host_that_only_answers_when_asked_anew_migrates(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Kubelet and agent are cut off from the API, so what was read of the host grows old."""
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        cut_off = await start(site)
+        site.compute.world.listed_down.add(name)
+        await Agent(kube, name).renews(lasts=1)
+        await cut_off.node("Unknown")
+        await recovered(site, name)
+        (eviction,) = await evictions_of(kube, name)
+        assert eviction.spec.mode == "live"
+    assert cut_off.device.orders == []
 
 
 async def test_peer_that_reaches_a_program_stops_the_fence(

@@ -44,6 +44,7 @@ class World:
         latency: of each call, in seconds.
         boots: status that a new test server takes, and what its console shows; {name} is its name.
         undying: deleting a test server is accepted, and changes nothing.
+        listed_down: hosts that are shown as down, by what was read some time ago.
     """
 
     now: Callable[[], datetime]
@@ -56,6 +57,7 @@ class World:
     latency: float = 0.0
     boots: tuple[str, str] = (ServerStatus.ACTIVE, "login: {name}")
     undying: bool = False
+    listed_down: set[str] = field(default_factory=set[str])
 
     def add_host(self, name: str, *, enabled: bool = True, servers: Iterable[str] = ()) -> Host:
         """Have a compute service register."""
@@ -107,7 +109,9 @@ class FakeHosts:
 
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
         await self._world.call("hosts.get", name)
-        return self.find(name)
+        found = self.find(name)
+        late = found is not None and not fresh and found.name in self._world.listed_down
+        return replace(found, up=False) if found is not None and late else found
 
     def find(self, name: str) -> Host | None:
         """The host of a name."""

@@ -137,8 +137,15 @@ class Observer:
         for name in names:
             found = await self._compute.hosts.get(name)
             if found is not None:
-                return found
+                return found if found.up or found.forced_down else await self._anew(found)
         return None
+
+    async def _anew(self, host: Host) -> Host:
+        """Read a host that seems to be down past every cache: only its reports may be cut off."""
+        try:
+            return await self._compute.hosts.get(host.name, fresh=True) or host
+        except (UnreachableError, RefusedError, ConflictError):
+            return host  # what answers for this host alone is silent, too
 
     async def _instances(self, facts: Facts, memory: Memory) -> Facts:
         """Read what is on the host; its servers anew when a move has ended, or in time.
