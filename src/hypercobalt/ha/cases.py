@@ -140,6 +140,7 @@ class Instance(Struct, frozen=True):
         memory_bytes: its memory.
         resumes: after I/O errors, without a while that it ran in between.
         resumed_at: when the last of them was.
+        paused_since: since when I/O errors pause it; moments after a resume do not end that.
         incidents: of the host, when they were shown.
         evictions: of the host, those that are still to be removed.
     """
@@ -156,6 +157,7 @@ class Instance(Struct, frozen=True):
     memory_bytes: int = 0
     resumes: int = 0
     resumed_at: datetime | None = None
+    paused_since: datetime | None = None
     crashes: tuple[datetime, ...] = ()
     reboots: tuple[datetime, ...] = ()
     watchdogs: tuple[datetime, ...] = ()

@@ -81,7 +81,8 @@ class Limits(Document, frozen=True):
         recoveries_per_hour: of one instance.
         recoveries_per_day: of one instance.
         incidents_per_minute: of the host; beyond it events only count.
-        backoff: waits before the second, third, … recovery of an instance within an hour.
+        backoff: waits before the second, third, … recovery of an instance within an hour, and
+            before its second, third, … resume after I/O errors.
         resumes: of one start of an instance after I/O errors.
         cool_down: before an Eviction that has ended is made again for the same incident.
     """
@@ -94,7 +95,7 @@ class Limits(Document, frozen=True):
         Span(seconds=30),
         Span(seconds=120),
     )
-    resumes: Annotated[int, msgspec.Meta(ge=0, le=100)] = 3
+    resumes: Annotated[int, msgspec.Meta(ge=0, le=100)] = 5
     cool_down: Span = Span(minutes=10)
 
 

@@ -132,8 +132,8 @@ def _count(instance: Instance, signal: Signal, verdict: Verdict, config: HaConfi
             return replace(instance, memory_warnings=with_time(instance.memory_warnings, now))
         case Kind.IO_ERROR if signal.action == "report":
             return _count_disk(instance, signal, config)
-        case Kind.PAUSED_IO_ERROR if instance.resumed_at and now - instance.resumed_at > RAN_WELL:
-            return replace(instance, resumes=0)
+        case Kind.PAUSED_IO_ERROR if not _resumed_lately(instance, now):
+            return replace(instance, resumes=0, paused_since=now)
         case _ if verdict.type in CRASHES and instance.case(*CRASHES) is None:
             return replace(instance, crashes=with_time(instance.crashes, now))
         case _:
@@ -233,6 +233,10 @@ def _merge(old: Case, new: Case) -> Case:
     if old.step is Step.LOOK and new.step is not Step.RECOVER:
         return again
     return replace(again, step=new.step, due=new.due, mode=new.mode, reaction=new.reaction)
+
+
+def _resumed_lately(instance: Instance, now: datetime) -> bool:
+    return instance.resumed_at is not None and now - instance.resumed_at <= RAN_WELL
 
 
 def earliest(instance: Instance, now: datetime, config: HaConfig) -> datetime:

@@ -24,13 +24,14 @@ from hypercobalt.ha.cases import (
     TRIGGERS,
     Case,
     Instance,
+    State,
     Step,
     eviction_name,
     key_of,
     recent,
     with_time,
 )
-from hypercobalt.ha.classify import CRASHES, SHORTLY
+from hypercobalt.ha.classify import CRASHES, LOOK_AGAIN, SHORTLY
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.signals import HOST
 
@@ -216,7 +217,11 @@ def _storage_is_away(known: dict[str, Instance], uuid: str, case: Case, now: dat
         return False
     text = f"the storage {pool} fails for {len(others)} instances: {', '.join(sorted(others))}"
     waits = replace(case, reaction=Reaction.WAIT).with_evidence(text)
-    known[uuid] = known[uuid].with_case(waits.then(Step.RECOVER, now + _MINUTE))
+    if known[uuid].state is State.PAUSED:  # it is resumed when the storage is back, however late
+        anew = replace(known[uuid], resumes=0, paused_since=now)
+        known[uuid] = anew.with_case(waits.then(Step.LOOK, now + LOOK_AGAIN))
+    else:
+        known[uuid] = known[uuid].with_case(waits.then(Step.RECOVER, now + _MINUTE))
     _open_on_host(known, IncidentType.STORAGE_DEGRADED, text, now, about=case.about)
     return True
 

@@ -119,18 +119,31 @@ def _back(
 def _storage(
     instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
 ) -> Instance:
-    """An instance that I/O errors have paused: resume it once its storage is back."""
+    """An instance that I/O errors have paused: resume it once its storage is back.
+
+    Room in a pool can often not be seen from the host, so a resume may end in the next error; the
+    next one then comes later.
+    """
     if probe.state is not State.PAUSED:
         return instance.without_case(case.id)
-    if probe.storage and instance.resumes < config.limits.resumes:
+    if probe.storage and _may_resume(instance, config, now):
         changed = replace(case, reaction=Reaction.RESUME).with_evidence(
             "its storage can be used again"
         )
         return instance.with_case(changed.then(Step.RESUME, now))
-    if now - case.first_seen < config.thresholds.io_error_wait:
+    since = instance.paused_since or case.first_seen
+    if now - since < config.thresholds.io_error_wait:
         return instance.with_case(case.then(Step.LOOK, now + LOOK_AGAIN))
-    text = f"its storage has been away since {case.first_seen:%FT%TZ}"
+    text = f"its storage has been away since {since:%FT%TZ}"
     return _recover(instance, case.with_evidence(text), config, now)
+
+
+def _may_resume(instance: Instance, config: HaConfig, now: datetime) -> bool:
+    tries, waits = instance.resumes, config.limits.backoff
+    if not tries or instance.resumed_at is None:
+        return tries < config.limits.resumes
+    wait = waits[min(tries, len(waits)) - 1]
+    return tries < config.limits.resumes and now - instance.resumed_at >= wait
 
 
 def resumed(instance: Instance, case: Case, now: datetime) -> Instance:

@@ -11,9 +11,12 @@ from tests.unit.ha.signs import U1, Story, uuid
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.cases import State, Step
-from hypercobalt.ha.config import Event, HaConfig
+from hypercobalt.ha.config import Event, HaConfig, Limits
+from hypercobalt.ha.looks import resumed
 from hypercobalt.ha.signals import HOST, EventType, Kind
 from hypercobalt.ha.verdict import Nature
+
+U2 = uuid(2)
 
 
 def running() -> Story:
@@ -268,12 +271,49 @@ def test_an_io_error_that_lasts_five_minutes_recovers() -> None:
     assert (recovery.trigger, recovery.mode) == ("IOError", EvictionMode.AUTO)
 
 
-def test_a_start_is_resumed_three_times_at_most() -> None:
+def resumed_at(story: Story, *, until: float, who: str = U1) -> list[int]:
+    """Seconds at which it is resumed, when each resume ends in the next error, until recovered."""
+    began, found = story.now, list[int]()
+    while (story.now - began).total_seconds() < until and story.only(who).step is Step.LOOK:
+        story.look(State.PAUSED, who=who, storage=True)
+        if story.only(who).step is Step.RESUME:
+            found.append(round((story.now - began).total_seconds()))
+            story.known[who] = resumed(story.get(who), story.only(who), story.now)
+            story.see(Kind.RESUMED, Kind.PAUSED_IO_ERROR, who=who)
+    return found
+
+
+def test_resumes_come_slower_until_five_minutes_have_passed() -> None:
     story = running()
     story.see(Kind.PAUSED_IO_ERROR)
-    story.known[U1] = replace(story.get(), resumes=3)
-    story.look(State.PAUSED, storage=True)
-    assert story.only().step is Step.LOOK
+    assert resumed_at(story, until=600) == [10, 20, 50, 170, 290]
+    assert story.only().step is Step.RECOVER
+
+
+def test_a_start_is_resumed_as_often_as_the_limit_has_it() -> None:
+    story = running()
+    story.config = HaConfig(limits=Limits(resumes=2))
+    story.see(Kind.PAUSED_IO_ERROR)
+    assert resumed_at(story, until=600) == [10, 20]
+    assert story.only().step is Step.RECOVER
+
+
+def test_what_a_storage_has_paused_together_is_resumed_however_late_it_is_back() -> None:
+    story = Story()
+    story.run(U1, U2)
+    for number, who in enumerate((U1, U2)):
+        story.see(Kind.IO_ERROR, who=who, action="pause", about=f"/pool/{number}.raw")
+        story.see(Kind.PAUSED_IO_ERROR, who=who)
+    for _ in range(60):
+        for who in (U1, U2):
+            if story.only(who).step is Step.LOOK:
+                story.look(State.PAUSED, who=who, storage=False)
+        assert story.plan().recoveries == ()
+    story.pass_(60)
+    assert story.plan().recoveries == ()
+    for who in (U1, U2):
+        story.look(State.PAUSED, who=who, storage=True)
+        assert story.only(who).step is Step.RESUME
 
 
 @pytest.mark.parametrize(("seconds", "resumes"), [(29, 3), (31, 0)])

@@ -267,17 +267,16 @@ class Recoveries:
 
     async def _resume(self, uuid: str, case_id: str) -> None:
         log.info("instance_resumed", server=uuid, incident=case_id)
-        result = "resumed"
+        result, instance = "resumed", self._store.get(uuid)
+        for case in instance.cases:
+            if case.id == case_id:  # noted before: that it runs again may be seen first
+                self._store.put(resumed(instance, case, self._clock.now()))
         try:
             await self._libvirt.resume(uuid)
         except LibvirtError as error:
             result = "refused"
             log.warning("instance_not_resumed", server=uuid, error=str(error))
         self._metrics.recoveries.labels("resume", result).inc()
-        instance = self._store.get(uuid)
-        for case in instance.cases:
-            if case.id == case_id:
-                self._store.put(resumed(instance, case, self._clock.now()))
 
     async def _follow(self, uuid: str, case: Case) -> None:
         """See how an Eviction ends; that the instance runs again is seen in libvirt first."""
