@@ -1,23 +1,17 @@
-"""What a node agent costs while a drill goes on: writes, events, memory."""
+"""What a node agent does while a drill goes on: its writes, what it has counted, its memory."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from contextlib import suppress
-from typing import Final
 
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.incident import IncidentType
 from hypercobalt.drills.record import DrillError
 from hypercobalt.lab import agents
 from hypercobalt.lab.host import Host
 from hypercobalt.runtime import Kube
-
-_METRIC: Final = "ha_events_total{"
-_READ: Final = (
-    "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9177/metrics').read().decode())"
-)
 
 
 class Writes:
@@ -25,11 +19,14 @@ class Writes:
 
     Attributes:
         count: so far.
+        errors: that its I/O errors were seen, at most in one incident.
+        errors_seconds: from the first to the last of them.
     """
 
     def __init__(self, kube: Kube, name: str) -> None:
         self._kube, self._name = kube, name
-        self.count = 0
+        self.count = self.errors = 0
+        self.errors_seconds = 0.0
         self._began = time.monotonic()
         self._task: asyncio.Task[None] | None = None
 
@@ -59,17 +56,13 @@ class Writes:
         async with watching as events:
             async for event in events:
                 self.count += bool(event.key)
+                self._look(event.object)
 
-
-async def events(host: Host) -> int:
-    """How many events of libvirt the node agent of a host has judged.
-
-    Raises:
-        LabError: the host is off, or the agent does not answer.
-    """
-    text = await host.run(sys.executable, "-c", _READ)
-    lines = (line for line in text.splitlines() if _METRIC in line)
-    return int(sum(float(line.rsplit(" ", 1)[1]) for line in lines))
+    def _look(self, stored: Hypervisor | None) -> None:
+        for one in (stored.status.incidents or ()) if stored else ():
+            if one.type == IncidentType.IO_ERROR and one.count > self.errors:
+                self.errors = one.count
+                self.errors_seconds = (one.lastSeen - one.firstSeen).total_seconds()
 
 
 async def memory_kib(host: Host) -> int:

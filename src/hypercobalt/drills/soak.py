@@ -33,7 +33,8 @@ SHORT: Final = timedelta(minutes=3)
 HOSTS: Final = 3
 VMS_PER_HOST: Final = 4
 _BACK = 180.0
-_WRITES = 30.0
+_WRITES = 90.0
+"""Seconds: a resume after an I/O error that came too early is tried again after 10 and 30."""
 
 Act = Callable[[Stage, str], Awaitable[object]]
 
