@@ -60,9 +60,11 @@ class Writes:
 
     def _look(self, stored: Hypervisor | None) -> None:
         for one in (stored.status.incidents or ()) if stored else ():
-            if one.type == IncidentType.IO_ERROR and one.count > self.errors:
-                self.errors = one.count
-                self.errors_seconds = (one.lastSeen - one.firstSeen).total_seconds()
+            count = one.count or 0
+            if one.type == IncidentType.IO_ERROR and count > self.errors:
+                self.errors = count
+                if one.firstSeen and one.lastSeen:
+                    self.errors_seconds = (one.lastSeen - one.firstSeen).total_seconds()
 
 
 async def memory_kib(host: Host) -> int:
