@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.meta import ResourceInfo, Struct
@@ -19,15 +19,21 @@ from hypercobalt.api.schema import Column, CustomObject, Definition, Field, Limi
 _INT64 = Limits(minimum=0, format="int64")
 _INT32 = Limits(minimum=0, format="int32")
 
+MOST_ISSUES: Final = 50
+MOST_BROKEN_TUNNELS: Final = 20
+
 
 class OVSNodeConditionType(StrEnum):
     """Types of the conditions on an OVSNode."""
 
     READY = "Ready"
     OVSDB_CONNECTED = "OVSDBConnected"
+    VSWITCHD_RESPONDING = "VswitchdResponding"
     OVN_CONTROLLER_CONNECTED = "OVNControllerConnected"
     ALL_BRIDGES_HEALTHY = "AllBridgesHealthy"
     ALL_BONDS_HEALTHY = "AllBondsHealthy"
+    PORTS_HEALTHY = "PortsHealthy"
+    FLOWS_IN_SYNC = "FlowsInSync"
 
 
 class BridgeStatus(StrEnum):
@@ -119,6 +125,26 @@ class Interfaces(Struct, frozen=True):
     ] = ()
 
 
+class BridgeMapping(Struct, frozen=True):
+    """A physical network of OVN and the bridge that leads to it."""
+
+    network: Annotated[str, Field("Name of the physical network.")]
+    bridge: Annotated[str, Field("Name of the bridge.")]
+
+
+class Tunnels(Struct, frozen=True):
+    """The tunnels to other chassis; an entry for each would grow with the fleet."""
+
+    count: Annotated[int, Field("Number of tunnels.", limits=_INT32)]
+    broken: Annotated[
+        tuple[str, ...],
+        Field(
+            f"Addresses of the other ends of those that are down, {MOST_BROKEN_TUNNELS} at most.",
+            limits=Limits(max_items=MOST_BROKEN_TUNNELS),
+        ),
+    ] = ()
+
+
 class OVNController(Struct, frozen=True):
     """The ovn-controller of the host."""
 
@@ -129,6 +155,17 @@ class OVNController(Struct, frozen=True):
         str | None, Field("Southbound database, as in `tcp:10.0.0.10:6642`.")
     ] = None
     chassisId: Annotated[str | None, Field("Name of the host's chassis in OVN, a UUID.")] = None
+    encapIP: Annotated[
+        str | None, Field("Address of this end of tunnels; several have commas between them.")
+    ] = None
+    encapType: Annotated[
+        str | None, Field("Encapsulation of tunnels, such as `geneve`; several likewise.")
+    ] = None
+    bridgeMappings: Annotated[
+        tuple[BridgeMapping, ...],
+        Field("Bridges of the physical networks.", keys=("network",)),
+    ] = ()
+    tunnels: Annotated[Tunnels | None, Field("Tunnels to other chassis.")] = None
 
 
 class TableFlows(Struct, frozen=True):
@@ -180,6 +217,19 @@ class Issue(Struct, frozen=True):
     detectedAt: Annotated[
         datetime | None, Field("When it was first seen; kept as long as it lasts.")
     ] = None
+    code: Annotated[str | None, Field("What kind of issue it is, in CamelCase.")] = None
+    object: Annotated[
+        str | None, Field("What it is about: a daemon, bridge, bond or port, by its name.")
+    ] = None
+
+
+class Diagnostics(Struct, frozen=True):
+    """Where the agent answers to traces and captures."""
+
+    url: Annotated[str, Field("Base of the URLs.")]
+    certificateSHA256: Annotated[
+        str | None, Field("Digest of the certificate that it shows there, 64 hex digits.")
+    ] = None
 
 
 class OVSNodeStatus(Struct, frozen=True):
@@ -200,8 +250,23 @@ class OVSNodeStatus(Struct, frozen=True):
     ] = ()
     metrics: Annotated[Metrics | None, Field("Traffic counters.")] = None
     issues: Annotated[
-        tuple[Issue, ...], Field("What a person should look at; empty when all is well.")
+        tuple[Issue, ...],
+        Field(
+            f"What a person should look at, worst first, {MOST_ISSUES} at most; empty when all is "
+            "well."
+        ),
     ] = ()
+    issuesTotal: Annotated[
+        int | None,
+        Field("Number of issues, those that `issues` has no room for included.", limits=_INT32),
+    ] = None
+    lastProbeTime: Annotated[
+        datetime | None,
+        Field("When the counters were read; they are written with every change, else by a timer."),
+    ] = None
+    diagnostics: Annotated[Diagnostics | None, Field("Where traces and captures are served.")] = (
+        None
+    )
 
 
 class OVSNode(CustomObject, frozen=True, kw_only=True):

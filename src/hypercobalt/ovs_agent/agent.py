@@ -1,0 +1,160 @@
+"""Wires the OVS agent's concerns to one switch and one API server, and runs them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from hypercobalt.adapters.ovs.port import Switch
+from hypercobalt.agent.applier import Applier, Report
+from hypercobalt.agent.process import Agent, managed
+from hypercobalt.api.conditions import ConditionStatus
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.logs import get_logger
+from hypercobalt.ovs_agent import probes
+from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.judging import Judge
+from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.settings import Settings
+from hypercobalt.ovs_agent.status.compose import FIELDS, compose
+from hypercobalt.ovs_agent.status.parts import Board, Parts
+from hypercobalt.runtime import AlreadyExistsError, Connection, Informer, Kube, Manager
+from hypercobalt.runtime.events import Recorder
+from hypercobalt.runtime.write_cache import Latest
+
+log = get_logger(__name__)
+
+NAME: Final = "ovs-agent"
+"""Of the Lease, `ovs-agent-NODE`, and of the field manager."""
+
+_CREATE_AGAIN: Final = 5.0  # seconds
+
+
+async def run(settings: Settings, connection: Connection, switch: Switch) -> None:
+    """Run the agent of one host until SIGTERM or SIGINT.
+
+    Raises:
+        ConfigurationError: a setting cannot be used.
+    """
+    async with managed(settings, connection, NAME) as manager:
+        register(settings, manager, switch)
+        log.info("ovs_agent_started", node=settings.node, rundir=str(settings.ovs_rundir))
+        await manager.run()
+
+
+def register(settings: Settings, manager: Manager, switch: Switch) -> None:
+    """Have the manager run every concern of an agent."""
+    kube, clock = manager.kube, manager.clock
+    board = Board(clock, Parts())
+    fields = f"metadata.name={settings.node}"
+    informer = manager.informer(OVSNode, settings.namespace, fields=fields)
+    own = Latest(informer)
+    agent = Agent(NAME, settings, manager, lambda: own.value)
+    observer = Observer(switch, clock)
+    judge = Judge(observer.facts, board, clock, counters=settings.counters)
+    applier = Applier(kube, report(settings), board, informer)
+    hypervisor = Latest(manager.informer(Hypervisor, fields=fields))
+    recorder = manager.recorder("ovs.c5c3.io/ovs-agent")
+
+    async def observe() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            probes.begin(tasks, switch, observer, settings, clock)
+            await observer.follow()
+
+    async def write() -> None:
+        await informer.wait_synced()
+        judge.adopt(own.value.status.issues if own.value else ())
+        await applier.run()
+
+    agent.observe("switch", observe)
+    agent.observe("judge", judge.run)
+    agent.observe("instances", lambda: _follow_instances(hypervisor, observer))
+    agent.act("object", lambda: _keep_object(kube, settings, informer, own))
+    agent.act("status", write)
+    agent.act("events", lambda: _record(recorder, judge, own))
+    manager.add_check(
+        "switch", lambda: None if judge.latest else "switch not read yet", readiness=True
+    )
+    manager.add_check("status", lambda: applier.refusal, readiness=True)
+
+
+def report(settings: Settings) -> Report[OVSNode, Parts, OVSNodeStatus]:
+    """How the status of the host's OVSNode is written."""
+
+    def carrying(status: OVSNodeStatus) -> OVSNode:
+        mine = new_object(settings)
+        return OVSNode(metadata=mine.metadata, spec=mine.spec, status=status)
+
+    return Report(NAME, FIELDS, lambda found: found.status, carrying, compose)
+
+
+def new_object(settings: Settings) -> OVSNode:
+    """The OVSNode of this host, without a status."""
+    return OVSNode(
+        metadata=ObjectMeta(name=settings.node, namespace=settings.namespace),
+        spec=OVSNodeSpec(nodeRef=NodeReference(name=settings.node)),
+    )
+
+
+async def _keep_object(
+    kube: Kube, settings: Settings, informer: Informer[OVSNode], own: Latest[OVSNode]
+) -> None:
+    """Create the OVSNode whenever there is none."""
+    await informer.wait_synced()
+    while True:
+        found = own.value
+        if found is None:
+            try:
+                with suppress(AlreadyExistsError):
+                    own.wrote(await kube.create(new_object(settings)))
+            except HypercobaltError as error:
+                log.warning("object_not_created", object=settings.node, error=str(error))
+                await asyncio.sleep(_CREATE_AGAIN)
+                continue
+        await own.changed(found)
+
+
+async def _follow_instances(hypervisor: Latest[Hypervisor], observer: Observer) -> None:
+    """Keep the facts' instances equal to those that the node agent reports."""
+    while True:
+        found = hypervisor.value
+        observer.update(partial(_with_instances, instances=instances_of(found)))
+        await hypervisor.changed(found)
+
+
+def _with_instances(facts: Facts, instances: dict[str, bool] | None) -> Facts:
+    return replace(facts, instances=instances)
+
+
+def instances_of(hypervisor: Hypervisor | None) -> dict[str, bool] | None:
+    """Whether each instance runs, by UUID; None unless its node agent reports libvirt now."""
+    if hypervisor is None:
+        return None
+    true = {one.type for one in hypervisor.conditions if one.status == ConditionStatus.TRUE}
+    away = {one.type for one in hypervisor.conditions if one.status != ConditionStatus.TRUE}
+    if "LibVirtConnection" not in true or "AgentReporting" in away:
+        return None
+    return {one.id.lower(): one.active for one in hypervisor.status.instances}
+
+
+async def _record(recorder: Recorder, judge: Judge, own: Latest[OVSNode]) -> None:
+    """An Event for each issue that appears, and for each that disappears."""
+    while True:
+        appeared, tracked = await judge.news.get()
+        while own.value is None:
+            await own.changed(None)
+        finding = tracked.finding
+        note = finding.message if appeared else f"No more: {finding.message}"
+        recorder.record(
+            own.value,
+            "Warning" if appeared else "Normal",
+            finding.code if appeared else f"{finding.code}Resolved",
+            note,
+            action="Observing",
+        )

@@ -1,0 +1,76 @@
+"""One judgement of the switch out of the facts: its status, issues and conditions. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from hypercobalt.api.ovsnode import (
+    Interfaces,
+    OVSNodeConditionType,
+    OVSNodeStatus,
+)
+from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.rules import issues
+from hypercobalt.ovs_agent.rules.bonds import assess_bonds
+from hypercobalt.ovs_agent.rules.bridges import assess_bridges
+from hypercobalt.ovs_agent.rules.conditions import Stated, conditions
+from hypercobalt.ovs_agent.rules.controller import assess_controller
+from hypercobalt.ovs_agent.rules.counters import flow_stats, traffic
+from hypercobalt.ovs_agent.rules.daemons import assess_daemons
+from hypercobalt.ovs_agent.rules.findings import codes
+from hypercobalt.ovs_agent.rules.flows import assess_flows
+from hypercobalt.ovs_agent.rules.issues import Ledger
+from hypercobalt.ovs_agent.rules.ports import assess_ports
+from hypercobalt.ovs_agent.rules.uplinks import physical_interfaces
+from hypercobalt.ovs_agent.rules.versions import versions_of
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the facts mean.
+
+    Args:
+        status: all fields, counters as they are now, but for the conditions.
+        ledger: findings over time, of which some are issues.
+        conditions: by type.
+    """
+
+    status: OVSNodeStatus
+    ledger: Ledger
+    conditions: dict[OVSNodeConditionType, Stated]
+
+
+def judge(facts: Facts, ledger: Ledger, *, now: datetime, monotonic: float) -> Judgement:
+    """Judge the switch.
+
+    Args:
+        facts: of now.
+        ledger: of the last judgement; {} for the first.
+        now: wall clock, UTC.
+        monotonic: seconds.
+    """
+    bridges, bonds = assess_bridges(facts), assess_bonds(facts)
+    controller, daemons = assess_controller(facts), assess_daemons(facts)
+    parts = (daemons, controller, bridges, bonds, assess_ports(facts), assess_flows(facts))
+    unmeasured = codes(*(part.unmeasured for part in parts))
+    found = [finding for part in parts for finding in part.findings]
+    ledger = issues.follow(ledger, found, unmeasured, now=now, monotonic=monotonic)
+    shown, total = issues.listed(ledger)
+    versions = versions_of(facts)
+    status = OVSNodeStatus(
+        ovsVersion=versions.ovs,
+        ovsdVersion=versions.ovsdb_server,
+        dpdkEnabled=versions.dpdk_enabled,
+        dpdkVersion=versions.dpdk,
+        bridges=bridges.value,
+        interfaces=Interfaces(physical=physical_interfaces(facts), bonds=bonds.value),
+        ovnController=controller.value,
+        flowStats=flow_stats(facts),
+        metrics=traffic(facts),
+        issues=shown,
+        issuesTotal=total,
+        lastProbeTime=now,
+    )
+    stated = conditions(facts, issues.issues_of(ledger), unmeasured, has_bonds=bool(bonds.value))
+    return Judgement(status, ledger, stated)

@@ -1,0 +1,189 @@
+"""What is known of the switch at one moment, each value with the proof that its producer answers.
+
+A value is proven until its producer has failed twice in a row; then it is known no more, however
+healthy it looks. What ovs-vswitchd writes into OVSDB stays there when it dies, so such a value
+needs two proofs: of ovsdb-server and of ovs-vswitchd.
+
+Pure: the shell that reads is `observing/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final, Generic, TypeVar
+
+from hypercobalt.adapters.ovs.model import (
+    BondState,
+    ControllerState,
+    Daemon,
+    Flow,
+    FlowCounts,
+    KernelBond,
+    LacpState,
+    Link,
+    LocalBinding,
+    Southbound,
+)
+from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.rows import BridgeRow, Database, InterfaceRow
+
+T = TypeVar("T")
+
+DOWN_AFTER: Final = 2
+"""Failures in a row after which a producer counts as away; one answer brings it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[T]):
+    """What one producer has answered of late.
+
+    Args:
+        value: the last answer; None when there has been none.
+        failures: in a row, since then.
+        fault: of the last failure.
+        message: of the last failure.
+        since: of the first failure in a row, UTC.
+    """
+
+    value: T | None = None
+    failures: int = 0
+    fault: Fault | None = None
+    message: str = ""
+    since: datetime | None = None
+
+    @property
+    def proven(self) -> T | None:
+        """The value, while its producer answers."""
+        return None if self.is_down else self.value
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the producer counts as away."""
+        return self.failures >= DOWN_AFTER
+
+    def failed(self, error: SwitchError, now: datetime) -> Reading[T]:
+        """This reading after one more failure."""
+        return replace(
+            self,
+            # Beyond what counts, failures are not told apart, so that facts stay equal.
+            failures=min(self.failures + 1, DOWN_AFTER),
+            fault=error.fault,
+            message=str(error),
+            since=self.since or now,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Packets of ports at one moment, as the device and as the switch count them.
+
+    Args:
+        pid: of ovs-vswitchd, whose restart resets counters and numbers ports anew.
+        received: packets that the device has delivered, by UUID of the Interface.
+        ofports: numbers of the ports then, by UUID of the Interface.
+        matched: packets that flows of table 0 with this `in_port` have matched.
+    """
+
+    pid: int
+    received: Mapping[str, int]
+    ofports: Mapping[str, int]
+    matched: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that the rules know.
+
+    Args:
+        database: rows; proven by ovsdb-server's echo.
+        ovsdb_server: the daemon.
+        vswitchd: the daemon.
+        ovn_controller: the daemon.
+        running: names of the bridges that ovs-vswitchd runs.
+        bonds: of ovs-vswitchd.
+        lacp: of ovs-vswitchd.
+        flows: by name of the bridge.
+        classifier: flows of table 0 of the integration bridge.
+        statistics: counters by UUID of the Interface.
+        controller: what ovn-controller reports of itself.
+        bindings: of ovn-controller.
+        southbound: what the southbound database answers to the agent itself.
+        links: devices of the kernel.
+        kernel_bonds: bonds of the kernel.
+        openflow_peers: connections to the integration bridge's OpenFlow socket.
+        samples: of traffic, oldest first, three at most.
+        instances: whether each instance of this host runs, by UUID; None when the node agent does
+            not report.
+    """
+
+    database: Reading[Database] = Reading()
+    ovsdb_server: Reading[Daemon] = Reading()
+    vswitchd: Reading[Daemon] = Reading()
+    ovn_controller: Reading[Daemon] = Reading()
+    running: Reading[frozenset[str]] = Reading()
+    bonds: Reading[tuple[BondState, ...]] = Reading()
+    lacp: Reading[tuple[LacpState, ...]] = Reading()
+    flows: Mapping[str, Reading[FlowCounts]] = field(default_factory=dict[str, Reading[FlowCounts]])
+    classifier: Reading[tuple[Flow, ...]] = Reading()
+    statistics: Reading[Mapping[str, Mapping[str, int]]] = Reading()
+    controller: Reading[ControllerState] = Reading()
+    bindings: Reading[tuple[LocalBinding, ...]] = Reading()
+    southbound: Reading[Southbound] = Reading()
+    links: Reading[Mapping[str, Link]] = Reading()
+    kernel_bonds: Reading[tuple[KernelBond, ...]] = Reading()
+    openflow_peers: Reading[int] = Reading()
+    samples: tuple[Sample, ...] = ()
+    instances: Mapping[str, bool] | None = None
+
+    @property
+    def rows(self) -> Database | None:
+        """The database, while ovsdb-server answers."""
+        return self.database.proven
+
+    @property
+    def effective(self) -> Database | None:
+        """The database with what ovs-vswitchd writes into it, while both daemons answer."""
+        rows = self.rows
+        if rows is None or self.vswitchd.proven is None or not rows.is_filled:
+            return None
+        return rows
+
+    def of_vswitchd(self, reading: Reading[T]) -> T | None:
+        """A value that ovs-vswitchd itself has answered, while it answers."""
+        return reading.proven if self.vswitchd.proven is not None else None
+
+
+def bridge_named(database: Database, name: str) -> BridgeRow | None:
+    """The bridge of this name."""
+    return next((one for one in database.bridges.values() if one.name == name), None)
+
+
+def interfaces_of(database: Database, bridge: BridgeRow) -> tuple[InterfaceRow, ...]:
+    """Interfaces of a bridge, by name; rows that are named but absent are left out."""
+    ports = [database.ports[uuid] for uuid in bridge.ports if uuid in database.ports]
+    found = [
+        database.interfaces[uuid]
+        for port in ports
+        for uuid in port.interfaces
+        if uuid in database.interfaces
+    ]
+    return tuple(sorted(found, key=lambda one: one.name))
+
+
+def with_vswitchd(facts: Facts, reading: Reading[Daemon]) -> Facts:
+    """The facts with this state of ovs-vswitchd; what an earlier process answered is forgotten."""
+    before, after = facts.vswitchd.value, reading.value
+    if before is None or after is None or before.pid == after.pid:
+        return replace(facts, vswitchd=reading)
+    return replace(
+        facts,
+        vswitchd=reading,
+        running=Reading(),
+        bonds=Reading(),
+        lacp=Reading(),
+        flows={},
+        classifier=Reading(),
+        samples=(),
+    )

@@ -1,0 +1,112 @@
+"""Judges the facts when they change, and puts the result on the board.
+
+What changes shows at once; what follows within a second shows together, in one write. Counters go
+with it, else by a timer with jitter, so that a fleet's agents do not write together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.api.ovsnode import Issue, OVSNodeStatus
+from hypercobalt.logs import get_logger
+from hypercobalt.ovs_agent.assess import Judgement, judge
+from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.rules import issues
+from hypercobalt.ovs_agent.rules.issues import Ledger, Tracked
+from hypercobalt.ovs_agent.status.compose import published
+from hypercobalt.ovs_agent.status.parts import Board, with_status
+from hypercobalt.runtime import Clock
+from hypercobalt.runtime.observable import Observable
+
+log = get_logger(__name__)
+
+TOGETHER: Final = timedelta(seconds=1)
+"""How long after a change further ones are collected."""
+
+PENDING: Final = timedelta(seconds=1)
+"""Between looks while a finding has not lasted for its grace."""
+
+_JITTER: Final = 0.1
+_MOST_NEWS: Final = 256
+
+News = tuple[bool, Tracked]
+"""An issue, and whether it has appeared or disappeared."""
+
+
+class Judge:
+    """The one writer of the board's status.
+
+    Args:
+        counters: how often counters are shown when nothing else changes.
+
+    Attributes:
+        latest: the last judgement; None before the first.
+        news: issues that came and went, oldest first; the oldest are dropped when nobody reads.
+    """
+
+    def __init__(
+        self, facts: Observable[Facts], board: Board, clock: Clock, *, counters: timedelta
+    ) -> None:
+        self._facts, self._board, self._clock = facts, board, clock
+        self._counters = counters.total_seconds()
+        self._ledger: Ledger = {}
+        self._shown: OVSNodeStatus | None = None
+        self._due = float("-inf")  # by the monotonic clock
+        self.latest: Judgement | None = None
+        self.news: asyncio.Queue[News] = asyncio.Queue(_MOST_NEWS)
+
+    def adopt(self, stored: Iterable[Issue]) -> None:
+        """Take over the issues of the stored status, before anything is written."""
+        self._ledger = issues.adopt(self._ledger, stored, now=self._clock.now())
+        self._judge()
+
+    async def run(self) -> None:
+        """Judge until cancelled."""
+        while True:
+            facts = self._facts.value
+            if self._judge():
+                await asyncio.sleep(TOGETHER.total_seconds())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._wait()):
+                    await self._facts.changed(facts)
+
+    def _wait(self) -> float:
+        """Seconds until the next look, if no fact changes."""
+        until_due = max(0.0, self._due - self._clock.monotonic())
+        pending = any(not one.is_issue for one in self._ledger.values())
+        return min(until_due, PENDING.total_seconds()) if pending else until_due
+
+    def _judge(self) -> bool:
+        """Judge once; gives whether the board has changed."""
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        before = self._ledger
+        judged = judge(self._facts.value, before, now=now, monotonic=monotonic)
+        self.latest, self._ledger = judged, judged.ledger
+        appeared, disappeared = issues.changes(before, judged.ledger)
+        for tracked in appeared:
+            self._tell(True, tracked)
+        for tracked in disappeared:
+            self._tell(False, tracked)
+        due = monotonic >= self._due
+        shown = published(self._shown, judged.status, due=due)
+        if shown is not self._shown:
+            self._shown = shown
+            self._due = monotonic + self._counters * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
+        old = self._board.parts
+        self._board.put(with_status(old, shown, judged.conditions, now))
+        return self._board.parts is not old
+
+    def _tell(self, appeared: bool, tracked: Tracked) -> None:
+        finding = tracked.finding
+        event = "issue_detected" if appeared else "issue_resolved"
+        level = log.warning if appeared else log.info
+        level(event, code=finding.code, object=finding.object, message=finding.message)
+        if self.news.full():
+            self.news.get_nowait()
+        self.news.put_nowait((appeared, tracked))

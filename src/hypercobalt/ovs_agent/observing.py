@@ -1,0 +1,194 @@
+"""Keeps the facts equal to the switch: rows are pushed, what has no push is polled.
+
+A probe that fails is repeated after a second, so that a daemon counts as away 10 s after it was
+killed or hangs: two failures of the longest deadline, with the period between them. A probe runs at
+once when what it reads has changed in the database. Nothing here judges.
+
+Source: docs/decisions/0032 for the periods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final, Generic, TypeVar
+
+from hypercobalt.adapters.ovs.model import DaemonName
+from hypercobalt.adapters.ovs.port import Switch, SwitchError
+from hypercobalt.adapters.ovs.rows import Database
+from hypercobalt.logs import get_logger
+from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.runtime import Clock
+from hypercobalt.runtime.observable import Observable
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+
+AGAIN: Final = timedelta(seconds=1)
+"""Between a failure and the next attempt, until the producer counts as away."""
+
+FILL: Final = timedelta(seconds=10)
+"""How long a database with empty ephemeral columns is held back: ovs-vswitchd fills them within 9 s
+of a restart of ovsdb-server."""
+
+_JITTER: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Probe(Generic[T]):
+    """One thing that is polled.
+
+    Args:
+        name: for logs and metrics.
+        period: between two answers.
+        call: of the port.
+        get: the reading among the facts.
+        put: the facts with another reading.
+        wanted: whether it is of use now; what is not, has no reading.
+        source: what of the database it depends on; a change of that leads to a probe at once.
+    """
+
+    name: str
+    period: timedelta
+    call: Callable[[], Awaitable[T]]
+    get: Callable[[Facts], Reading[T]]
+    put: Callable[[Facts, Reading[T]], Facts]
+    wanted: Callable[[Facts], bool] = lambda _facts: True
+    source: Callable[[Database], object] = lambda _database: None
+
+
+@dataclass(slots=True)
+class Timing:
+    """How a source does, for `/metrics`.
+
+    Args:
+        answered_at: Unix time of the last answer; 0 for never.
+        seconds: that the last probe took.
+    """
+
+    answered_at: float = 0.0
+    seconds: float = 0.0
+
+
+class Observer:
+    """The one writer of the facts.
+
+    Attributes:
+        facts: what is known now.
+        timings: by name of the source.
+    """
+
+    def __init__(self, switch: Switch, clock: Clock) -> None:
+        self._switch, self._clock = switch, clock
+        self.facts: Observable[Facts] = Observable(Facts())
+        self.timings: dict[str, Timing] = {}
+        self._kicks: dict[str, asyncio.Event] = {}
+        self._sources: dict[str, Callable[[Database], object]] = {}
+        self._held: asyncio.TimerHandle | None = None  # until an unfilled database counts
+        self._complaints: dict[str, str] = {}
+
+    def update(self, change: Callable[[Facts], Facts]) -> None:
+        """Change the facts; the same facts again wake nobody."""
+        old = self.facts.value
+        new = change(old)
+        if new != old:
+            self.facts.set(new)
+            self._kick(old, new)
+
+    async def follow(self) -> None:
+        """Follow the database until cancelled."""
+        async with aclosing(self._switch.watch()) as events:
+            async for event in events:
+                if isinstance(event, SwitchError):
+                    self._lost(event)
+                else:
+                    self._answered("ovsdb", 0.0)
+                    self._take(event)
+
+    def _lost(self, error: SwitchError) -> None:
+        self._failed("ovsdb", error)
+        now = self._clock.now()
+        self.update(lambda f: replace(f, database=f.database.failed(error, now)))
+
+    def _take(self, database: Database) -> None:
+        """Take rows; after a restart of ovsdb-server, once ovs-vswitchd has filled them."""
+        known = self.facts.value.database
+        if database.is_filled or known.value is None:
+            self._release()
+            self.update(lambda f: replace(f, database=Reading(database)))
+            return
+        if known.failures:
+            self.update(lambda f: replace(f, database=Reading(known.value)))
+        self._release()
+        self._held = asyncio.get_running_loop().call_later(
+            FILL.total_seconds(),
+            lambda: self.update(lambda f: replace(f, database=Reading(database))),
+        )
+
+    def _release(self) -> None:
+        if self._held is not None:
+            self._held.cancel()
+            self._held = None
+
+    async def poll(self, probe: Probe[T]) -> None:
+        """Keep one reading current until cancelled."""
+        kick = self._kicks[probe.name] = asyncio.Event()
+        self._sources[probe.name] = probe.source
+        while True:
+            kick.clear()
+            wait = await self._once(probe)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait.total_seconds()):
+                    await kick.wait()
+
+    async def _once(self, probe: Probe[T]) -> timedelta:
+        if not probe.wanted(self.facts.value):
+            self.update(lambda f: probe.put(f, Reading()))
+            return probe.period
+        began = time.monotonic()
+        try:
+            value = await probe.call()
+        except SwitchError as error:
+            failure, now = error, self._clock.now()
+            self._failed(probe.name, failure)
+            self.update(lambda f: probe.put(f, probe.get(f).failed(failure, now)))
+            is_down = probe.get(self.facts.value).is_down
+            return min(probe.period, 2 * AGAIN) if is_down else AGAIN
+        self._answered(probe.name, time.monotonic() - began)
+        self.update(lambda f: probe.put(f, Reading(value)))
+        return probe.period * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
+
+    def kick(self, name: str) -> None:
+        """Have a probe run at once."""
+        if name in self._kicks:
+            self._kicks[name].set()
+
+    def _kick(self, old: Facts, new: Facts) -> None:
+        """Have the probes run whose source has changed, or whose daemon is another process."""
+        before, after = old.database.value, new.database.value
+        one, other = old.vswitchd.proven, new.vswitchd.proven
+        restarted = (one.pid if one else 0) != (other.pid if other else 0)
+        for name, source in self._sources.items():
+            changed = after is not None and (
+                before is None or (before is not after and source(before) != source(after))
+            )
+            if changed or (restarted and name != DaemonName.VSWITCHD):
+                self._kicks[name].set()
+
+    def _answered(self, name: str, seconds: float) -> None:
+        timing = self.timings.setdefault(name, Timing())
+        timing.answered_at, timing.seconds = self._clock.now().timestamp(), seconds
+        if self._complaints.pop(name, None) is not None:
+            log.info("source_answers_again", source=name)
+
+    def _failed(self, name: str, error: SwitchError) -> None:
+        self.timings.setdefault(name, Timing())
+        if self._complaints.get(name) != error.fault:
+            self._complaints[name] = error.fault
+            log.warning("source_failed", source=name, fault=error.fault, error=str(error))

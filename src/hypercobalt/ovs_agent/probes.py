@@ -1,0 +1,320 @@
+"""What is polled, how often, and when it is of use.
+
+Periods follow from what each answer costs and how fast it must show: ovs-vswitchd answers on the
+thread that forwards, one request at a time, so what it alone knows is read when rows have changed,
+and seldom otherwise.
+
+Source: docs/decisions/0032.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.adapters.ovs.model import Daemon, DaemonName, Flow, FlowCounts, Southbound
+from hypercobalt.adapters.ovs.port import Switch, SwitchError
+from hypercobalt.adapters.ovs.rows import Database
+from hypercobalt.ovs_agent.facts import Facts, Reading, Sample, bridge_named, with_vswitchd
+from hypercobalt.ovs_agent.observing import Observer, Probe
+from hypercobalt.ovs_agent.rules.flows import integration_bridge
+from hypercobalt.ovs_agent.rules.ovn_settings import ovn_settings
+from hypercobalt.ovs_agent.settings import Settings
+from hypercobalt.runtime import Clock
+
+ALIVE: Final = timedelta(seconds=3)
+SHAPE: Final = timedelta(seconds=15)
+COUNTS: Final = timedelta(seconds=30)
+TRAFFIC: Final = timedelta(seconds=60)
+
+MOST_FLOWS: Final = 50_000
+"""Of table 0, which has about one for each port."""
+
+
+def begin(
+    tasks: asyncio.TaskGroup, switch: Switch, observer: Observer, settings: Settings, clock: Clock
+) -> None:
+    """Have everything polled that the rules need."""
+    _daemons(tasks, switch, observer)
+    _of_vswitchd(tasks, switch, observer)
+    _of_controller(tasks, switch, observer, settings)
+    _of_kernel(tasks, switch, observer)
+    tasks.create_task(observer.poll(_traffic(switch, observer)), name="poll-traffic")
+    tasks.create_task(observer.poll(_flow_counts(switch, observer, clock)), name="poll-flows")
+
+
+def _daemons(tasks: asyncio.TaskGroup, switch: Switch, observer: Observer) -> None:
+    vswitchd = Probe(
+        DaemonName.VSWITCHD,
+        ALIVE,
+        lambda: switch.daemon(DaemonName.VSWITCHD),
+        lambda facts: facts.vswitchd,
+        with_vswitchd,
+    )
+    controller = Probe(
+        DaemonName.OVN_CONTROLLER,
+        ALIVE,
+        lambda: switch.daemon(DaemonName.OVN_CONTROLLER),
+        lambda facts: facts.ovn_controller,
+        _with_controller,
+        source=_ovn,
+    )
+    server = Probe(
+        DaemonName.OVSDB_SERVER,
+        COUNTS,
+        lambda: switch.daemon(DaemonName.OVSDB_SERVER),
+        lambda facts: facts.ovsdb_server,
+        lambda facts, reading: replace(facts, ovsdb_server=reading),
+        source=lambda database: database.schema_version,
+    )
+    for probe in (vswitchd, controller, server):
+        tasks.create_task(observer.poll(probe), name=f"poll-{probe.name}")
+
+
+def _with_controller(facts: Facts, reading: Reading[Daemon]) -> Facts:
+    before, after = facts.ovn_controller.value, reading.value
+    if before is None or after is None or before.pid == after.pid:
+        return replace(facts, ovn_controller=reading)
+    return replace(facts, ovn_controller=reading, controller=Reading(), bindings=Reading())
+
+
+def _of_vswitchd(tasks: asyncio.TaskGroup, switch: Switch, observer: Observer) -> None:
+    running = Probe(
+        "bridges",
+        SHAPE,
+        switch.bridges,
+        lambda facts: facts.running,
+        lambda facts, reading: replace(facts, running=reading),
+        source=_bridges,
+    )
+    bonds = Probe(
+        "bonds",
+        SHAPE,
+        switch.bonds,
+        lambda facts: facts.bonds,
+        lambda facts, reading: replace(facts, bonds=reading),
+        source=_bond_members,
+    )
+    tasks.create_task(observer.poll(running), name="poll-bridges")
+    tasks.create_task(observer.poll(bonds), name="poll-bonds")
+
+
+def _of_controller(
+    tasks: asyncio.TaskGroup, switch: Switch, observer: Observer, settings: Settings
+) -> None:
+    state = Probe(
+        "controller",
+        ALIVE,
+        switch.controller,
+        lambda facts: facts.controller,
+        lambda facts, reading: replace(facts, controller=reading),
+        wanted=lambda facts: facts.ovn_controller.proven is not None,
+        source=_ovn,
+    )
+    bindings = Probe(
+        "bindings",
+        COUNTS,
+        switch.local_bindings,
+        lambda facts: facts.bindings,
+        lambda facts, reading: replace(facts, bindings=reading),
+        wanted=lambda facts: facts.ovn_controller.proven is not None and _has_instances(facts),
+        source=_installed,
+    )
+    peers = Probe(
+        "openflow-peers",
+        ALIVE,
+        lambda: switch.openflow_peers(_integration_name(observer.facts.value)),
+        lambda facts: facts.openflow_peers,
+        lambda facts, reading: replace(facts, openflow_peers=reading),
+        wanted=lambda facts: facts.rows is not None and facts.vswitchd.proven is not None,
+        source=_ovn,
+    )
+    tasks.create_task(observer.poll(state), name="poll-controller")
+    tasks.create_task(observer.poll(bindings), name="poll-bindings")
+    tasks.create_task(observer.poll(peers), name="poll-openflow-peers")
+    if not settings.southbound_probe:
+        return
+
+    async def ask() -> Southbound:
+        database = observer.facts.value.database.value
+        ovn = ovn_settings(database.switch.external_ids if database else {})
+        return await switch.southbound(ovn.remote, ovn.system_id)
+
+    southbound = Probe(
+        "southbound",
+        settings.southbound_probe,
+        ask,
+        lambda facts: facts.southbound,
+        lambda facts, reading: replace(facts, southbound=reading),
+        wanted=_is_ovn_configured,
+        source=_ovn,
+    )
+    tasks.create_task(observer.poll(southbound), name="poll-southbound")
+
+
+def _of_kernel(tasks: asyncio.TaskGroup, switch: Switch, observer: Observer) -> None:
+    links = Probe(
+        "links",
+        SHAPE,
+        switch.links,
+        lambda facts: facts.links,
+        lambda facts, reading: replace(facts, links=reading),
+        source=_devices,
+    )
+    bonds = Probe(
+        "kernel-bonds",
+        ALIVE,
+        switch.kernel_bonds,
+        lambda facts: facts.kernel_bonds,
+        lambda facts, reading: replace(facts, kernel_bonds=reading),
+        source=_devices,
+    )
+    tasks.create_task(observer.poll(links), name="poll-links")
+    tasks.create_task(observer.poll(bonds), name="poll-kernel-bonds")
+
+
+def _flow_counts(
+    switch: Switch, observer: Observer, clock: Clock
+) -> Probe[Mapping[str, Reading[FlowCounts]]]:
+    """The flows of every bridge; one that fails keeps its own count of failures."""
+
+    async def count() -> Mapping[str, Reading[FlowCounts]]:
+        facts = observer.facts.value
+        names = facts.of_vswitchd(facts.running) or frozenset()
+        rows = facts.rows
+        found: dict[str, Reading[FlowCounts]] = {}
+        for name in sorted(names):
+            row = bridge_named(rows, name) if rows else None
+            try:
+                counts = await switch.flow_counts(name, row.protocols if row else ())
+            except SwitchError as error:
+                found[name] = facts.flows.get(name, Reading()).failed(error, clock.now())
+            else:
+                found[name] = Reading(counts)
+        return found
+
+    return Probe(
+        "flows",
+        COUNTS,
+        count,
+        lambda facts: Reading(facts.flows),
+        lambda facts, reading: replace(facts, flows=reading.value or {}),
+        wanted=lambda facts: facts.of_vswitchd(facts.running) is not None,
+        source=_bridges,
+    )
+
+
+Traffic = tuple[Mapping[str, Mapping[str, int]], tuple[Flow, ...] | None]
+
+
+def _traffic(switch: Switch, observer: Observer) -> Probe[Traffic]:
+    """Counters of the devices, and of the flows that take their packets."""
+
+    async def read() -> Traffic:
+        facts = observer.facts.value
+        bridge = integration_bridge(facts.effective) if facts.effective else None
+        statistics = await switch.statistics()
+        if bridge is None or not _has_instances(facts):
+            return statistics, None
+        return statistics, await switch.flows(bridge.name, 0, limit=MOST_FLOWS)
+
+    def put(facts: Facts, reading: Reading[Traffic]) -> Facts:
+        if reading.value is None or reading.failures:
+            return replace(facts, statistics=Reading(), classifier=Reading(), samples=())
+        statistics, flows = reading.value
+        sample = _sample(facts, statistics, flows) if flows is not None else None
+        samples = (*facts.samples, sample)[-3:] if sample else ()
+        return replace(
+            facts,
+            statistics=Reading(statistics),
+            classifier=Reading(flows),
+            samples=samples,
+        )
+
+    return Probe(
+        "traffic",
+        TRAFFIC,
+        read,
+        lambda _facts: Reading(),
+        put,
+        wanted=lambda facts: facts.effective is not None,
+    )
+
+
+def _sample(
+    facts: Facts, statistics: Mapping[str, Mapping[str, int]], flows: tuple[Flow, ...]
+) -> Sample | None:
+    database, vswitchd = facts.effective, facts.vswitchd.proven
+    if database is None or vswitchd is None:
+        return None
+    ports = {
+        uuid: row.ofport
+        for uuid, row in database.interfaces.items()
+        if row.external_ids.get("iface-id") and row.ofport is not None and row.ofport > 0
+    }
+    matched: dict[int, int] = {}
+    for flow in flows:
+        if flow.in_port is not None:
+            matched[flow.in_port] = matched.get(flow.in_port, 0) + flow.packets
+    received = {uuid: statistics.get(uuid, {}).get("rx_packets", 0) for uuid in ports}
+    return Sample(vswitchd.pid, received, ports, matched)
+
+
+def _bridges(database: Database) -> object:
+    return {
+        one.name: (one.datapath_id, one.datapath_type, one.protocols)
+        for one in database.bridges.values()
+    }
+
+
+def _bond_members(database: Database) -> object:
+    """What a change of may have changed a bond's state."""
+    members = {
+        uuid: (port.name, port.lacp, port.bond_mode, port.bond_active_slave)
+        for port in database.ports.values()
+        if len(port.interfaces) > 1
+        for uuid in port.interfaces
+    }
+    rows = ((members[uuid], database.interfaces.get(uuid)) for uuid in members)
+    return [
+        (port, row and (row.ofport, row.link_up, row.admin_up, row.lacp_current))
+        for port, row in rows
+    ]
+
+
+def _devices(database: Database) -> object:
+    return {
+        one.name: (one.ofport, one.ifindex, one.admin_up, one.link_up)
+        for one in database.interfaces.values()
+    }
+
+
+def _installed(database: Database) -> object:
+    return {
+        uuid: (one.external_ids.get("iface-id"), one.external_ids.get("ovn-installed"))
+        for uuid, one in database.interfaces.items()
+    }
+
+
+def _ovn(database: Database) -> object:
+    return ovn_settings(database.switch.external_ids)
+
+
+def _is_ovn_configured(facts: Facts) -> bool:
+    database = facts.database.value
+    return bool(database and ovn_settings(database.switch.external_ids).is_configured)
+
+
+def _integration_name(facts: Facts) -> str:
+    database = facts.database.value
+    return ovn_settings(database.switch.external_ids if database else {}).bridge
+
+
+def _has_instances(facts: Facts) -> bool:
+    rows = facts.rows
+    return rows is not None and any(
+        one.external_ids.get("iface-id") for one in rows.interfaces.values()
+    )

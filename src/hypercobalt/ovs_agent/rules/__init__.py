@@ -1,0 +1,1 @@
+"""What the facts mean: pure, one module a subject."""

@@ -1,0 +1,258 @@
+"""The conditions, from the proof of each source and the issues. Pure.
+
+A condition is False while an issue of its codes lasts, Unknown while a source of its values is
+away, and True by a measurement alone: what was True before a source went away is Unknown then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.api.conditions import ConditionStatus
+from hypercobalt.api.ovsnode import IssueSeverity, OVSNodeConditionType
+from hypercobalt.api.ovsnode_reasons import (
+    BondsReason,
+    BridgesReason,
+    ControllerReason,
+    FlowsReason,
+    IssueCode,
+    OVSDBReason,
+    PortsReason,
+    ReadyReason,
+    UnknownReason,
+    VswitchdReason,
+)
+from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.rules.controller import CODES as CONTROLLER_CODES
+from hypercobalt.ovs_agent.rules.flows import integration_bridge
+from hypercobalt.ovs_agent.rules.issues import Tracked
+
+Type = OVSNodeConditionType
+
+ORDER: Final = (
+    Type.OVSDB_CONNECTED,
+    Type.VSWITCHD_RESPONDING,
+    Type.OVN_CONTROLLER_CONNECTED,
+    Type.ALL_BRIDGES_HEALTHY,
+    Type.ALL_BONDS_HEALTHY,
+    Type.PORTS_HEALTHY,
+    Type.FLOWS_IN_SYNC,
+)
+"""In which the first that fails is the reason of `Ready`."""
+
+OWN: Final = (*ORDER, Type.READY)
+"""All condition types of an OVSNode; the agent sets each."""
+
+_SHOWN: Final = 3  # issues in the message of a condition
+
+_OVSDB_REASONS: Final = {
+    Fault.SOCKET_MISSING: OVSDBReason.SOCKET_MISSING,
+    Fault.CONNECTION_REFUSED: OVSDBReason.CONNECTION_REFUSED,
+    Fault.CLOSED: OVSDBReason.CONNECTION_REFUSED,
+    Fault.NOT_PERMITTED: OVSDBReason.NOT_PERMITTED,
+    Fault.TIMEOUT: OVSDBReason.ECHO_TIMEOUT,
+    Fault.SCHEMA_UNSUPPORTED: OVSDBReason.SCHEMA_UNSUPPORTED,
+}
+_VSWITCHD_REASONS: Final = {
+    Fault.SOCKET_MISSING: VswitchdReason.SOCKET_MISSING,
+    Fault.CONNECTION_REFUSED: VswitchdReason.CONNECTION_REFUSED,
+    Fault.NOT_PERMITTED: VswitchdReason.NOT_PERMITTED,
+}
+
+_BRIDGES: Final = (
+    IssueCode.BRIDGE_MISSING,
+    IssueCode.BRIDGE_DOWN,
+    IssueCode.DATAPATH_MISMATCH,
+    IssueCode.PATCH_PEER_MISSING,
+    IssueCode.NO_FLOWS,
+)
+_BONDS: Final = (
+    IssueCode.BOND_DOWN,
+    IssueCode.LACP_NOT_NEGOTIATED,
+    IssueCode.MEMBER_MISSING,
+    IssueCode.MEMBER_DOWN,
+)
+_PORTS: Final = {
+    IssueCode.PORT_SILENTLY_DEAD: PortsReason.SILENTLY_DEAD,
+    IssueCode.DUPLICATE_IFACE_ID: PortsReason.DUPLICATE_IFACE_ID,
+    IssueCode.PORT_ERROR: PortsReason.PORT_ERRORS,
+    IssueCode.PORT_PENDING: PortsReason.PORT_ERRORS,
+    IssueCode.ORPHAN_PORT_NO_DEVICE: PortsReason.ORPHAN_PORTS,
+    IssueCode.ORPHAN_PORT_NO_DOMAIN: PortsReason.ORPHAN_PORTS,
+    IssueCode.ORPHAN_PORT_NO_BINDING: PortsReason.ORPHAN_PORTS,
+    IssueCode.PORT_NOT_INSTALLED: PortsReason.PORTS_NOT_INSTALLED,
+}
+_FLOWS: Final = {
+    IssueCode.FLOWS_FROZEN: FlowsReason.FROZEN,
+    IssueCode.FLOWS_LAGGING: FlowsReason.LAGGING,
+    IssueCode.STALE_FLOW_IN_PORT: FlowsReason.STALE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a condition is to be."""
+
+    status: ConditionStatus
+    reason: str
+    message: str = ""
+
+
+def conditions(
+    facts: Facts,
+    issues: Iterable[Tracked],
+    unmeasured: Collection[IssueCode],
+    *,
+    has_bonds: bool,
+) -> dict[Type, Stated]:
+    """Every condition, by type.
+
+    Args:
+        facts: of now.
+        issues: of now, the worst first.
+        unmeasured: codes that no rule could decide.
+        has_bonds: whether there is a bond.
+    """
+    found = tuple(issues)
+    bonds = BondsReason.ALL_ACTIVE if has_bonds else BondsReason.NO_BONDS
+    ports = _failing(found, _PORTS)
+    stated = {
+        Type.OVSDB_CONNECTED: _ovsdb(facts),
+        Type.VSWITCHD_RESPONDING: _vswitchd(facts, found),
+        Type.OVN_CONTROLLER_CONNECTED: _controller(facts, found),
+        Type.ALL_BRIDGES_HEALTHY: _failing(found, {code: code for code in _BRIDGES})
+        or _known(facts, BridgesReason.ALL_ACTIVE, _BRIDGES[:4], unmeasured),
+        Type.ALL_BONDS_HEALTHY: _failing(found, {code: code for code in _BONDS})
+        or _known(facts, bonds, _BONDS, unmeasured),
+        Type.PORTS_HEALTHY: ports
+        or _known(facts, PortsReason.NO_ISSUES, (IssueCode.PORT_ERROR,), unmeasured),
+        Type.FLOWS_IN_SYNC: _flows(facts, found, unmeasured),
+    }
+    for type_ in ORDER[3:6]:  # an issue that cannot be measured now is no proof either
+        if _away(facts) is not None and stated[type_].status is ConditionStatus.FALSE:
+            stated[type_] = _away(facts) or stated[type_]
+    stated[Type.READY] = _ready(stated)
+    return stated
+
+
+def _ovsdb(facts: Facts) -> Stated:
+    reading = facts.database
+    if reading.is_down:
+        fault = reading.fault or Fault.MONITOR_FAILED
+        reason = _OVSDB_REASONS.get(fault, OVSDBReason.MONITOR_FAILED)
+        return Stated(ConditionStatus.FALSE, reason, f"ovsdb-server: {reading.message}")
+    if reading.value is None:
+        return Stated(ConditionStatus.UNKNOWN, OVSDBReason.STARTING)
+    return Stated(ConditionStatus.TRUE, OVSDBReason.CONNECTED)
+
+
+def _vswitchd(facts: Facts, issues: tuple[Tracked, ...]) -> Stated:
+    reading = facts.vswitchd
+    if reading.is_down:
+        fault = reading.fault or Fault.TIMEOUT
+        reason = _VSWITCHD_REASONS.get(fault, VswitchdReason.TIMEOUT)
+        return Stated(ConditionStatus.FALSE, reason, f"ovs-vswitchd: {reading.message}")
+    if reading.value is None:
+        return Stated(ConditionStatus.UNKNOWN, VswitchdReason.STARTING)
+    lag = _failing(issues, {IssueCode.CONFIG_LAG: VswitchdReason.CONFIG_LAG})
+    return lag or Stated(ConditionStatus.TRUE, VswitchdReason.RESPONDING)
+
+
+def _controller(facts: Facts, issues: tuple[Tracked, ...]) -> Stated:
+    if facts.rows is None and not facts.ovn_controller.is_down:
+        reason = (
+            UnknownReason.OVSDB_UNAVAILABLE if facts.database.is_down else UnknownReason.STARTING
+        )
+        return Stated(ConditionStatus.UNKNOWN, reason, "OVN's settings cannot be read")
+    failing = _failing(issues, {code: code for code in CONTROLLER_CODES}, in_order=True)
+    if failing is not None:
+        return failing
+    if facts.ovn_controller.is_down:  # without rows it is not known whether OVN is wanted
+        message = f"ovn-controller: {facts.ovn_controller.message}"
+        return Stated(ConditionStatus.FALSE, ControllerReason.NOT_RUNNING, message)
+    if facts.controller.proven is None or facts.ovn_controller.proven is None:
+        return Stated(ConditionStatus.UNKNOWN, ControllerReason.STARTING)
+    if facts.vswitchd.is_down:
+        message = "Connected to the southbound database; ovs-vswitchd does not answer"
+        return Stated(ConditionStatus.UNKNOWN, UnknownReason.VSWITCHD_UNAVAILABLE, message)
+    return Stated(ConditionStatus.TRUE, ControllerReason.CONNECTED)
+
+
+def _flows(facts: Facts, issues: tuple[Tracked, ...], unmeasured: Collection[IssueCode]) -> Stated:
+    database = facts.effective
+    bridge = integration_bridge(database) if database else None
+    failing = _failing(issues, _FLOWS) if database else None
+    if failing is not None:
+        return failing
+    if bridge is None or all(code in unmeasured for code in _FLOWS):
+        message = "No witness of the flows answers"
+        return Stated(ConditionStatus.UNKNOWN, FlowsReason.NOT_MEASURABLE, message)
+    return Stated(ConditionStatus.TRUE, FlowsReason.IN_SYNC)
+
+
+def _known(
+    facts: Facts, reason: str, needed: Collection[IssueCode], unmeasured: Collection[IssueCode]
+) -> Stated:
+    """True by this reason, or Unknown when one of the needed codes could not be measured."""
+    away = _away(facts)
+    if away is not None:
+        return away
+    if any(code in unmeasured for code in needed):
+        return Stated(ConditionStatus.UNKNOWN, UnknownReason.STARTING, "Not all of it is read yet")
+    return Stated(ConditionStatus.TRUE, reason)
+
+
+def _away(facts: Facts) -> Stated | None:
+    """Why what both daemons have to prove is Unknown; None when both answer."""
+    if facts.vswitchd.is_down:
+        message = "ovs-vswitchd does not answer; what ovsdb-server has of it may be old"
+        return Stated(ConditionStatus.UNKNOWN, UnknownReason.VSWITCHD_UNAVAILABLE, message)
+    if facts.database.is_down:
+        message = "ovsdb-server does not answer"
+        return Stated(ConditionStatus.UNKNOWN, UnknownReason.OVSDB_UNAVAILABLE, message)
+    if facts.effective is None:
+        return Stated(ConditionStatus.UNKNOWN, UnknownReason.STARTING)
+    return None
+
+
+def _failing(
+    issues: tuple[Tracked, ...], reasons: Mapping[IssueCode, str], *, in_order: bool = False
+) -> Stated | None:
+    """False by the worst of these issues; None when there is none.
+
+    Args:
+        issues: the worst first.
+        reasons: of the codes that count; those of severity Info do not.
+        in_order: the reason is the first of `reasons`, rather than the worst issue's.
+    """
+    mine = [
+        one.finding
+        for one in issues
+        if one.finding.code in reasons and one.finding.severity is not IssueSeverity.INFO
+    ]
+    if not mine:
+        return None
+    rank = {code: place for place, code in enumerate(reasons)}
+    if in_order:
+        mine.sort(key=lambda one: rank[one.code])
+    else:  # of equal severity, the first in `reasons`: it explains the others
+        mine.sort(key=lambda one: (one.severity is not IssueSeverity.CRITICAL, rank[one.code]))
+    shown = "; ".join(one.message for one in mine[:_SHOWN])
+    more = f"; and {len(mine) - _SHOWN} more" if len(mine) > _SHOWN else ""
+    return Stated(ConditionStatus.FALSE, reasons[mine[0].code], f"{shown}{more}")
+
+
+def _ready(stated: dict[Type, Stated]) -> Stated:
+    """True when all are; flows that no witness can measure do not count."""
+    for type_ in ORDER:
+        if stated[type_].status is ConditionStatus.FALSE:
+            why = stated[type_]
+            return Stated(ConditionStatus.FALSE, type_, f"{why.reason}: {why.message}"[:1024])
+    for type_ in ORDER[:-1]:
+        if stated[type_].status is ConditionStatus.UNKNOWN:
+            message = f"{type_} is Unknown: {stated[type_].reason}"
+            return Stated(ConditionStatus.UNKNOWN, ReadyReason.STALE, message)
+    return Stated(ConditionStatus.TRUE, ReadyReason.ALL_PASSED)

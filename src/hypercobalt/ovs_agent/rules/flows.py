@@ -1,0 +1,150 @@
+"""Whether the flows are what OVN wants now. Pure.
+
+ovn-controller never reads the switch's table back, so what it does not know stays: flows of a port
+that is gone, and all of them when ovn-controller itself is gone.
+
+Source: ovn-controller(8); ovn-sb(5), `nb_cfg` of SB_Global; OpenFlow 1.3, section 7.2.1 (reserved
+port numbers).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.adapters.ovs.rows import BridgeRow, Database
+from hypercobalt.api.ovsnode import IssueSeverity
+from hypercobalt.api.ovsnode_reasons import IssueCode
+from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of
+from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
+from hypercobalt.ovs_agent.rules.ovn_settings import ovn_settings
+
+CODES: Final = frozenset(
+    {
+        IssueCode.FLOWS_LAGGING,
+        IssueCode.FLOWS_FROZEN,
+        IssueCode.STALE_FLOW_IN_PORT,
+        IssueCode.NO_FLOWS,
+    }
+)
+LAG_GRACE: Final = timedelta(seconds=60)
+"""How long ovn-controller may take to put a generation of the configuration into effect."""
+
+STALE_GRACE: Final = timedelta(seconds=60)
+NO_FLOWS_GRACE: Final = timedelta(seconds=30)
+"""How long ovn-controller may take to write its flows after a start of ovs-vswitchd."""
+
+_RESERVED: Final = 0xFF00
+"""Ports from here on are OpenFlow's own, such as LOCAL."""
+
+_SHOWN: Final = 5
+
+
+def assess_flows(facts: Facts) -> Assessed[None]:
+    """Find flows that are late, frozen, stale or missing."""
+    database = facts.effective
+    if database is None:
+        return Assessed(None, unmeasured=CODES)
+    bridge = integration_bridge(database)
+    if bridge is None:
+        return Assessed(None)
+    checks = (
+        _frozen(facts, bridge),
+        _lagging(facts, bridge),
+        _stale(facts, database, bridge),
+        _none(facts, database, bridge),
+    )
+    return Assessed(
+        None,
+        tuple(finding for check in checks for finding in check.findings),
+        frozenset(code for check in checks for code in check.unmeasured),
+    )
+
+
+def integration_bridge(database: Database) -> BridgeRow | None:
+    """The bridge that ovn-controller writes to; None without it, and without OVN."""
+    settings = ovn_settings(database.switch.external_ids)
+    return bridge_named(database, settings.bridge) if settings.is_configured else None
+
+
+def _unknown(code: IssueCode) -> Assessed[None]:
+    return Assessed(None, unmeasured=frozenset({code}))
+
+
+def _frozen(facts: Facts, bridge: BridgeRow) -> Assessed[None]:
+    """Flows that nobody changes any more, because ovn-controller is away, hangs or is paused."""
+    code = IssueCode.FLOWS_FROZEN
+    counts = facts.of_vswitchd(facts.flows[bridge.name]) if bridge.name in facts.flows else None
+    daemon, state = facts.ovn_controller, facts.controller.proven
+    paused = state is not None and state.paused
+    if daemon.is_down or paused:
+        if counts is None:
+            return _unknown(code)
+        if counts.total:
+            why = "is paused" if paused and not daemon.is_down else "does not answer"
+            since = f" since {daemon.since:%Y-%m-%dT%H:%M:%SZ}" if daemon.since else ""
+            message = (
+                f"Flows of bridge {bridge.name} are frozen: ovn-controller {why}{since}; traffic "
+                "goes on, changes wait"
+            )
+            return Assessed(None, (_finding(code, bridge.name, message),))
+        return Assessed(None)
+    return Assessed(None) if daemon.value is not None else _unknown(code)
+
+
+def _lagging(facts: Facts, bridge: BridgeRow) -> Assessed[None]:
+    """A generation of the configuration that the database has, and the switch has not."""
+    code, answer = IssueCode.FLOWS_LAGGING, facts.southbound.proven
+    here = bridge.external_ids.get("ovn-nb-cfg", "")
+    if answer is None or not here.isdecimal():
+        return _unknown(code)
+    if answer.nb_cfg <= int(here):
+        return Assessed(None)
+    message = (
+        f"Flows of bridge {bridge.name} are behind the southbound database for more than "
+        f"{LAG_GRACE.seconds} s: see `ovn-appctl -t ovn-controller inc-engine/show-stats`"
+    )
+    return Assessed(None, (_finding(code, bridge.name, message, LAG_GRACE),))
+
+
+def _stale(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[None]:
+    """Flows of table 0 that match ports which the bridge does not have."""
+    code, flows = IssueCode.STALE_FLOW_IN_PORT, facts.of_vswitchd(facts.classifier)
+    if flows is None:
+        return _unknown(code)
+    ports = {one.ofport for one in interfaces_of(database, bridge)}
+    stale = {
+        flow.in_port
+        for flow in flows
+        if flow.in_port is not None and flow.in_port < _RESERVED and flow.in_port not in ports
+    }
+    if not stale:
+        return Assessed(None)
+    numbers = sorted(stale)
+    shown = ", ".join(map(str, numbers[:_SHOWN])) + (" …" if len(numbers) > _SHOWN else "")
+    message = f"Table 0 of bridge {bridge.name} has flows of ports that are gone: in_port {shown}"
+    return Assessed(None, (_finding(code, bridge.name, message, STALE_GRACE),))
+
+
+def _none(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[None]:
+    """No flow at all on the integration bridge, though instances are connected to it."""
+    code = IssueCode.NO_FLOWS
+    counts = facts.of_vswitchd(facts.flows[bridge.name]) if bridge.name in facts.flows else None
+    if counts is None:
+        return _unknown(code)
+    bound = [
+        one
+        for one in interfaces_of(database, bridge)
+        if one.external_ids.get("iface-id") and (one.ofport or 0) > 0
+    ]
+    if counts.total or not bound:
+        return Assessed(None)
+    message = f"Bridge {bridge.name} has no flows: {len(bound)} ports of instances are cut off"
+    found = Finding(code, bridge.name, IssueSeverity.CRITICAL, message, NO_FLOWS_GRACE)
+    return Assessed(None, (found,))
+
+
+def _finding(
+    code: IssueCode, object_: str, message: str, grace: timedelta = timedelta()
+) -> Finding:
+    return Finding(code, object_, IssueSeverity.WARNING, message, grace)

@@ -1,0 +1,217 @@
+"""Ports of instances, and what can be wrong with one. Pure.
+
+A port has one code at a time, the one that explains most; that two carry one `iface-id` is another
+matter and comes besides. Each has to last a minute: plugging, unplugging and moving pass through
+most of these states. Nothing is ever deleted.
+
+Source: ovs-vswitchd.conf.db(5), table Interface; Nova and os-vif for the external IDs; OVN,
+controller/binding.c.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.adapters.ovs.model import Link
+from hypercobalt.adapters.ovs.rows import Database, InterfaceRow
+from hypercobalt.api.ovsnode import IssueSeverity
+from hypercobalt.api.ovsnode_reasons import IssueCode
+from hypercobalt.ovs_agent.facts import Facts, Sample, bridge_named, interfaces_of
+from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
+from hypercobalt.ovs_agent.rules.ovn_settings import OvnSettings, ovn_settings
+
+Code = IssueCode
+
+OF_ROWS: Final = frozenset({Code.PORT_ERROR, Code.PORT_PENDING, Code.DUPLICATE_IFACE_ID})
+"""Codes that need the database alone."""
+
+CODES: Final = OF_ROWS | {
+    Code.ORPHAN_PORT_NO_DEVICE,
+    Code.ORPHAN_PORT_NO_BINDING,
+    Code.ORPHAN_PORT_NO_DOMAIN,
+    Code.PORT_NOT_INSTALLED,
+    Code.PORT_SILENTLY_DEAD,
+}
+GRACE: Final = timedelta(seconds=60)
+"""How long a port may be in a state; younger ones are being plugged, unplugged or moved."""
+
+LEAST_PACKETS: Final = 10
+"""Packets that a device must deliver between two samples for the switch's silence to count."""
+
+_SAMPLES: Final = 3
+_DEVICES: Final = frozenset({"", "system", "tap"})
+_NO_DEVICE: Final = "No such device"
+
+
+def assess_ports(facts: Facts) -> Assessed[None]:
+    """Find what is wrong with each port of the host's bridges."""
+    database = facts.effective
+    if database is None:
+        return Assessed(None, unmeasured=CODES)
+    settings = ovn_settings(database.switch.external_ids)
+    members = _members(database)
+    rows = sorted(database.interfaces.values(), key=lambda one: one.name)
+    findings = list(_duplicates(rows))
+    check = _Check(facts, database, settings)
+    for row in rows:
+        if row.uuid not in members:  # a bond's members are judged with their bond
+            findings += check.of(row)
+    return Assessed(None, tuple(findings), check.unmeasured)
+
+
+class _Check:
+    """The witnesses, gathered once for all ports."""
+
+    def __init__(self, facts: Facts, database: Database, settings: OvnSettings) -> None:
+        self._links = facts.links.proven
+        self._instances = facts.instances
+        self._dead = silently_dead(facts.samples)
+        alive = facts.ovn_controller.proven is not None and settings.is_configured
+        bindings = facts.bindings.proven if alive else None
+        self._bindings = None if bindings is None else {one.iface_id: one.ports for one in bindings}
+        bridge = bridge_named(database, settings.bridge)
+        ours = interfaces_of(database, bridge) if bridge else ()
+        self._bound = {one.uuid for one in ours if one.external_ids.get("iface-id")}
+        unmeasured: set[IssueCode] = set()
+        if self._links is None:
+            unmeasured.add(Code.ORPHAN_PORT_NO_DEVICE)
+        if self._instances is None:
+            unmeasured.add(Code.ORPHAN_PORT_NO_DOMAIN)
+        if self._bindings is None:
+            unmeasured |= {Code.ORPHAN_PORT_NO_BINDING, Code.PORT_NOT_INSTALLED}
+        if len(facts.samples) < _SAMPLES:
+            unmeasured.add(Code.PORT_SILENTLY_DEAD)
+        self.unmeasured = frozenset(unmeasured)
+
+    def of(self, row: InterfaceRow) -> Iterator[Finding]:
+        """At most one finding of a port."""
+        found = self._of_switch(row) or self._of_instance(row) or self._of_ovn(row)
+        if found is None and row.uuid in self._dead:
+            message = (
+                f"Port {row.name} delivers packets that the switch does not get: its device was "
+                "made anew; restart the instance's port, or ovs-vswitchd"
+            )
+            found = _finding(Code.PORT_SILENTLY_DEAD, row, message, IssueSeverity.CRITICAL)
+        if found is not None:
+            yield found
+
+    def _of_switch(self, row: InterfaceRow) -> Finding | None:
+        if row.ofport is None:
+            message = f"Port {row.name} is configured, but ovs-vswitchd has not made it"
+            return _finding(Code.PORT_PENDING, row, message)
+        if _lost_its_device(row, self._links):
+            message = f"Port {row.name} is left over: its device is gone{_owner(row)}"
+            return _finding(Code.ORPHAN_PORT_NO_DEVICE, row, message)
+        if row.error or row.ofport == -1:
+            cause = row.error or "ovs-vswitchd gives no cause; see its log"
+            return _finding(Code.PORT_ERROR, row, f"Port {row.name} does not work: {cause}")
+        return None
+
+    def _of_instance(self, row: InterfaceRow) -> Finding | None:
+        instance = row.external_ids.get("vm-uuid", "")
+        if self._instances is None or not instance or not row.external_ids.get("iface-id"):
+            return None
+        if instance.lower() in self._instances:
+            return None
+        message = f"Port {row.name} is left over: libvirt has no instance {instance}"
+        return _finding(Code.ORPHAN_PORT_NO_DOMAIN, row, message)
+
+    def _of_ovn(self, row: InterfaceRow) -> Finding | None:
+        if self._bindings is None or row.uuid not in self._bound:
+            return None
+        if row.external_ids.get("ovn-installed") == "true" or self._is_arriving(row):
+            return None
+        iface_id = row.external_ids["iface-id"]
+        if not self._bindings.get(iface_id, 0):
+            message = f"Port {row.name} is left over: OVN has no logical port {iface_id}"
+            return _finding(Code.ORPHAN_PORT_NO_BINDING, row, message)
+        message = (
+            f"Port {row.name} has no flows: OVN has not installed logical port {iface_id}; is it "
+            "bound to another chassis (requested-chassis)?"
+        )
+        return _finding(Code.PORT_NOT_INSTALLED, row, message)
+
+    def _is_arriving(self, row: InterfaceRow) -> bool:
+        """Whether the instance is here and does not run: one that is being moved to this host."""
+        instance = row.external_ids.get("vm-uuid", "").lower()
+        return self._instances is not None and self._instances.get(instance) is False
+
+
+def silently_dead(samples: tuple[Sample, ...]) -> frozenset[str]:
+    """UUIDs of ports whose device delivers packets that no flow of the switch has seen.
+
+    It takes two intervals in a row: packets may be on their way into the counters.
+    """
+    if len(samples) < _SAMPLES:
+        return frozenset()
+    first, second, third = samples[-_SAMPLES:]
+    return _silent_between(first, second) & _silent_between(second, third)
+
+
+def _silent_between(before: Sample, after: Sample) -> frozenset[str]:
+    if before.pid != after.pid:
+        return frozenset()
+    found: set[str] = set()
+    for uuid, received in after.received.items():
+        ofport = after.ofports.get(uuid)
+        if ofport is None or before.ofports.get(uuid) != ofport:
+            continue
+        if ofport not in before.matched or ofport not in after.matched:
+            continue
+        delivered = received - before.received.get(uuid, received)
+        if delivered >= LEAST_PACKETS and after.matched[ofport] == before.matched[ofport]:
+            found.add(uuid)
+    return frozenset(found)
+
+
+def _lost_its_device(row: InterfaceRow, links: Mapping[str, Link] | None) -> bool:
+    """Whether a port's device is gone, by the switch and by the kernel.
+
+    The datapath in the kernel has an error; the one in user space leaves everything as it was but
+    the ephemeral columns.
+    """
+    if row.type not in _DEVICES or (links is not None and row.name in links):
+        return False
+    if _NO_DEVICE in (row.error or ""):
+        return True
+    is_empty = not row.link_up and not row.admin_up and not row.ifindex
+    return links is not None and is_empty and row.mtu is None and not row.error
+
+
+def _duplicates(rows: list[InterfaceRow]) -> Iterator[Finding]:
+    """Ports that carry the `iface-id` of another: one of them has the binding, silently."""
+    by_id: dict[str, list[InterfaceRow]] = defaultdict(list)
+    for row in rows:
+        if iface_id := row.external_ids.get("iface-id"):
+            by_id[iface_id].append(row)
+    for iface_id, same in sorted(by_id.items()):
+        if len(same) > 1:
+            names = ", ".join(row.name for row in same)
+            message = f"Ports {names} carry one iface-id, {iface_id}: only one of them is connected"
+            yield Finding(Code.DUPLICATE_IFACE_ID, iface_id, IssueSeverity.CRITICAL, message, GRACE)
+
+
+def _members(database: Database) -> frozenset[str]:
+    return frozenset(
+        uuid
+        for port in database.ports.values()
+        if len(port.interfaces) > 1
+        for uuid in port.interfaces
+    )
+
+
+def _owner(row: InterfaceRow) -> str:
+    instance = row.external_ids.get("vm-uuid")
+    return f"; it was of instance {instance}" if instance else ""
+
+
+def _finding(
+    code: IssueCode,
+    row: InterfaceRow,
+    message: str,
+    severity: IssueSeverity = IssueSeverity.WARNING,
+) -> Finding:
+    return Finding(code, row.name, severity, message, GRACE)

@@ -1,0 +1,98 @@
+"""Settings of an OVS agent: flags first, then the environment. Pure."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from hypercobalt.adapters.ovs.model import Paths
+from hypercobalt.agent.settings import AgentSettings
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.runtime import parse_address
+
+DEFAULT_NAMESPACE: Final = "ovn-system"
+DEFAULT_COUNTERS: Final = timedelta(minutes=5)
+SHORTEST_COUNTERS: Final = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(AgentSettings):
+    """One OVS agent.
+
+    Args:
+        namespace: of the OVSNode and the Lease.
+        ovs_rundir: run directory of Open vSwitch.
+        ovn_rundir: run directory of ovn-controller.
+        host_root: what `/proc` and `/sys` are below.
+        counters: how often counters are written to an OVSNode that changes in nothing else.
+        southbound_probe: how often the southbound database is asked by the agent itself; 0: never.
+    """
+
+    _: KW_ONLY
+    namespace: str = DEFAULT_NAMESPACE
+    ovs_rundir: Path = Paths().ovs
+    ovn_rundir: Path = Paths().ovn
+    host_root: Path = Path("/")
+    counters: timedelta = DEFAULT_COUNTERS
+    southbound_probe: timedelta = timedelta(seconds=10)
+
+    @property
+    def paths(self) -> Paths:
+        """Where the host keeps what is read."""
+        return Paths(self.ovs_rundir, self.ovn_rundir, self.host_root)
+
+
+def settings(
+    env: Mapping[str, str],
+    *,
+    hostname: str,
+    node: str | None = None,
+    namespace: str | None = None,
+    kubeconfig: Path | None = None,
+    ovs_rundir: Path | None = None,
+    ovn_rundir: Path | None = None,
+    host_root: Path = Path("/"),
+    counters: float = DEFAULT_COUNTERS.total_seconds(),
+    southbound_probe: float = 10.0,
+    metrics: str = "0",
+    metrics_secure: bool = False,
+    health: str = "0",
+    log_level: int = logging.INFO,
+    log_text: bool | None = None,
+) -> Settings:
+    """Put flags and environment together; a flag that is given goes first.
+
+    The arguments are those of `Settings`, None where a flag is not given, times in seconds;
+    `metrics` and `health` are addresses as `HOST:PORT` or `:PORT`, `0` for none. OVS_RUNDIR and
+    OVN_RUNDIR count as they do for the daemons.
+
+    Raises:
+        ConfigurationError: an address or a time cannot be used.
+    """
+    if counters < SHORTEST_COUNTERS.total_seconds():
+        raise ConfigurationError(
+            f"--counters {counters:g}: must be {SHORTEST_COUNTERS.seconds} s or longer"
+        )
+    if southbound_probe < 0 or 0 < southbound_probe < 1:
+        raise ConfigurationError(
+            f"--southbound-probe {southbound_probe:g}: must be 0 for never, or 1 s or longer"
+        )
+    return Settings(
+        node=node or env.get("NODE_NAME") or env.get("HOSTNAME") or hostname,
+        namespace=namespace or env.get("NAMESPACE") or DEFAULT_NAMESPACE,
+        kubeconfig=kubeconfig,
+        ovs_rundir=ovs_rundir or Path(env.get("OVS_RUNDIR") or Paths().ovs),
+        ovn_rundir=ovn_rundir or Path(env.get("OVN_RUNDIR") or Paths().ovn),
+        host_root=host_root,
+        counters=timedelta(seconds=counters),
+        southbound_probe=timedelta(seconds=southbound_probe),
+        metrics=parse_address("--metrics-bind-address", metrics),
+        metrics_secure=metrics_secure,
+        health=parse_address("--health-probe-bind-address", health),
+        log_level=log_level,
+        log_text=log_text,
+    )

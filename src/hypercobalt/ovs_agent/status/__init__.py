@@ -1,0 +1,1 @@
+"""From what the rules find to the status of the OVSNode."""

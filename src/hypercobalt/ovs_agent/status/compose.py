@@ -1,0 +1,62 @@
+"""One status out of the board and what the API has. Pure.
+
+The agent writes all of OVSNode. Counters change all the time, so they go along with a change of
+something else, or by a timer: `published` decides which are shown.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from hypercobalt.agent.status import conditions
+from hypercobalt.api.ovsnode import OVSNode, OVSNodeStatus
+from hypercobalt.ovs_agent.rules.conditions import OWN
+from hypercobalt.ovs_agent.status.parts import Parts
+
+FIELDS: Final = tuple(
+    name for name in OVSNodeStatus.__struct_fields__ if name not in ("conditions", "diagnostics")
+)
+"""Fields of the status that are removed when the agent has no value for them."""
+
+
+def compose(parts: Parts, stored: OVSNode, kept: OVSNodeStatus) -> OVSNodeStatus:
+    """Give the agent's status.
+
+    Args:
+        parts: the board.
+        stored: the object as the API has it.
+        kept: the status as it was when this process first saw the object.
+    """
+    status = parts.status if parts.status is not None else kept
+    found = conditions(parts.conditions, stored.status.conditions, OWN, stored.metadata.generation)
+    return replace(status, conditions=found)
+
+
+def published(last: OVSNodeStatus | None, live: OVSNodeStatus, *, due: bool) -> OVSNodeStatus:
+    """What to show now: all of it when something but counters changed, or when they are due.
+
+    Args:
+        last: what is shown.
+        live: what is the case, counters included.
+        due: whether counters are to be written again.
+    """
+    if last is None or due or without_counters(last) != without_counters(live):
+        return live
+    return last
+
+
+def without_counters(status: OVSNodeStatus) -> OVSNodeStatus:
+    """The status with each counter that has a value as 0: that it has one, is no counter."""
+    bridges = tuple(
+        replace(bridge, flows=None if bridge.flows is None else 0) for bridge in status.bridges
+    )
+    stats = status.flowStats
+    return replace(
+        status,
+        bridges=bridges,
+        flowStats=replace(stats, totalFlows=0, flowsPerTable=()) if stats else None,
+        metrics=type(status.metrics)() if status.metrics else None,
+        lastProbeTime=None,
+    )
