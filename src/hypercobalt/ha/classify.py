@@ -28,7 +28,7 @@ PANIC_SETTLE: Final = timedelta(seconds=2)
 COALESCE: Final = timedelta(seconds=2)
 """A reset gives two REBOOT events within 0.2 to 0.7 s."""
 SAME_WATCHDOG: Final = timedelta(seconds=120)
-"""A stop so soon after a watchdog's poweroff or shutdown is its doing."""
+"""A stop so soon after a watchdog's poweroff or shutdown belongs to it."""
 LOOK_AGAIN: Final = timedelta(seconds=10)
 SHORTLY: Final = timedelta(minutes=10)
 """How long a report stays open that nothing closes."""

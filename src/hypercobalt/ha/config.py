@@ -27,7 +27,7 @@ Percent = Annotated[int, msgspec.Meta(ge=1, le=100)]
 
 
 class InvalidConfigError(HypercobaltError):
-    """A ConfigMap that is no configuration of the HA agent."""
+    """A ConfigMap that is not a valid configuration of the HA agent."""
 
 
 class Span(timedelta):
@@ -167,7 +167,7 @@ def parse(data: Mapping[str, str]) -> HaConfig:
         InvalidConfigError: a key, a value or the YAML is wrong; names it.
     """
     if odd := sorted(set(data) - {KEY}):
-        raise InvalidConfigError(f"unknown key {odd[0][:64]!r}: the document stands under {KEY}")
+        raise InvalidConfigError(f"unknown key {odd[0][:64]!r}: the document belongs under {KEY}")
     try:
         found = yaml.safe_load(data.get(KEY, ""))
         return msgspec.convert({} if found is None else found, HaConfig, dec_hook=_decode)
@@ -182,7 +182,7 @@ def hash_of(data: Mapping[str, str]) -> str:
 
 def _decode(type_: type, value: object) -> object:
     if type_ is not Span or not isinstance(value, str):
-        raise TypeError(f"{value!r} is no duration: it must look like 10s or 1h30m")
+        raise TypeError(f"{value!r} is not a duration: write it as 10s or 1h30m")
     duration = parse_duration(value)
     if not timedelta(0) < duration <= _LONGEST:
         raise DurationError(f"duration {value!r}: must be more than 0s, and at most 168h")

@@ -3,7 +3,7 @@
 1. An attempt is recorded before the device is called: boot, method, device, deadline.
 2. Only the process that recorded it calls the device, before the deadline. Another one that finds
    it waits until the deadline: the first one's call may still switch the host off.
-3. The proof is recorded before anybody acts on it. It is about one boot, and stays when nothing
+3. The proof is recorded before any process acts on it. It is about one boot, and stays when nothing
    contradicts it; a boot that is proven dead is never fenced again.
 4. What is free comes first: a host that has booted anew proves its former boot dead, its agent may
    have ended all instances, an administrator or another system may assert it.
@@ -47,7 +47,7 @@ class Facts:
             nothing can be proven.
         node_boot: the one that the kubelet reported last; "" for none.
         stopped: what shows that the boot's agent has ended all its instances; "" for nothing.
-        claim: who asserts that `boot` is dead, and how; "" for nobody. It counts only while
+        claim: who asserts that `boot` is dead, and how; "" for none. It counts only while
             nothing shows that the host lives.
         device: the host's fence device, for people; "" for none.
         lasts: how long an attempt with it may take, retries and all.
@@ -163,7 +163,7 @@ def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
 
 
 def void(stored: Fencing, evidence: tuple[str, ...], now: datetime) -> Fencing:
-    """The record of a proof that was wrong; what was reported about it counts no more."""
+    """The record of a proof that was wrong; reports about it no longer count."""
     texts = stored.evidence
     for text in evidence:
         texts = _with(texts, f"the proof was wrong: {text}")
@@ -184,7 +184,7 @@ def released(stored: Fencing, boot: str) -> Fencing:
 
 
 def _confirmed(fenced: Fencing, facts: Facts, now: datetime) -> Step:
-    """A boot that was proven dead; its own agent's word takes the place of any other proof."""
+    """A boot that was proven dead; a report of its own agent replaces any other proof."""
     if not facts.stopped or fenced.method == FencingMethod.AGENT:
         return Nothing()
     return Record(_proven(fenced, FencingMethod.AGENT, facts.stopped, now))

@@ -1,6 +1,6 @@
 """What the rooms above ask of a fence device: read a host's power, switch it off and on.
 
-A device may lie, or answer for another machine: whoever takes its answer for a proof compares it
+A device may lie, or answer for another machine: code that takes its answer for a proof compares it
 with the signs of life that the host gives afterwards.
 """
 

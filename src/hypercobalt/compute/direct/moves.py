@@ -181,7 +181,7 @@ class DirectMoves:
             self._start(Evacuation(self._site, move, found, to).run())
 
     async def actions(self, server: str, since: datetime) -> tuple[Action, ...]:
-        """See the port. Without OpenStack a server has no owner who could ask for anything."""
+        """See the port. Without OpenStack servers have no owners, so there are none."""
         return ()
 
     async def confirm(self, server: Server) -> None:
@@ -205,7 +205,7 @@ class DirectMoves:
                 await self._site.daemon(self._place(now.source)).force_complete(move.server)
 
     async def recover(self, server: Server) -> None:
-        """See the port. Nobody notes down an ERROR here: a domain that has it has crashed."""
+        """See the port. libvirt has no state ERROR: a domain that is shown with it has crashed."""
         raise RefusedError(f"server {server.name} has crashed: start it")
 
     async def close(self) -> None:
@@ -301,7 +301,7 @@ class DirectMoves:
         return Capacity(place.name, place.capacity, total((place.used, claims)))
 
     def _check_capacity(self, server: Server, domain: Domain, to: Place) -> None:
-        """See that nobody has taken the room meanwhile; until `_begin` nothing is awaited."""
+        """Check that the capacity is still free; until `_begin` nothing is awaited."""
         left = self._capacity(to, self._site.clock.now())
         if not fits(servers.size(domain), left):
             raise ConflictError(

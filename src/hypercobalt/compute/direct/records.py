@@ -40,7 +40,7 @@ class Records:
     def begin(
         self, server: str, size: Size, kind: MoveKind, *, source: str, target: str, now: datetime
     ) -> Move:
-        """A new one."""
+        """Record a move that begins now."""
         self._forget_old(now)
         id = f"{server}.{int(now.timestamp() * 1000)}"
         move = Move(id, server, kind, "preparing", source, target, created=now, updated=now)
@@ -56,7 +56,7 @@ class Records:
         message: str = "",
         target: str | None = None,
     ) -> None:
-        """Say how it stands."""
+        """Record a change; what is not given stays."""
         record = self._records[move.id]
         self._records[move.id] = replace(
             record,
@@ -70,7 +70,7 @@ class Records:
         )
 
     def progress(self, move: Move, seen: Progress, now: datetime) -> None:
-        """Say how much there is to do; nothing changes where nothing has moved on."""
+        """Record how far it is; `updated` changes only if that has."""
         record = self._records.get(move.id)
         if record is None:
             return

@@ -104,7 +104,7 @@ class FakeMoves:
             self._servers[server.id] = server
 
     def change(self, id_: str, **fields: object) -> Server:
-        """Change a server behind everybody's back."""
+        """Change a server without a call of the port."""
         self._advance()
         changed = replace(self._servers[id_], **fields)  # type: ignore[arg-type]
         self._servers[id_] = changed

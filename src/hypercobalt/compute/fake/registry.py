@@ -73,7 +73,7 @@ class World:
         return made
 
     def change_host(self, name: str, **changes: object) -> None:
-        """Change fields of a host behind everybody's back."""
+        """Change fields of a host without a call of the port."""
         self.hosts[name] = replace(self.hosts[name], **changes)  # type: ignore[arg-type]
 
     def add_aggregate(self, name: str, *, zone: str = "", hosts: Iterable[str] = ()) -> None:

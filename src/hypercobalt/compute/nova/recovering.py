@@ -44,7 +44,7 @@ def waits_for_host(
         vm_state: of the server.
         specs: extra specs of the flavor.
         image: properties of the image.
-        local_disk: it has disks on the host, which nobody has declared to be shared or expendable.
+        local_disk: it has disks on the host, which are not declared to be shared or expendable.
 
     Source: nova, compute/api.py, `evacuate`.
     """

@@ -1,6 +1,6 @@
 """A BMC that speaks Redfish over TLS: one computer system, its power, and faults to order.
 
-Each request has a thread: a host takes seconds to boot, and a slow BMC holds up nobody but its own.
+Each request has a thread: a host takes seconds to boot, and a slow BMC delays only its own.
 
 Source: DMTF DSP0266 (Redfish 1.20), ComputerSystem schema 1.22: PowerState, Actions, ResetType.
 """
@@ -157,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
         return HTTPStatus.OK, {}
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests are logged by whoever makes them."""
+        """Requests are logged by their callers."""
 
 
 def _refusal(status: HTTPStatus, code: str) -> tuple[HTTPStatus, dict[str, object]]:

@@ -46,7 +46,7 @@ class Ledger:
     Args:
         records: how many.
         boots: marks of the boots that have written, in order.
-        faults: a sentence each; () where nothing was lost and nobody else has written.
+        faults: a sentence each; () where nothing was lost and no other QEMU has written.
     """
 
     records: int

@@ -58,7 +58,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Watchdog:
-    """A watchdog, and what happens when nobody pets it; ib700 is what a boot sector can reach."""
+    """A watchdog, and what happens when it is not petted; ib700 is what a boot sector can reach."""
 
     action: WatchdogAction = "reset"
     model: WatchdogModel = "i6300esb"

@@ -1,8 +1,8 @@
 """Ends the host's guests when the operator orders it, or has declared this very boot dead.
 
-A host that is frozen or cut off may be fenced in the meantime by something that did not work: a
-device that lies, a person who was wrong. Once its agent reads that, its guests must not go on: they
-may run elsewhere. They are ended at each reading, so also what is started afterwards.
+A host that is frozen or cut off may meanwhile be declared dead wrongly, by a fence device that lies
+or by a person. Once its agent reads that, its guests must not go on: they may run elsewhere. They
+are ended at each reading, so also what is started afterwards.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class FencingOrder:
             seen = await self._hypervisor.changed(seen)
 
     async def obey(self, name: str) -> None:
-        """End every guest if the order stands in the API, and report it."""
+        """End every guest if the API still has the order, and report it."""
         fencing = await self._confirmed(name)
         if fencing is None:
             return
@@ -73,7 +73,7 @@ class FencingOrder:
         self._board.put(replace(self._board.parts, guests_stopped=stopped))
 
     async def _confirmed(self, name: str) -> Fencing | None:
-        """The order as it stands now; None: it stands no more. Waits for an API that is away."""
+        """The order as the API has it now; None: it is withdrawn. Waits for an API that is away."""
         failures = 0
         while True:
             try:

@@ -51,7 +51,7 @@ class Configuration:
         if stored is None:
             self._active, self._hash = HaConfig(), "defaults"
             self._metrics.config_valid.set(1)
-            text = f"There is no ConfigMap {self._about}; the defaults count"
+            text = f"ConfigMap {self._about} does not exist; the defaults apply"
             self._board.put_condition(_TYPE, yes, HaConfigReason.DEFAULTS, text)
             return
         try:
@@ -59,7 +59,7 @@ class Configuration:
         except InvalidConfigError as error:
             log.warning("ha_config_invalid", config=self._about, error=str(error))
             self._metrics.config_valid.set(0)
-            text = f"ConfigMap {self._about}: {error}. Configuration {self._hash} counts on"
+            text = f"ConfigMap {self._about}: {error}. Configuration {self._hash} stays active"
             self._board.put_condition(_TYPE, no, HaConfigReason.INVALID, text)
             return
         self._hash = hash_of(stored.data)

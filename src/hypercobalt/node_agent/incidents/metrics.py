@@ -29,7 +29,7 @@ class IncidentMetrics:
         )
         self.recoveries = Counter(
             "ha_recoveries_total",
-            "Recoveries by action, and result: requested, dry-run, refused or exhausted.",
+            "Recoveries by action, and result: requested, exists, dry-run, resumed or refused.",
             ("action", "result"),
             registry=registry,
         )
@@ -41,7 +41,7 @@ class IncidentMetrics:
         )
         self.suppressed = Counter(
             "ha_suppressed_total",
-            "Reactions that were held back: maintenance, migration, eviction, storm or other.",
+            "Reactions that were held back, by reason: maintenance, migration, eviction, storm …",
             ("reason",),
             registry=registry,
         )

@@ -2,7 +2,7 @@
 
 Nothing is done without a Hypervisor that was read in this moment; while the API is away everything
 waits, and is done in order once it is back. The name of an Eviction stands in its case before it is
-made, and is the same whoever makes it: made twice, it is one.
+made, and is the same in every process: two creations give one.
 
 The agent itself starts nothing.
 """
@@ -53,7 +53,7 @@ _GIVEN_BACK: Final = timedelta(seconds=10)
 _UNDER_WAY: Final = timedelta(seconds=5)
 """Between looks at a migration or an Eviction that has to end first."""
 _LONGEST_WAIT: Final = timedelta(minutes=10)
-"""For one: an object that nobody ends must not keep an instance off."""
+"""For one: an object that never ends must not keep an instance off."""
 KEPT: Final = timedelta(days=1)
 """How long an Eviction stays for people to read; older ones go when the next is made."""
 _STEPS: Final = (Step.RECOVER, Step.RESUME, Step.FOLLOW)

@@ -34,7 +34,7 @@ class Facts:
         evictions: of all its instances, that are not being deleted.
         fence: what is set up for it.
         stopped: what shows that its agent has ended all its instances; "" for nothing.
-        claim: who asserts that its boot is dead; "" when no one does.
+        claim: who asserts that its boot is dead; "" for none.
         mine: see `hypercobalt.ha.fencing.Facts`.
         now: the only clock of a decision.
     """

@@ -96,7 +96,7 @@ class TemplateFences:
         found = await self._kube.get(Secret, device.secret, self._namespace)
         if found is None:
             secret = f"{self._namespace}/{device.secret}"
-            raise ConfigurationError(f"fence device {device.title}: there is no Secret {secret}")
+            raise ConfigurationError(f"fence device {device.title}: Secret {secret} does not exist")
         return credentials(found.data)
 
 
@@ -120,7 +120,7 @@ async def switch_off(
                     answers.append(str(error))
     except TimeoutError:
         answers.append(f"no answer within {within.total_seconds():.0f} s")
-    return Answer(False, "; ".join(answers) or "there is no device")
+    return Answer(False, "; ".join(answers) or "no fence device is set up")
 
 
 async def _by(device: FenceDevice, within: timedelta, guard: LeaderGuard) -> Answer:

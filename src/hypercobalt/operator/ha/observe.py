@@ -270,7 +270,7 @@ def stopped(hypervisor: Hypervisor) -> str:
 
 
 def claim(hypervisor: Hypervisor, node: Node) -> str:
-    """Who asserts that the boot which the agent reported last is dead; "" for nobody."""
+    """Who asserts that the boot which the agent reported last is dead; "" for none."""
     boot = hypervisor.status.bootID
     if boot and hypervisor.metadata.annotations.get(CLAIM) == boot:
         return f"the annotation {CLAIM} of the Hypervisor asserts that boot {boot} is dead"

@@ -63,7 +63,7 @@ def broken() -> FakeFenceDevice:
             [broken(), FakeFenceDevice("pdu 2")], True, "pdu 2 has", [0, 1], id="the next one does"
         ),
         pytest.param([Lying("bmc 1")], False, "but reports it on", [1], id="stays on"),
-        pytest.param([], False, "there is no device", [], id="none"),
+        pytest.param([], False, "no fence device is set up", [], id="none"),
     ],
 )
 async def test_host_counts_as_off_only_when_a_device_reads_it_so(
@@ -117,7 +117,7 @@ async def test_devices_of_a_host_have_their_credentials_from_its_secret() -> Non
 
 
 async def test_missing_secret_is_named() -> None:
-    with pytest.raises(ConfigurationError, match="there is no Secret fencing/bmc-kvm-a"):
+    with pytest.raises(ConfigurationError, match="Secret fencing/bmc-kvm-a does not exist"):
         await fences(None, []).devices(node(labels={"bmc": "192.0.2.9"}))
 
 
