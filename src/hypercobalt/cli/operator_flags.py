@@ -258,7 +258,7 @@ class HaFlags:
     ha_max_instances
         Instances that are recovered at once; one host alone may have more.
     ha_cool_down
-        How long recovery rests after too many hosts were unwell.
+        How long recovery pauses after too many hosts were unwell.
     ha_domain_labels
         Labels of Hypervisors whose values are failure domains, with commas; aggregates are, too.
     fence_devices

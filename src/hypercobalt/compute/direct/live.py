@@ -26,6 +26,7 @@ from hypercobalt.logs import get_logger
 log = get_logger(__name__)
 
 _LOOK_AGAIN: Final = 1.0
+"""Seconds between two looks: the connections to the hosts carry no events."""
 
 _WORDS: Final = {
     Outcome.TWICE: "it runs on {source} and on {target}: stop one of them at once",

@@ -17,11 +17,9 @@ def local_disks(domain: Domain, is_shared: IsShared) -> tuple[Disk, ...]:
 
 def hindrance(domain: Domain, is_shared: IsShared) -> str:
     """Why it cannot be moved, the first reason; "" when nothing is known to be in the way."""
-    devices, local = domain.devices, local_disks(domain, is_shared)
-    if domain.problem:
-        return f"its definition cannot be read: {domain.problem}"
-    if devices.bound:
-        return f"it is tied to its host by: {', '.join(devices.bound)}"
+    local = local_disks(domain, is_shared)
+    if tied := _tied(domain):
+        return tied
     for disk in local:
         if disk.device in {"cdrom", "floppy"}:
             return f"the medium in its {disk.device} {disk.target} lies on the host: {disk.path}"
@@ -45,18 +43,25 @@ def waits_for_host(domain: Domain, is_shared: IsShared, *, autostart: bool = Fal
             "it starts with its host, before anything can see whether it runs elsewhere: "
             f"virsh autostart --disable {domain.name}, and keep libvirt-guests from it"
         )
-    devices = domain.devices
-    if domain.problem:
-        return f"its definition cannot be read: {domain.problem}"
-    if devices.bound:
-        return f"it is tied to its host by: {', '.join(devices.bound)}"
+    if tied := _tied(domain):
+        return tied
     if domain.saved:
         return "its memory is saved in a file on the host"
     if local := local_disks(domain, is_shared):
         disks = ", ".join(f"{disk.target} ({disk.path})" for disk in local)
         return f"no other host is known to share its disks: {disks}"
-    if devices.nvram and not is_shared(Disk(target="nvram", path=devices.nvram)):
-        return f"no other host is known to share its firmware's variables: {devices.nvram}"
+    nvram = domain.devices.nvram
+    if nvram and not is_shared(Disk(target="nvram", path=nvram)):
+        return f"no other host is known to share its firmware's variables: {nvram}"
+    return ""
+
+
+def _tied(domain: Domain) -> str:
+    """Why it cannot leave, whatever its state; "" when nothing is known."""
+    if domain.problem:
+        return f"its definition cannot be read: {domain.problem}"
+    if domain.devices.bound:
+        return f"it is tied to its host by: {', '.join(domain.devices.bound)}"
     return ""
 
 

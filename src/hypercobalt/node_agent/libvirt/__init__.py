@@ -1,1 +1,1 @@
-"""What libvirt knows of the host and its domains, as status, metrics and a Secret."""
+"""libvirt's host and domains, as status, metrics and a Secret."""
