@@ -144,14 +144,8 @@ class Observation:
         silence = silenced(hypervisor, compute.host, evictions)
         needs_fence = not isinstance(verdict, Alive) and not is_fenced(hypervisor)
         no_boot = "" if hypervisor.status.bootID else "no boot ID of the host was ever reported"
-        subject = Subject(
-            name,
-            fleet.domains(hypervisor, self._settings.domain_labels),
-            fleet.instances(hypervisor),
-            fleet.memory_mib(hypervisor),
-            silenced=silence,
-            fence=(no_boot or fence.problem) if needs_fence else "",
-        )
+        unfit = (no_boot or fence.problem) if needs_fence else ""
+        subject = self._subject(hypervisor, silence, unfit)
         return Facts(
             hypervisor=hypervisor,
             verdict=verdict,
@@ -166,6 +160,17 @@ class Observation:
             claim=claim(hypervisor, node),
             mine=mine,
             now=now,
+        )
+
+    def _subject(self, hypervisor: Hypervisor, silence: str, unfit: str) -> Subject:
+        """The host as the gates see it: why nothing may be done, and why it cannot be fenced."""
+        return Subject(
+            hypervisor.metadata.name,
+            fleet.domains(hypervisor, self._settings.domain_labels),
+            fleet.instances(hypervisor),
+            fleet.memory_mib(hypervisor),
+            silenced=silence,
+            fence=unfit,
         )
 
     def _gates(self, subject: Subject, problem: str, now: datetime) -> tuple[Gate, ...]:
