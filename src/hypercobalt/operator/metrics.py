@@ -7,7 +7,9 @@ of its own with a number above 0: an alert on the value of a False condition nev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -19,8 +21,41 @@ from hypercobalt.api.eviction import (
     InstancePhase,
     evicting,
 )
-from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, ReadyReason
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor_conditions import (
+    FencedReason,
+    HaConfigReason,
+    HypervisorConditionType,
+    ReadyReason,
+    RecoveryBlockedReason,
+)
+from hypercobalt.api.incident import IncidentType
+from hypercobalt.operator.ha.silenced import PAUSE
+
+_Type = HypervisorConditionType
+
+
+class HaState(StrEnum):
+    """States of `hypercobalt_ha_hosts`; a host may be in several."""
+
+    FENCED = "Fenced"
+    ATTEMPTING = "Attempting"
+    UNFENCED = "Unfenced"
+    GATES_CLOSED = "GatesClosed"
+    MANY_HOSTS = "ManyHosts"
+    CONFIG_INVALID = "ConfigInvalid"
+
+
+HA_STATES: Final[Mapping[tuple[str, str], HaState]] = {
+    (_Type.FENCED, FencedReason.PROVEN): HaState.FENCED,
+    (_Type.FENCED, FencedReason.ATTEMPTING): HaState.ATTEMPTING,
+    (_Type.FENCED, FencedReason.FAILED): HaState.UNFENCED,
+    (_Type.RECOVERY_BLOCKED, RecoveryBlockedReason.GATES_CLOSED): HaState.GATES_CLOSED,
+    (_Type.RECOVERY_BLOCKED, RecoveryBlockedReason.MANY_HOSTS): HaState.MANY_HOSTS,
+    (_Type.HA_CONFIG_VALID, HaConfigReason.INVALID): HaState.CONFIG_INVALID,
+}
+"""By condition and its reason."""
+_BLOCKED: Final = frozenset({HaState.GATES_CLOSED, HaState.MANY_HOSTS})
 
 
 class Overview(Collector):
@@ -49,8 +84,7 @@ class Overview(Collector):
         self, hypervisors: list[Hypervisor], evictions: list[Eviction]
     ) -> Iterable[Metric]:
         hosts = Counter(
-            _reason(get_condition(one.conditions, HypervisorConditionType.READY), ReadyReason)
-            for one in hypervisors
+            _reason(get_condition(one.conditions, _Type.READY), ReadyReason) for one in hypervisors
         )
         states = Counter(_reason(evicting(one.status), EvictionReason) for one in evictions)
         phases = Counter(
@@ -68,14 +102,50 @@ class Overview(Collector):
             phases,
             InstancePhase,
         )
+        yield _family(
+            "hypercobalt_ha_hosts",
+            "Hosts, by what high availability waits for; none where recovery is switched off.",
+            Counter(str(state) for one in hypervisors for state in ha_states(one)),
+            HaState,
+        )
+        incidents = Counter(
+            str(found.type) for one in hypervisors for found in one.status.incidents
+        )
+        yield _family(
+            "hypercobalt_incidents",
+            "Open incidents that Hypervisors name, by their type.",
+            incidents,
+            IncidentType,
+            label="type",
+        )
+
+
+def ha_states(hypervisor: Hypervisor) -> Iterable[HaState]:
+    """What high availability waits for on a host.
+
+    That its recovery is blocked is no state of a host for which a person has switched it off.
+    """
+    spec = hypervisor.spec
+    silenced = (
+        spec.maintenance in {Maintenance.MANUAL, Maintenance.AUTO}
+        or spec.highAvailability is False
+        or spec.lifecycleEnabled is False
+        or PAUSE in hypervisor.metadata.annotations
+    )
+    for one in hypervisor.conditions:
+        state = HA_STATES.get((one.type, one.reason))
+        if state is not None and not (silenced and state in _BLOCKED):
+            yield state
 
 
 def _reason(found: Condition | None, known: Iterable[str]) -> str:
     return found.reason if found is not None and found.reason in set(known) else ""
 
 
-def _family(name: str, doc: str, counted: Counter[str], known: Iterable[str]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, doc, labels=("state",))
+def _family(
+    name: str, doc: str, counted: Counter[str], known: Iterable[str], *, label: str = "state"
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, doc, labels=(label,))
     for state in known:
         family.add_metric((str(state),), counted[state])
     if counted[""]:

@@ -13,14 +13,20 @@ from tests.unit.operator.samples import condition, hypervisor
 
 from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionSpec, EvictionStatus
+from hypercobalt.api.hypervisor import HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.incident import Incident, IncidentType
 from hypercobalt.compute.direct.connecting import report_exposures
 from hypercobalt.compute.direct.settings import DirectSettings
-from hypercobalt.operator.metrics import Overview
+from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
+from hypercobalt.operator.ha.metrics import HaMetrics
+from hypercobalt.operator.ha.silenced import PAUSE
+from hypercobalt.operator.metrics import HA_STATES, HaState, Overview, ha_states
 from hypercobalt.runtime import Metrics
 
 CHART = ROOT / "charts/hypercobalt-operator/templates"
 PAGE = (ROOT / "docs/operations.md").read_text()
-SELECTED = re.compile(r'(\w+)\{state=~?"([^"]+)"\}')
+SELECTED = re.compile(r'(\w+)\{(state|type)=~?"([^"]+)"\}')
 
 
 def rules() -> list[dict[str, Any]]:
@@ -36,20 +42,34 @@ def rules() -> list[dict[str, Any]]:
 RULES = rules()
 STATES = sorted(
     {
-        (metric, state)
+        (metric, label, state)
         for rule in RULES
-        for metric, states in SELECTED.findall(rule["expr"])
+        for metric, label, states in SELECTED.findall(rule["expr"])
         for state in states.split("|")
     }
 )
+
+
+def ha_conditions(state: str) -> list[tuple[str, str, str]]:
+    """Type, status and reason of the conditions that are a state of high availability."""
+    return [(type_, "True", why) for (type_, why), found in HA_STATES.items() if found == state]
 
 
 def registry(state: str = "") -> CollectorRegistry:
     """That of an operator with one host and one Eviction in a state."""
     found = Metrics().registry
     OpenStackMetrics(found)
+    HaMetrics(found)
+    IncidentMetrics(found)  # of the node agents, which the same Prometheus scrapes
     report_exposures(DirectSettings(), found)
-    host = hypervisor(condition("Ready", "False", state or "Ready"))
+    incidents = (
+        Incident(id=one, type=one, severity="Warning") for one in IncidentType if one == state
+    )
+    conditions = (("Ready", "False", state or "Ready"), *ha_conditions(state))
+    status = HypervisorStatus(
+        conditions=tuple(condition(*one) for one in conditions), incidents=tuple(incidents)
+    )
+    host = hypervisor(status=status)
     eviction = Eviction(
         spec=EvictionSpec(hypervisor="kvm-a", reason="test"),
         status=EvictionStatus(
@@ -68,15 +88,35 @@ def test_an_alert_goes_by_metrics_that_the_operator_has(rule: dict[str, Any]) ->
         for family in registry().collect()
         for name in (family.name, f"{family.name}_total", *(s.name for s in family.samples))
     }
-    named = set(re.findall(r"\b(hypercobalt_\w+|controller_runtime_\w+)", rule["expr"]))
+    named = set(re.findall(r"\b((?:hypercobalt|controller_runtime|ha)_\w+)", rule["expr"]))
     assert named
     assert named <= known
 
 
-@pytest.mark.parametrize(("metric", "state"), STATES)
-def test_an_alert_fires_for_its_state(metric: str, state: str) -> None:
-    assert registry(state).get_sample_value(metric, {"state": state}) == 1.0
-    assert registry().get_sample_value(metric, {"state": state}) in {0.0, 1.0}
+@pytest.mark.parametrize(("metric", "label", "state"), STATES)
+def test_an_alert_fires_for_its_state(metric: str, label: str, state: str) -> None:
+    assert registry(state).get_sample_value(metric, {label: state}) == 1.0
+    assert registry().get_sample_value(metric, {label: state}) in {0.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("spec", "annotations"),
+    [
+        pytest.param(HypervisorSpec(maintenance="manual"), {}, id="manual"),
+        pytest.param(HypervisorSpec(maintenance="auto"), {}, id="auto"),
+        pytest.param(HypervisorSpec(highAvailability=False), {}, id="switched off"),
+        pytest.param(HypervisorSpec(lifecycleEnabled=False), {}, id="not managed"),
+        pytest.param(HypervisorSpec(), {PAUSE: "test"}, id="paused"),
+    ],
+)
+def test_recovery_that_a_person_has_switched_off_is_not_blocked(
+    spec: HypervisorSpec, annotations: dict[str, str]
+) -> None:
+    seen = (condition("RecoveryBlocked", "True", "GatesClosed"), condition("Fenced", "x", "Failed"))
+    serves = hypervisor(*seen)
+    assert list(ha_states(serves)) == [HaState.GATES_CLOSED, HaState.UNFENCED]
+    found = ha_states(hypervisor(*seen, spec=spec, annotations=annotations))
+    assert list(found) == [HaState.UNFENCED]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])

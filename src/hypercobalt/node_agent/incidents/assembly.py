@@ -52,13 +52,15 @@ class Incidents:
         registry: CollectorRegistry,
     ) -> None:
         store, metrics = Store(), IncidentMetrics(registry)
+        journal = Journal(settings.state_dir)
+        metrics.journal_failing.set_function(lambda: journal.failing)
         self._board = board
         self._config = Configuration(config, settings.ha_config, board, metrics)
         active = self._config.active
         self._judge = Judge(
             libvirt,
             store,
-            Journal(settings.state_dir),
+            journal,
             metrics,
             clock=clock,
             boot=boot,

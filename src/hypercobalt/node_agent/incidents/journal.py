@@ -59,6 +59,11 @@ class Journal:
         self._size = len(content)
         return decode(content)
 
+    @property
+    def failing(self) -> bool:
+        """Whether the last attempt to read or write it has failed."""
+        return bool(self._complaint)
+
     async def write(self, changed: Iterable[str], instances: Mapping[str, Instance]) -> None:
         """Write what is known of the instances that have changed.
 

@@ -59,6 +59,11 @@ class IncidentMetrics:
         self.depth = Gauge(
             "ha_queue_depth", "Events of libvirt that wait to be judged.", registry=registry
         )
+        self.journal_failing = Gauge(
+            "ha_journal_failing",
+            "1 while the journal could not be written when that was tried last, else 0.",
+            registry=registry,
+        )
         self.config_valid = Gauge(
             "ha_config_valid",
             "1 while the ConfigMap is valid or absent.",

@@ -89,6 +89,8 @@ async def test_a_disk_that_fails_is_logged_once_and_tried_again(
     for _ in range(3):
         await journal.write([U1], {U1: story()})
     assert caplog.text.count("journal_not_kept") == 1
+    assert journal.failing
     place.unlink()
     await journal.write([U1], {U1: story()})
+    assert not journal.failing
     assert U1 in Journal(place).read()
