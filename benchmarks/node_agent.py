@@ -69,6 +69,12 @@ connection = libvirt.open("qemu:///system")
 for xml in told["documents"]:
     (connection.createXML if told["start"] else connection.defineXML)(xml)
 """
+# Nanoseconds of all its threads; the ticks of proc_pid_stat(5) are too coarse for an idle process.
+CPU = """
+import glob, sys
+files = glob.glob(f"/proc/{sys.argv[1]}/task/*/schedstat")
+print(sum(int(open(one).read().split()[0]) for one in files))
+"""
 CLEAR = """
 import libvirt
 connection = libvirt.open("qemu:///system")
@@ -137,12 +143,12 @@ async def usage(host: Host) -> dict[str, float]:
     status = dict(
         line.split(":", 1) for line in (await host.run("cat", f"/proc/{pid}/status")).splitlines()
     )
-    ticks = (await host.run("cat", f"/proc/{pid}/stat")).rpartition(")")[2].split()[11:13]
+    cpu = int(await host.run(PYTHON, "-c", CPU, pid))
     kib = {name: int(status[name].split()[0]) for name in ("VmRSS", "RssAnon")}
     return {
         "resident": kib["VmRSS"] / 1024,
         "anonymous": kib["RssAnon"] / 1024,
-        "cpu": sum(map(int, ticks)) / 100,
+        "cpu": cpu / 1e9,
     }
 
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from hypercobalt.adapters.libvirt.model import Disk
-from hypercobalt.adapters.libvirt.port import DomainHungError, Libvirt, LibvirtError
+from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.adapters.libvirt.vocabulary import ControlState
 from hypercobalt.api.incident import IncidentType
 from hypercobalt.ha.cases import Case, Instance, State, Step
@@ -137,11 +137,19 @@ class Probing:
 
     async def _quiet(self, uuid: str) -> float:
         """Seconds for which the disks have neither read nor written; 0 when not known."""
-        now = self._clock.now()
         try:
-            disks = await self._libvirt.block_stats(uuid)
+            return await self._count(uuid)
         except LibvirtError:
             return 0
+
+    async def _count(self, uuid: str) -> float:
+        """The same; it waits for the emulator.
+
+        Raises:
+            LibvirtError: the emulator does not answer, or libvirt does not.
+        """
+        now = self._clock.now()
+        disks = await self._libvirt.block_stats(uuid)
         if disks is None:
             return 0
         count = sum(disk.read_requests + disk.write_requests for disk in disks)
@@ -174,10 +182,15 @@ class Probing:
                 await asyncio.sleep(pause)
 
     async def _ask(self, uuid: str) -> None:
-        """A call that waits for the emulator shows in its control info."""
+        """A call that waits for the emulator shows in its control info; one that returns ends it.
+
+        libvirt gives a job up after 30 s and answers without the emulator; that is later than the
+        deadline of the call.
+        """
+        with suppress(LibvirtError):
+            await self._count(uuid)
+            return
         try:
-            with suppress(DomainHungError):
-                await self._quiet(uuid)
             control = await self._libvirt.control_info(uuid)
         except LibvirtError:
             return

@@ -86,8 +86,14 @@ async def test_an_emulator_that_owes_an_answer_is_reported(tmp_path: Path) -> No
 
 async def test_an_emulator_that_answers_is_not(tmp_path: Path) -> None:
     looking = Looking(tmp_path)
-    await looking.until(lambda: looking.libvirt.calls["control_info"] >= 3)
+    await looking.until(lambda: looking.libvirt.calls["block_stats"] >= 3)
     assert looking.signals == []
+
+
+async def test_an_answer_of_the_emulator_is_all_that_a_round_asks_for(tmp_path: Path) -> None:
+    looking = Looking(tmp_path)
+    await looking.until(lambda: looking.libvirt.calls["block_stats"] >= 3)
+    assert looking.libvirt.calls["control_info"] == 0
 
 
 async def test_a_paused_instance_resumes_once_its_disk_can_be_used(tmp_path: Path) -> None:
