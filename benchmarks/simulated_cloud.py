@@ -29,9 +29,12 @@ class Cloud:
 
     async def first(self) -> float | None:
         """When the first call came since `forget`, by the machine's monotonic clock."""
+        return min((await self.times()).values(), default=None)
+
+    async def times(self) -> dict[str, float]:
+        """When the first call of each kind came since `forget`, by that clock."""
         async with httpx2.AsyncClient() as client:
-            found = (await client.get(f"{self.url}/simulated/first")).json()
-        return None if found is None else float(found)
+            return dict((await client.get(f"{self.url}/simulated/times")).json())
 
     async def forget(self) -> None:
         """Count anew."""

@@ -95,8 +95,8 @@ class App:
 
     def _control(self, method: str, path: str) -> Answer:
         """What a benchmark in another process asks."""
-        if path == "/first":
-            return Answer(200, raw=encode(self._script.first))
+        if path == "/times":
+            return Answer(200, self._script.times)
         counted = dict(self._script.calls)
         if method == "DELETE":
             self._script.forget()

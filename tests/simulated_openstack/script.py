@@ -70,8 +70,8 @@ class Script:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.calls: Counter[str] = Counter()
-        self.first: float | None = None
-        """When the first call came, by the monotonic clock."""
+        self.times: dict[str, float] = {}
+        """When the first call of each kind came, by the monotonic clock."""
         self.latency = 0.0
         """Seconds that every call takes at least."""
         self._before: list[tuple[str, Hook]] = []
@@ -93,7 +93,7 @@ class Script:
     def forget(self) -> None:
         """Count anew."""
         self.calls.clear()
-        self.first = None
+        self.times.clear()
 
     def count(self, pattern: str = "*") -> int:
         """How many calls there were of the kinds that a pattern takes."""
@@ -106,7 +106,7 @@ class Script:
             CutError, HungError: the client gets no answer.
         """
         self.calls[kind] += 1
-        self.first = self.first or time.monotonic()
+        self.times.setdefault(kind, time.monotonic())
         fault = next((f for f in self.faults if f.takes(kind, request.path)), None)
         delay = self.latency + (fault.delay if fault else 0)
         if delay:
