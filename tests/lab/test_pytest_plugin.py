@@ -31,6 +31,13 @@ async def test_a_fault(hosts, lab):
 async def test_an_object(nodes, api):
     first, = await nodes(1)
     assert await api.get(Hypervisor, first.name)
+
+@pytest.mark.asyncio
+async def test_no_agent_of_another_test(hosts):
+    first, = await hosts(1)
+    units = await first.run("systemctl", "list-units", "--type=service", "--plain", "--no-legend")
+    assert "libvirtd.service" in units
+    assert "hypercobalt" not in units
 """
 
 
@@ -44,6 +51,6 @@ async def test_another_suite_has_hosts_and_their_objects_and_nothing_is_left(
         within=timedelta(seconds=180),
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    assert "2 passed" in done.stdout, done
+    assert "3 passed" in done.stdout, done
     assert processes.find((tmp_path / "id").read_text()) == ()
     assert not Path((tmp_path / "data").read_text()).exists()

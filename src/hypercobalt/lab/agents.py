@@ -21,6 +21,7 @@ NAMESPACE: Final = rights.NAMESPACE
 STATE: Final = "/var/lib/hypercobalt"
 """In a host: what its agent remembers over a restart."""
 NODE_AGENT: Final = "hypercobalt-node-agent.service"
+_UNIT_FILE: Final = f"/etc/systemd/system/{NODE_AGENT}"
 
 _UNIT = """\
 [Unit]
@@ -67,6 +68,11 @@ async def node_agent_exists() -> bool:
     return done.code == 0
 
 
+def installed(host: Host) -> bool:
+    """Whether the host has had an agent since it was made."""
+    return bool(host.disk.read(_UNIT_FILE))
+
+
 async def install(host: Host, control: ControlPlane) -> None:
     """Write the agent's files and start it; one that runs is left alone.
 
@@ -78,7 +84,6 @@ async def install(host: Host, control: ControlPlane) -> None:
     host.disk.write(KUBECONFIG, kubeconfig, mode=0o600)
     async with control.client() as kube:
         await tokens.give_agent(kube, host.name, host.disk)
-    unit = f"/etc/systemd/system/{NODE_AGENT}"
-    host.disk.write(unit, node_agent_unit(cobalt_command(), host.name))
+    host.disk.write(_UNIT_FILE, node_agent_unit(cobalt_command(), host.name))
     await host.run("systemctl", "daemon-reload")
     await host.run("systemctl", "enable", "--quiet", "--now", NODE_AGENT)

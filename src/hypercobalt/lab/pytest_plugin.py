@@ -1,5 +1,8 @@
 """Real hosts for anybody's tests: booted when asked for, kept while they are as booted, then gone.
 
+A host with a node agent is never kept: the agent remembers, and reports for minutes, what happened
+to the instances of a test that is over, and what it asks libvirt shows in other tests.
+
     pytest -p hypercobalt.lab.pytest_plugin
 
     async def test_x(hosts): first, second = await hosts(2); await first.crash()
@@ -23,6 +26,7 @@ import pytest_asyncio
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta, owner_reference
+from hypercobalt.lab import agents
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Power
 from hypercobalt.lab.lab import Lab, Wish, down
@@ -101,7 +105,7 @@ async def hosts(lab: Lab) -> AsyncIterator[TakeHosts]:
 
 @pytest_asyncio.fixture
 async def nodes(lab: Lab, api: Kube) -> AsyncIterator[TakeHosts]:
-    """As `hosts`, each host with its Node, its Hypervisor and the node agent."""
+    """As `hosts`, each host new, with its Node, its Hypervisor and the node agent."""
 
     async def take(count: int) -> tuple[Host, ...]:
         taken = await _take(lab, count, NODES)
@@ -180,7 +184,7 @@ async def _mend(lab: Lab) -> None:
 
 
 async def _mend_host(lab: Lab, host: Host) -> None:
-    if host.power is Power.RUNNING and host.wire.is_whole:
+    if host.power is Power.RUNNING and host.wire.is_whole and not agents.installed(host):
         try:
             await host.check_services()
             if not (await host.run("virsh", "list", "--all", "--name")).strip():
