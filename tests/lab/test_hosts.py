@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.host import EMULATORS, SHARED, Power
 from hypercobalt.lab.lab import Lab
 from tests.lab.conftest import BARE, TakeHosts, until
+from tests.lab.kit.domains import document, make
 
 pytestmark = pytest.mark.timeout(180)
 SOON = timedelta(seconds=3)
@@ -263,18 +265,37 @@ async def test_an_added_host_is_known_to_the_others_and_a_removed_one_is_gone(
 
 
 async def test_a_new_host_uses_the_emulator_cache_of_earlier_ones(
-    lab: Lab, hosts: TakeHosts
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (first,) = await hosts(1)
-    written = ("sh", "-c", f"stat --format='%n %y' {EMULATORS}/*")
-    await first.run("virsh", "domcapabilities")  # now libvirt has asked QEMU
-    known = await first.run(*written)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # the machine's may be written meanwhile
+    names = ("first", "second", "third")
+    try:
+        first = await lab.add_host(names[0], wish=BARE)
+        await first.run("virsh", "capabilities", within=timedelta(minutes=1))  # QEMU was asked
+        await first.run("sh", "-c", f"sed -i s/alias=.pc./alias=\\'marked\\'/ {EMULATORS}/*.xml")
 
-    fresh = await lab.add_host("fresh", wish=BARE)
+        for name in names[1:]:
+            fresh = await lab.add_host(name, wish=BARE)
+            assert ">marked</machine>" in await fresh.run("virsh", "capabilities")
+    finally:
+        for host in lab.hosts:
+            if host.name in names:
+                await lab.remove_host(host.name)
 
-    assert known
-    assert await fresh.run(*written) == known
-    await lab.remove_host("fresh")
+
+async def test_a_host_runs_libvirtd_on_one_cpu_and_guests_on_all(hosts: TakeHosts) -> None:
+    (host,) = await hosts(1)
+    await make(host, document("guest"), start=True)
+
+    async def masks(pid_file: str) -> set[int]:
+        """Of all threads of a process."""
+        text = await host.run("sh", "-c", f"cat /proc/$(cat {pid_file})/task/*/status")
+        lines = (line.split() for line in text.splitlines())
+        return {int(line[1].replace(",", ""), 16) for line in lines if line[0] == "Cpus_allowed:"}
+
+    mine = os.sched_getaffinity(0)
+    assert await masks("/run/libvirtd.pid") == {1 << min(mine)}
+    assert await masks("/run/libvirt/qemu/guest.pid") == {sum(1 << cpu for cpu in mine)}
 
 
 def _works(pid: int) -> bool:

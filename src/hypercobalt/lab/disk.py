@@ -94,6 +94,13 @@ host_uuid = "{uuid}"
 """
 # By the distribution's default it ends after 120 s without a client, and a host looks broken.
 _ARGUMENTS = 'LIBVIRTD_ARGS=""\n'
+# KVM reports the CPUID of the CPU that asks, with its APIC ID. libvirt compares that with the one
+# in its cache: after a start on another CPU it would ask each emulator anew, seconds of work.
+# Guests, and the threads of their emulators, get all CPUs: libvirt sets that for each of them.
+_LIBVIRTD_SERVICE = """\
+[Service]
+CPUAffinity={cpu}
+"""
 _QEMU = """\
 user = "root"
 group = "root"
@@ -183,8 +190,13 @@ class Identity:
         return uuid.uuid5(self.uuid, "machine-id").hex
 
 
-def contents(identity: Identity) -> dict[str, str]:
-    """Files of the host by path, text each."""
+def contents(identity: Identity, cpu: int) -> dict[str, str]:
+    """Files of the host by path, text each.
+
+    Args:
+        identity: who it is.
+        cpu: of the machine, on which its libvirtd runs; the same for all hosts.
+    """
     return {
         "etc/machine-id": f"{identity.machine_id}\n",
         "etc/hostname": f"{identity.name}\n",
@@ -195,6 +207,7 @@ def contents(identity: Identity) -> dict[str, str]:
         "etc/libvirt/libvirtd.conf": _LIBVIRTD.format(uuid=identity.uuid),
         "etc/libvirt/qemu.conf": _QEMU,
         "etc/openvswitch/system-id.conf": f"{identity.name}\n",
+        "etc/systemd/system/libvirtd.service.d/lab.conf": _LIBVIRTD_SERVICE.format(cpu=cpu),
         "etc/systemd/network/10-host0.network": _NETWORK.format(address=identity.address),
         "etc/systemd/network/20-phy0.netdev": _TUNNEL_DEVICE.format(mac=identity.tunnel_mac),
         "etc/systemd/network/20-phy0.network": _TUNNEL_PORT,
@@ -281,7 +294,7 @@ class Disk:
             os.setxattr(_folder(fresh, path), "trusted.overlay.opaque", b"y")
         for path in (LOCAL, CONSOLES):
             _folder(fresh, path.lstrip("/"))
-        for path, text in contents(identity).items():
+        for path, text in contents(identity, min(os.sched_getaffinity(0))).items():
             _folder(fresh, str(Path(path).parent)).joinpath(Path(path).name).write_text(text)
         for path, target in links().items():
             _folder(fresh, str(Path(path).parent)).joinpath(Path(path).name).symlink_to(target)

@@ -19,11 +19,12 @@ def test_an_identity_is_the_same_after_a_reboot_and_no_other_hosts() -> None:
 
 
 def test_every_host_has_files_that_say_who_it_is() -> None:
-    files = contents(A)
+    files = contents(A, 3)
     assert files["etc/hostname"] == "kvm-1\n"
     assert files["etc/default/libvirtd"] == 'LIBVIRTD_ARGS=""\n'
     assert f'host_uuid = "{A.uuid}"' in files["etc/libvirt/libvirtd.conf"]
     assert files["etc/fstab"] == ""
+    assert "CPUAffinity=3\n" in files["etc/systemd/system/libvirtd.service.d/lab.conf"]
 
 
 def test_nothing_that_the_machine_mounts_or_starts_is_taken_over() -> None:
