@@ -302,7 +302,11 @@ def _io_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
 
 
 def _control_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
-    del signal, instance, config
+    del signal, config
+    if instance.state is State.INCOMING:
+        return Verdict(
+            nature=Nature.REPORT, rule="an incoming migration is ending: its source reports that"
+        )
     rule = "libvirt has lost QEMU's monitor"
     return _looked_at(rule, IncidentType.CONTROL_ERROR, Severity.WARNING)
 

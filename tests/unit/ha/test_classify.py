@@ -73,6 +73,13 @@ def test_a_failed_incoming_migration_is_no_crash() -> None:
     assert (verdict.nature, story.cases()) == (Nature.REPORT, [])
 
 
+def test_a_monitor_that_ends_with_its_incoming_migration_is_no_incident() -> None:
+    story = Story()
+    story.see(Kind.ARRIVING)
+    verdict = story.see(Kind.CONTROL_ERROR)
+    assert (verdict.nature, story.cases()) == (Nature.REPORT, [])
+
+
 def test_an_instance_that_arrived_is_ours() -> None:
     story = Story()
     story.see(Kind.ARRIVING, Kind.ARRIVED, Kind.STOPPED_FAILED)
