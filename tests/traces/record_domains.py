@@ -19,7 +19,7 @@ _AFTERWARDS: Final = 2.0  # seconds in which late events still come
 
 async def record(lab: Lab, name: str) -> None:
     """Play one scenario, and keep what its hosts report."""
-    async with played(lab, name) as stage:
+    async with played(lab, name, lab.hosts[: SCENARIOS[name].hosts]) as stage:
         await asyncio.sleep(_AFTERWARDS)
         versions = stage.recorders[0].versions
         assert versions is not None
