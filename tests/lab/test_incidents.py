@@ -67,6 +67,7 @@ async def test_a_qemu_that_dies_while_its_agent_is_away_is_found(
 
     stored = await until(api, host, lambda hv: any(one.eviction for one in hv.status.incidents))
 
+    assert [one.type for one in stored.status.incidents] == [IncidentType.CRASH]
     (incident,) = stored.status.incidents
     assert any("missed" in text for text in incident.evidence)
     assert len(await recoveries(api, host)) == 1

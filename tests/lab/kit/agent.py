@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec.structs import asdict
 
 from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.hypervisor import Hypervisor
@@ -58,6 +62,29 @@ async def ready(api: Kube, host: Host) -> None:
     except AssertionError as error:
         printed = await host.run("journalctl", "--no-pager", "--lines=40", f"--unit={NODE_AGENT}")
         raise AssertionError(f"{error}\n{printed}") from None
+
+
+async def writes(api: Kube, host: Host, *, seconds: float) -> list[str]:
+    """Each change of the host's object within so many seconds: by whom, and of what."""
+    found, last = list[str](), None
+    with suppress(TimeoutError):
+        async with (
+            asyncio.timeout(seconds),
+            api.watch(Hypervisor, fields=f"metadata.name={host.name}") as events,
+        ):
+            async for event in events:
+                if last and event.object:
+                    found.append(_change(last, event.object))
+                last = event.object or last
+    return found
+
+
+def _change(old: Hypervisor, new: Hypervisor) -> str:
+    newest = max(one.time for one in new.metadata.managedFields if one.time)
+    writers = {one.manager for one in new.metadata.managedFields if one.time == newest}
+    before, now = asdict(old.status), asdict(new.status)
+    changed = {name: (before[name], value) for name, value in now.items() if before[name] != value}
+    return f"{newest:%H:%M:%S} {sorted(writers)}: {changed or 'nothing in the status'}"
 
 
 async def kill_agent(host: Host) -> None:
