@@ -39,6 +39,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.connect import connect_nova
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.eviction.assembly import add_eviction
+from hypercobalt.operator.eviction.networks import BY_NETWORK, network_of
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
 
@@ -131,7 +132,7 @@ async def measure(
         add_eviction(
             manager,
             service,
-            manager.informer(Hypervisor),
+            manager.informer(Hypervisor, indexes={BY_NETWORK: network_of}),
             policy=policy,
             events=manager.recorder("example.com/benchmark"),
             metrics=metrics,

@@ -9,12 +9,18 @@ Source: openstack-hypervisor-operator, api/v1/hypervisor_types.go.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition
 from hypercobalt.api.fencing import FencingPhase
-from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, SyncReason
+from hypercobalt.api.hypervisor_conditions import (
+    NETWORK_BROKEN,
+    PORTS_UNBOUND,
+    HypervisorConditionType,
+    SyncReason,
+)
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ResourceInfo, Struct
 from hypercobalt.api.schema import (
@@ -287,3 +293,18 @@ def is_fenced(hypervisor: Hypervisor) -> bool:
         and bool(boot)
         and fencing.bootID == boot
     )
+
+
+def is_network_broken(hypervisor: Hypervisor) -> bool:
+    """Whether the host's own switch is broken: nothing new may go there."""
+    return _network_is(hypervisor, NETWORK_BROKEN)
+
+
+def binds_no_ports(hypervisor: Hypervisor) -> bool:
+    """Whether OVN cannot bind ports on the host, whose switch works otherwise."""
+    return _network_is(hypervisor, PORTS_UNBOUND)
+
+
+def _network_is(hypervisor: Hypervisor, reasons: Collection[str]) -> bool:
+    found = get_condition(hypervisor.conditions, HypervisorConditionType.NETWORK_HEALTHY)
+    return found is not None and found.status == ConditionStatus.FALSE and found.reason in reasons

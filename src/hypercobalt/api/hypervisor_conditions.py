@@ -39,6 +39,7 @@ class HypervisorConditionType(StrEnum):
     HA_CONFIG_VALID = "HaConfigValid"  # ours
     FENCED = "Fenced"  # ours
     RECOVERY_BLOCKED = "RecoveryBlocked"  # ours
+    NETWORK_HEALTHY = "NetworkHealthy"  # ours
 
 
 class OnboardingReason(StrEnum):
@@ -168,6 +169,31 @@ class AcceptsReason(StrEnum):
 
     NODE_HEALTHY = "NodeHealthy"
     NODE_UNHEALTHY = "NodeUnhealthy"
+    NETWORK_BROKEN = "NetworkBroken"
+
+
+class NetworkHealthyReason(StrEnum):
+    """Reasons of `NetworkHealthy`: what the host's OVSNode shows of its switch."""
+
+    HEALTHY = "Healthy"
+    BRIDGE_DOWN = "BridgeDown"  # the integration bridge
+    SWITCH_NOT_RESPONDING = "SwitchNotResponding"
+    OVN_DISCONNECTED = "OVNDisconnected"  # from the southbound database, which all hosts share
+    OVN_CONTROLLER_FAILED = "OVNControllerFailed"
+    DEGRADED = "Degraded"
+    AGENT_SILENT = "AgentSilent"
+    NOT_REPORTED = "NotReported"
+
+
+NETWORK_BROKEN: Final = frozenset(
+    {NetworkHealthyReason.BRIDGE_DOWN, NetworkHealthyReason.SWITCH_NOT_RESPONDING}
+)
+"""Reasons of `NetworkHealthy` False that close a host: no port can be added to its switch."""
+
+PORTS_UNBOUND: Final = frozenset(
+    {NetworkHealthyReason.OVN_DISCONNECTED, NetworkHealthyReason.OVN_CONTROLLER_FAILED}
+)
+"""Likewise of a host whose switch works, where OVN binds no port until that is over."""
 
 
 class SpecFrozenReason(StrEnum):

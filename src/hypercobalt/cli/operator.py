@@ -52,6 +52,7 @@ def operator(
     *,
     kubeconfig: Path | None = None,
     agent_namespaces: Annotated[str, Parameter(env_var="AGENT_NAMESPACES")] = "",
+    ovs_agent_namespace: Annotated[str, Parameter(env_var="OVS_AGENT_NAMESPACE")] = "ovn-system",
     label_selector: Annotated[str, Parameter(env_var="LABEL_SELECTOR")] = "",
     certificate: CertificateFlags = _CERTIFICATE,
     gardener: bool = True,
@@ -80,6 +81,8 @@ def operator(
         As kubectl's; else $KUBECONFIG, the pod's service account, ~/.kube/config.
     agent_namespaces
         Namespaces of the agents' pods, with commas; required.
+    ovs_agent_namespace
+        Namespace of the OVSNodes and the Leases of their agents; empty follows none.
     label_selector
         Only Nodes and Hypervisors with these labels: one shard of a large cluster.
     gardener
@@ -121,6 +124,7 @@ def operator(
             ha=ha.settings(),
             fence_devices=ha.devices(),
             fence_namespace=ha.fence_namespace.strip(),
+            ovs_namespace=ovs_agent_namespace.strip(),
         )
         metrics = Metrics()
         asyncio.run(

@@ -1,4 +1,4 @@
-"""The node agents' Leases, as this process has seen them change.
+"""The agents' Leases, as this process has seen them change.
 
 A Lease has run out when no renewal was seen for its duration, by this process's clock alone: an
 agent's own clock may be wrong, so `renewTime` is only shown. Time in which this process could not
@@ -8,8 +8,8 @@ again, and before a Lease counts as run out it is read once more.
 Each renewal costs a comparison and an assignment. A Lease has one timer, which checks for a renewal
 since it was set; only a change of the state leads to a pass.
 
-Source: client-go, tools/leaderelection, for counting on the own clock; the node agent's `presence`
-for the Lease.
+Source: client-go, tools/leaderelection, for counting on the own clock; `agent/lease.py` for the
+Lease.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ from hypercobalt.runtime.tasks import first
 
 log = get_logger(__name__)
 
-PREFIX: Final = "node-agent-"
-"""Of a Lease's name; the rest is the Node's."""
+NODE_AGENT: Final = "node-agent-"
+"""Prefix of the name of a node agent's Lease; the rest is the Node's."""
+
+OVS_AGENT: Final = "ovs-agent-"
+"""Likewise of an OVS agent's."""
 
 DURATION: Final = timedelta(seconds=40)
 """Of a Lease that does not give its own, and how long one may be missing."""
@@ -94,6 +97,7 @@ class AgentLeases:
         kube: reads; it never writes.
         namespaces: where agents may keep their Leases.
         names: gives the hosts there are, to be looked at once the Leases are known.
+        prefix: of the Leases' names.
         loop: for tests; None takes the running one.
 
     Attributes:
@@ -107,12 +111,13 @@ class AgentLeases:
         names: Callable[[], Iterable[str]],
         metrics: Metrics,
         *,
+        prefix: str = NODE_AGENT,
         loop: Timekeeper | None = None,
     ) -> None:
         self.source, self._names, self._loop = Source(), names, loop
         self._synced_at: float | None = None
         self.followers = tuple(
-            Follower(kube, namespace, self.source.enqueue, metrics, self._time)
+            Follower(kube, namespace, self.source.enqueue, metrics, self._time, prefix=prefix)
             for namespace in dict.fromkeys(namespaces)
         )
 
@@ -175,8 +180,11 @@ class Follower:
         enqueue: Callable[[str], None],
         metrics: Metrics,
         time: Callable[[], Timekeeper],
+        *,
+        prefix: str,
     ) -> None:
-        self.namespace, self._kube, self._enqueue, self._time = namespace, kube, enqueue, time
+        self.namespace, self._prefix, self._kube = namespace, prefix, kube
+        self._enqueue, self._time = enqueue, time
         selection = Selection(LeaseGlance, namespace)
         self.informer = Informer(kube, selection, metrics=metrics, share=False)
         self._entries: dict[str, _Entry] = {}
@@ -188,9 +196,9 @@ class Follower:
         return node in self._entries
 
     def on_add(self, obj: LeaseGlance) -> None:
-        if not obj.metadata.name.startswith(PREFIX):
+        if not obj.metadata.name.startswith(self._prefix):
             return
-        node = obj.metadata.name[len(PREFIX) :]
+        node = obj.metadata.name[len(self._prefix) :]
         known = self._entries.get(node)
         if known is not None:  # deleted, and made again
             self._changed(node, known, obj)
@@ -204,9 +212,9 @@ class Follower:
 
     def on_update(self, old: LeaseGlance, new: LeaseGlance) -> None:
         # Up to a thousand a second: nothing but comparisons for one that is renewed in time.
-        if old.spec == new.spec or not new.metadata.name.startswith(PREFIX):
+        if old.spec == new.spec or not new.metadata.name.startswith(self._prefix):
             return
-        node = new.metadata.name[len(PREFIX) :]
+        node = new.metadata.name[len(self._prefix) :]
         entry = self._entries.get(node)
         if entry is None:
             self.on_add(new)
@@ -216,8 +224,8 @@ class Follower:
             self._changed(node, entry, new)
 
     def on_delete(self, obj: LeaseGlance) -> None:
-        if obj.metadata.name.startswith(PREFIX):
-            node = obj.metadata.name[len(PREFIX) :]
+        if obj.metadata.name.startswith(self._prefix):
+            node = obj.metadata.name[len(self._prefix) :]
             entry = self._entries.get(node)
             if entry is not None and entry.state is LeaseState.EXPIRED:
                 del self._entries[node]
@@ -237,7 +245,7 @@ class Follower:
         lease = entry.lease
         return Sighting(
             entry.state,
-            f"{self.namespace}/{PREFIX}{node}",
+            f"{self.namespace}/{self._prefix}{node}",
             lease.metadata.resourceVersion,
             not lease.spec.holderIdentity,
             lease.spec.renewTime,
@@ -262,7 +270,7 @@ class Follower:
         entry.timer = None
         if self._entries.get(node) is not entry:
             return
-        if self.informer.cache.get(f"{PREFIX}{node}", self.namespace) is None:
+        if self.informer.cache.get(f"{self._prefix}{node}", self.namespace) is None:
             del self._entries[node]
             self._enqueue(node)
             return
@@ -277,7 +285,7 @@ class Follower:
 
     async def _read_again(self, node: str, entry: _Entry) -> None:
         """Compare a Lease that seems to have run out with the server's."""
-        name = f"{PREFIX}{node}"
+        name = f"{self._prefix}{node}"
         try:
             answer = await self._kube.list(
                 LeaseGlance, self.namespace, fields=f"metadata.name={name}"

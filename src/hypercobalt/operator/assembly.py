@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from hypercobalt.adapters.fencing.agents import AgentDevice
 from hypercobalt.adapters.fencing.devices import DeviceTemplate
-from hypercobalt.api.conditions import Condition
+from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.core import Node, Secret
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.host_certificate import CertificateSource
@@ -43,6 +43,7 @@ from hypercobalt.operator.agent_reporting import AgentReportingReconciler
 from hypercobalt.operator.certificate_assembly import add_approval, add_certificates
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.eviction.assembly import add_eviction
+from hypercobalt.operator.eviction.networks import BY_NETWORK, network_of
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.ha.assembly import add_ha
 from hypercobalt.operator.ha.fences import Fences, TemplateFences
@@ -57,6 +58,9 @@ from hypercobalt.operator.lifecycle.assembly import (
 )
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.metrics import Overview
+from hypercobalt.operator.network.assembly import add_network
+from hypercobalt.operator.network.switches import Switches
+from hypercobalt.operator.network.verdict import unwatched
 from hypercobalt.operator.node_facts import COPIED_LABELS, HYPERVISOR_LABEL
 from hypercobalt.operator.node_names import claims
 from hypercobalt.operator.status_writer import StatusWriter
@@ -65,6 +69,7 @@ from hypercobalt.runtime import (
     Informer,
     Manager,
     Metrics,
+    Recorder,
     generation_changed,
     owned,
     primary,
@@ -104,6 +109,7 @@ class Options:
         ha: reactions to hosts that fail.
         fence_devices: templates of the hosts' fence devices.
         fence_namespace: of the Secrets with their credentials.
+        ovs_namespace: of the OVSNodes and their agents' Leases; "" follows none.
     """
 
     agent_namespaces: tuple[str, ...]
@@ -116,6 +122,7 @@ class Options:
     ha: HaSettings = field(default_factory=HaSettings)
     fence_devices: tuple[DeviceTemplate, ...] = ()
     fence_namespace: str = ""
+    ovs_namespace: str = ""
 
 
 def copied_labels(label_selector: str) -> tuple[str, ...]:
@@ -160,7 +167,14 @@ def add_controllers(
     # An agent keeps its Lease where it keeps its Certificate, which need not be where its pod is.
     namespaces = (*options.agent_namespaces, options.issuing.namespace)
     leases = AgentLeases(manager.kube, namespaces, known.cache.keys, metrics)
-    shared = _shared(manager, options, known, leases)
+    events = manager.recorder(REPORTER)
+    switches = None
+    if options.ovs_namespace:
+        bridge = options.lifecycle.bridge
+        switches = add_network(
+            manager, options.ovs_namespace, bridge, events=events, metrics=metrics
+        )
+    shared = _shared(manager, options, known, leases, switches, events=events)
     if connect is not None:
         service = connect(
             shared.hypervisors.all, manager.leader_guard, _agents_secret(manager, namespaces)
@@ -171,7 +185,7 @@ def add_controllers(
         _add_compute(manager, options, shared, service, found, metrics=metrics)
         if options.ha.mode is HaMode.INTERNAL:
             add_ha(manager, shared, service, leases, found, settings=options.ha, metrics=metrics)
-    _add_hypervisors(manager, options, shared, metrics)
+    _add_hypervisors(manager, options, shared, metrics, switches)
     _add_agents(manager, shared, leases)
     if options.gardener_namespace:
         _add_gardener(manager, options, shared)
@@ -238,13 +252,19 @@ def _hypervisors(manager: Manager, options: Options) -> Informer[Hypervisor]:
     return manager.informer(
         Hypervisor,
         labels=options.label_selector,
-        indexes={BY_SERVICE: service_of, BY_HOST: hosts_of},
+        indexes={BY_SERVICE: service_of, BY_HOST: hosts_of, BY_NETWORK: network_of},
         managers=True,
     )
 
 
 def _shared(
-    manager: Manager, options: Options, informer: Informer[Hypervisor], leases: AgentLeases
+    manager: Manager,
+    options: Options,
+    informer: Informer[Hypervisor],
+    leases: AgentLeases,
+    switches: Switches | None,
+    *,
+    events: Recorder,
 ) -> Shared:
     chosen = ",".join(part for part in (HYPERVISOR_LABEL, options.label_selector) if part)
     hypervisors = WriteCache(informer)
@@ -252,9 +272,11 @@ def _shared(
     def computed(found: Hypervisor) -> tuple[Condition, ...]:
         now = manager.clock.now()
         agent = agent_reporting.initial(found, leases.glance(found.metadata.name), now)
-        status = replace(found.status, conditions=(*found.conditions, *agent))
-        whole = replace(found, status=status)
-        return *agent, ready.condition(whole, now), taint.condition(whole, now)
+        network = unwatched(found, now) if switches is None else switches.condition(found, now)
+        mine = (*agent, *network)
+        kept = (one for one in found.conditions if get_condition(mine, one.type) is None)
+        whole = replace(found, status=replace(found.status, conditions=(*kept, *mine)))
+        return *mine, ready.condition(whole, now), taint.condition(whole, now)
 
     return Shared(
         nodes=manager.informer(Node, labels=chosen, indexes={certificates.BY_CLAIM: claims}),
@@ -266,11 +288,17 @@ def _shared(
             computed,
             external_ha=options.ha.mode is HaMode.EXTERNAL,
         ),
-        events=manager.recorder(REPORTER),
+        events=events,
     )
 
 
-def _add_hypervisors(manager: Manager, options: Options, shared: Shared, metrics: Metrics) -> None:
+def _add_hypervisors(
+    manager: Manager,
+    options: Options,
+    shared: Shared,
+    metrics: Metrics,
+    switches: Switches | None,
+) -> None:
     """Add what needs nothing but the API: Hypervisors of Nodes, `Ready` and `Tainted`."""
     kube, clock = manager.kube, manager.clock
     pods = AgentPods(kube, options.agent_namespaces, metrics)
@@ -300,7 +328,10 @@ def _add_hypervisors(manager: Manager, options: Options, shared: Shared, metrics
         Controller(
             ready.NAME,
             ready.ReadyReconciler(shared.hypervisors, shared.statuses),
-            watches=(primary(shared.informer, when=ready.worth_a_pass),),
+            watches=(
+                primary(shared.informer, when=ready.worth_a_pass),
+                *((switches.judged.watch,) if switches is not None else ()),
+            ),
             concurrency=WORKERS,
         )
     )

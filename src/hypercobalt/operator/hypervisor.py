@@ -112,7 +112,10 @@ def decide(
     found = health(node)
     verdicts: list[tuple[str, str, str, str]] = [
         (_Type.NODE_HEALTHY, found.status, found.reason, found.message),
-        (_Type.ACCEPTS_NEW_INSTANCES, *accepts(found)),
+        (
+            _Type.ACCEPTS_NEW_INSTANCES,
+            *accepts(found, get_condition(conditions, _Type.NETWORK_HEALTHY)),
+        ),
     ]
     if is_terminating(node):
         text = "The Node is being taken away"
@@ -203,7 +206,7 @@ def worth_a_pass(old: Hypervisor | None, new: Hypervisor | None) -> bool:
 
 
 def _inputs(hypervisor: Hypervisor) -> tuple[object, ...]:
-    meta, types = hypervisor.metadata, (*sorted(_OWN), _Type.EVICTING)
+    meta, types = hypervisor.metadata, (*sorted(_OWN), _Type.EVICTING, _Type.NETWORK_HEALTHY)
     return (
         *(meta.labels, meta.annotations, meta.deletionTimestamp, meta.finalizers),
         *(hypervisor.spec, hypervisor.status.internalIp),

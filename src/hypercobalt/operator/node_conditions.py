@@ -13,9 +13,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from hypercobalt.api.conditions import ConditionStatus
+from hypercobalt.api.conditions import Condition, ConditionStatus
 from hypercobalt.api.core import Node, NodeCondition
-from hypercobalt.api.hypervisor_conditions import AcceptsReason, NodeHealthyReason
+from hypercobalt.api.hypervisor_conditions import (
+    NETWORK_BROKEN,
+    AcceptsReason,
+    NodeHealthyReason,
+)
 
 _PRESSURES: Final = {
     "DiskPressure": NodeHealthyReason.DISK_PRESSURE,
@@ -61,12 +65,23 @@ def health(node: Node) -> Health:
     return Health(ConditionStatus.UNKNOWN, NodeHealthyReason.UNREACHABLE, wrong)
 
 
-def accepts(found: Health) -> tuple[ConditionStatus, AcceptsReason, str]:
+def accepts(
+    found: Health, network: Condition | None = None
+) -> tuple[ConditionStatus, AcceptsReason, str]:
     """Whether new instances may be placed on a Node of that health.
 
-    Only a Node that is known to be in order takes new ones.
+    Only a Node that is known to be in order takes new ones, and none whose switch is broken.
+
+    Args:
+        found: of the Node.
+        network: `NetworkHealthy` of its Hypervisor; None where nothing reports it.
     """
-    if found.status == ConditionStatus.TRUE:
+    in_order = found.status == ConditionStatus.TRUE
+    broken = network is not None and network.status == "False" and network.reason in NETWORK_BROKEN
+    if in_order and network is not None and broken:
+        text = f"No new instances: {network.message}"
+        return ConditionStatus.FALSE, AcceptsReason.NETWORK_BROKEN, text
+    if in_order:
         return ConditionStatus.TRUE, AcceptsReason.NODE_HEALTHY, "The Node is in order"
     text = f"No new instances: {found.message}"
     return ConditionStatus.FALSE, AcceptsReason.NODE_UNHEALTHY, text

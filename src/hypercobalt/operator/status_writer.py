@@ -69,6 +69,7 @@ TYPES: Final = frozenset(
         _Type.AGENT_REPORTING,
         _Type.FENCED,
         _Type.RECOVERY_BLOCKED,
+        _Type.NETWORK_HEALTHY,
     }
 )
 """Conditions that the operator writes; `HaEnabled` it writes apart, and not over anybody else's."""

@@ -7,16 +7,19 @@ from datetime import timedelta
 from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.times import micro_time
+from hypercobalt.operator.agent_leases import NODE_AGENT
 from hypercobalt.runtime import Kube, SystemClock
 
 NAMESPACE = "monsoon3"  # of the agents' Certificates, where they keep their Leases, too
 
 
 class Agent:
-    """A node agent's Lease; renewed by hand."""
+    """The Lease of a host's node agent, or of another agent; renewed by hand."""
 
-    def __init__(self, kube: Kube, node: str, namespace: str = NAMESPACE) -> None:
-        self._kube, self.name, self._namespace = kube, f"node-agent-{node}", namespace
+    def __init__(
+        self, kube: Kube, node: str, namespace: str = NAMESPACE, *, prefix: str = NODE_AGENT
+    ) -> None:
+        self._kube, self.name, self._namespace = kube, f"{prefix}{node}", namespace
         self._number = 0
 
     async def renews(self, *, lasts: int = 600, holder: str = "agent") -> None:

@@ -35,6 +35,7 @@ from hypercobalt.api.core import Namespace, Node, NodeAddress, NodeCondition, No
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import Object, ObjectMeta
+from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.apiserver.server import serve
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.assembly import Options, add_controllers
@@ -49,6 +50,8 @@ T = TypeVar("T", bound=Object)
 
 REAL = os.environ.get("OPERATOR_TEST_API") == "real"
 AGENTS = ("agents", "more-agents")
+SWITCHES = "ovn-system"
+"""Namespace of the OVSNodes and their agents' Leases."""
 DEFAULTS = Options(AGENTS, Issuing("monsoon3", "nova-hypervisor-agents-ca-issuer"))
 DEADLINE = 20.0
 
@@ -64,9 +67,12 @@ async def kubeconfig(
             kinds = [*own_definitions(), CERT_MANAGER, CERTIFICATE_REQUESTS]
             await asyncio.to_thread(install_definitions, real, kinds)
             none = {"compute": "none", "agentNamespaces": ",".join(AGENTS)}
-            values: Body = {"controllerManager": {"manager": {"env": none}}}
+            values: Body = {
+                "controllerManager": {"manager": {"env": none}},
+                "ovs": {"enabled": True},
+            }
             objects = with_every_source("hypercobalt-operator", values)
-            await asyncio.to_thread(grant, real, objects, {*AGENTS, "monsoon3"})
+            await asyncio.to_thread(grant, real, objects, {*AGENTS, "monsoon3", SWITCHES})
             yield real.kubeconfig
         return
     options = fresh(directory, certificates)
@@ -95,7 +101,7 @@ def no_crashed_pass(caplog: pytest.LogCaptureFixture) -> Generator[None]:
 async def kube(kubeconfig: Path) -> AsyncIterator[Kube]:
     """A person's client; leaves nothing behind."""
     async with Kube(load_connection(kubeconfig), field_manager="person") as made:
-        for name in (*AGENTS, "monsoon3", "kube-system"):
+        for name in (*AGENTS, "monsoon3", "kube-system", SWITCHES):
             if await made.get(Namespace, name) is None:
                 await made.create(Namespace(metadata=ObjectMeta(name=name)))
         yield made
@@ -103,6 +109,8 @@ async def kube(kubeconfig: Path) -> AsyncIterator[Kube]:
             for old in (await made.list(type_)).items:
                 await made.delete(type_, old.metadata.name)
                 await made.modify(type_, old.metadata.name, let_go)
+        for left in (await made.list(OVSNode, SWITCHES)).items:
+            await made.delete(OVSNode, left.metadata.name, SWITCHES)
 
 
 def let_go(deleted: T) -> T:

@@ -23,6 +23,7 @@ from hypercobalt.compute.fake.moves import FakeMoves
 from hypercobalt.compute.model import Host, Server, Size
 from hypercobalt.compute.port import Fleet
 from hypercobalt.operator.eviction.assembly import add_eviction
+from hypercobalt.operator.eviction.networks import BY_NETWORK, network_of
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
 
@@ -164,7 +165,7 @@ def assemble(client: Kube, metrics: Metrics, compute: World, policy: Policy | No
     add_eviction(
         manager,
         compute,
-        manager.informer(Hypervisor),
+        manager.informer(Hypervisor, indexes={BY_NETWORK: network_of}),
         policy=policy or Policy(),
         events=manager.recorder("kvm.cloud.sap/hypervisor-operator"),
         metrics=metrics,

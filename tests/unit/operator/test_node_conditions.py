@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.operator.samples import node, reports
+from tests.unit.operator.samples import condition, node, reports
 
+from hypercobalt.api.conditions import Condition
 from hypercobalt.api.core import NodeCondition
 from hypercobalt.operator.node_conditions import accepts, health
 
@@ -60,3 +61,28 @@ def test_condition_without_a_reason_is_named_by_its_status() -> None:
 def test_long_message_of_a_kubelet_is_cut() -> None:
     long = NodeCondition(type="Ready", status="False", reason="Why", message="x" * 100_000)
     assert len(health(node(long)).message) < 400
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        (None, "True/NodeHealthy"),
+        (condition("NetworkHealthy", "True", "Healthy"), "True/NodeHealthy"),
+        (condition("NetworkHealthy", "False", "BridgeDown", "no bridge"), "False/NetworkBroken"),
+        (condition("NetworkHealthy", "False", "SwitchNotResponding"), "False/NetworkBroken"),
+        (condition("NetworkHealthy", "False", "OVNDisconnected"), "True/NodeHealthy"),
+        (condition("NetworkHealthy", "False", "Degraded"), "True/NodeHealthy"),
+        (condition("NetworkHealthy", "Unknown", "AgentSilent"), "True/NodeHealthy"),
+    ],
+)
+def test_broken_switch_of_a_node_in_order_keeps_new_instances_out(
+    network: Condition | None, expected: str
+) -> None:
+    status, reason, message = accepts(health(node(reports("Ready"))), network)
+    assert f"{status}/{reason}" == expected
+    assert (network is not None and network.message in message) or status == "True"
+
+
+def test_node_that_is_not_in_order_counts_before_its_switch() -> None:
+    broken = condition("NetworkHealthy", "False", "BridgeDown")
+    assert accepts(health(node(reports("Ready", "False"))), broken)[1] == "NodeUnhealthy"

@@ -58,6 +58,7 @@ REASONS: dict[str, set[str]] = {
     Type.HA_ENABLED: set(hypervisor_conditions.HaEnabledReason),
     Type.TERMINATING: set(hypervisor_conditions.TerminatingReason),
     Type.NODE_HEALTHY: set(hypervisor_conditions.NodeHealthyReason),
+    Type.NETWORK_HEALTHY: set(hypervisor_conditions.NetworkHealthyReason),
     Type.ACCEPTS_NEW_INSTANCES: set(hypervisor_conditions.AcceptsReason),
     Type.TAINTED: set(hypervisor_conditions.TaintedReason),
     Type.FENCED: set(hypervisor_conditions.FencedReason),

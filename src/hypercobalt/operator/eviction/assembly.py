@@ -9,6 +9,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.eviction.actions import Actions
 from hypercobalt.operator.eviction.migrations import Migrations
+from hypercobalt.operator.eviction.networks import networks
 from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.policy import Policy
 from hypercobalt.operator.eviction.reconciler import NAME, EvictionReconciler
@@ -33,7 +34,7 @@ def add_eviction(
     Args:
         manager: runs it.
         compute: where the instances are.
-        hypervisors: those of this shard.
+        hypervisors: those of this shard, with the index `BY_NETWORK`.
         policy: limits and choices of the site.
         events: for people.
         metrics: of the process.
@@ -50,7 +51,15 @@ def add_eviction(
     reconciler = EvictionReconciler(
         kube,
         WriteCache(evictions),
-        Observer(kube, hypervisors.cache, compute, migrations, policy=policy, clock=manager.clock),
+        Observer(
+            kube,
+            hypervisors.cache,
+            compute,
+            migrations,
+            policy=policy,
+            clock=manager.clock,
+            networks=lambda name: networks(hypervisors.cache, name),
+        ),
         Actions(compute, kube),
         policy,
         events=events,

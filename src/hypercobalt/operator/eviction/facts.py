@@ -10,6 +10,7 @@ from hypercobalt.api.eviction import Eviction, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.model import Action, Capacity, Host, Move, Server
 from hypercobalt.errors import HypercobaltError
+from hypercobalt.operator.eviction.networks import Networks
 from hypercobalt.operator.eviction.progress import Job
 from hypercobalt.operator.eviction.states import Moment
 from hypercobalt.operator.eviction.targets import Need
@@ -42,6 +43,7 @@ class Facts:
         held: instances that another running Eviction has, with its name, by UUID.
         jobs: live migrations as the node agents report them, by UUID.
         groups_refused: why the servers are listed without their groups; "" if they have them.
+        networks: hosts whose networks keep instances out.
         candidates: hosts that could take an instance, for each need that was asked for.
         targets: how many hosts could take the next instance; None: to be asked for.
         counted: UUIDs that the compute service counts to the host; None: it was not asked, or
@@ -70,6 +72,7 @@ class Facts:
     held: Mapping[str, str] = field(default_factory=dict[str, str])
     jobs: Mapping[str, Job] = field(default_factory=dict[str, Job])
     groups_refused: str = ""
+    networks: Networks = field(default_factory=Networks)
     candidates: Mapping[Need, tuple[Capacity, ...]] = field(
         default_factory=dict[Need, tuple[Capacity, ...]]
     )

@@ -21,6 +21,7 @@ from hypercobalt.operator.eviction.facts import Facts
 from hypercobalt.operator.eviction.lookups import to_be_asked_about, to_be_verified
 from hypercobalt.operator.eviction.memory import Listing, Memory
 from hypercobalt.operator.eviction.migrations import Migrations
+from hypercobalt.operator.eviction.networks import Networks
 from hypercobalt.operator.eviction.owner import incident_of
 from hypercobalt.operator.eviction.plan import Questions
 from hypercobalt.operator.eviction.policy import Policy
@@ -55,6 +56,7 @@ class Observer:
         migrations: what the node agents report of them.
         policy: of the site.
         clock: for the time of a pass.
+        networks: gives what the fleet's networks keep out, but for the host of that name.
     """
 
     def __init__(
@@ -66,9 +68,11 @@ class Observer:
         *,
         policy: Policy,
         clock: Clock,
+        networks: Callable[[str], Networks] = lambda _: Networks(),
     ) -> None:
         self._kube, self._hypervisors, self._compute = kube, hypervisors, compute
         self._migrations, self._policy, self._clock = migrations, policy, clock
+        self._networks = networks
 
     def moment(self) -> Moment:
         """The time now."""
@@ -101,12 +105,14 @@ class Observer:
         name = eviction.spec.hypervisor
         found = self._hypervisors.get(name)
         missing = found is None and eviction.metadata.deletionTimestamp is None
+        networks = self._networks(name)
         return Facts(
             eviction=eviction,
             status=memory.status or eviction.status,
             moment=self.moment(),
             service=self._compute.name,
-            chooses_target=self._compute.moves.chooses_target,
+            chooses_target=self._compute.moves.chooses_target and not networks.named,
+            networks=networks,
             hypervisor=found,
             is_anothers=missing and await self._kube.get(Hypervisor, name) is not None,
         )
@@ -211,17 +217,19 @@ class Observer:
         servers = questions.servers if first is None else (*questions.servers, first)
         if not servers:
             return facts
-        found = await self._candidates(servers)
+        found = await self._candidates(servers, facts.networks)
         if first is not None:
             memory.targets, memory.targets_at = len(found[need(first)]), facts.moment.at
         return replace(facts, candidates=found, targets=self._targets(memory))
 
-    async def _candidates(self, servers: Iterable[Server]) -> Mapping[Need, tuple[Capacity, ...]]:
+    async def _candidates(
+        self, servers: Iterable[Server], networks: Networks
+    ) -> Mapping[Need, tuple[Capacity, ...]]:
         """For each need among the servers, the hosts that could take one."""
         by_need = {need(server): server for server in servers}
 
         async def ask(kind: Need) -> tuple[Capacity, ...]:
-            return await self._compute.moves.candidates(by_need[kind])
+            return networks.without_broken(await self._compute.moves.candidates(by_need[kind]))
 
         return await _each(by_need, ask)
 

@@ -115,6 +115,7 @@ def plan(
             policy,
             order=order_of(facts.eviction, policy),
             chooses=facts.chooses_target,
+            networks=facts.networks,
             others=others,
         )
     stale = facts.reused and bool(starts.chosen)  # a place is free: the servers are listed first

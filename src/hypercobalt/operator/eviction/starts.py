@@ -7,9 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hypercobalt.compute.model import Capacity, Server, Size
+from hypercobalt.operator.eviction.networks import Networks, unbound_text
 from hypercobalt.operator.eviction.policy import Order, Policy
 from hypercobalt.operator.eviction.states import Assessment, Ready, Start
 from hypercobalt.operator.eviction.targets import Need, Promises, choose, need
+
+NETWORKS: Final = Networks()
+"""Of a fleet in order."""
 
 _NOT_CLAIMED: Final = "accepted"
 """State of a record while the target's capacity may not show the move yet."""
@@ -175,6 +179,7 @@ def choose_starts(
     *,
     order: Order,
     chooses: bool,
+    networks: Networks = NETWORKS,
     others: Sequence[Load] = (),
 ) -> Starts:
     """Choose the moves that begin now.
@@ -186,6 +191,7 @@ def choose_starts(
         policy: limits.
         order: which go first.
         chooses: the compute service finds targets itself.
+        networks: hosts whose networks keep instances out.
         others: what other Evictions have under way; they keep their servers.
     """
     taken = {server for load in others for server in load.servers}
@@ -199,9 +205,20 @@ def choose_starts(
         (_, state), target = waiting[server.id], ""
         if _is_named(state, policy, chooses=chooses):
             fitting = candidates.get(need(server), ())
-            found = choose(server, fitting, promises, avoid=state.avoid, per_target=limit)
+            taking = networks.taking(state.mode, fitting)
+            found = choose(
+                server,
+                taking,
+                promises,
+                avoid=state.avoid,
+                last=networks.unbound,
+                per_target=limit,
+            )
+            if found is None and fitting and not taking:
+                homeless[server.id] = unbound_text(len(fitting))
+                continue
             if found is None:
-                homeless[server.id] = no_room(server.size, fitting, places.busy + len(chosen))
+                homeless[server.id] = no_room(server.size, taking, places.busy + len(chosen))
                 continue
             target = found
             promises.add(server, target)

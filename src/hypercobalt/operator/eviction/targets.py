@@ -71,15 +71,19 @@ def choose(
     promises: Promises,
     *,
     avoid: Collection[str] = (),
+    last: Collection[str] = (),
     per_target: int = 0,
 ) -> str | None:
     """The host with most memory left among those that fit; None if there is none.
+
+    One that is to come last is still better than one to avoid, where it has failed already.
 
     Args:
         server: to be moved.
         candidates: hosts that could take it.
         promises: given away since.
         avoid: hosts not to go to, unless no other fits.
+        last: hosts to go to where no other fits but those to avoid.
         per_target: most moves to one host at once; 0 for any number.
     """
     fitting = [
@@ -87,8 +91,11 @@ def choose(
         for each in candidates
         if promises.fits(server, each) and not 0 < per_target <= promises.moves[each.host]
     ]
-    fresh = [each for each in fitting if each.host not in avoid]
-    best = max(fresh or fitting, key=promises.free_mib, default=None)
+
+    def key(each: Capacity) -> tuple[bool, bool, int]:
+        return each.host not in avoid, each.host not in last, promises.free_mib(each)
+
+    best = max(fitting, key=key, default=None)
     return best.host if best else None
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from hypercobalt.api.fencing import CLAIM
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.operator.explain.model import Remedy
-from hypercobalt.operator.explain.reporters import AGENT, KUBELET
+from hypercobalt.operator.explain.reporters import AGENT, KUBELET, OVS_AGENT
 from hypercobalt.operator.node_facts import LIFECYCLE_LABEL, TRAITS_ANNOTATION
 
 _Type = HypervisorConditionType
@@ -33,6 +33,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     _Type.AGENT_REPORTING: "True",
     _Type.LIBVIRT_CONNECTION: "True",
     _Type.NODE_HEALTHY: "True",
+    _Type.NETWORK_HEALTHY: "True",
     _Type.TLS_CERTIFICATE_INSTALLED: "True",
     _Type.OPERATING_SYSTEM_UPDATE: "",
     _Type.SPEC_FROZEN: "False",
@@ -71,6 +72,7 @@ REPORTERS: Final[Mapping[str, str]] = {
     _Type.TLS_CERTIFICATE_INSTALLED: AGENT,
     _Type.OPERATING_SYSTEM_UPDATE: AGENT,
     _Type.NODE_HEALTHY: KUBELET,
+    _Type.NETWORK_HEALTHY: OVS_AGENT,
 }
 """Who reports a condition, where it is not the operator."""
 
@@ -115,6 +117,13 @@ _REQUEST: Final = Remedy(
     "check that cert-manager runs and its approver accepts the host's names; the agent "
     "requests again by itself",
     "kubectl get certificaterequests -A | grep libvirt-{node}-",
+)
+
+_SWITCH: Final = Remedy("see what the OVS agent reports", "kubectl describe ovsnode -A {node}")
+_OVS_AGENT_POD: Final = Remedy(
+    "check the OVS agent: its pod, or its unit on a host outside Kubernetes",
+    "kubectl get pods --all-namespaces -l app.kubernetes.io/component=ovs-agent "
+    "--field-selector spec.nodeName={node} -o wide",
 )
 
 REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
@@ -206,6 +215,29 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     (_Type.NODE_HEALTHY, "DiskPressure"): (_NODE,),
     (_Type.NODE_HEALTHY, "MemoryPressure"): (_NODE,),
     (_Type.NODE_HEALTHY, "NotReported"): (_NODE,),
+    (_Type.NETWORK_HEALTHY, "BridgeDown"): (
+        _SWITCH,
+        Remedy("see the switch, on the host", "ovs-vsctl show; systemctl status ovn-controller"),
+    ),
+    (_Type.NETWORK_HEALTHY, "SwitchNotResponding"): (
+        Remedy(
+            "see why the switch does not answer, on the host",
+            "systemctl status openvswitch-switch ovs-vswitchd ovsdb-server",
+        ),
+    ),
+    (_Type.NETWORK_HEALTHY, "OVNDisconnected"): (
+        Remedy(
+            "see how many hosts have it: where all do, mend OVN's southbound database",
+            "kubectl get ovsnodes -A",
+        ),
+    ),
+    (_Type.NETWORK_HEALTHY, "OVNControllerFailed"): (
+        Remedy("see ovn-controller, on the host", "systemctl status ovn-controller"),
+        _SWITCH,
+    ),
+    (_Type.NETWORK_HEALTHY, "Degraded"): (_SWITCH,),
+    (_Type.NETWORK_HEALTHY, "AgentSilent"): (_OVS_AGENT_POD,),
+    (_Type.NETWORK_HEALTHY, "NotReported"): (_OVS_AGENT_POD,),
     (_Type.TLS_CERTIFICATE_INSTALLED, "FailedToUpdateTLSCertificate"): (_CERTIFICATE,),
     (_Type.TLS_CERTIFICATE_INSTALLED, "SecretForbidden"): (_SECRET,),
     (_Type.TLS_CERTIFICATE_INSTALLED, "RequestPending"): (_REQUEST,),

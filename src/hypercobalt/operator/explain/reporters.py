@@ -16,6 +16,7 @@ from hypercobalt.operator.election import LEASE
 from hypercobalt.operator.explain.model import Finding, Remedy, Sighting, age
 
 AGENT: Final = "node agent"
+OVS_AGENT: Final = "OVS agent"
 KUBELET: Final = "kubelet"
 OPERATOR: Final = "operator"
 

@@ -7,7 +7,13 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition, is_true
 from hypercobalt.api.core import Node
-from hypercobalt.api.hypervisor import MEMORY, Hypervisor, Maintenance, is_fenced
+from hypercobalt.api.hypervisor import (
+    MEMORY,
+    Hypervisor,
+    Maintenance,
+    is_fenced,
+    is_network_broken,
+)
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason, HypervisorConditionType
 from hypercobalt.ha.guard import Census, HostState, census
 from hypercobalt.operator.agent_leases import LeaseState, Sighting
@@ -84,6 +90,8 @@ def _free(hypervisor: Hypervisor) -> int:
     status = hypervisor.status
     has = status.effectiveCapacity.get(MEMORY) or status.capacity.get(MEMORY)
     if has is None or hypervisor.spec.maintenance or not is_true(hypervisor.conditions, "Ready"):
+        return 0
+    if is_network_broken(hypervisor):
         return 0
     return max(has.value // _MIB - memory_mib(hypervisor), 0)
 

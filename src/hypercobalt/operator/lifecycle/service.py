@@ -5,7 +5,8 @@ again, and its reason follows the mode. Enabling goes by the reason. The operato
 has disabled, and what it has to enable by contract: a host at the end of its onboarding, and at the
 end of a maintenance. It leaves alone what was disabled, or forced down, by other means, what
 nova-compute has disabled itself because it lost libvirt, a host that is being onboarded, and one in
-maintenance `ha` where another service sets that. A Node under pressure takes no new servers.
+maintenance `ha` where another service sets that. A Node under pressure takes no new servers, nor
+does a host whose own switch is broken; what all hosts share, as OVN's database, disables none.
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go;
 nova, virt/libvirt/driver.py, _set_host_enabled, and api/openstack/compute/schemas/services.py.
@@ -20,6 +21,7 @@ from typing import Final
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Maintenance
 from hypercobalt.api.hypervisor_conditions import (
+    NETWORK_BROKEN,
     DisabledReason,
     NodeHealthyReason,
     OnboardingReason,
@@ -40,7 +42,9 @@ NAME: Final = "HypervisorMaintenance"
 _BY_NOVA: Final = "AUTO: "  # nova's DISABLE_PREFIX
 _LONGEST: Final = 255  # characters that Nova takes as a reason
 _OURS: Final = re.compile(
-    r"Hypervisor CRD: spec\.maintenance=\w+|Node condition: \w+|Eviction [a-z0-9.-]+: .*", re.DOTALL
+    r"Hypervisor CRD: spec\.maintenance=\w+|Node condition: \w+|Network condition: \w+"
+    r"|Eviction [a-z0-9.-]+: .*",
+    re.DOTALL,
 )
 _PRESSURES: Final = (NodeHealthyReason.DISK_PRESSURE, NodeHealthyReason.MEMORY_PRESSURE)
 _Why = DisabledReason
@@ -84,6 +88,10 @@ def desired(
         pressure = facts.condition(Type.NODE_HEALTHY)
         reason = pressure.reason if pressure is not None else ""
         return Desired(False, f"Node condition: {reason}", yields=True)
+    if facts.holds(Type.NETWORK_HEALTHY, "False", *NETWORK_BROKEN):
+        network = facts.condition(Type.NETWORK_HEALTHY)
+        reason = network.reason if network is not None else ""
+        return Desired(False, f"Network condition: {reason}", yields=True)
     in_service = facts.holds(Type.ONBOARDING, "False", OnboardingReason.SUCCEEDED)
     others = facts.condition(Type.ONBOARDING) is None  # onboarded by other means
     noted = facts.condition(Type.HYPERVISOR_DISABLED)
@@ -118,7 +126,10 @@ class ServiceSync:
     """The shell around the rules."""
 
     name = NAME
-    reads = Reads(conditions=frozenset({Type.NODE_HEALTHY}), fields=frozenset({"spec.maintenance"}))
+    reads = Reads(
+        conditions=frozenset({Type.NODE_HEALTHY, Type.NETWORK_HEALTHY}),
+        fields=frozenset({"spec.maintenance"}),
+    )
 
     def __init__(self, hosts: Hosts, evictions: Evictions, ha: HaMode = HaMode.EXTERNAL) -> None:
         self._hosts, self._evictions, self._ha = hosts, evictions, ha

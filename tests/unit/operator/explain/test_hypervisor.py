@@ -378,6 +378,7 @@ REASONS = {
     Type.AGENT_REPORTING: hypervisor_conditions.AgentReportingReason,
     Type.LIBVIRT_CONNECTION: hypervisor_conditions.LibvirtConnectionReason,
     Type.NODE_HEALTHY: hypervisor_conditions.NodeHealthyReason,
+    Type.NETWORK_HEALTHY: hypervisor_conditions.NetworkHealthyReason,
     Type.TLS_CERTIFICATE_INSTALLED: CertificateReason,
     Type.OPERATING_SYSTEM_UPDATE: hypervisor_conditions.UpdateReason,
     Type.SPEC_FROZEN: hypervisor_conditions.SpecFrozenReason,

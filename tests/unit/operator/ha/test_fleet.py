@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import pytest
@@ -55,6 +56,25 @@ def test_well_host_has_room_and_domains() -> None:
         None,
     )
     assert (found.free_mib, found.domains) == (48 * 1024, ("zone a", "aggregate general"))
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "free"),
+    [
+        ("False", "OVNDisconnected", 48 * 1024),
+        ("False", "OVNControllerFailed", 48 * 1024),
+        ("False", "BridgeDown", 0),
+        ("Unknown", "AgentSilent", 48 * 1024),
+    ],
+)
+def test_network_makes_no_host_unwell_and_a_broken_switch_leaves_no_room(
+    status: str, reason: str, free: int
+) -> None:
+    ready = condition("Ready", "True")
+    well = counted(made(ready))
+    found = counted(made(ready, condition("NetworkHealthy", status, reason)))
+    assert found.free_mib == free
+    assert dataclasses.replace(found, free_mib=0) == dataclasses.replace(well, free_mib=0)
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,17 @@ def test_agent_without_a_lease_must_have_reported_libvirt() -> None:
         pytest.param(
             OVSNodeStatus(bridges=(Bridge(name="br-int", status="Active"),)), "", id="healthy"
         ),
+        pytest.param(
+            OVSNodeStatus(
+                bridges=(Bridge(name="br-int", status="Active"),),
+                conditions=(
+                    condition("AllBridgesHealthy", "True"),
+                    condition("Ready", "Unknown", "AgentSilent", "not renewed for 40 s"),
+                ),
+            ),
+            "its agent's last report: not renewed for 40 s",
+            id="healthy by an agent that is silent",
+        ),
     ],
 )
 def test_bridge(status: OVSNodeStatus, expected: str) -> None:

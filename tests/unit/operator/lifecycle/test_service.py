@@ -16,6 +16,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Host
+from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.maintenance_eviction import Evictions
 from hypercobalt.operator.lifecycle.service import Desired, ServiceSync, desired, differs
 from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome
@@ -170,6 +171,54 @@ async def test_host_that_is_not_ours_to_change_is_left_as_it_is(given: Facts) ->
     assert desired(given, None) is None
     assert await ServiceSync(compute.hosts, evictions()).run(given) == Outcome(given)
     assert compute.world.calls == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "enabled", "after"),
+    [
+        pytest.param("BridgeDown", "False", False, "Network condition: BridgeDown", id="bridge"),
+        pytest.param(
+            "SwitchNotResponding",
+            *("False", False, "Network condition: SwitchNotResponding"),
+            id="switch",
+        ),
+        pytest.param("OVNDisconnected", "False", True, "", id="what all hosts share"),
+        pytest.param("OVNControllerFailed", "False", True, "", id="no port is bound"),
+        pytest.param("Degraded", "False", True, "", id="a bond"),
+        pytest.param("AgentSilent", "Unknown", True, "", id="nobody reports"),
+        pytest.param("NotReported", "Unknown", True, "", id="nothing is reported"),
+    ],
+)
+async def test_host_is_disabled_for_its_own_switch_and_for_nothing_that_hosts_share(
+    reason: str, status: str, *, enabled: bool, after: str
+) -> None:
+    compute = FakeCompute(lambda: NOW)
+    compute.world.add_host("kvm-a")
+    given = facts(IN_SERVICE, WAS_ENABLED, condition("NetworkHealthy", status, reason))
+    given = dataclasses.replace(given, host=compute.world.hosts["kvm-a"])
+    await ServiceSync(compute.hosts, evictions()).run(given)
+    host = compute.world.hosts["kvm-a"]
+    assert (host.enabled, host.disabled_reason) == (enabled, after)
+
+
+async def test_host_whose_switch_is_mended_is_enabled_again() -> None:
+    compute = FakeCompute(lambda: NOW)
+    compute.world.add_host("kvm-a")
+    reason = "Network condition: BridgeDown"
+    compute.world.change_host("kvm-a", enabled=False, disabled_reason=reason)
+    mended = condition("NetworkHealthy", "True", "Healthy")
+    given = facts(IN_SERVICE, WAS_OURS, mended, host=compute.world.hosts["kvm-a"])
+    await ServiceSync(compute.hosts, evictions()).run(given)
+    assert compute.world.hosts["kvm-a"].enabled
+
+
+def test_broken_switch_is_disabled_whoever_reacts_to_failures_and_yields_to_people() -> None:
+    broken = condition("NetworkHealthy", "False", "BridgeDown")
+    for mode in HaMode:
+        wanted = desired(facts(IN_SERVICE, broken), None, mode)
+        assert wanted is not None
+        assert not differs(with_reason("bad disk"), wanted)
+        assert differs(HOST, wanted)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,160 @@
+"""`Ready` of an OVSNode whose agent is silent: Unknown/`AgentSilent`, as of a Node without kubelet.
+
+What an agent reported last stays in the status when it dies. So once its Lease has run out, that
+one condition is applied here, under a field manager of its own; the agent's next apply takes it
+back. The other conditions stay: they are the last report, and `Ready` dates it. An agent without a
+Lease proves nothing either, once as much time has passed as a Lease has.
+
+An agent that writes its status but does not renew its Lease does live: it has `Ready` back, for ten
+minutes each time.
+
+Source: docs/decisions/0034-whose-fault-a-broken-network-is.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition, set_condition
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.ovsnode import OVSNode, OVSNodeConditionType
+from hypercobalt.api.ovsnode_glance import OVSNodeReady, WrittenStatus
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
+from hypercobalt.operator.network.switches import Switches
+from hypercobalt.operator.network.verdict import AGENT_SILENT
+from hypercobalt.runtime import Clock, Kube, NotFoundError, Recorder, Result
+
+log = get_logger(__name__)
+
+NAME: Final = "ovs-agent-silence"
+"""Of the controller, and of its field manager."""
+
+AGAIN: Final = timedelta(minutes=10)
+"""How long an agent that writes without a Lease is believed."""
+
+_READY: Final = OVSNodeConditionType.READY
+
+
+def silence(host: str, seen: Sighting) -> str:
+    """Why the agent of a host is taken for silent, in words; "" while it is not, or not yet."""
+    if seen.state is LeaseState.ABSENT and not seen.left:
+        return f"The OVS agent of {host} keeps no Lease, so nothing proves that it still runs"
+    if seen.state is not LeaseState.EXPIRED:
+        return ""
+    last = f"; last renewed at {seen.renewed_at} by the host's clock" if seen.renewed_at else ""
+    if seen.released:
+        return f"The OVS agent of {host} stopped and released its Lease {seen.lease}{last}"
+    return (
+        f"The OVS agent of {host} has not renewed its Lease {seen.lease} for "
+        f"{seen.duration.total_seconds():.0f} s{last}"
+    )
+
+
+def unknown(found: Condition | None, text: str, now: datetime) -> Condition:
+    """`Ready` as it should be while the agent is silent.
+
+    Args:
+        found: as stored; None where the agent has never written it.
+        text: why it is taken for silent.
+        now: the only clock that this function sees.
+    """
+    before = f"; Ready was {found.status}/{found.reason} before" if found is not None else ""
+    (made,) = set_condition(
+        (found,) if found is not None else (),
+        _READY,
+        ConditionStatus.UNKNOWN,
+        AGENT_SILENT,
+        f"{text}{before}",
+        now=now,
+    )
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """That `Ready` was taken from an agent.
+
+    Args:
+        version: of the Lease at that time.
+        at: by the monotonic clock.
+    """
+
+    version: str
+    at: float
+
+
+class SilenceReconciler:
+    """The shell around the rules above.
+
+    Args:
+        kube: writes as this controller.
+        leases: of the OVS agents.
+        switches: the OVSNodes.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        leases: AgentLeases,
+        switches: Switches,
+        *,
+        clock: Clock,
+        events: Recorder,
+    ) -> None:
+        self._kube, self._clock, self._events = kube.as_manager(NAME), clock, events
+        self._leases, self._switches = leases, switches
+        self._taken: dict[str, _Taken] = {}
+
+    async def reconcile(self, name: str, /) -> Result:
+        if self._switches.get(name) is None:
+            self._taken.pop(name, None)
+            return Result()
+        seen = await self._leases.of(name)
+        if seen is None:
+            return Result()
+        text = silence(name, seen)
+        if not text:
+            self._returned(name, seen)
+            return Result(seen.left or None)
+        taken, now = self._taken.get(name), self._clock.monotonic()
+        if taken is not None and taken.version == seen.version:
+            left = taken.at + AGAIN.total_seconds() - now
+            if left > 0:
+                return Result(timedelta(seconds=left))
+        try:
+            await self._take(name, text)
+        except NotFoundError:
+            return Result()  # it was deleted meanwhile
+        self._taken[name] = _Taken(seen.version, now)
+        return Result(AGAIN)
+
+    async def _take(self, name: str, text: str) -> None:
+        """Apply the condition, unless the agent has written since the object was read."""
+        stored = await self._kube.get(OVSNode, name, self._switches.namespace)
+        if stored is None:
+            return
+        found = get_condition(stored.status.conditions, _READY)
+        if found is not None and found.reason == AGENT_SILENT:
+            return
+        meta = stored.metadata
+        mine = OVSNodeReady(
+            metadata=ObjectMeta(
+                name=meta.name, namespace=meta.namespace, resourceVersion=meta.resourceVersion
+            ),
+            status=WrittenStatus((unknown(found, text, self._clock.now()),)),
+        )
+        await self._kube.apply(mine, force=True, subresource="status")
+        log.warning("ovs_agent_silent", host=name, reason=text)
+        self._events.record(stored, "Warning", "OVSAgentSilent", text, action="ObservingAgent")
+
+    def _returned(self, name: str, seen: Sighting) -> None:
+        """Record that an agent is back, once its Lease was seen renewed."""
+        if seen.state is not LeaseState.RENEWED or self._taken.pop(name, None) is None:
+            return
+        known = self._switches.get(name)
+        if known is not None:
+            text = f"The OVS agent of {name} renews its Lease {seen.lease}"
+            self._events.record(known, "Normal", "OVSAgentReporting", text, action="ObservingAgent")

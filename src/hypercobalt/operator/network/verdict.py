@@ -1,0 +1,191 @@
+"""`NetworkHealthy`: what a host's OVSNode shows of its switch. Pure.
+
+What is broken on the host itself closes it: its switch does not answer, or its integration bridge
+is down, so that no port can be added. What OVN's southbound database has is shared by all hosts:
+without it a host keeps its flows and its traffic, and only binds no new ports.
+
+Good news needs proof: an OVSNode whose agent is silent is never True. Bad news needs proof of its
+end: such a host stays as broken as it was reported last.
+
+Source: docs/decisions/0034-whose-fault-a-broken-network-is.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition, set_condition
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, NetworkHealthyReason
+from hypercobalt.api.ovsnode import BridgeStatus, OVSNodeConditionType
+from hypercobalt.api.ovsnode_glance import ConditionGlance, OVSNodeGlance
+
+AGENT_SILENT: Final = "AgentSilent"
+"""Reason of `Ready` Unknown on an OVSNode whose agent's Lease has run out."""
+
+_Type = HypervisorConditionType
+_Of = OVSNodeConditionType
+_Why = NetworkHealthyReason
+_VSWITCHD_RESPONDING: Final = "VswitchdResponding"
+_SHARED: Final = frozenset({"SBDisconnected", "SBStale"})
+"""Reasons of `OVNControllerConnected` False about the database that all hosts share."""
+_BRIDGE_GONE: Final = frozenset({"BridgeMissing", "BridgeDown"})
+_NO_FLOWS: Final = "NoFlows"  # on the integration bridge, though ports are bound there
+_LONGEST: Final = 300  # characters of an agent's message
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the condition should be.
+
+    Args:
+        status: True, False or Unknown.
+        reason: of the gravest of what is wrong.
+        message: the same for a person.
+    """
+
+    status: ConditionStatus
+    reason: NetworkHealthyReason
+    message: str
+
+
+def judge(switch: OVSNodeGlance | None, bridge: str) -> Verdict:
+    """Judge a host by its OVSNode; without one nothing is known of its switch.
+
+    Args:
+        switch: the OVSNode of the host.
+        bridge: name of the integration bridge.
+    """
+    if switch is None:
+        text = "The host has no OVSNode: no OVS agent reports its switch"
+        return Verdict(ConditionStatus.UNKNOWN, _Why.NOT_REPORTED, text)
+    where = f"OVSNode {switch.metadata.namespace}/{switch.metadata.name}"
+    silent = is_silent(switch)
+    wrong = next(_wrong(switch, bridge), None)
+    if wrong is not None:
+        reason, text = wrong
+        since = "; its OVS agent is silent, so this is its last report" if silent else ""
+        return Verdict(ConditionStatus.FALSE, reason, f"{where}: {text}{since}")
+    if silent:
+        ready = switch.status.condition(_Of.READY)
+        text = f"{where}: {_cut(ready.message) if ready else 'its agent is silent'}"
+        return Verdict(ConditionStatus.UNKNOWN, _Why.AGENT_SILENT, text)
+    unknown = _unknown(switch, bridge)
+    if unknown:
+        return Verdict(ConditionStatus.UNKNOWN, _Why.NOT_REPORTED, f"{where}: {unknown}")
+    return Verdict(ConditionStatus.TRUE, _Why.HEALTHY, f"{where} shows the switch in order")
+
+
+def is_silent(switch: OVSNodeGlance) -> bool:
+    """Whether the operator has found the agent's Lease run out, and the agent not written since."""
+    ready = switch.status.condition(_Of.READY)
+    return ready is not None and ready.reason == AGENT_SILENT
+
+
+def condition(
+    hypervisor: Hypervisor, switch: OVSNodeGlance | None, bridge: str, now: datetime
+) -> tuple[Condition, ...]:
+    """The condition as it should be; none for a host that has never had an OVSNode.
+
+    Args:
+        hypervisor: as it is going to be written.
+        switch: the OVSNode of the host.
+        bridge: name of the integration bridge.
+        now: the only clock that this function sees.
+    """
+    stored = get_condition(hypervisor.conditions, _Type.NETWORK_HEALTHY)
+    if switch is None and stored is None:
+        return ()
+    found = judge(switch, bridge)
+    return set_condition(
+        (stored,) if stored else (),
+        _Type.NETWORK_HEALTHY,
+        found.status,
+        found.reason,
+        found.message,
+        now=now,
+    )
+
+
+def unwatched(hypervisor: Hypervisor, now: datetime) -> tuple[Condition, ...]:
+    """The condition while the operator follows no OVSNodes: what is stored proves nothing then."""
+    stored = get_condition(hypervisor.conditions, _Type.NETWORK_HEALTHY)
+    if stored is None:
+        return ()
+    text = "The operator follows no OVSNodes (--ovs-agent-namespace is empty)"
+    return set_condition(
+        (stored,),
+        _Type.NETWORK_HEALTHY,
+        ConditionStatus.UNKNOWN,
+        _Why.NOT_REPORTED,
+        text,
+        now=now,
+    )
+
+
+def _wrong(switch: OVSNodeGlance, bridge: str) -> Iterator[tuple[NetworkHealthyReason, str]]:
+    """What is wrong, the gravest first."""
+    status = switch.status
+    if (found := _failed(switch, _Of.OVSDB_CONNECTED)) is not None:
+        yield _Why.SWITCH_NOT_RESPONDING, f"ovsdb-server does not answer ({_words(found)})"
+    if (found := _failed(switch, _VSWITCHD_RESPONDING)) is not None:
+        yield _Why.SWITCH_NOT_RESPONDING, f"ovs-vswitchd does not answer ({_words(found)})"
+    shown = next((one for one in status.bridges if one.name == bridge), None)
+    bridges = _failed(switch, _Of.ALL_BRIDGES_HEALTHY)
+    if shown is not None and shown.status == BridgeStatus.DOWN:
+        yield _Why.BRIDGE_DOWN, f"bridge {bridge} is Down{_why(bridges)}"
+    if bridges is not None and bridges.reason in _BRIDGE_GONE and shown is None:
+        yield _Why.BRIDGE_DOWN, f"there is no bridge {bridge}{_why(bridges)}"
+    if bridges is not None and bridges.reason == _NO_FLOWS:
+        yield _Why.BRIDGE_DOWN, f"bridge {bridge} has no flows{_why(bridges)}"
+    if (found := _failed(switch, _Of.OVN_CONTROLLER_CONNECTED)) is not None:
+        if found.reason in _SHARED:
+            text = "no connection to OVN's southbound database, so no port can be bound"
+            yield _Why.OVN_DISCONNECTED, f"{text} ({_words(found)})"
+        else:
+            text = "ovn-controller does not work, so no port can be bound"
+            yield _Why.OVN_CONTROLLER_FAILED, f"{text} ({_words(found)})"
+    for type_ in (_Of.ALL_BRIDGES_HEALTHY, _Of.ALL_BONDS_HEALTHY):
+        if (found := _failed(switch, type_)) is not None:
+            yield _Why.DEGRADED, f"{type_} is False ({_words(found)})"
+
+
+def _unknown(switch: OVSNodeGlance, bridge: str) -> str:
+    """What is not proven to be in order, in words; "" when all is."""
+    types = (
+        _Of.OVSDB_CONNECTED,
+        _VSWITCHD_RESPONDING,
+        _Of.ALL_BRIDGES_HEALTHY,
+        _Of.OVN_CONTROLLER_CONNECTED,
+        _Of.ALL_BONDS_HEALTHY,
+    )
+    for type_ in types:
+        found = switch.status.condition(type_)
+        if found is not None and found.status != ConditionStatus.TRUE:
+            return f"{type_} is Unknown ({_words(found)})"
+    if switch.status.condition(_Of.ALL_BRIDGES_HEALTHY) is None:
+        return f"it has no condition {_Of.ALL_BRIDGES_HEALTHY} yet"
+    shown = next((one for one in switch.status.bridges if one.name == bridge), None)
+    if shown is None:
+        return f"it shows no bridge {bridge}"
+    return f"bridge {bridge} is Unknown" if shown.status == BridgeStatus.UNKNOWN else ""
+
+
+def _failed(switch: OVSNodeGlance, type_: str) -> ConditionGlance | None:
+    found = switch.status.condition(type_)
+    return found if found is not None and found.status == ConditionStatus.FALSE else None
+
+
+def _why(found: ConditionGlance | None) -> str:
+    return f" ({_words(found)})" if found is not None else ""
+
+
+def _words(found: ConditionGlance) -> str:
+    return ": ".join(part for part in (found.reason, _cut(found.message)) if part)
+
+
+def _cut(message: str) -> str:
+    return message[:_LONGEST]

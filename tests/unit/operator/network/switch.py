@@ -1,0 +1,52 @@
+"""OVSNodes for tables, as the operator's cache has them."""
+
+from __future__ import annotations
+
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.ovsnode_glance import (
+    BridgeGlance,
+    ConditionGlance,
+    GlanceStatus,
+    OVSNodeGlance,
+)
+
+NAMESPACE = "ovn-system"
+GOOD = {
+    "OVSDBConnected": ("True", "Connected"),
+    "VswitchdResponding": ("True", "Responding"),
+    "OVNControllerConnected": ("True", "Connected"),
+    "AllBridgesHealthy": ("True", "AllBridgesActive"),
+    "AllBondsHealthy": ("True", "AllMembersActive"),
+    "Ready": ("True", "AllChecksPassed"),
+}
+SILENT = {"Ready": ("Unknown", "AgentSilent")}
+
+
+def switch(
+    changed: dict[str, tuple[str, str]] | None = None,
+    *,
+    bridges: dict[str, str] | None = None,
+    without: tuple[str, ...] = (),
+    version: str = "1",
+) -> OVSNodeGlance:
+    """Of the host `kvm-a`, in order but for what is given.
+
+    Args:
+        changed: status and reason of conditions.
+        bridges: status by name, instead of a br-int that is Active.
+        without: types of conditions that it does not have.
+        version: of the object.
+    """
+    conditions = tuple(
+        ConditionGlance(type=type_, status=status, reason=reason, message=f"{type_} it is")
+        for type_, (status, reason) in (GOOD | (changed or {})).items()
+        if type_ not in without
+    )
+    shown = {"br-int": "Active"} if bridges is None else bridges
+    return OVSNodeGlance(
+        metadata=ObjectMeta(name="kvm-a", namespace=NAMESPACE, resourceVersion=version, uid="u"),
+        status=GlanceStatus(
+            conditions=conditions,
+            bridges=tuple(BridgeGlance(name=n, status=s) for n, s in shown.items()),
+        ),
+    )

@@ -1,0 +1,168 @@
+"""What an OVSNode means for its host: whose fault it is, and what is not known."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.unit.operator.network.switch import SILENT, switch
+from tests.unit.operator.samples import NOW, condition, hypervisor
+
+from hypercobalt.api.hypervisor import binds_no_ports, is_network_broken
+from hypercobalt.api.ovsnode_glance import OVSNodeGlance
+from hypercobalt.operator.network.verdict import condition as network
+from hypercobalt.operator.network.verdict import judge, unwatched
+
+BRIDGES = "AllBridgesHealthy"
+OVN = "OVNControllerConnected"
+
+
+def bad(type_: str, reason: str, status: str = "False") -> dict[str, tuple[str, str]]:
+    return {type_: (status, reason)}
+
+
+SB_AWAY = bad(OVN, "SBDisconnected")
+DOWN = bad(BRIDGES, "BridgeDown")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "closes", "unbound"),
+    [
+        pytest.param(None, "Unknown/NotReported", False, False, id="no OVSNode"),
+        pytest.param(switch(), "True/Healthy", False, False, id="in order"),
+        pytest.param(
+            switch(without=("VswitchdResponding", "AllBondsHealthy", OVN)),
+            *("True/Healthy", False, False),
+            id="an agent with the documented conditions, of a switch without OVN",
+        ),
+        pytest.param(
+            switch(bad(BRIDGES, "Starting", "Unknown")),
+            *("Unknown/NotReported", False, False),
+            id="the agent is starting",
+        ),
+        pytest.param(
+            switch(without=(BRIDGES,)),
+            *("Unknown/NotReported", False, False),
+            id="nothing reported yet",
+        ),
+        pytest.param(
+            switch(bridges={}), "Unknown/NotReported", False, False, id="no bridge reported yet"
+        ),
+        pytest.param(
+            switch(bridges={"br-int": "Unknown"}),
+            *("Unknown/NotReported", False, False),
+            id="its own bridge is not known",
+        ),
+        pytest.param(
+            switch(DOWN, bridges={"br-int": "Down"}),
+            *("False/BridgeDown", True, False),
+            id="its integration bridge is down",
+        ),
+        pytest.param(
+            switch(bad(BRIDGES, "BridgeMissing"), bridges={"br-ex": "Active"}),
+            *("False/BridgeDown", True, False),
+            id="it is missing",
+        ),
+        pytest.param(
+            switch(bad(BRIDGES, "NoFlows")), "False/BridgeDown", True, False, id="it has no flows"
+        ),
+        pytest.param(
+            switch(DOWN, bridges={"br-int": "Active", "br-ex": "Down"}),
+            *("False/Degraded", False, False),
+            id="another bridge is down",
+        ),
+        pytest.param(
+            switch(bad(BRIDGES, "BridgeMissing")),
+            *("False/Degraded", False, False),
+            id="another one is missing",
+        ),
+        pytest.param(
+            switch(bad("AllBondsHealthy", "MemberDown")),
+            *("False/Degraded", False, False),
+            id="a bond has lost a member",
+        ),
+        pytest.param(
+            switch(bad("VswitchdResponding", "Timeout") | bad(BRIDGES, "Away", "Unknown")),
+            *("False/SwitchNotResponding", True, False),
+            id="ovs-vswitchd hangs",
+        ),
+        pytest.param(
+            switch(bad("OVSDBConnected", "SocketMissing")),
+            *("False/SwitchNotResponding", True, False),
+            id="ovsdb-server is gone",
+        ),
+        pytest.param(
+            switch(SB_AWAY), "False/OVNDisconnected", False, True, id="southbound database away"
+        ),
+        pytest.param(
+            switch(bad(OVN, "SBStale")), "False/OVNDisconnected", False, True, id="it hangs"
+        ),
+        pytest.param(
+            switch(bad(OVN, "NotRunning")),
+            *("False/OVNControllerFailed", False, True),
+            id="ovn-controller is dead",
+        ),
+        pytest.param(
+            switch(SB_AWAY | bad(BRIDGES, "NoFlows")),
+            *("False/BridgeDown", True, False),
+            id="both: the host's own fault counts",
+        ),
+        pytest.param(switch(SILENT), "Unknown/AgentSilent", False, False, id="silent, was well"),
+        pytest.param(
+            switch(SILENT | DOWN, bridges={"br-int": "Down"}),
+            *("False/BridgeDown", True, False),
+            id="silent, was broken",
+        ),
+        pytest.param(
+            switch(SILENT | SB_AWAY),
+            *("False/OVNDisconnected", False, True),
+            id="silent, was without OVN",
+        ),
+    ],
+)
+def test_verdict(
+    given: OVSNodeGlance | None, expected: str, *, closes: bool, unbound: bool
+) -> None:
+    found = judge(given, "br-int")
+    assert f"{found.status}/{found.reason}" == expected
+    shown = hypervisor(condition("NetworkHealthy", found.status, found.reason))
+    assert (is_network_broken(shown), binds_no_ports(shown)) == (closes, unbound)
+
+
+def test_message_names_the_object_and_what_its_agent_reports() -> None:
+    found = judge(switch(DOWN, bridges={"br-int": "Down"}), "br-int").message
+    assert found == (
+        "OVSNode ovn-system/kvm-a: bridge br-int is Down (BridgeDown: AllBridgesHealthy it is)"
+    )
+    last = judge(switch(SILENT | DOWN, bridges={"br-int": "Down"}), "br-int").message
+    assert last.endswith("; its OVS agent is silent, so this is its last report")
+
+
+@pytest.mark.parametrize("status", ["Unknown", "Down", "Degraded"])
+def test_bridge_of_another_name_is_none_of_the_verdicts_business(status: str) -> None:
+    two = switch(bridges={"br-int": "Active", "br-ex": status})
+    assert judge(two, "br-int").reason == "Healthy"
+    assert judge(switch(bridges={"br-int": "Down"}), "br-ex").reason != "BridgeDown"
+
+
+def test_host_that_never_had_an_ovsnode_gets_no_condition() -> None:
+    assert network(hypervisor(), None, "br-int", NOW) == ()
+
+
+def test_condition_stays_when_the_ovsnode_goes_and_keeps_its_time_while_it_holds() -> None:
+    stored = condition("NetworkHealthy", "True", "Healthy")
+    (same,) = network(hypervisor(stored), switch(), "br-int", NOW + timedelta(hours=1))
+    assert (same.status, same.lastTransitionTime) == ("True", NOW)
+    (gone,) = network(hypervisor(stored), None, "br-int", NOW + timedelta(hours=1))
+    assert (gone.status, gone.reason) == ("Unknown", "NotReported")
+    assert gone.lastTransitionTime == NOW + timedelta(hours=1)
+
+
+def test_operator_that_follows_no_ovsnodes_leaves_nothing_green_and_closes_nothing() -> None:
+    assert unwatched(hypervisor(), NOW) == ()
+    for stored in (
+        condition("NetworkHealthy", "True", "Healthy"),
+        condition("NetworkHealthy", "False", "BridgeDown"),
+    ):
+        (found,) = unwatched(hypervisor(stored), NOW)
+        assert (found.status, found.reason) == ("Unknown", "NotReported")
