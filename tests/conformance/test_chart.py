@@ -30,6 +30,7 @@ from tests.integration.cert_manager import request_of_agent
 from tests.integration.operator.conftest import (
     AGENTS,
     DEFAULTS,
+    SWITCHES,
     add_node,
     ready,
     reason,
@@ -37,6 +38,7 @@ from tests.integration.operator.conftest import (
     until,
 )
 from tests.integration.operator.lifecycle import QUICK, agent_reports, site
+from tests.integration.operator.switches import OVSAgent
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
@@ -90,6 +92,7 @@ OPENSTACK: Body = {
         "podSecurityContext": {"runAsNonRoot": True},
     },
     "secret": {"servicePassword": PASSWORD},
+    "ovs": {"enabled": True},
 }
 HIDDEN: set[Grant] = {
     ("create", "apps", "deployments", "kube-system"),
@@ -97,9 +100,11 @@ HIDDEN: set[Grant] = {
     ("create", "policy", "poddisruptionbudgets", "kube-system"),
     ("update", "", "nodes/finalizers", ""),
     ("update", "kvm.cloud.sap", "hypervisors/finalizers", ""),
+    ("patch", "events.k8s.io", "events", SWITCHES),
 }
 """What the server asks itself while it answers: an apply of what is not there yet is shown as a
-patch, and owner references are looked at by an admission plugin. Without these it answers 403."""
+patch, and owner references are looked at by an admission plugin. Without these it answers 403. And
+the repetition of an Event."""
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +114,9 @@ def objects() -> list[Body]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, objects: list[Body]) -> Iterator[Cluster]:
-    with permitted(tmp_path_factory.mktemp("real"), objects, {"monsoon3", *AGENTS}) as made:
+    with permitted(
+        tmp_path_factory.mktemp("real"), objects, {"monsoon3", *AGENTS, SWITCHES}
+    ) as made:
         yield made
 
 
@@ -120,7 +127,9 @@ async def operator(cluster: Cluster, compute: FakeCompute) -> AsyncIterator[Kube
     async with Kube(load_connection(cluster.kubeconfig), metrics=metrics) as client:
         manager = Manager(client, metrics=metrics, election=election("", client.namespace))
         issuing = Issuing(PLACE, ISSUER, source=CertificateSource.REQUEST)
-        options = dataclasses.replace(DEFAULTS, lifecycle=QUICK, issuing=issuing)
+        options = dataclasses.replace(
+            DEFAULTS, lifecycle=QUICK, issuing=issuing, ovs_namespace=SWITCHES
+        )
         add_controllers(manager, options, metrics, lambda *_: compute)
         running = asyncio.create_task(manager.run())
         try:
@@ -167,6 +176,7 @@ async def through_its_life(person: Kube, name: str, compute: FakeCompute) -> Non
     await agent_reports(person, name)
     await until(person, Hypervisor, name, lambda hv: reason(hv, "Ready") == "True/Ready")
     await certify(person, name)
+    await fall_silent(person, name)
     await come_and_go(person, name)
     compute.moves.add(Instance("i1", "web", name, "ACTIVE", running=True, size=Size(1, 1024, 0)))
     await maintain(person, name, Maintenance.AUTO)
@@ -183,6 +193,20 @@ async def through_its_life(person: Kube, name: str, compute: FakeCompute) -> Non
         lambda it: it.spec.replicas == 0,
         namespace="kube-system",
     )
+
+
+async def fall_silent(person: Kube, name: str) -> None:
+    """An OVS agent reports, and dies."""
+    agent = OVSAgent(person, name)
+    await agent.appears()
+    await agent.dies()
+    await until(
+        person,
+        Hypervisor,
+        name,
+        lambda hv: reason(hv, "NetworkHealthy") == "Unknown/AgentSilent",
+    )
+    await agent.lease.ends()
 
 
 async def certify(person: Kube, name: str) -> None:
@@ -420,6 +444,14 @@ def test_alerts_are_opt_in_and_name_the_runbook_and_the_namespace() -> None:
         assert "{{" not in json.dumps(alert)
     commands = " ".join(alert["annotations"]["command"] for alert in alerts)
     assert f"-n {NAMESPACE} " in commands
+
+
+def test_without_ovs_agents_the_operator_has_no_rights_in_their_namespace() -> None:
+    plain = rendered(CHART, over(OPENSTACK, {"ovs": {"enabled": False}}))
+    assert not any(space == SWITCHES for *_, space in granted(plain))
+    (container,) = only(plain, "Deployment")["spec"]["template"]["spec"]["containers"]
+    environment = {entry["name"]: entry["value"] for entry in container["env"]}
+    assert environment["OVS_AGENT_NAMESPACE"] == ""
 
 
 def test_without_gardener_no_node_and_nothing_of_its_namespace_is_written() -> None:
