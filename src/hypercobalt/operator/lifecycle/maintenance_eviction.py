@@ -22,6 +22,7 @@ from msgspec.structs import replace as with_fields
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.eviction import (
     Eviction,
+    EvictionMode,
     EvictionReason,
     Trigger,
     empties,
@@ -250,14 +251,15 @@ def keeps_disabled(evictions: Iterable[Eviction]) -> Eviction | None:
     """The Eviction for whose sake the host takes no new servers, maintenance or not.
 
     That is one that empties the whole host, until it has ended or is deleted; until it is deleted
-    if what led to it is not over when the host is empty. Those that a maintenance has made do not
-    count: the maintenance itself disables the host.
+    if what led to it is not over when the host is empty. One that only restarts instances in place
+    does not count, nor do those that a maintenance has made: the maintenance disables the host.
     """
     for eviction in evictions:
         over = has_ended(eviction.status) and eviction.spec.trigger not in _LASTING
         leaving = eviction.metadata.deletionTimestamp is not None
         ours = eviction.spec.reason == REASON
-        if not (eviction.spec.instances or over or leaving or ours):
+        stays = eviction.spec.instances or eviction.spec.mode == EvictionMode.RESTART
+        if not (stays or over or leaving or ours):
             return eviction
     return None
 

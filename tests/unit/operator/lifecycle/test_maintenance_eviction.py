@@ -252,6 +252,15 @@ def test_whether_its_end_enables_the_host_goes_by_what_led_to_it(
     assert keeps_disabled([going]) is None
 
 
+def test_restarts_in_place_leave_the_host_in_service() -> None:
+    made = Eviction(
+        metadata=ObjectMeta(name="restart-all"),
+        spec=EvictionSpec(hypervisor="kvm-a", reason="why", mode="restart"),
+        status=EvictionStatus(conditions=(condition("Evicting", "True", "Running"),)),
+    )
+    assert keeps_disabled([made]) is None
+
+
 LONG_AGO = NOW - timedelta(minutes=6)
 LOST = with_fields(condition("Registered", "False", "NotRegistered"), lastTransitionTime=LONG_AGO)
 JUST_LOST = with_fields(LOST, lastTransitionTime=NOW - Settings().forgotten)
