@@ -60,7 +60,6 @@ _OVER_WHEN_CRASHED: Final = (
     IncidentType.PAUSED,
     IncidentType.CONTROL_ERROR,
     IncidentType.MONITOR_HUNG,
-    IncidentType.STALLED_IO,
     IncidentType.IO_ERROR,
 )
 _GRAVITY: Final = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
