@@ -252,6 +252,33 @@ async def test_a_vm_that_a_migration_left_paused_runs_on(world: Memory) -> None:
     assert host.calls["resume"] == 1
 
 
+NO_WRITES = LibvirtRefusedError("cannot create path '/shared/vms/mark': Input/output error")
+
+
+async def test_shared_disk_is_not_copied_when_its_host_cannot_write_there(world: Memory) -> None:
+    """A host whose storage has failed still shares it: a copy would be written over its source."""
+    await world.add("a", disk="shared")
+    world.host(A).failures["mark"] = NO_WRITES
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+        await ended(service, server)
+    (options,) = world.host(A).migrations
+    assert options.copies == ()
+
+
+async def test_disk_that_may_be_shared_is_not_copied(world: Memory) -> None:
+    await world.add("a", disk="shared")
+    for host in (A, B):
+        world.host(host).failures["mark"] = NO_WRITES
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.live_migrate(server, B)
+        move = await ended(service, server)
+    assert world.host(A).migrations == []
+    assert "Input/output error" in move.message
+
+
 async def test_a_disk_of_another_vm_is_not_written_over(world: Memory) -> None:
     await world.add("a", disk="local")
     other = replace(world.host(A).here[identity("a")], uuid=identity("other"), name="other")

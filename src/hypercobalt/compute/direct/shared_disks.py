@@ -128,12 +128,24 @@ def _subject(disk: Disk) -> str:
 
 
 async def _probe(directory: str, here: Daemon, there: Daemon) -> bool:
-    name = f".hypercobalt-{uuid.uuid4()}"
+    """Mark the directory on one host, and look on the other.
+
+    A host whose storage has failed cannot write there, but may still share it; then the other host
+    makes the mark.
+
+    Raises:
+        LibvirtError: neither of them can write there, or one does not answer.
+    """
     try:
-        await here.mark(directory, name)
+        return await _mark_is_seen(directory, here, there)
     except LibvirtRefusedError:
-        return False  # not writable: no place for disks that a migration may copy
+        return await _mark_is_seen(directory, there, here)
+
+
+async def _mark_is_seen(directory: str, marker: Daemon, observer: Daemon) -> bool:
+    name = f".hypercobalt-{uuid.uuid4()}"
+    await marker.mark(directory, name)
     try:
-        return await there.has_file(directory, name)
+        return await observer.has_file(directory, name)
     finally:
-        await here.delete_file(directory, name)
+        await marker.delete_file(directory, name)
