@@ -128,7 +128,7 @@ class Stage:
             for name in names
         ]
         await self.do(f"{count} guests ({program}) start on {host}", self.fleet.add(*requests))
-        if program == "ledger":
+        if program != "poweroff":
             await self._are_stored(host, names)
         return tuple(names)
 

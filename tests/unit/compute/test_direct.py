@@ -15,7 +15,7 @@ from tests.contracts.compute import (
     Site,
     servers_of_a_dead_host_are_evacuated_as_they_were,
 )
-from tests.contracts.direct import CONTRACTS, A, B, World, ended, named
+from tests.contracts.direct import CONTRACTS, A, B, Storage, World, ended, named
 from tests.unit.compute.memory import C, Fixed, Memory, identity, place
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
@@ -256,8 +256,9 @@ NO_WRITES = LibvirtRefusedError("cannot create path '/shared/vms/mark': Input/ou
 
 
 async def test_shared_disk_is_not_copied_when_its_host_cannot_write_there(world: Memory) -> None:
-    """A host whose storage has failed still shares it: a copy would be written over its source."""
+    """The mark of its agent is from before. A copy would be written over its own source."""
     await world.add("a", disk="shared")
+    world.store(A)
     world.host(A).failures["mark"] = NO_WRITES
     async with world.service() as service:
         server = await named(service, A, "a")
@@ -267,10 +268,10 @@ async def test_shared_disk_is_not_copied_when_its_host_cannot_write_there(world:
     assert options.copies == ()
 
 
-async def test_disk_that_may_be_shared_is_not_copied(world: Memory) -> None:
-    await world.add("a", disk="shared")
-    for host in (A, B):
-        world.host(host).failures["mark"] = NO_WRITES
+@pytest.mark.parametrize("disk", ["shared", "local"])
+async def test_disk_that_may_be_shared_is_not_copied(world: Memory, disk: Storage) -> None:
+    await world.add("a", disk=disk)
+    world.host(A).failures["mark"] = NO_WRITES
     async with world.service() as service:
         server = await named(service, A, "a")
         await service.moves.live_migrate(server, B)

@@ -9,6 +9,7 @@ Source: libvirt's formatstorage.html; virStoragePoolLookupByTargetPath.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Awaitable
 from typing import Final, TypeVar
@@ -56,9 +57,9 @@ async def _file(client: Client, directory: str, name: str) -> VolumeRef | None:
         pool = await _pool(client, directory)
         await client.call(protocol.POOL_REFRESH, protocol.PoolFlags(pool))
     except RemoteError as exc:
-        if exc.code != ErrorCode.SYSTEM_ERROR:
-            raise
-        return None  # the directory cannot be opened: it is not there
+        if exc.number not in {errno.ENOENT, errno.ENOTDIR}:
+            raise  # storage that has failed is not known to lack the file
+        return None
     asked = protocol.PoolName(pool, name)
     found = await _or_none(client.call(protocol.VOLUME_LOOKUP_BY_NAME, asked))
     return found and found.volume

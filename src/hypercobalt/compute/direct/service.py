@@ -42,7 +42,7 @@ class DirectService:
         self._daemons, self._ports = daemons, ports
         answers, stored = Answers(daemons, clock), stored or NotStored()
         self.hosts = DirectHosts(directory, daemons, answers, stored)
-        sharing, identities = Sharing(daemons, clock), Identities(daemons, clock)
+        sharing, identities = Sharing(daemons, clock, stored), Identities(daemons, clock)
         site = Site(
             self.hosts,
             daemons,

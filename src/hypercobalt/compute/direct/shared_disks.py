@@ -14,18 +14,24 @@ from typing import Final
 
 from hypercobalt.adapters.libvirt.model import Disk, Domain
 from hypercobalt.adapters.libvirt.port import Daemon, Daemons, LibvirtError, LibvirtRefusedError
+from hypercobalt.compute.direct.definitions import Stored
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.identity import daemon_of
+from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Clock
 
 _KEPT: Final = timedelta(minutes=10)
 
 
 class Sharing:
-    """What is known of the directories, read when a move needs it."""
+    """What is known of the directories, read when a move needs it.
 
-    def __init__(self, daemons: Daemons, clock: Clock) -> None:
-        self._daemons, self._clock = daemons, clock
+    Args:
+        stored: the marks that the hosts' agents have left in the directories of their disks.
+    """
+
+    def __init__(self, daemons: Daemons, clock: Clock, stored: Stored) -> None:
+        self._daemons, self._clock, self._stored = daemons, clock, stored
         self._known: dict[tuple[str, frozenset[str]], tuple[float, bool]] = {}
 
     async def learn(self, domains: Iterable[Domain], here: Place, others: Iterable[Place]) -> None:
@@ -90,25 +96,37 @@ class Sharing:
             fresh: take no answer of some minutes ago.
 
         Raises:
-            LibvirtError: one of them does not answer.
+            LibvirtError: one of them does not answer, or `here` cannot write to the directory and
+                has left no mark in it that the other sees: a copy could be written over its source.
         """
         key = (_subject(disk), frozenset((here.name, there.name)))
         asked_at, known = self._known.get(key, (0.0, False))
         now = self._clock.monotonic()
         if not fresh and key in self._known and now - asked_at < _KEPT.total_seconds():
             return known
-        found = await self._ask(
-            disk, daemon_of(self._daemons, here), daemon_of(self._daemons, there)
-        )
+        found = await self._ask(disk, here, there)
         self._known[key] = (now, found)
         return found
 
-    @staticmethod
-    async def _ask(disk: Disk, here: Daemon, there: Daemon) -> bool:
+    async def _ask(self, disk: Disk, here: Place, there: Place) -> bool:
+        source, target = (daemon_of(self._daemons, one) for one in (here, there))
         directory, name = posixpath.split(disk.path)
         if _is_medium(disk):
-            return await there.has_file(directory, name)
-        return await _probe(directory, here, there)
+            return await target.has_file(directory, name)
+        try:
+            return await _mark_is_seen(directory, source, target)
+        except LibvirtRefusedError:
+            # Its storage has failed, perhaps: then the mark of its agent is still there.
+            if not await self._has_mark_of(here, directory, target):
+                raise
+            return True
+
+    async def _has_mark_of(self, here: Place, directory: str, target: Daemon) -> bool:
+        try:
+            mark = (await self._stored.of(here.name)).mark
+        except TransientError:
+            return False
+        return bool(mark) and await target.has_file(directory, mark)
 
 
 def files(domain: Domain) -> tuple[Disk, ...]:
@@ -125,21 +143,6 @@ def _is_medium(disk: Disk) -> bool:
 def _subject(disk: Disk) -> str:
     """What has to be asked about once: a medium's file, else the directory."""
     return disk.path if _is_medium(disk) else posixpath.dirname(disk.path)
-
-
-async def _probe(directory: str, here: Daemon, there: Daemon) -> bool:
-    """Mark the directory on one host, and look on the other.
-
-    A host whose storage has failed cannot write there, but may still share it; then the other host
-    makes the mark.
-
-    Raises:
-        LibvirtError: neither of them can write there, or one does not answer.
-    """
-    try:
-        return await _mark_is_seen(directory, here, there)
-    except LibvirtRefusedError:
-        return await _mark_is_seen(directory, there, here)
 
 
 async def _mark_is_seen(directory: str, marker: Daemon, observer: Daemon) -> bool:

@@ -236,4 +236,5 @@ def _refusal(error: protocol.Error, procedure: Procedure[Any, Any]) -> RemoteErr
     unknown = error.code == ErrorCode.RPC and message.endswith(f" {procedure.number}")
     absent = unknown or error.code == ErrorCode.NO_SUPPORT
     kind = NotSupportedError if absent else RemoteError
-    return kind(message, code=error.code, domain=error.domain, level=error.level)
+    number = error.int1 if error.code == ErrorCode.SYSTEM_ERROR else 0
+    return kind(message, code=error.code, domain=error.domain, level=error.level, number=number)

@@ -27,10 +27,14 @@ class RemoteError(RpcError):
         code: virErrorNumber.
         domain: virErrorDomain, the part of libvirt that reports it.
         level: virErrorLevel.
+        number: errno of an error of the system; 0 for others.
     """
 
-    def __init__(self, message: str, *, code: int, domain: int, level: int) -> None:
+    def __init__(
+        self, message: str, *, code: int, domain: int, level: int, number: int = 0
+    ) -> None:
         super().__init__(message)
+        self.number = number
         self.code = code
         self.domain = domain
         self.level = level
