@@ -148,11 +148,13 @@ DRILLS = (
         "Network, storage and BMC are lost with the power: a person's word is waited for.",
         asserted,
         2,
+        in_ci=False,
     ),
     Drill(
         "storage-gone",
         "One host's storage refuses, hangs, is cut: its guests wait, and go on.",
         storage_gone,
         2,
+        in_ci=False,
     ),
 )

@@ -31,8 +31,12 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import PeerReport
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.peers import probes
+from hypercobalt.compute.errors import RefusedError, UnreachableError
+from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.ha.facts import BEFORE
 from hypercobalt.runtime import Kube
+
+BLOCKED = "RecoveryBlocked"
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]
 
@@ -214,6 +218,35 @@ async def test_peer_that_reaches_a_program_stops_the_fence(
         await cut_off.reports("True")
         await until(kube, Hypervisor, peer, lambda hv: not probes(hv))
     assert cut_off.device.orders == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(UnreachableError("500 DBConnectionError"), id="MariaDB"),
+        pytest.param(UnreachableError("504 MessagingTimeout"), id="RabbitMQ"),
+        pytest.param(RefusedError("401 token cannot be validated", code=401), id="Valkey"),
+    ],
+)
+async def test_recovery_waits_while_the_compute_service_is_away(
+    kube: Kube, kubeconfig: Path, name: str, error: HypercobaltError
+) -> None:
+    """Behind Nova's API they look alike; none of them makes a host dead, or loses one that is."""
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        site.compute.world.fault = lambda call, _: error if call.startswith("hosts.") else None
+        await dead.dies()
+        found = await until(
+            kube, Hypervisor, name, lambda hv: "ComputeService closed" in message(hv, BLOCKED)
+        )
+        assert (found.status.fencing, found.spec.maintenance) == (None, None)
+        assert await evictions_of(kube, name) == []
+        assert dead.device.orders == []
+        site.compute.world.fault = None
+        await recovered(site, name)
+        assert len(await evictions_of(kube, name)) == 1
+    assert all(host.device.orders == [] for host in site.hosts[1:])
 
 
 async def test_many_hosts_at_once_are_left_alone_until_enough_are_back(

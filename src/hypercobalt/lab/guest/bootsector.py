@@ -130,19 +130,8 @@ _WRITE_DISK = """
     e2 fd                 loop tick
     eb cc                 jmp write
 """
-# The same 32 KiB again and again; what fails is repeated at once, as fast as the machine is.
-_FLOOD_DISK = """
-    b8 00 43       write: mov ax,0x4300
-    c7 06 62 7d 40 00     mov word [packet+2],64
-    b2 80                 mov dl,0x80
-    be 60 7d              mov si,packet
-    cd 13                 int 0x13
-    72 ee                 jc write
-    b9 {ticks}            mov cx,ticks
-    f4              tick: hlt
-    e2 fd                 loop tick
-    eb e6                 jmp write
-"""
+# The same, but what fails is repeated at once, as fast as the machine is.
+_FLOOD_DISK = _WRITE_DISK.replace("72 1a                 jc wait", "72 ee                 jc write")
 # Records of 8 sectors, from where the last one ends; see `ledger`. At 0x9004 lie the mark of this
 # boot, which is the clock's count at its start, and the number of its next record.
 _LEDGER = """
