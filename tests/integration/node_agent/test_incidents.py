@@ -240,6 +240,22 @@ async def test_an_invalid_configuration_leaves_the_last_one(server: Server, kube
     assert await evictions(kube) == []
 
 
+async def test_an_event_type_that_is_not_reported_is_recovered_without_an_incident(
+    server: Server, kube: Kube
+) -> None:
+    await create(kube)
+    await configure(kube, "events: {lifecycle: {reported: false}}")
+    async with watching(server, FakeLibvirt()) as agent:
+        await until(kube, lambda h: is_configured(h, "is active"))
+        await crash(agent)
+        async with asyncio.timeout(DEADLINE * 3):
+            while not await evictions(kube):  # noqa: ASYNC110 - it is another program's
+                await asyncio.sleep(0.05)
+        stored = await until(kube, lambda _: True)
+
+    assert incidents_of(stored) == []
+
+
 async def test_a_crash_while_the_agent_was_away_is_found(
     server: Server, kube: Kube, tmp_path: Path
 ) -> None:

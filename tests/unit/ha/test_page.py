@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -13,7 +13,9 @@ from tests.pages import ROOT, broken_links, first_cells, section
 
 from hypercobalt.api.duration import format_duration
 from hypercobalt.api.incident import IncidentType
+from hypercobalt.drills.catalogue import DRILLS
 from hypercobalt.ha.config import KEY, Document, HaConfig, parse
+from hypercobalt.ha.guard import Limits, Observer, Subject, census, gates
 from hypercobalt.ha.signals import EventType
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 
@@ -84,6 +86,46 @@ def test_every_metric_stands_there() -> None:
 def test_every_test_exists(test: str) -> None:
     files = [*(ROOT / "tests").rglob("test_*.py")]
     assert any(f"def {test}(" in file.read_text() for file in files)
+
+
+def tables() -> Iterator[tuple[str, list[list[str]]]]:
+    """The last heading and the rows of every table of the page."""
+    for block in re.findall(r"(?:^\|.*\n)+", PAGE, re.MULTILINE):
+        header, _, *rows = (
+            [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+            for line in block.splitlines()
+        )
+        yield header[-1], rows
+
+
+PROVEN = [rows for heading, rows in tables() if heading.startswith("Test")]
+"""Rows that have to name a test or a drill each."""
+
+
+@pytest.mark.parametrize("row", [row for rows in PROVEN for row in rows], ids=lambda row: row[0])
+def test_every_row_names_its_test_or_drill(row: list[str]) -> None:
+    named = set(re.findall(r"`(?:[\w/.]+::)?([\w-]+)`", row[-1]))
+    assert named
+    assert {name for name in named if not name.startswith("test_")} <= set(DRILLS)
+
+
+def test_what_has_to_be_proven_stands_in_tables() -> None:
+    """Node conditions, gates, proofs, partitions, parts, events, limits, reasons, keys."""
+    assert len(PROVEN) == 9
+
+
+def test_every_drill_stands_there_and_whether_ci_runs_it() -> None:
+    rows = re.findall(r"^\| `([\w-]+)` \| (yes|no)", section(PAGE, "## Drills"), re.MULTILINE)
+    assert dict(rows) == {
+        **{name: "yes" if drill.in_ci else "no" for name, drill in DRILLS.items()},
+        "soak": "no",
+    }
+
+
+def test_every_gate_stands_there() -> None:
+    subject, observer = Subject("a", (), 1, 1), Observer(leads=True, contact={})
+    answers = gates(subject, census(()), observer, Limits(), datetime(2026, 11, 23, tzinfo=UTC))
+    assert list(first_cells(section(PAGE, "## Gates"))) == [gate.name for gate in answers]
 
 
 def test_links_lead_somewhere() -> None:
