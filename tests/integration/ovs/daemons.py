@@ -73,6 +73,7 @@ class Daemons:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.namespace = Namespace()
+        self._file = "conf.db"
         self._running: dict[DaemonName, subprocess.Popen[bytes]] = {}
         self._env = {**os.environ, "OVS_RUNDIR": str(folder), "OVN_RUNDIR": str(folder)}
 
@@ -98,7 +99,7 @@ class Daemons:
     def start(self, name: DaemonName) -> None:
         """Start a daemon that does not run, and wait until it answers."""
         arguments = {
-            OVSDB_SERVER: (str(self.folder / "conf.db"), f"--remote=punix:{self.database}"),
+            OVSDB_SERVER: (str(self.folder / self._file), f"--remote=punix:{self.database}"),
             VSWITCHD: (f"unix:{self.database}", "--disable-system"),
         }[name]
         log = self.folder / f"{name}.log"
@@ -133,6 +134,17 @@ class Daemons:
             yield
         finally:
             self.resume(name)
+
+    def use_schema(self, schema: str = _SCHEMA) -> None:
+        """Have ovsdb-server serve another database when it starts the next time, or its own."""
+        self._file = "conf.db" if schema == _SCHEMA else "other.db"
+        if not (self.folder / self._file).exists():
+            self._create(self._file, schema)
+
+    @staticmethod
+    def descriptors() -> int:
+        """How many this process has open."""
+        return len(list(Path("/proc/self/fd").iterdir()))
 
     def pid(self, name: DaemonName) -> int:
         return self._running[name].pid
@@ -187,6 +199,10 @@ class Daemons:
         while not until():
             assert time.monotonic() < deadline, f"waited for {_WAIT:g} s"
             time.sleep(0.01)
+
+    def _create(self, file: str, schema: str) -> None:
+        command = ["ovsdb-tool", "create", str(self.folder / file), schema]
+        subprocess.run(command, check=True, env=self._env)
 
     def _answers(self, name: DaemonName) -> bool:
         process = self._running[name]

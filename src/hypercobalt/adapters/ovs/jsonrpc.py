@@ -102,9 +102,10 @@ class Stream(asyncio.Protocol):
         credentials = found.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
         return _UCRED.unpack(credentials)[0] or None
 
-    def close(self) -> None:
-        """End the connection now; calls under way raise `SwitchError`."""
-        self._end(SwitchError(Fault.CLOSED, f"{self.peer}: the connection was closed here"))
+    def close(self, reason: SwitchError | None = None) -> None:
+        """End the connection now; calls under way raise the reason."""
+        closed = SwitchError(Fault.CLOSED, f"{self.peer}: the connection was closed here")
+        self._end(reason or closed)
 
     # asyncio.Protocol
 

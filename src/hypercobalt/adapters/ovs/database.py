@@ -1,0 +1,197 @@
+"""Rows of Open_vSwitch as `rows.py` has them, out of the tables of a session.
+
+A row is converted when it has changed, and a snapshot shares the others with the one before.
+
+Source: ovs-vswitchd.conf.db(5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from hypercobalt.adapters.ovs.ovsdb import Row, Tables
+from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.rows import BridgeRow, Database, InterfaceRow, PortRow, SwitchRow
+
+NAME: Final = "Open_vSwitch"
+WANTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "Open_vSwitch": (
+        *("ovs_version", "dpdk_initialized", "dpdk_version", "cur_cfg", "next_cfg"),
+        *("external_ids", "other_config"),
+    ),
+    "Bridge": (
+        *("name", "ports", "datapath_type", "datapath_id", "fail_mode", "protocols"),
+        *("external_ids", "other_config"),
+    ),
+    "Port": (
+        *("name", "interfaces", "bond_mode", "lacp", "bond_active_slave", "tag"),
+        *("external_ids", "other_config"),
+    ),
+    "Interface": (
+        *("name", "type", "ofport", "error", "admin_state", "link_state", "link_resets"),
+        *("link_speed", "mtu", "ifindex", "mac_in_use", "lacp_current", "status", "bfd_status"),
+        *("external_ids", "options", "other_config"),
+    ),
+}
+"""Without `statistics`: those change every 5 s, and are asked for when they are used."""
+_Typed = TypeVar("_Typed")
+
+
+class Snapshots:
+    """Makes a snapshot of the tables whenever it is asked to.
+
+    Args:
+        tables: of a session.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._bridges: dict[str, BridgeRow] = {}
+        self._ports: dict[str, PortRow] = {}
+        self._interfaces: dict[str, InterfaceRow] = {}
+
+    def take(self) -> Database:
+        """The database now.
+
+        Raises:
+            SwitchError: MALFORMED, for a value that is none of its column.
+        """
+        touched, self._tables.touched = self._tables.touched, {}
+        self._bridges = self._renewed("Bridge", touched, self._bridges, _bridge)
+        self._ports = self._renewed("Port", touched, self._ports, _port)
+        self._interfaces = self._renewed("Interface", touched, self._interfaces, _interface)
+        switches = self._tables.rows.get("Open_vSwitch", {})
+        switch = next((_switch(row) for row in switches.values()), SwitchRow())
+        return Database(
+            self._tables.schema.version,
+            switch,
+            MappingProxyType(self._bridges),
+            MappingProxyType(self._ports),
+            MappingProxyType(self._interfaces),
+        )
+
+    def _renewed(
+        self,
+        table: str,
+        touched: Mapping[str, set[str]],
+        before: dict[str, _Typed],
+        convert: Callable[[str, Row], _Typed],
+    ) -> dict[str, _Typed]:
+        if not (uuids := touched.get(table)):
+            return before
+        rows = self._tables.rows[table]
+        after = {uuid: row for uuid, row in before.items() if uuid not in uuids}
+        return after | {uuid: convert(uuid, rows[uuid]) for uuid in sorted(uuids & rows.keys())}
+
+
+def _switch(row: Row) -> SwitchRow:
+    return SwitchRow(
+        ovs_version=_text(row, "ovs_version") or "",
+        dpdk_initialized=_flag(row, "dpdk_initialized") or False,
+        dpdk_version=_text(row, "dpdk_version"),
+        cur_cfg=_number(row, "cur_cfg") or 0,
+        next_cfg=_number(row, "next_cfg") or 0,
+        external_ids=_texts(row, "external_ids"),
+        other_config=_texts(row, "other_config"),
+    )
+
+
+def _bridge(uuid: str, row: Row) -> BridgeRow:
+    return BridgeRow(
+        uuid=uuid,
+        name=_text(row, "name") or "",
+        ports=_set(row, "ports"),
+        datapath_type=_text(row, "datapath_type") or "",
+        datapath_id=_text(row, "datapath_id"),
+        fail_mode=_text(row, "fail_mode"),
+        protocols=_set(row, "protocols"),
+        external_ids=_texts(row, "external_ids"),
+        other_config=_texts(row, "other_config"),
+    )
+
+
+def _port(uuid: str, row: Row) -> PortRow:
+    return PortRow(
+        uuid=uuid,
+        name=_text(row, "name") or "",
+        interfaces=_set(row, "interfaces"),
+        bond_mode=_text(row, "bond_mode"),
+        lacp=_text(row, "lacp"),
+        bond_active_slave=_text(row, "bond_active_slave"),
+        tag=_number(row, "tag"),
+        external_ids=_texts(row, "external_ids"),
+        other_config=_texts(row, "other_config"),
+    )
+
+
+def _interface(uuid: str, row: Row) -> InterfaceRow:
+    return InterfaceRow(
+        uuid=uuid,
+        name=_text(row, "name") or "",
+        type=_text(row, "type") or "",
+        ofport=_number(row, "ofport"),
+        error=_text(row, "error"),
+        admin_up=_up(row, "admin_state"),
+        link_up=_up(row, "link_state"),
+        link_resets=_number(row, "link_resets"),
+        link_speed=_number(row, "link_speed"),
+        mtu=_number(row, "mtu"),
+        ifindex=_number(row, "ifindex"),
+        mac_in_use=_text(row, "mac_in_use"),
+        lacp_current=_flag(row, "lacp_current"),
+        status=_texts(row, "status"),
+        bfd_status=_texts(row, "bfd_status"),
+        external_ids=_texts(row, "external_ids"),
+        options=_texts(row, "options"),
+        other_config=_texts(row, "other_config"),
+    )
+
+
+def _text(row: Row, column: str) -> str | None:
+    value = row.get(column)
+    if value is None or isinstance(value, str):
+        return value
+    raise _wrong(row, column)
+
+
+def _number(row: Row, column: str) -> int | None:
+    value = row.get(column)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise _wrong(row, column)
+
+
+def _flag(row: Row, column: str) -> bool | None:
+    value = row.get(column)
+    if value is None or isinstance(value, bool):
+        return value
+    raise _wrong(row, column)
+
+
+def _up(row: Row, column: str) -> bool | None:
+    value = _text(row, column)
+    return None if value is None else value == "up"
+
+
+def _set(row: Row, column: str) -> tuple[str, ...]:
+    value = row.get(column, frozenset())
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, frozenset):
+        return tuple(sorted(str(one) for one in value))
+    raise _wrong(row, column)
+
+
+def _texts(row: Row, column: str) -> Mapping[str, str]:
+    value = row.get(column, {})
+    if isinstance(value, Mapping):
+        return {key: str(one) for key, one in value.items()}
+    raise _wrong(row, column)
+
+
+def _wrong(row: Row, column: str) -> SwitchError:
+    return SwitchError(
+        Fault.MALFORMED, f"{NAME}: {row.get('name', 'a row')}: {column} is {row.get(column)!r}"
+    )

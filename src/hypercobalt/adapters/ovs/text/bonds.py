@@ -1,0 +1,91 @@
+"""bond/show and lacp/show.
+
+Source: Open vSwitch's ofproto/bond.c and lib/lacp.c. Before 2.15 a member is called a slave.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from hypercobalt.adapters.ovs.model import (
+    BondMember,
+    BondState,
+    LacpMember,
+    LacpState,
+    LacpStatus,
+)
+from hypercobalt.adapters.ovs.port import Fault, SwitchError
+
+_HEADER: Final = re.compile(r"^---- (.+) ----$")
+_MEMBER: Final = re.compile(r"^(?:member|slave) (.+): (enabled|disabled)$")
+_ACTIVE: Final = re.compile(r"^\s+active (?:member|slave)$")
+_LACP_MEMBER: Final = re.compile(r"^(?:member|slave): (.+): (\S+) (attached|detached)$")
+
+
+def parse_bonds(text: str) -> tuple[BondState, ...]:
+    """Read the reply to `bond/show`, without an argument.
+
+    Raises:
+        SwitchError: MALFORMED.
+    """
+    return tuple(_bond(name, lines) for name, lines in _blocks("bond/show", text))
+
+
+def parse_lacp(text: str) -> tuple[LacpState, ...]:
+    """Read the reply to `lacp/show`, without an argument.
+
+    Raises:
+        SwitchError: MALFORMED.
+    """
+    return tuple(
+        LacpState(
+            name,
+            tuple(
+                LacpMember(found[1], found[2], found[3] == "attached")
+                for line in lines
+                if (found := _LACP_MEMBER.match(line))
+            ),
+        )
+        for name, lines in _blocks("lacp/show", text)
+    )
+
+
+def _bond(name: str, lines: list[str]) -> BondState:
+    values = dict(line.split(": ", 1) for line in lines if ": " in line)
+    mode, lacp = values.get("bond_mode"), values.get("lacp_status", "off")
+    if mode is None or lacp not in set(LacpStatus):
+        raise SwitchError(
+            Fault.MALFORMED, f"bond/show: {name}: bond_mode {mode!r}, lacp_status {lacp!r}"
+        )
+    members: list[BondMember] = []
+    for line in lines:
+        if found := _MEMBER.match(line):
+            members.append(BondMember(found[1], enabled=found[2] == "enabled"))
+        elif members and _ACTIVE.match(line):
+            members[-1] = BondMember(members[-1].name, members[-1].enabled, active=True)
+    return BondState(
+        name,
+        mode,
+        LacpStatus(lacp),
+        fallback=values.get("lacp_fallback_ab") == "true",
+        members=tuple(sorted(members, key=lambda one: one.name)),
+    )
+
+
+def _blocks(command: str, text: str) -> Iterator[tuple[str, list[str]]]:
+    """Names and lines of the blocks of a reply."""
+    name: str | None = None
+    lines: list[str] = []
+    for line in text.splitlines():
+        if found := _HEADER.match(line):
+            if name is not None:
+                yield name, lines
+            name, lines = found[1], []
+        elif name is not None:
+            lines.append(line)
+        elif line.strip():
+            raise SwitchError(Fault.MALFORMED, f"{command}: {line[:80]!r} stands in no block")
+    if name is not None:
+        yield name, lines

@@ -1,0 +1,92 @@
+"""dpctl/show and upcall/show.
+
+Source: Open vSwitch's lib/dpctl.c and ofproto/ofproto-dpif-upcall.c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from hypercobalt.adapters.ovs.model import Datapath, Upcalls
+from hypercobalt.adapters.ovs.port import Fault, SwitchError
+
+_HEADER: Final = re.compile(r"^(\S+@\S+):$")
+_LOOKUPS: Final = re.compile(r"^ +lookups: hit:(\d+) missed:(\d+) lost:(\d+)")
+_FLOWS: Final = re.compile(r"^ +flows: (\d+)$")
+_MASKS: Final = re.compile(r"^ +masks: hit:(\d+) total:(\d+)")
+_UPCALL_FLOWS: Final = re.compile(
+    r"^ +flows +: \(current (\d+)\) \(avg (\d+)\) \(max (\d+)\) \(limit (\d+)\)"
+)
+_DURATION: Final = re.compile(r"^ +dump duration : (\d+)ms")
+
+
+def parse_datapaths(text: str) -> tuple[Datapath, ...]:
+    """Read the reply to `dpctl/show`.
+
+    Raises:
+        SwitchError: MALFORMED.
+    """
+    return tuple(_datapath(name, block) for name, block in _blocks("dpctl/show", text))
+
+
+def parse_upcalls(text: str) -> tuple[Upcalls, ...]:
+    """Read the reply to `upcall/show`.
+
+    Raises:
+        SwitchError: MALFORMED.
+    """
+    return tuple(_upcalls(name, block) for name, block in _blocks("upcall/show", text))
+
+
+def _datapath(name: str, lines: list[str]) -> Datapath:
+    hits, missed, lost = _numbers("dpctl/show", name, _LOOKUPS, lines)
+    (flows,) = _numbers("dpctl/show", name, _FLOWS, lines)
+    masks = _found(_MASKS, lines)
+    return Datapath(
+        name,
+        hits=hits,
+        missed=missed,
+        lost=lost,
+        flows=flows,
+        mask_hits=masks[0] if masks else None,
+        masks=masks[1] if masks else None,
+    )
+
+
+def _upcalls(name: str, lines: list[str]) -> Upcalls:
+    current, average, maximum, limit = _numbers("upcall/show", name, _UPCALL_FLOWS, lines)
+    duration = _found(_DURATION, lines) or (0,)
+    return Upcalls(name, current, average, maximum, limit, duration[0])
+
+
+def _numbers(
+    command: str, name: str, pattern: re.Pattern[str], lines: list[str]
+) -> tuple[int, ...]:
+    if (found := _found(pattern, lines)) is None:
+        raise SwitchError(Fault.MALFORMED, f"{command}: {name}: no line like {pattern.pattern!r}")
+    return found
+
+
+def _found(pattern: re.Pattern[str], lines: list[str]) -> tuple[int, ...] | None:
+    for line in lines:
+        if found := pattern.match(line):
+            return tuple(int(number) for number in found.groups())
+    return None
+
+
+def _blocks(command: str, text: str) -> Iterator[tuple[str, list[str]]]:
+    name: str | None = None
+    lines: list[str] = []
+    for line in text.splitlines():
+        if found := _HEADER.match(line):
+            if name is not None:
+                yield name, lines
+            name, lines = found[1], []
+        elif name is not None:
+            lines.append(line)
+        elif line.strip():
+            raise SwitchError(Fault.MALFORMED, f"{command}: {line[:80]!r} stands under no datapath")
+    if name is not None:
+        yield name, lines

@@ -1,0 +1,244 @@
+"""The database of a real ovsdb-server, as it changes and as its daemons come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+
+import pytest
+
+from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.rows import Database
+from hypercobalt.adapters.ovs.watch import Pace, watch
+from tests.integration.ovs.daemons import OVSDB_SERVER, VSWITCHD, Daemons
+
+BOUND = 20.0
+Report = Database | SwitchError
+QUICK = Pace(deadline=0.5, echo=0.2, first_wait=0.02, longest_wait=0.2)
+
+
+class Watcher:
+    """Follows the database in a task, as an agent does, and keeps all that was reported."""
+
+    def __init__(self, daemons: Daemons, pace: Pace) -> None:
+        self.reported: list[Report] = []
+        self._new = asyncio.Event()
+        self._task = asyncio.create_task(self._follow(daemons, pace))
+
+    async def _follow(self, daemons: Daemons, pace: Pace) -> None:
+        async with aclosing(watch(daemons.database, pace)) as reports:
+            async for report in reports:
+                self.reported.append(report)
+                self._new.set()
+
+    async def until(
+        self, holds: Callable[[Database | SwitchError], bool]
+    ) -> Database | SwitchError:
+        """Wait until the newest report is so."""
+        async with asyncio.timeout(BOUND):
+            while not (self.reported and holds(self.reported[-1])):
+                self._new.clear()
+                await self._new.wait()
+        return self.reported[-1]
+
+    async def database(self, holds: Callable[[Database], bool] = lambda _: True) -> Database:
+        found = await self.until(lambda one: isinstance(one, Database) and holds(one))
+        assert isinstance(found, Database)
+        return found
+
+    async def fault(self, fault: Fault) -> SwitchError:
+        found = await self.until(lambda one: isinstance(one, SwitchError) and one.fault is fault)
+        assert isinstance(found, SwitchError)
+        return found
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+@pytest.fixture
+async def watcher(daemons: Daemons) -> AsyncIterator[Watcher]:
+    made = Watcher(daemons, QUICK)
+    yield made
+    await made.close()
+
+
+def bridge_of(name: str) -> Callable[[Database], bool]:
+    return lambda database: any(one.name == name for one in database.bridges.values())
+
+
+def has_link(name: str, *, up: bool | None) -> Callable[[Database], bool]:
+    return lambda database: any(
+        one.name == name and one.link_up is up for one in database.interfaces.values()
+    )
+
+
+def add_bridge(daemons: Daemons, *more: str) -> None:
+    bridge = ("--", "set", "bridge", "br-int", "datapath_type=netdev")
+    daemons.vsctl("add-br", "br-int", *bridge, *more)
+
+
+async def test_rows_are_as_ovs_vsctl_has_made_them(daemons: Daemons, watcher: Watcher) -> None:
+    daemons.add_link("p0", "q0")
+    add_bridge(
+        daemons,
+        *("--", "set", "bridge", "br-int", "fail_mode=secure", "protocols=[OpenFlow13,OpenFlow15]"),
+        *("--", "set", "bridge", "br-int", 'external_ids={ovn-nb-cfg="7",a="b\\"{}"}'),
+        *("--", "add-port", "br-int", "p0", "tag=5"),
+        *("--", "set", "interface", "p0", "external_ids:iface-id=lp1"),
+        *("--", "set", "Open_vSwitch", ".", "external_ids:system-id=kvm-1"),
+    )
+    database = await watcher.database(has_link("p0", up=True))
+    (bridge,) = database.bridges.values()
+    assert (bridge.name, bridge.datapath_type, bridge.fail_mode) == ("br-int", "netdev", "secure")
+    assert bridge.protocols == ("OpenFlow13", "OpenFlow15")
+    assert bridge.external_ids == {"ovn-nb-cfg": "7", "a": 'b"{}'}
+    assert len(bridge.datapath_id or "") == 16
+    assert database.switch.external_ids == {"system-id": "kvm-1"}
+    assert database.switch.cur_cfg == database.switch.next_cfg > 0
+    assert database.is_filled
+    port = next(one for one in database.ports.values() if one.name == "p0")
+    assert port.uuid in bridge.ports
+    assert (port.tag, port.lacp, port.bond_mode) == (5, None, None)
+    (uuid,) = port.interfaces
+    found = database.interfaces[uuid]
+    assert (found.name, found.admin_up, found.error) == ("p0", True, None)
+    assert (found.ofport or 0) > 0
+    assert (found.ifindex or 0) > 0
+    assert found.external_ids == {"iface-id": "lp1"}
+    assert found.status["driver_name"] == "veth"
+
+
+async def test_changes_are_pushed_and_other_rows_shared(daemons: Daemons, watcher: Watcher) -> None:
+    daemons.add_link("p0", "q0")
+    add_bridge(daemons, "--", "add-port", "br-int", "p0", "--", "add-port", "br-int", "none0")
+    before = await watcher.database(has_link("p0", up=True))
+    daemons.namespace.run("ip", "link", "set", "q0", "down")
+    begun = time.monotonic()
+    after = await watcher.database(has_link("p0", up=False))
+    assert time.monotonic() - begun < 2
+    rows = {row.name: (row, after.interfaces[uuid]) for uuid, row in before.interfaces.items()}
+    assert rows["p0"][1].link_resets == (rows["p0"][0].link_resets or 0) + 1
+    assert rows["none0"][0] is rows["none0"][1]
+    assert rows["none0"][1].ofport == -1
+    assert "No such device" in (rows["none0"][1].error or "")
+    daemons.vsctl("del-port", "none0")
+    assert len((await watcher.database(lambda one: len(one.ports) == 2)).interfaces) == 2
+    daemons.vsctl(
+        "set", "port", "p0", "tag=7", "--", "set", "bridge", "br-int", "protocols=OpenFlow13"
+    )
+    await watcher.database(lambda one: any(port.tag == 7 for port in one.ports.values()))
+    daemons.vsctl(
+        "clear", "port", "p0", "tag", "--", "add", "bridge", "br-int", "protocols", "OpenFlow14"
+    )
+    changed = await watcher.database(
+        lambda one: all(port.tag is None for port in one.ports.values())
+    )
+    assert [one.protocols for one in changed.bridges.values()] == [("OpenFlow13", "OpenFlow14")]
+
+
+async def test_changes_of_one_moment_come_as_one(daemons: Daemons, watcher: Watcher) -> None:
+    await watcher.database()
+    add_bridge(daemons)
+    await watcher.database(
+        lambda one: any(row.link_up is not None for row in one.interfaces.values())
+    )
+    count = len(watcher.reported)
+    words = [
+        w for n in range(50) for w in ("--", "set", "bridge", "br-int", f"other_config:k{n}=v")
+    ]
+    daemons.vsctl(*words[1:])
+    await watcher.database(lambda one: [len(b.other_config) for b in one.bridges.values()] == [50])
+    assert len(watcher.reported) - count <= 3
+
+
+async def test_a_killed_server_is_reported_and_its_return_too(
+    daemons: Daemons, watcher: Watcher
+) -> None:
+    add_bridge(daemons)
+    await watcher.database(bridge_of("br-int"))
+    begun = time.monotonic()
+    daemons.kill(OVSDB_SERVER)
+    await watcher.fault(Fault.CONNECTION_REFUSED)
+    assert time.monotonic() - begun < 2
+    daemons.start(OVSDB_SERVER)
+    await watcher.database(bridge_of("br-int"))
+
+
+async def test_a_hung_server_is_reported_although_its_connection_stays(
+    daemons: Daemons, watcher: Watcher
+) -> None:
+    await watcher.database()
+    with daemons.stopped(OVSDB_SERVER):
+        begun = time.monotonic()
+        error = await watcher.fault(Fault.TIMEOUT)
+        took = time.monotonic() - begun
+        assert "echo was not answered within 0.5 s" in str(error)
+        assert took < 2
+        count = len(watcher.reported)
+        await watcher.until(lambda _: len(watcher.reported) > count + 1)
+        assert {one.fault for one in watcher.reported[count:] if isinstance(one, SwitchError)} == {
+            Fault.TIMEOUT
+        }
+    await watcher.database()
+
+
+async def test_rows_after_a_restart_of_the_server_are_not_filled_until_the_switch_has_done_so(
+    daemons: Daemons, watcher: Watcher
+) -> None:
+    daemons.add_link("p0", "q0")
+    add_bridge(daemons, "--", "add-port", "br-int", "p0")
+    before = await watcher.database(has_link("p0", up=True))
+    with daemons.stopped(VSWITCHD):  # so that the moment in which rows are empty is sure to be seen
+        daemons.restart(OVSDB_SERVER)
+        empty = await watcher.database(has_link("p0", up=None))
+        assert not empty.is_filled
+        assert {row.ofport for row in empty.interfaces.values()} == {
+            row.ofport for row in before.interfaces.values()
+        }
+    filled = await watcher.database(lambda one: one.is_filled)
+    links = {row.name: row.link_up for row in filled.interfaces.values()}
+    assert links == {row.name: row.link_up for row in before.interfaces.values()}
+
+
+async def test_rows_of_a_killed_switch_stay_as_they_were(
+    daemons: Daemons, watcher: Watcher
+) -> None:
+    """Why nothing of the database is to be shown without proof that the switch answers."""
+    daemons.add_link("p0", "q0")
+    add_bridge(daemons, "--", "add-port", "br-int", "p0")
+    await watcher.database(has_link("p0", up=True))
+    daemons.kill(VSWITCHD)
+    daemons.namespace.run("ip", "link", "set", "q0", "down")
+    daemons.vsctl("--no-wait", "set", "Open_vSwitch", ".", "external_ids:a=b")
+    database = await watcher.database(lambda one: one.switch.external_ids == {"a": "b"})
+    assert has_link("p0", up=True)(database)
+    assert database.is_filled
+
+
+async def test_a_database_of_another_schema_is_reported(daemons: Daemons, watcher: Watcher) -> None:
+    await watcher.database()
+    daemons.use_schema("/usr/share/ovn/ovn-nb.ovsschema")
+    try:
+        daemons.restart(OVSDB_SERVER)
+        error = await watcher.fault(Fault.SCHEMA_UNSUPPORTED)
+        assert "Open_vSwitch" in str(error)
+    finally:
+        daemons.use_schema()
+        daemons.restart(OVSDB_SERVER)
+    await watcher.database()
+
+
+async def test_a_watcher_that_is_closed_leaves_no_task_and_no_descriptor(daemons: Daemons) -> None:
+    descriptors = daemons.descriptors()
+    tasks = asyncio.all_tasks()
+    watchers = [Watcher(daemons, QUICK) for _ in range(5)]
+    for one in watchers:
+        await one.database()
+    for one in watchers:
+        await one.close()
+    await asyncio.sleep(0)  # transports close in the next step of the loop
+    assert asyncio.all_tasks() == tasks
+    assert daemons.descriptors() == descriptors
