@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hypercobalt.adapters.ovs import openflow, unixctl
+from hypercobalt.adapters.ovs import unixctl
 from hypercobalt.adapters.ovs.daemons import DaemonSocket, Process, version_of
-from hypercobalt.adapters.ovs.model import DaemonName, FlowCounts
+from hypercobalt.adapters.ovs.model import DaemonName, Flow, FlowCounts
+from hypercobalt.adapters.ovs.openflow.statistics import flow_counts, flows
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 from tests.integration.ovs.daemons import OVSDB_SERVER, VSWITCHD, Daemons
 
@@ -38,7 +39,7 @@ async def fault(daemons: Daemons, name: DaemonName) -> Fault:
 
 
 async def counts(daemons: Daemons, bridge: str = "br-int") -> FlowCounts:
-    return await openflow.flow_counts(daemons.folder / f"{bridge}.mgmt", deadline=2.0)
+    return await flow_counts(daemons.folder / f"{bridge}.mgmt", deadline=2.0)
 
 
 def add_bridge(daemons: Daemons, name: str = "br-int") -> None:
@@ -104,17 +105,31 @@ async def test_a_missing_socket_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("protocols", ["[]", *(f"OpenFlow1{minor}" for minor in (0, 3, 4, 5))])
 async def test_flows_are_counted_as_ovs_ofctl_counts_them(daemons: Daemons, protocols: str) -> None:
     add_bridge(daemons)
-    flows = [
-        f"table={table},in_port={port},actions=drop" for table in (0, 8, 253) for port in (1, 2)
-    ]
-    for flow in (*flows, "table=8,actions=drop"):
-        daemons.ofctl("add-flow", "br-int", flow)
+    for table in (0, 8, 253):
+        for port in (1, 2):
+            daemons.ofctl("add-flow", "br-int", f"table={table},in_port={port},actions=drop")
+    daemons.ofctl("add-flow", "br-int", "table=8,actions=drop")
     daemons.vsctl("set", "bridge", "br-int", f"protocols={protocols}")
     found = await counts(daemons)
     protocol = "OpenFlow13" if protocols == "[]" else protocols
     total = daemons.ofctl("-O", protocol, "dump-aggregate", "br-int")
     assert found == FlowCounts(7, {0: 2, 8: 3, 253: 2})
     assert "flow_count=7\n" in total
+
+
+@pytest.mark.parametrize("protocols", ["[]", *(f"OpenFlow1{minor}" for minor in (0, 3, 4))])
+async def test_flows_of_a_table_are_read_in_each_version(daemons: Daemons, protocols: str) -> None:
+    add_bridge(daemons)
+    actions = ",".join(["output:1", "output:2"] * 20)
+    daemons.ofctl("add-flow", "br-int", f"table=0,cookie=5,in_port=3,tcp,actions={actions}")
+    daemons.ofctl("add-flow", "br-int", "table=0,cookie=0xffffffffffffffff,udp,actions=drop")
+    daemons.ofctl("add-flow", "br-int", "table=1,actions=drop")
+    daemons.vsctl("set", "bridge", "br-int", f"protocols={protocols}")
+    found = await flows(daemons.folder / "br-int.mgmt", 0, limit=9, deadline=2.0)
+    assert set(found) == {
+        Flow(table=0, cookie=5, priority=32768, packets=0, in_port=3),
+        Flow(table=0, cookie=2**64 - 1, priority=32768, packets=0),
+    }
 
 
 async def test_a_bridge_that_allows_no_version_of_ours_is_reported(daemons: Daemons) -> None:

@@ -5,64 +5,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import AsyncExitStack
 
 import pytest
 
+from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
-from hypercobalt.adapters.ovs.watch import Pace, watch
+from hypercobalt.adapters.ovs.watch import Pace
+from tests.integration.ovs.contract import Watcher, watching
 from tests.integration.ovs.daemons import OVSDB_SERVER, VSWITCHD, Daemons
 
-BOUND = 20.0
-Report = Database | SwitchError
 QUICK = Pace(deadline=0.5, echo=0.2, first_wait=0.02, longest_wait=0.2)
-
-
-class Watcher:
-    """Follows the database in a task, as an agent does, and keeps all that was reported."""
-
-    def __init__(self, daemons: Daemons, pace: Pace) -> None:
-        self.reported: list[Report] = []
-        self._new = asyncio.Event()
-        self._task = asyncio.create_task(self._follow(daemons, pace))
-
-    async def _follow(self, daemons: Daemons, pace: Pace) -> None:
-        async with aclosing(watch(daemons.database, pace)) as reports:
-            async for report in reports:
-                self.reported.append(report)
-                self._new.set()
-
-    async def until(
-        self, holds: Callable[[Database | SwitchError], bool]
-    ) -> Database | SwitchError:
-        """Wait until the newest report is so."""
-        async with asyncio.timeout(BOUND):
-            while not (self.reported and holds(self.reported[-1])):
-                self._new.clear()
-                await self._new.wait()
-        return self.reported[-1]
-
-    async def database(self, holds: Callable[[Database], bool] = lambda _: True) -> Database:
-        found = await self.until(lambda one: isinstance(one, Database) and holds(one))
-        assert isinstance(found, Database)
-        return found
-
-    async def fault(self, fault: Fault) -> SwitchError:
-        found = await self.until(lambda one: isinstance(one, SwitchError) and one.fault is fault)
-        assert isinstance(found, SwitchError)
-        return found
-
-    async def close(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
 
 
 @pytest.fixture
 async def watcher(daemons: Daemons) -> AsyncIterator[Watcher]:
-    made = Watcher(daemons, QUICK)
-    yield made
-    await made.close()
+    async with watching(HostSwitch(daemons.paths, pace=QUICK)) as made:
+        yield made
 
 
 def bridge_of(name: str) -> Callable[[Database], bool]:
@@ -126,17 +86,36 @@ async def test_changes_are_pushed_and_other_rows_shared(daemons: Daemons, watche
     assert "No such device" in (rows["none0"][1].error or "")
     daemons.vsctl("del-port", "none0")
     assert len((await watcher.database(lambda one: len(one.ports) == 2)).interfaces) == 2
-    daemons.vsctl(
-        "set", "port", "p0", "tag=7", "--", "set", "bridge", "br-int", "protocols=OpenFlow13"
-    )
-    await watcher.database(lambda one: any(port.tag == 7 for port in one.ports.values()))
-    daemons.vsctl(
-        "clear", "port", "p0", "tag", "--", "add", "bridge", "br-int", "protocols", "OpenFlow14"
-    )
-    changed = await watcher.database(
-        lambda one: all(port.tag is None for port in one.ports.values())
-    )
-    assert [one.protocols for one in changed.bridges.values()] == [("OpenFlow13", "OpenFlow14")]
+
+
+async def test_sets_maps_and_optional_values_change_by_what_differs(
+    daemons: Daemons, watcher: Watcher
+) -> None:
+    def bridge(*protocols: str, **config: str) -> Callable[[Database], bool]:
+        return lambda database: any(
+            (one.protocols, one.other_config) == (protocols, config)
+            for one in database.bridges.values()
+        )
+
+    def tag(number: int | None) -> Callable[[Database], bool]:
+        return lambda database: all(one.tag == number for one in database.ports.values())
+
+    add_bridge(daemons)
+    vsctl = daemons.vsctl
+    vsctl("set", "bridge", "br-int", "protocols=OpenFlow13", "other_config={a=1,b=2}")
+    await watcher.database(bridge("OpenFlow13", a="1", b="2"))
+    vsctl("add", "bridge", "br-int", "protocols", "OpenFlow14")
+    await watcher.database(bridge("OpenFlow13", "OpenFlow14", a="1", b="2"))
+    vsctl("set", "port", "br-int", "tag=7")
+    await watcher.database(tag(7))
+    vsctl("remove", "bridge", "br-int", "protocols", "OpenFlow13")
+    await watcher.database(bridge("OpenFlow14", a="1", b="2"))
+    vsctl("clear", "port", "br-int", "tag")
+    await watcher.database(tag(None))
+    vsctl("set", "bridge", "br-int", "other_config:b=3", "other_config:c=4")
+    await watcher.database(bridge("OpenFlow14", a="1", b="3", c="4"))
+    vsctl("remove", "bridge", "br-int", "other_config", "a", "c")
+    await watcher.database(bridge("OpenFlow14", b="3"))
 
 
 async def test_changes_of_one_moment_come_as_one(daemons: Daemons, watcher: Watcher) -> None:
@@ -234,11 +213,11 @@ async def test_a_database_of_another_schema_is_reported(daemons: Daemons, watche
 async def test_a_watcher_that_is_closed_leaves_no_task_and_no_descriptor(daemons: Daemons) -> None:
     descriptors = daemons.descriptors()
     tasks = asyncio.all_tasks()
-    watchers = [Watcher(daemons, QUICK) for _ in range(5)]
-    for one in watchers:
-        await one.database()
-    for one in watchers:
-        await one.close()
+    switch = HostSwitch(daemons.paths, pace=QUICK)
+    async with AsyncExitStack() as stack:
+        for _ in range(5):
+            watcher = await stack.enter_async_context(watching(switch))
+            await watcher.database()
     await asyncio.sleep(0)  # transports close in the next step of the loop
     assert asyncio.all_tasks() == tasks
     assert daemons.descriptors() == descriptors

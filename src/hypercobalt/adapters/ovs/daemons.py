@@ -9,7 +9,6 @@ Source: ovs-appctl(8), "Target"; unix(7), SO_PEERCRED; proc_pid_stat(5).
 
 from __future__ import annotations
 
-import asyncio
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -68,7 +67,7 @@ class DaemonSocket:
             Fault.SOCKET_MISSING,
             f"{self.name}: no control socket {self.rundir}/{self.name}.PID.ctl",
         )
-        for pid, path in await asyncio.to_thread(self._candidates):
+        for pid, path in self._candidates():  # a folder in memory
             try:
                 control = await unixctl.connect(path, deadline=deadline)
             except SwitchError as exc:
@@ -82,7 +81,7 @@ class DaemonSocket:
     def _candidates(self) -> list[tuple[int, Path]]:
         """Control sockets by process id: the pid file's first, then the newest."""
         found = [(pid, path) for path in self._sockets() if (pid := self._pid_of(path))]
-        recorded = self._recorded()
+        recorded = self.recorded()
         return sorted(found, key=lambda one: (one[0] != recorded, -_made(one[1])))
 
     def _sockets(self) -> list[Path]:
@@ -92,7 +91,8 @@ class DaemonSocket:
         text = path.name.removeprefix(f"{self.name}.").removesuffix(".ctl")
         return int(text) if text.isascii() and text.isdigit() else None
 
-    def _recorded(self) -> int | None:
+    def recorded(self) -> int | None:
+        """The process that the pid file has, which may be gone."""
         with suppress(OSError, ValueError):
             return int((self.rundir / f"{self.name}.pid").read_text())
         return None

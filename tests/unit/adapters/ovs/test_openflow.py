@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.adapters.ovs.scripted import Serve, served, silent
 
 from hypercobalt.adapters.ovs.model import FlowCounts
-from hypercobalt.adapters.ovs.openflow import Message, Messages, flow_counts
+from hypercobalt.adapters.ovs.openflow.statistics import flow_counts
+from hypercobalt.adapters.ovs.openflow.wire import Message, Messages
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 
 HELLO, ERROR, ECHO, ECHO_REPLY = 0, 1, 2, 3

@@ -1,0 +1,220 @@
+"""A switch in memory: for tests, and for running an agent on a machine without Open vSwitch.
+
+It keeps what `port` promises; one contract test runs on this class and on real daemons. What a
+daemon answers is set by its attributes; what each call does while its daemon is away, by `fail`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
+
+from hypercobalt.adapters.ovs.model import (
+    BondState,
+    ControllerState,
+    Daemon,
+    DaemonName,
+    Datapath,
+    Flow,
+    FlowCounts,
+    KernelBond,
+    LacpState,
+    Link,
+    LocalBinding,
+    Southbound,
+    Upcalls,
+)
+from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.rows import Database, SwitchRow
+
+_OVSDB, _VSWITCHD, _CONTROLLER = DaemonName
+_VERSIONS = {_OVSDB: "3.1.0", _VSWITCHD: "3.1.0", _CONTROLLER: "23.03.1"}
+
+
+class FakeSwitch:
+    """In-memory `Switch`.
+
+    Attributes:
+        daemons: that run.
+        interface_statistics: of each Interface by UUID.
+        flow_table: flows by bridge; a bridge that is not in it does not run.
+        bond_states, lacp_states, datapath_states, upcall_states: of ovs-vswitchd.
+        memory_use, coverage_totals: by daemon.
+        controller_state, bindings: of ovn-controller.
+        southbound_state: of the southbound database; None while it is away.
+        devices, bonds_of_kernel, peers: of the kernel; the last by bridge.
+        calls: how often each call was made.
+    """
+
+    def __init__(self, database: Database | None = None) -> None:
+        self.daemons = {
+            name: Daemon(name, 100 + number, _VERSIONS[name])
+            for number, name in enumerate(DaemonName)
+        }
+        self.interface_statistics: dict[str, dict[str, int]] = {}
+        self.flow_table: dict[str, tuple[Flow, ...]] = {}
+        self.bond_states: tuple[BondState, ...] = ()
+        self.lacp_states: tuple[LacpState, ...] = ()
+        self.datapath_states: tuple[Datapath, ...] = ()
+        self.upcall_states: tuple[Upcalls, ...] = ()
+        self.memory_use: dict[DaemonName, dict[str, int]] = {}
+        self.coverage_totals: dict[DaemonName, dict[str, int]] = {}
+        self.controller_state = ControllerState(connected=True, paused=False)
+        self.bindings: tuple[LocalBinding, ...] = ()
+        self.southbound_state: Southbound | None = Southbound(0)
+        self.devices: dict[str, Link] = {}
+        self.bonds_of_kernel: tuple[KernelBond, ...] = ()
+        self.peers: dict[str, int] = {}
+        self.calls: Counter[str] = Counter()
+        self._faults: dict[DaemonName, Fault] = {}
+        self._database = database or Database("8.3.1", SwitchRow())
+        self._changed = asyncio.Event()
+
+    @property
+    def database(self) -> Database:
+        """What the database has, whether it answers or not."""
+        return self._database
+
+    @database.setter
+    def database(self, database: Database) -> None:
+        self._database = database
+        self._notify()
+
+    def fail(self, name: DaemonName, fault: Fault = Fault.CONNECTION_REFUSED) -> None:
+        """Let all that a daemon answers fail, until `recover`."""
+        self._faults[name] = fault
+        if name is _OVSDB:
+            self._notify()
+
+    def recover(self, name: DaemonName) -> None:
+        """Let a daemon answer again."""
+        self._faults.pop(name, None)
+        if name is _OVSDB:
+            self._notify()
+
+    async def watch(self) -> AsyncGenerator[Database | SwitchError]:
+        """See the port; an error comes once, not for each attempt to connect."""
+        self.calls["watch"] += 1
+        while True:
+            changed = self._changed
+            fault = self._faults.get(_OVSDB)
+            yield self._database if fault is None else _away(_OVSDB, fault)
+            await changed.wait()
+
+    async def daemon(self, name: DaemonName) -> Daemon:
+        """See the port."""
+        self._called("daemon", name)
+        return self.daemons[name]
+
+    async def statistics(self) -> Mapping[str, Mapping[str, int]]:
+        """See the port."""
+        self._called("statistics", _OVSDB)
+        return {uuid: dict(numbers) for uuid, numbers in self.interface_statistics.items()}
+
+    # ovs-vswitchd
+
+    async def bridges(self) -> frozenset[str]:
+        """See the port."""
+        self._called("bridges", _VSWITCHD)
+        return frozenset(self.flow_table)
+
+    async def bonds(self) -> tuple[BondState, ...]:
+        """See the port."""
+        self._called("bonds", _VSWITCHD)
+        return self.bond_states
+
+    async def lacp(self) -> tuple[LacpState, ...]:
+        """See the port."""
+        self._called("lacp", _VSWITCHD)
+        return self.lacp_states
+
+    async def flow_counts(self, bridge: str, protocols: tuple[str, ...] = ()) -> FlowCounts:
+        """See the port."""
+        del protocols
+        self._called("flow_counts", _VSWITCHD)
+        tables = Counter(flow.table for flow in self._flows_of(bridge))
+        return FlowCounts(sum(tables.values()), dict(sorted(tables.items())))
+
+    async def flows(self, bridge: str, table: int, *, limit: int) -> tuple[Flow, ...]:
+        """See the port."""
+        self._called("flows", _VSWITCHD)
+        found = tuple(flow for flow in self._flows_of(bridge) if flow.table == table)
+        if len(found) > limit:
+            raise SwitchError(Fault.MALFORMED, f"{bridge}: table {table}: more than {limit} flows")
+        return found
+
+    async def datapaths(self) -> tuple[Datapath, ...]:
+        """See the port."""
+        self._called("datapaths", _VSWITCHD)
+        return self.datapath_states
+
+    async def upcalls(self) -> tuple[Upcalls, ...]:
+        """See the port."""
+        self._called("upcalls", _VSWITCHD)
+        return self.upcall_states
+
+    async def memory(self, name: DaemonName) -> Mapping[str, int]:
+        """See the port."""
+        self._called("memory", name)
+        return dict(self.memory_use.get(name, {}))
+
+    async def coverage(self, name: DaemonName) -> Mapping[str, int]:
+        """See the port."""
+        self._called("coverage", name)
+        return dict(self.coverage_totals.get(name, {}))
+
+    # ovn-controller
+
+    async def controller(self) -> ControllerState:
+        """See the port."""
+        self._called("controller", _CONTROLLER)
+        return self.controller_state
+
+    async def local_bindings(self) -> tuple[LocalBinding, ...]:
+        """See the port."""
+        self._called("local_bindings", _CONTROLLER)
+        return self.bindings
+
+    async def southbound(self, remote: str, chassis: str) -> Southbound:
+        """See the port."""
+        self.calls["southbound"] += 1
+        if self.southbound_state is None:
+            raise SwitchError(Fault.CONNECTION_REFUSED, f"{remote}: {chassis}: connection refused")
+        return self.southbound_state
+
+    # the kernel
+
+    async def links(self) -> Mapping[str, Link]:
+        """See the port."""
+        self.calls["links"] += 1
+        return dict(self.devices)
+
+    async def kernel_bonds(self) -> tuple[KernelBond, ...]:
+        """See the port."""
+        self.calls["kernel_bonds"] += 1
+        return self.bonds_of_kernel
+
+    async def openflow_peers(self, bridge: str) -> int:
+        """See the port."""
+        self.calls["openflow_peers"] += 1
+        return self.peers.get(bridge, 0)
+
+    def _called(self, call: str, name: DaemonName) -> None:
+        self.calls[call] += 1
+        if fault := self._faults.get(name):
+            raise _away(name, fault)
+
+    def _flows_of(self, bridge: str) -> tuple[Flow, ...]:
+        if bridge not in self.flow_table:
+            raise SwitchError(Fault.SOCKET_MISSING, f"{bridge}.mgmt: no such socket")
+        return self.flow_table[bridge]
+
+    def _notify(self) -> None:
+        # A reader holds the old event, which is set once and for good; the next event is new.
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+def _away(name: DaemonName, fault: Fault) -> SwitchError:
+    return SwitchError(fault, f"{name}: made to fail by the test")

@@ -1,0 +1,263 @@
+"""The switch of this host: every call of the port, with its deadline.
+
+A daemon serves one command at a time, and one that hangs would let each call wait its whole
+deadline: after a call that was not answered, further ones to this daemon fail at once for as long,
+but for the question of whether it lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from hypercobalt.adapters.ovs import database, kernel, ovsdb
+from hypercobalt.adapters.ovs.daemons import DaemonSocket, Process, version_of
+from hypercobalt.adapters.ovs.model import (
+    BondState,
+    ControllerState,
+    Daemon,
+    DaemonName,
+    Datapath,
+    Flow,
+    FlowCounts,
+    KernelBond,
+    LacpState,
+    Link,
+    LocalBinding,
+    Paths,
+    Southbound,
+    Upcalls,
+)
+from hypercobalt.adapters.ovs.openflow import statistics
+from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.remote import Remote, parse_remotes
+from hypercobalt.adapters.ovs.rows import Database
+from hypercobalt.adapters.ovs.schema import Column
+from hypercobalt.adapters.ovs.text import bonds, controller, counters, datapaths
+from hypercobalt.adapters.ovs.watch import Pace, watch
+from hypercobalt.errors import ConfigurationError
+
+_MAP: Final = Column("string", is_map=True)
+_SOUTHBOUND: Final = "OVN_Southbound"
+
+
+class HostSwitch:
+    """Open vSwitch and OVN on this host; see `port.Switch`.
+
+    Args:
+        paths: where the host keeps what is read.
+        pace: of all calls, and of following the database.
+        tls: for a southbound database behind `ssl:`.
+    """
+
+    def __init__(
+        self, paths: Paths, *, pace: Pace | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._paths, self._tls = paths, tls
+        self._pace = pace or Pace()
+        self._silent_until: dict[DaemonName, float] = {}
+        self._started: dict[Process, datetime | None] = {}
+
+    def watch(self) -> AsyncGenerator[Database | SwitchError]:
+        """See the port."""
+        return watch(self._paths.ovs / "db.sock", self._pace)
+
+    async def daemon(self, name: DaemonName) -> Daemon:
+        """See the port."""
+        control, process = await self._socket(name).connect(deadline=self._pace.deadline)
+        with closing(control):
+            reply = await control.run("version", deadline=self._pace.deadline)
+        self._silent_until.pop(name, None)
+        version = version_of(reply)
+        if version is None:
+            raise SwitchError(Fault.MALFORMED, f"{name}: version: {reply[:80]!r}")
+        return Daemon(name, process.pid, version, self._started_at(process))
+
+    async def statistics(self) -> Mapping[str, Mapping[str, int]]:
+        """See the port."""
+        question = {"table": "Interface", "where": [], "columns": ["_uuid", "statistics"]}
+        (rows,) = await ovsdb.select(
+            self._database, database.NAME, [question], deadline=self._pace.deadline
+        )
+        try:
+            return {_uuid(row): _numbers(row) for row in rows}
+        except (KeyError, ValueError, TypeError, IndexError) as exc:
+            raise SwitchError(Fault.MALFORMED, f"statistics of an interface: {exc}") from exc
+
+    # ovs-vswitchd
+
+    async def bridges(self) -> frozenset[str]:
+        """See the port."""
+        return frozenset((await self._run(DaemonName.VSWITCHD, "ofproto/list")).split())
+
+    async def bonds(self) -> tuple[BondState, ...]:
+        """See the port."""
+        return bonds.parse_bonds(await self._run(DaemonName.VSWITCHD, "bond/show"))
+
+    async def lacp(self) -> tuple[LacpState, ...]:
+        """See the port."""
+        return bonds.parse_lacp(await self._run(DaemonName.VSWITCHD, "lacp/show"))
+
+    async def flow_counts(self, bridge: str, protocols: tuple[str, ...] = ()) -> FlowCounts:
+        """See the port; which version is spoken is agreed on with the switch."""
+        del protocols
+        return await statistics.flow_counts(self._management(bridge), deadline=self._pace.deadline)
+
+    async def flows(self, bridge: str, table: int, *, limit: int) -> tuple[Flow, ...]:
+        """See the port."""
+        socket = self._management(bridge)
+        return await statistics.flows(socket, table, limit=limit, deadline=self._pace.deadline)
+
+    async def datapaths(self) -> tuple[Datapath, ...]:
+        """See the port."""
+        return datapaths.parse_datapaths(await self._run(DaemonName.VSWITCHD, "dpctl/show"))
+
+    async def upcalls(self) -> tuple[Upcalls, ...]:
+        """See the port."""
+        return datapaths.parse_upcalls(await self._run(DaemonName.VSWITCHD, "upcall/show"))
+
+    async def memory(self, name: DaemonName) -> Mapping[str, int]:
+        """See the port."""
+        return counters.parse_memory(await self._run(name, "memory/show"))
+
+    async def coverage(self, name: DaemonName) -> Mapping[str, int]:
+        """See the port."""
+        return counters.parse_coverage(await self._run(name, "coverage/show"))
+
+    # ovn-controller
+
+    async def controller(self) -> ControllerState:
+        """See the port."""
+        connected = await self._run(DaemonName.OVN_CONTROLLER, "connection-status")
+        try:
+            paused = await self._run(DaemonName.OVN_CONTROLLER, "debug/status")
+        except SwitchError as exc:
+            if exc.fault is not Fault.UNKNOWN_COMMAND:
+                raise
+            return ControllerState(controller.parse_connected(connected))
+        return ControllerState(
+            controller.parse_connected(connected), controller.parse_paused(paused)
+        )
+
+    async def local_bindings(self) -> tuple[LocalBinding, ...]:
+        """See the port."""
+        text = await self._run(DaemonName.OVN_CONTROLLER, "debug/dump-local-bindings")
+        return controller.parse_local_bindings(text)
+
+    async def southbound(self, remote: str, chassis: str) -> Southbound:
+        """See the port."""
+        where = [["name", "==", chassis]]
+        questions = (
+            {"table": "SB_Global", "where": [], "columns": ["nb_cfg"]},
+            {"table": "Chassis_Private", "where": where, "columns": ["nb_cfg"]},
+        )
+        servers = self._servers(remote)
+        deadline = self._pace.deadline / len(servers)
+        failures: list[SwitchError] = []
+        for server in servers:
+            try:
+                globally, privately = await ovsdb.select(
+                    server, _SOUTHBOUND, questions, deadline=deadline, tls=self._tls
+                )
+                return Southbound(_nb_cfg(globally) or 0, _nb_cfg(privately))
+            except SwitchError as exc:
+                failures.append(exc)
+        raise SwitchError(failures[-1].fault, "; ".join(str(one) for one in failures))
+
+    # the kernel
+
+    async def links(self) -> Mapping[str, Link]:
+        """See the port."""
+        return await asyncio.to_thread(kernel.links, self._paths.root)
+
+    async def kernel_bonds(self) -> tuple[KernelBond, ...]:
+        """See the port."""
+        return await asyncio.to_thread(kernel.bonds, self._net())
+
+    async def openflow_peers(self, bridge: str) -> int:
+        """See the port."""
+        return await asyncio.to_thread(kernel.peers, self._net(), f"{bridge}.mgmt")
+
+    @property
+    def _database(self) -> Remote:
+        return Remote("unix", str(self._paths.ovs / "db.sock"))
+
+    def _management(self, bridge: str) -> Path:
+        return self._paths.ovs / f"{bridge}.mgmt"
+
+    def _socket(self, name: DaemonName) -> DaemonSocket:
+        rundir = self._paths.ovn if name is DaemonName.OVN_CONTROLLER else self._paths.ovs
+        return DaemonSocket(name, rundir, self._paths.root / "proc")
+
+    def _net(self) -> Path:
+        """Of ovs-vswitchd's network namespace, else of ours."""
+        proc = self._paths.root / "proc"
+        process = self._socket(DaemonName.VSWITCHD).recorded()
+        of_process = proc / str(process) / "net"
+        return of_process if process and of_process.exists() else proc / "net"
+
+    def _servers(self, remote: str) -> tuple[Remote, ...]:
+        try:
+            servers = parse_remotes(remote)
+        except ConfigurationError as exc:
+            raise SwitchError(Fault.UNSUPPORTED, str(exc)) from exc
+        if self._tls is None and any(server.kind == "ssl" for server in servers):
+            raise SwitchError(Fault.UNSUPPORTED, f"{remote}: there is no certificate for TLS")
+        return servers
+
+    async def _run(self, name: DaemonName, command: str) -> str:
+        """Run a command of a daemon, unless it has left another one unanswered just now."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._silent_until.get(name, 0.0):
+            raise SwitchError(
+                Fault.TIMEOUT, f"{name}: {command} not sent: the daemon does not answer"
+            )
+        try:
+            control, _ = await self._socket(name).connect(deadline=self._pace.deadline)
+            with closing(control):
+                return await control.run(command, deadline=self._pace.deadline)
+        except SwitchError as exc:
+            if exc.fault is Fault.TIMEOUT:
+                self._silent_until[name] = loop.time() + self._pace.deadline
+            raise
+
+    def _started_at(self, process: Process) -> datetime | None:
+        """When a process started; the same for as long as it runs, although the clock is set."""
+        if process not in self._started:
+            self._started = {one: at for one, at in self._started.items() if one.pid != process.pid}
+            self._started[process] = _time(self._paths.root / "proc/stat", process.ticks)
+        return self._started[process]
+
+
+def _time(stat: Path, ticks: int | None) -> datetime | None:
+    """The time that is so many clock ticks after the boot."""
+    if ticks is None:
+        return None
+    try:
+        lines = stat.read_text().splitlines()
+        boot = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+    except (OSError, ValueError, StopIteration, IndexError):
+        return None
+    since_boot = timedelta(seconds=ticks / os.sysconf("SC_CLK_TCK"))
+    return datetime.fromtimestamp(boot, UTC) + since_boot
+
+
+def _uuid(row: Mapping[str, object]) -> str:
+    return str(Column("uuid").decode(row["_uuid"]))
+
+
+def _numbers(row: Mapping[str, object]) -> dict[str, int]:
+    found = _MAP.decode(row["statistics"])
+    pairs = found.items() if isinstance(found, Mapping) else ()
+    return {key: int(value) for key, value in pairs}
+
+
+def _nb_cfg(rows: list[dict[str, object]]) -> int | None:
+    value = rows[0].get("nb_cfg") if rows else None
+    return value if isinstance(value, int) else None

@@ -1,0 +1,142 @@
+"""What the kernel shows of the network: devices, its own bonds, connections to a socket.
+
+A witness of its own: a device that is gone, or a controller that has no connection, is found
+although every daemon still reports the state of before. Nothing here waits for a daemon.
+
+Source: the kernel's Documentation/ABI/testing/sysfs-class-net and
+Documentation/networking/bonding.rst; proc_pid_net(5).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from hypercobalt.adapters.ovs.model import KernelBond, KernelBondMember, Link
+
+_IFF_UP: Final = 0x1
+_MEGABIT: Final = 1_000_000
+_CONNECTED: Final = "03"  # of a Unix socket: SS_CONNECTED
+_MODES: Final = {
+    "load balancing (round-robin)": "balance-rr",
+    "fault-tolerance (active-backup)": "active-backup",
+    "load balancing (xor)": "balance-xor",
+    "fault-tolerance (broadcast)": "broadcast",
+    "IEEE 802.3ad Dynamic link aggregation": "802.3ad",
+    "transmit load balancing": "balance-tlb",
+    "adaptive load balancing": "balance-alb",
+}
+_VALUE: Final = re.compile(r"^\s*([^:]+): (.*)$")
+
+
+def links(root: Path) -> dict[str, Link]:
+    """Network devices by name; one that goes away meanwhile is left out."""
+    try:
+        folders = sorted((root / "sys/class/net").iterdir())
+    except OSError:
+        return {}
+    return {link.name: link for folder in folders if (link := _link(folder))}
+
+
+def bonds(net: Path) -> tuple[KernelBond, ...]:
+    """Bonds of the kernel, by name; none where the driver is not loaded.
+
+    Args:
+        net: `/proc/PID/net` of a process in the host's network namespace.
+    """
+    try:
+        files = sorted((net / "bonding").iterdir())
+    except OSError:
+        return ()
+    found = (parse_bond(file.name, text) for file in files if (text := _read(file)))
+    return tuple(found)
+
+
+def peers(net: Path, socket: str) -> int:
+    """Connections to a Unix socket that its server has accepted.
+
+    Args:
+        net: `/proc/PID/net` of the server.
+        socket: its file's name; the folder may be mounted elsewhere for the server.
+    """
+    text = _read(net / "unix") or ""
+    return sum(1 for path in _connected(text) if path.rpartition("/")[2] == socket)
+
+
+def parse_bond(name: str, text: str) -> KernelBond:
+    """Read a file of `/proc/net/bonding`; what is not in it is unknown, or down."""
+    head, *members = text.split("\nSlave Interface: ")
+    values = _values(head)
+    mode = values.get("Bonding Mode", "")
+    active = values.get("Currently Active Slave")
+    return KernelBond(
+        name,
+        next((short for long, short in _MODES.items() if mode.startswith(long)), mode),
+        values.get("MII Status") == "up",
+        members=tuple(_member(one) for one in members),
+        active=None if active in {None, "None"} else active,
+        aggregator=_number(values.get("Aggregator ID")),
+        partner=values.get("Partner Mac Address"),
+    )
+
+
+def _member(block: str) -> KernelBondMember:
+    name, _, rest = block.partition("\n")
+    values = _values(rest)
+    up = values.get("MII Status") == "up"
+    return KernelBondMember(name.strip(), up, _number(values.get("Aggregator ID")))
+
+
+def _values(text: str) -> dict[str, str]:
+    """First value of each key: those of LACP's details come again further down."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        if match := _VALUE.match(line):
+            found.setdefault(match[1], match[2].strip())
+    return found
+
+
+def _link(folder: Path) -> Link | None:
+    ifindex = _number(_read(folder / "ifindex"))
+    flags = _read(folder / "flags")
+    if ifindex is None or flags is None:
+        return None
+    is_tap = (folder / "tun_flags").exists()
+    admin_up = bool(int(flags, 16) & _IFF_UP)
+    carrier = _number(_read(folder / "carrier")) if admin_up else None
+    speed = None if is_tap else _number(_read(folder / "speed"))  # a tap's is made up
+    master = folder / "master"
+    return Link(
+        folder.name,
+        ifindex,
+        admin_up,
+        carrier=None if carrier is None else carrier == 1,
+        is_tap=is_tap,
+        master=master.readlink().name if master.is_symlink() else None,
+        speed=speed * _MEGABIT if speed and speed > 0 else None,
+        mtu=_number(_read(folder / "mtu")),
+    )
+
+
+def _connected(text: str) -> Iterator[str]:
+    """Paths of connected sockets; those of clients have none."""
+    for line in text.splitlines():
+        fields = line.split(None, 7)
+        if len(fields) == 8 and fields[5] == _CONNECTED:  # noqa: PLR2004 - columns of the file
+            yield fields[7]
+
+
+def _read(file: Path) -> str | None:
+    try:
+        return file.read_text(errors="replace").strip()
+    except OSError:  # gone, or a device that does not have it
+        return None
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
