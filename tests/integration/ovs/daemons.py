@@ -16,6 +16,7 @@ from pathlib import Path
 from hypercobalt.adapters.ovs.model import DaemonName, Paths
 
 VSWITCHD, OVSDB_SERVER = DaemonName.VSWITCHD, DaemonName.OVSDB_SERVER
+OVN_CONTROLLER = DaemonName.OVN_CONTROLLER
 _SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 _WAIT = 20.0
 _DYING_WITH_US = ("setpriv", "--pdeathsig", "KILL")
@@ -63,19 +64,94 @@ class Namespace:
             self._holder.stdout.close()
 
 
-class Daemons:
+class Processes:
+    """Processes by name, as they run.
+
+    Args:
+        folder: for sockets, databases, logs; a short path, because of the sockets.
+        namespace: that they run in.
+    """
+
+    def __init__(self, folder: Path, namespace: Namespace) -> None:
+        self.folder, self.namespace = folder, namespace
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.env = {**os.environ, "OVS_RUNDIR": str(folder), "OVN_RUNDIR": str(folder)}
+
+    def spawn(self, name: str, *argv: str) -> None:
+        """Start a process, and wait until it answers on its control socket."""
+        log = f"--log-file={self.folder}/{name}.log"
+        command = self.namespace.command(*_DYING_WITH_US, *argv, log, *_QUIET)
+        self.running[name] = subprocess.Popen(command, env=self.env, stderr=subprocess.DEVNULL)
+        self.wait(lambda: self._answers(name))
+
+    def kill(self, name: str) -> None:
+        """`kill -9`: its pid file and its control socket stay."""
+        if name in self.running:
+            _end(self.running.pop(name))
+
+    def stop(self, name: str) -> None:
+        """Let it hang."""
+        self.running[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        self.running[name].send_signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def stopped(self, name: str) -> Iterator[None]:
+        """Let a daemon hang for a while."""
+        self.stop(name)
+        try:
+            yield
+        finally:
+            self.resume(name)
+
+    def pid(self, name: str) -> int:
+        return self.running[name].pid
+
+    def control(self, name: str) -> Path:
+        """Its control socket."""
+        return self.folder / f"{name}.{self.pid(name)}.ctl"
+
+    def appctl(self, name: str, *arguments: str) -> str:
+        """What `ovs-appctl` prints."""
+        command = ("ovs-appctl", f"--target={self.control(name)}", *arguments)
+        return self.namespace.run(*command, env=self.env)
+
+    def create_database(self, file: str, schema: str) -> None:
+        command = ["ovsdb-tool", "create", str(self.folder / file), schema]
+        subprocess.run(command, check=True, env=self.env)
+
+    def close(self) -> None:
+        for process in self.running.values():
+            _end(process)
+
+    @staticmethod
+    def wait(until: Callable[[], bool]) -> None:
+        """Wait for something that no event reports."""
+        deadline = time.monotonic() + _WAIT
+        while not until():
+            assert time.monotonic() < deadline, f"waited for {_WAIT:g} s"
+            time.sleep(0.01)
+
+    def _answers(self, name: str) -> bool:
+        assert self.running[name].poll() is None, f"{name} ended: see {self.folder}/{name}.log"
+        if not self.control(name).exists():
+            return False
+        with contextlib.suppress(AssertionError):
+            return bool(self.appctl(name, "version"))
+        return False
+
+
+class Daemons(Processes):
     """A switch: ovsdb-server and ovs-vswitchd with bridges in user space.
 
     Args:
-        folder: for sockets, database, logs; a short path, because of the sockets.
+        folder: see `Processes`.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.namespace = Namespace()
+        super().__init__(folder, Namespace())
         self._file = "conf.db"
-        self._running: dict[DaemonName, subprocess.Popen[bytes]] = {}
-        self._env = {**os.environ, "OVS_RUNDIR": str(folder), "OVN_RUNDIR": str(folder)}
 
     @property
     def paths(self) -> Paths:
@@ -87,81 +163,45 @@ class Daemons:
 
     def create(self) -> None:
         """Make the database and start both daemons."""
-        subprocess.run(
-            ["ovsdb-tool", "create", str(self.folder / "conf.db"), _SCHEMA],
-            check=True,
-            env=self._env,
-        )
+        self.create_database("conf.db", _SCHEMA)
         self.start(OVSDB_SERVER)
         self.vsctl("--no-wait", "init")
         self.start(VSWITCHD)
 
-    def start(self, name: DaemonName) -> None:
+    def start(self, name: str) -> None:
         """Start a daemon that does not run, and wait until it answers."""
-        arguments = {
-            OVSDB_SERVER: (str(self.folder / self._file), f"--remote=punix:{self.database}"),
-            VSWITCHD: (f"unix:{self.database}", "--disable-system"),
-        }[name]
-        log = self.folder / f"{name}.log"
-        argv = [name.value, *arguments, "--pidfile", f"--log-file={log}", *_QUIET]
-        self._running[name] = subprocess.Popen(
-            self.namespace.command(*_DYING_WITH_US, *argv), env=self._env, stderr=subprocess.DEVNULL
-        )
-        self.wait(lambda: self._answers(name))
+        database = f"unix:{self.database}"
+        arguments: dict[str, tuple[str, ...]] = {
+            OVSDB_SERVER: (str(self.folder / self._file), f"--remote=p{database}"),
+            VSWITCHD: (database, "--disable-system"),
+            OVN_CONTROLLER: (database,),
+        }
+        self.spawn(name, name, *arguments[name], "--pidfile")
 
-    def restart(self, name: DaemonName) -> None:
+    def restart(self, name: str) -> None:
         """End a daemon if it runs, and start it."""
         self.kill(name)
         self.start(name)
-
-    def kill(self, name: DaemonName) -> None:
-        """`kill -9`: its pid file and its control socket stay."""
-        if name in self._running:
-            _end(self._running.pop(name))
-
-    def stop(self, name: DaemonName) -> None:
-        """Let it hang."""
-        self._running[name].send_signal(signal.SIGSTOP)
-
-    def resume(self, name: DaemonName) -> None:
-        self._running[name].send_signal(signal.SIGCONT)
-
-    @contextlib.contextmanager
-    def stopped(self, name: DaemonName) -> Iterator[None]:
-        """Let a daemon hang for a while."""
-        self.stop(name)
-        try:
-            yield
-        finally:
-            self.resume(name)
 
     def use_schema(self, schema: str = _SCHEMA) -> None:
         """Have ovsdb-server serve another database when it starts the next time, or its own."""
         self._file = "conf.db" if schema == _SCHEMA else "other.db"
         if not (self.folder / self._file).exists():
-            self._create(self._file, schema)
+            self.create_database(self._file, schema)
 
     @staticmethod
     def descriptors() -> int:
         """How many this process has open."""
         return len(list(Path("/proc/self/fd").iterdir()))
 
-    def pid(self, name: DaemonName) -> int:
-        return self._running[name].pid
-
     def vsctl(self, *arguments: str) -> str:
         """What `ovs-vsctl` prints."""
         program = ("ovs-vsctl", f"--db=unix:{self.database}", f"--timeout={_WAIT:g}")
-        return self.namespace.run(*program, *arguments, env=self._env)
+        return self.namespace.run(*program, *arguments, env=self.env)
 
     def ofctl(self, *arguments: str) -> str:
         """What `ovs-ofctl` prints."""
-        return self.namespace.run("ovs-ofctl", *arguments, env=self._env)
-
-    def appctl(self, name: DaemonName, *arguments: str) -> str:
-        """What `ovs-appctl` prints."""
-        target = f"--target={self.folder}/{name}.{self.pid(name)}.ctl"
-        return self.namespace.run("ovs-appctl", target, *arguments, env=self._env)
+        return self.namespace.run("ovs-ofctl", *arguments, env=self.env)
 
     def add_link(self, name: str, peer: str) -> None:
         """Make two devices joined by a cable, both switched on."""
@@ -171,8 +211,9 @@ class Daemons:
 
     def reset(self) -> None:
         """Have both daemons run, without bridges and without devices."""
+        self.kill(OVN_CONTROLLER)
         for name in (OVSDB_SERVER, VSWITCHD):
-            process = self._running.get(name)
+            process = self.running.get(name)
             if process is None or process.poll() is not None:
                 self.start(name)
             self.resume(name)
@@ -188,30 +229,8 @@ class Daemons:
                     self.namespace.run("ip", "link", "del", device)
 
     def close(self) -> None:
-        for process in self._running.values():
-            _end(process)
+        super().close()
         self.namespace.close()
-
-    @staticmethod
-    def wait(until: Callable[[], bool]) -> None:
-        """Wait for something that no event reports."""
-        deadline = time.monotonic() + _WAIT
-        while not until():
-            assert time.monotonic() < deadline, f"waited for {_WAIT:g} s"
-            time.sleep(0.01)
-
-    def _create(self, file: str, schema: str) -> None:
-        command = ["ovsdb-tool", "create", str(self.folder / file), schema]
-        subprocess.run(command, check=True, env=self._env)
-
-    def _answers(self, name: DaemonName) -> bool:
-        process = self._running[name]
-        assert process.poll() is None, (self.folder / f"{name}.log").read_text()
-        if not (self.folder / f"{name}.{process.pid}.ctl").exists():
-            return False
-        with contextlib.suppress(AssertionError):
-            return bool(self.appctl(name, "version"))
-        return False
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

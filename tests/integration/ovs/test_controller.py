@@ -1,0 +1,171 @@
+"""What shows that an ovn-controller is connected, and what each witness shows when it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from hypercobalt.adapters.ovs.host import HostSwitch
+from hypercobalt.adapters.ovs.model import ControllerState, LocalBinding
+from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.watch import Pace
+from tests.integration.ovs.central import CHASSIS, SOUTHBOUND, Central
+from tests.integration.ovs.daemons import OVN_CONTROLLER, VSWITCHD, Daemons
+
+QUICK = Pace(deadline=0.5, echo=0.2, first_wait=0.02, longest_wait=0.2)
+BOUND = 20.0
+HEALTHY = ControllerState(connected=True, paused=False)
+Value = TypeVar("Value")
+
+
+@pytest.fixture(scope="module")
+def running_central(running_daemons: Daemons) -> Iterator[Central]:
+    central = Central(Path(tempfile.mkdtemp(prefix="ovn-")), running_daemons)
+    try:
+        central.create()
+        yield central
+    finally:
+        central.close()
+        shutil.rmtree(central.folder)
+
+
+@pytest.fixture
+def central(running_central: Central, daemons: Daemons) -> Iterator[Central]:
+    """With a controller that is connected; both databases run afterwards."""
+    del daemons
+    running_central.join()
+    yield running_central
+    if SOUTHBOUND not in running_central.running:
+        running_central.start(SOUTHBOUND)
+    running_central.resume(SOUTHBOUND)
+    running_central.leave()
+
+
+@pytest.fixture
+def switch(daemons: Daemons) -> HostSwitch:
+    return HostSwitch(daemons.paths, pace=QUICK)
+
+
+async def until(call: Callable[[], Awaitable[Value]], holds: Callable[[Value], bool]) -> Value:
+    """Ask until the answer is so: the controller notices in its own time."""
+    async with asyncio.timeout(BOUND):
+        while not holds(value := await call()):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)  # no event reports it
+    return value
+
+
+async def fault(call: Awaitable[object]) -> Fault:
+    with pytest.raises(SwitchError) as failed:
+        await call
+    return failed.value.fault
+
+
+async def generation(switch: HostSwitch, central: Central) -> tuple[int, int | None]:
+    found = await switch.southbound(central.remote, CHASSIS)
+    return found.nb_cfg, found.chassis_nb_cfg
+
+
+async def test_all_witnesses_of_a_connected_controller(
+    central: Central, switch: HostSwitch
+) -> None:
+    assert await switch.controller() == HEALTHY
+    assert await until(lambda: switch.openflow_peers("br-int"), lambda found: found == 3) == 3
+    daemon = await switch.daemon(OVN_CONTROLLER)
+    assert daemon.pid == central.daemons.pid(OVN_CONTROLLER)
+    assert daemon.version in central.daemons.appctl(OVN_CONTROLLER, "version")
+    before = await generation(switch, central)
+    central.synchronize()
+    after = await generation(switch, central)
+    assert after == (before[0] + 1, before[0] + 1)
+    assert (await switch.memory(VSWITCHD))["ofconns"] == 3
+    assert (await switch.flow_counts("br-int")).total > 0
+
+
+async def test_bindings_with_and_without_a_logical_port(
+    central: Central, switch: HostSwitch
+) -> None:
+    central.nbctl("ls-add", "net", "--", "lsp-add", "net", "lp1")
+    for tap, port in (("tap1", "lp1"), ("tap2", "gone")):
+        interface = (
+            "--",
+            "set",
+            "interface",
+            tap,
+            "type=internal",
+            f"external_ids:iface-id={port}",
+        )
+        central.daemons.vsctl("add-port", "br-int", tap, *interface)
+    expected = (LocalBinding("lp1", "tap1", 1), LocalBinding("gone", "tap2", 0))
+    await until(switch.local_bindings, lambda found: found == expected)
+
+
+async def test_a_paused_controller_claims_to_be_connected(
+    central: Central, switch: HostSwitch
+) -> None:
+    central.daemons.appctl(OVN_CONTROLLER, "debug/pause")
+    assert await switch.controller() == ControllerState(connected=True, paused=True)
+
+
+async def test_a_southbound_database_that_is_killed(central: Central, switch: HostSwitch) -> None:
+    central.kill(SOUTHBOUND)
+    found = await fault(switch.southbound(central.remote, CHASSIS))
+    assert found is Fault.CONNECTION_REFUSED
+    await until(switch.controller, lambda state: not state.connected)
+    assert await switch.openflow_peers("br-int") == 3
+
+
+async def test_a_southbound_database_that_hangs_is_connected_for_the_controller(
+    central: Central, switch: HostSwitch
+) -> None:
+    with central.stopped(SOUTHBOUND):
+        assert await fault(switch.southbound(central.remote, CHASSIS)) is Fault.TIMEOUT
+        assert await switch.controller() == HEALTHY
+
+
+async def test_a_killed_controller_has_no_connection_but_its_flows_stay(
+    central: Central, switch: HostSwitch
+) -> None:
+    flows = await switch.flow_counts("br-int")
+    central.daemons.kill(OVN_CONTROLLER)
+    assert await fault(switch.controller()) is Fault.CONNECTION_REFUSED
+    assert await fault(switch.daemon(OVN_CONTROLLER)) is Fault.CONNECTION_REFUSED
+    assert await until(lambda: switch.openflow_peers("br-int"), lambda found: found == 0) == 0
+    assert await switch.flow_counts("br-int") == flows
+
+
+async def test_a_hung_controller_keeps_its_connections(
+    central: Central, switch: HostSwitch
+) -> None:
+    with central.daemons.stopped(OVN_CONTROLLER):
+        assert await fault(switch.controller()) is Fault.TIMEOUT
+        assert await fault(switch.local_bindings()) is Fault.TIMEOUT
+        assert await switch.openflow_peers("br-int") == 3
+    await switch.daemon(OVN_CONTROLLER)
+    assert await switch.controller() == HEALTHY
+
+
+async def test_a_controller_whose_switch_is_killed_claims_to_be_connected(
+    central: Central, switch: HostSwitch
+) -> None:
+    central.daemons.kill(VSWITCHD)
+    assert await switch.openflow_peers("br-int") == 0
+    assert await switch.controller() == HEALTHY
+
+
+async def test_remotes_that_cannot_be_used_are_reported(switch: HostSwitch) -> None:
+    assert await fault(switch.southbound("ssl:10.0.0.1:6642", CHASSIS)) is Fault.UNSUPPORTED
+    assert await fault(switch.southbound("nonsense", CHASSIS)) is Fault.UNSUPPORTED
+
+
+async def test_the_server_of_a_cluster_that_answers_is_asked(
+    central: Central, switch: HostSwitch
+) -> None:
+    found = await switch.southbound(f"unix:/nowhere/sb.sock,{central.remote}", CHASSIS)
+    assert found.chassis_nb_cfg is not None
+    assert (await switch.southbound(central.remote, "kvm-2")).chassis_nb_cfg is None

@@ -1,0 +1,52 @@
+"""The cost of a collection with very many flows, and that the switch does not feel it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from hypercobalt.adapters.ovs.host import HostSwitch
+from tests.integration.ovs.daemons import VSWITCHD, Daemons
+
+FLOWS = 200_000
+CPU = 0.05
+"""Seconds of this process for one collection."""
+
+
+def flow(number: int) -> str:
+    port, address = number % 60_000, number // 60_000
+    return f"table={number % 60},in_port={port},ip,nw_src=10.0.0.{address},actions=drop\n"
+
+
+async def collect(switch: HostSwitch) -> int:
+    """What an agent asks for regularly; gives the number of flows."""
+    await switch.daemon(VSWITCHD)
+    for call in (switch.bridges, switch.bonds, switch.lacp, switch.datapaths, switch.upcalls):
+        await call()
+    await switch.memory(VSWITCHD)
+    await switch.coverage(VSWITCHD)
+    await switch.statistics()
+    await switch.links()
+    await switch.openflow_peers("br-int")
+    return (await switch.flow_counts("br-int")).total
+
+
+async def test_very_many_flows_cost_neither_the_agent_nor_the_switch(
+    daemons: Daemons, tmp_path: Path
+) -> None:
+    bridge = ("set", "bridge", "br-int", "datapath_type=netdev", "fail_mode=secure")
+    daemons.vsctl("add-br", "br-int", "--", *bridge)
+    file = tmp_path / "flows"
+    file.write_text("".join(flow(number) for number in range(FLOWS)))
+    daemons.ofctl("add-flows", "br-int", str(file))
+    switch = HostSwitch(daemons.paths)
+    await collect(switch)
+    log = daemons.folder / f"{VSWITCHD}.log"
+    start = log.stat().st_size
+    rounds, begun = 10, time.process_time()
+    for _ in range(rounds):
+        assert await collect(switch) == FLOWS
+    cpu = (time.process_time() - begun) / rounds
+    assert cpu < CPU
+    written = log.read_bytes()[start:].decode()
+    assert "Unreasonably long" not in written
