@@ -36,7 +36,7 @@ _MATCH: Final = struct.Struct("!HH")  # type, length
 _OXM: Final = struct.Struct("!HBB")  # class, field and whether it has a mask, length
 _BASIC, _IN_PORT = 0x8000, 0
 _ONE_MESSAGE: Final = 65536
-_BYTES_A_FLOW: Final = 4096
+_BYTES_A_FLOW: Final = 512
 """More than a flow of OVN takes, however long its actions."""
 
 
