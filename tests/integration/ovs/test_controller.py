@@ -6,6 +6,8 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from operator import eq
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,8 +16,10 @@ import pytest
 from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.model import ControllerState, LocalBinding
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.watch import Pace
 from tests.integration.ovs.central import CHASSIS, SOUTHBOUND, Central
+from tests.integration.ovs.contract import watching
 from tests.integration.ovs.daemons import OVN_CONTROLLER, VSWITCHD, Daemons
 
 QUICK = Pace(deadline=0.5, echo=0.2, first_wait=0.02, longest_wait=0.2)
@@ -169,3 +173,66 @@ async def test_the_server_of_a_cluster_that_answers_is_asked(
     found = await switch.southbound(f"unix:/nowhere/sb.sock,{central.remote}", CHASSIS)
     assert found.chassis_nb_cfg is not None
     assert (await switch.southbound(central.remote, "kvm-2")).chassis_nb_cfg is None
+
+
+async def test_two_ports_with_one_name_both_look_installed(
+    central: Central, switch: HostSwitch
+) -> None:
+    central.nbctl("ls-add", "net", "--", "lsp-add", "net", "lp1")
+
+    async def installed() -> int:
+        async with watching(switch) as watcher:
+            database = await watcher.database()
+        rows = (one.external_ids for one in database.interfaces.values())
+        return sum(1 for ids in rows if ids.get("ovn-installed") == "true")
+
+    for count, tap in ((1, "tap1"), (2, "tap2")):
+        interface = ("set", "interface", tap, "type=internal", "external_ids:iface-id=lp1")
+        central.daemons.vsctl("add-port", "br-int", tap, "--", *interface)
+        await until(installed, partial(eq, count))
+    (binding,) = await switch.local_bindings()
+    assert (binding.iface_id, binding.ports) == ("lp1", 1)
+
+
+async def test_a_port_whose_name_is_deleted_is_no_longer_installed(
+    central: Central, switch: HostSwitch
+) -> None:
+    central.nbctl("ls-add", "net", "--", "lsp-add", "net", "lp1")
+    interface = ("set", "interface", "tap1", "type=internal", "external_ids:iface-id=lp1")
+    central.daemons.vsctl("add-port", "br-int", "tap1", "--", *interface)
+    async with watching(switch) as watcher:
+        await watcher.database(lambda one: _installed(one, "tap1") == "true")
+        central.nbctl("lsp-del", "lp1")
+        await watcher.database(lambda one: _installed(one, "tap1") is None)
+    expected = (LocalBinding("lp1", "tap1", 0),)
+    await until(switch.local_bindings, lambda found: found == expected)
+
+
+async def test_a_wrong_remote_is_not_connected_and_keeps_its_flows(
+    central: Central, switch: HostSwitch
+) -> None:
+    flows = await switch.flow_counts("br-int")
+    central.daemons.vsctl("set", "Open_vSwitch", ".", "external_ids:ovn-remote=unix:/nowhere")
+    await until(switch.controller, lambda state: not state.connected)
+    assert await switch.flow_counts("br-int") == flows
+
+
+async def test_the_database_shows_the_generation_in_effect(
+    central: Central, switch: HostSwitch
+) -> None:
+    central.synchronize()
+    expected = str((await generation(switch, central))[0])
+
+    def shown(database: Database) -> bool:
+        return any(
+            one.name == "br-int" and one.external_ids.get("ovn-nb-cfg") == expected
+            for one in database.bridges.values()
+        )
+
+    async with watching(switch) as watcher:
+        await watcher.database(shown)
+
+
+def _installed(database: Database, name: str) -> str | None:
+    rows = (one for one in database.interfaces.values() if one.name == name)
+    return next((one.external_ids.get("ovn-installed") for one in rows), None)
