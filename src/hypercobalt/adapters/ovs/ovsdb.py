@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -153,7 +153,7 @@ async def monitored(
     *,
     deadline: float,
     echo_period: float,
-) -> AsyncIterator[Session]:
+) -> AsyncGenerator[Session]:
     """Monitor tables of a database; the session ends with the context.
 
     Args:

@@ -18,6 +18,7 @@ Atom: TypeAlias = str | int | float | bool
 """A UUID is text."""
 Value: TypeAlias = Atom | frozenset[Atom] | Mapping[str, Atom] | None
 """An optional column without a value is None; one that may have several is a set or a map."""
+_TAGGED: Final = 2  # parts of `["uuid", …]`, `["map", …]` and of a pair
 _DEFAULTS: Final[Mapping[str, Atom]] = {
     "integer": 0,
     "real": 0.0,
@@ -162,31 +163,30 @@ def _column(kind: str | _Type) -> Column:
 
 
 def _atoms(sent: object) -> Iterator[Atom]:
-    if isinstance(sent, list):
-        match cast("list[object]", sent):
-            case ["set", list() as several]:
-                for one in cast("list[object]", several):
-                    yield from _atoms(one)
-                return
-            case ["uuid", str() as uuid]:
-                yield uuid
-                return
-            case _:
-                pass
-    if not isinstance(sent, str | int | float | bool):
-        raise ValueError(f"{str(sent)[:40]!r} is no value")  # noqa: TRY004 - of data, not of an argument
-    yield sent
+    found = _list(sent)
+    if found and found[0] == "set":
+        for one in _list(found[-1]) or ():
+            yield from _atoms(one)
+        return
+    value = sent
+    if found and len(found) == _TAGGED and found[0] == "uuid":
+        value = found[1] if isinstance(found[1], str) else None
+    if not isinstance(value, str | int | float | bool):
+        raise ValueError(f"{str(sent)[:40]!r} is no value")  # noqa: TRY004 - of data, not of a call
+    yield value
 
 
 def _pairs(sent: object) -> Iterator[tuple[str, Atom]]:
-    match sent:
-        case ["map", list() as pairs]:
-            for pair in cast("list[object]", pairs):
-                match pair:
-                    case [key, value]:
-                        (one,), (other,) = _atoms(key), _atoms(value)
-                        yield str(one), other
-                    case _:
-                        raise ValueError(f"{str(pair)[:40]!r} is no pair")
-        case _:
-            raise ValueError(f"{str(sent)[:40]!r} is no map")
+    found = _list(sent)
+    pairs = _list(found[1]) if found and len(found) == _TAGGED and found[0] == "map" else None
+    if pairs is None:
+        raise ValueError(f"{str(sent)[:40]!r} is no map")
+    for pair in map(_list, pairs):
+        if pair is None or len(pair) != _TAGGED:
+            raise ValueError(f"{str(pair)[:40]!r} is no pair")
+        (key,), (value,) = _atoms(pair[0]), _atoms(pair[1])
+        yield str(key), value
+
+
+def _list(sent: object) -> list[object] | None:
+    return cast("list[object]", sent) if isinstance(sent, list) else None
