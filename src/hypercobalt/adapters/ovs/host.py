@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import closing
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -107,12 +107,15 @@ class HostSwitch:
     async def flow_counts(self, bridge: str, protocols: tuple[str, ...] = ()) -> FlowCounts:
         """See the port; which version is spoken is agreed on with the switch."""
         del protocols
-        return await statistics.flow_counts(self._management(bridge), deadline=self._pace.deadline)
+        socket = self._management(bridge)
+        with self._sparing(DaemonName.VSWITCHD, f"statistics of {bridge}"):
+            return await statistics.flow_counts(socket, deadline=self._pace.deadline)
 
     async def flows(self, bridge: str, table: int, *, limit: int) -> tuple[Flow, ...]:
         """See the port."""
-        socket = self._management(bridge)
-        return await statistics.flows(socket, table, limit=limit, deadline=self._pace.deadline)
+        socket, deadline = self._management(bridge), self._pace.deadline
+        with self._sparing(DaemonName.VSWITCHD, f"flows of {bridge}"):
+            return await statistics.flows(socket, table, limit=limit, deadline=deadline)
 
     async def datapaths(self) -> tuple[Datapath, ...]:
         """See the port."""
@@ -212,16 +215,19 @@ class HostSwitch:
         return servers
 
     async def _run(self, name: DaemonName, command: str) -> str:
-        """Run a command of a daemon, unless it has left another one unanswered just now."""
-        loop = asyncio.get_running_loop()
-        if loop.time() < self._silent_until.get(name, 0.0):
-            raise SwitchError(
-                Fault.TIMEOUT, f"{name}: {command} not sent: the daemon does not answer"
-            )
-        try:
+        with self._sparing(name, command):
             control, _ = await self._socket(name).connect(deadline=self._pace.deadline)
             with closing(control):
                 return await control.run(command, deadline=self._pace.deadline)
+
+    @contextmanager
+    def _sparing(self, name: DaemonName, what: str) -> Generator[None]:
+        """Make a call to a daemon, unless it has left another one unanswered just now."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._silent_until.get(name, 0.0):
+            raise SwitchError(Fault.TIMEOUT, f"{name}: {what} not sent: the daemon does not answer")
+        try:
+            yield
         except SwitchError as exc:
             if exc.fault is Fault.TIMEOUT:
                 self._silent_until[name] = loop.time() + self._pace.deadline
