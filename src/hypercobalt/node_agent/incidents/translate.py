@@ -135,15 +135,6 @@ def _kind_of(event: DomainEvent) -> Kind | None:
     return _KINDS.get(event.kind)
 
 
-def state_of(domain: Domain) -> State:
-    """What a domain does, as a listing shows it."""
-    if not domain.active:
-        return State.OFF
-    if domain.state is DomainState.PAUSED:
-        return State.PAUSED
-    return State.OFF if domain.state is DomainState.CRASHED else State.RUNNING
-
-
 def found(domain: Domain, known: Instance, at: datetime, *, same_boot: bool) -> tuple[Signal, ...]:
     """What a listing shows that was not known: the signals whose events were missed.
 

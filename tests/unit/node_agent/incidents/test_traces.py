@@ -14,14 +14,14 @@ from hypercobalt.adapters.libvirt.events import DomainEvent
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.cases import Instance, Step
+from hypercobalt.ha.cases import Instance, State, Step
 from hypercobalt.ha.classify import classify
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.history import record
 from hypercobalt.ha.ladder import Memory, plan, recovering
 from hypercobalt.ha.looks import Probe, looked
 from hypercobalt.ha.signals import Signal
-from hypercobalt.node_agent.incidents.translate import found, signal_of, state_of
+from hypercobalt.node_agent.incidents.translate import found, signal_of
 
 CONFIG = HaConfig()
 AUTO, COLD = EvictionMode.AUTO, EvictionMode.COLD
@@ -107,7 +107,7 @@ class Played:
         self._now = now
         for case in self.instance.cases:
             if case.step is Step.LOOK and case.due is not None and case.due <= now:
-                state = state_of(_domain(self._after)) if self._after else self.instance.state
+                state = _state(_domain(self._after)) if self._after else self.instance.state
                 self._put(looked(self.instance, case, Probe(state=state), CONFIG, now))
         planned = plan({U1: self.instance}, NODE, CONFIG, now, Memory(1 << 40))
         self._put(planned.instances[U1])
@@ -143,6 +143,15 @@ def _happened(side: Side) -> Iterable[tuple[float, DomainEvent | Domain]]:
     back = [link.at for link in side.links if not link.lost][1:]
     if back and side.after is not None:
         yield max(back), _domain(side.after)
+
+
+def _state(domain: Domain) -> State:
+    """What a probe finds of a domain that is as listed."""
+    if not domain.active:
+        return State.OFF
+    if domain.state is DomainState.PAUSED:
+        return State.PAUSED
+    return State.OFF if domain.state is DomainState.CRASHED else State.RUNNING
 
 
 def _domain(after: Found) -> Domain:
