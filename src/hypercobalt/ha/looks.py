@@ -140,10 +140,11 @@ def _storage(
 
 def _may_resume(instance: Instance, config: HaConfig, now: datetime) -> bool:
     tries, waits = instance.resumes, config.limits.backoff
+    if tries >= config.limits.resumes:
+        return False
     if not tries or instance.resumed_at is None:
-        return tries < config.limits.resumes
-    wait = waits[min(tries, len(waits)) - 1]
-    return tries < config.limits.resumes and now - instance.resumed_at >= wait
+        return True
+    return now - instance.resumed_at >= waits[min(tries, len(waits)) - 1]
 
 
 def resumed(instance: Instance, case: Case, now: datetime) -> Instance:
