@@ -1,9 +1,7 @@
-"""Looks at instances: when a case wants it, and in turn at all that run.
+"""Probes instances: when a case is due, and all running ones in turn.
 
-libvirt sends no event of an emulator that hangs.
-
-A look asks the one emulator over the connection that is for such questions, so that a hung one
-holds up nothing else. The round over all of them is staggered over its period.
+libvirt sends no event of an emulator that hangs. Probes have a connection of their own, so that a
+hung emulator holds up nothing else. A round over all instances is staggered over its period.
 """
 
 from __future__ import annotations
@@ -109,7 +107,7 @@ class Probing:
             self._under_way.discard(case_id)
 
     async def _probe(self, instance: Instance, case_id: str) -> Probe:
-        """Look at an instance; what cannot be asked is not known."""
+        """Probe an instance; a question that fails leaves its answer open."""
         uuid = instance.uuid
         case = next((one for one in instance.cases if one.id == case_id), None)
         try:
@@ -170,7 +168,7 @@ class Probing:
         return ""
 
     async def _survey(self) -> None:
-        """Ask each running instance's emulator in turn; one that owes an answer is reported."""
+        """Probe each running instance in turn; an emulator that does not answer is reported."""
         while True:
             running = [one.uuid for one in self._store.known.values() if one.active]
             self._counters = {u: c for u, c in self._counters.items() if u in self._store.known}
@@ -182,7 +180,7 @@ class Probing:
                 await asyncio.sleep(pause)
 
     async def _ask(self, uuid: str) -> None:
-        """A call that waits for the emulator shows in its control info; one that returns ends it.
+        """Report an emulator whose control info shows a call that waits for it.
 
         libvirt gives a job up after 30 s and answers without the emulator; that is later than the
         deadline of the call.
