@@ -68,6 +68,21 @@ app.command(
     "Exit codes: 0 explained; 1 there is no such object, or the API cannot be reached or refuses; "
     "2 invalid request.",
 )
+app.command(
+    "hypercobalt.cli.network:app",
+    name="network",
+    help="Compare the switches of all hosts, by their OVSNodes.",
+)
+app.command(
+    "hypercobalt.cli.network:bridges",
+    help="Show the bridges of a host, by its OVSNode.\n\n"
+    "Exit codes: 0 shown; 1 the API cannot be reached or refuses; 2 invalid request.",
+)
+app.command(
+    "hypercobalt.cli.network:bonds",
+    help="Show the bonds of a host and their members, by its OVSNode.\n\n"
+    "Exit codes: 0 shown; 1 the API cannot be reached or refuses; 2 invalid request.",
+)
 app.command("hypercobalt.cli.lab:lab", help="Run several real hosts on one machine.")
 app.command(
     "hypercobalt.cli.drill:drill",

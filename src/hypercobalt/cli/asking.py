@@ -64,13 +64,20 @@ def client(kubeconfig: Path | None) -> Kube:
     return Kube(connection(kubeconfig), field_manager="cobalt")
 
 
-def run(command: str, work: Coroutine[object, object, int], *, interrupted: str = "") -> int:
+def run(
+    command: str,
+    work: Coroutine[object, object, int],
+    *,
+    interrupted: str = "",
+    unavailable: int = UNAVAILABLE,
+) -> int:
     """Run a command to its end; an error is printed in one line.
 
     Args:
         command: its name, for messages.
         work: gives the exit code.
         interrupted: what Ctrl-C leaves behind, in words.
+        unavailable: exit code while the API is away or refuses.
     """
     logs.configure(level=logging.ERROR)
     try:
@@ -80,7 +87,7 @@ def run(command: str, work: Coroutine[object, object, int], *, interrupted: str 
         return WRONG
     except HypercobaltError as error:
         complain(command, str(error))
-        return UNAVAILABLE
+        return unavailable
     except KeyboardInterrupt:
         print(file=sys.stderr)
         complain(command, interrupted or "interrupted")

@@ -1,0 +1,214 @@
+"""What does not fit together between the switches of a fleet. Pure.
+
+Each OVSNode can be in order by itself and the network broken all the same: an address that two
+hosts have, a tunnel that one end alone has, a physical network that leads to another bridge. The
+hosts of most others count as right. An OVSNode whose agent is silent proves nothing: it is left
+out, which is a finding itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+
+from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.ovsnode import OVNController, OVSNode, OVSNodeConditionType
+from hypercobalt.operator.network.verdict import AGENT_SILENT
+
+_NAMED: Final = 5
+"""Hosts of one finding that its message names; `hosts` has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that does not fit.
+
+    Args:
+        code: what kind, in CamelCase.
+        hosts: those that it is about, both ends of a tunnel among them.
+        message: for a person.
+    """
+
+    code: str
+    hosts: tuple[str, ...]
+    message: str
+
+
+def check(switches: Iterable[OVSNode]) -> tuple[Finding, ...]:
+    """Compare the OVSNodes of a fleet; one finding for each thing, in a fixed order."""
+    every = sorted(switches, key=lambda one: one.metadata.name)
+    known = [one for one in every if not _is_silent(one)]
+    return (
+        *_silent(every),
+        *_twice("EncapAddressTaken", "the encap address", known, _addresses),
+        *_twice("ChassisTaken", "the chassis", known, _chassis),
+        *_encapsulation(known),
+        *_tunnels_down(known),
+        *_tunnels_missing(known),
+        *_odd("EncapTypeDiffers", "the encapsulation", known, _types),
+        *_odd("SouthboundDiffers", "the southbound database", known, _southbound),
+        *_odd("VersionSkew", "Open vSwitch", known, lambda one: one.status.ovsVersion or ""),
+        *_mappings(known),
+    )
+
+
+def _is_silent(switch: OVSNode) -> bool:
+    ready = get_condition(switch.status.conditions, OVSNodeConditionType.READY)
+    return ready is not None and ready.reason == AGENT_SILENT
+
+
+def _silent(switches: Iterable[OVSNode]) -> Iterator[Finding]:
+    for one in switches:
+        ready = get_condition(one.status.conditions, OVSNodeConditionType.READY)
+        if ready is not None and ready.reason == AGENT_SILENT:
+            text = f"{_name(one)} is not checked: {ready.message}"
+            yield Finding("AgentSilent", (_name(one),), text)
+
+
+def _twice(
+    code: str, what: str, switches: Iterable[OVSNode], values: Callable[[OVSNode], Sequence[str]]
+) -> Iterator[Finding]:
+    """A value that should be of one host alone."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for one in switches:
+        for value in dict.fromkeys(values(one)):
+            found[value].append(_name(one))
+    for value, hosts in sorted(found.items()):
+        if len(hosts) > 1:
+            text = f"{_listed(hosts)} have {what} {value}; each host needs its own"
+            yield Finding(code, tuple(hosts), text)
+
+
+def _encapsulation(switches: Sequence[OVSNode]) -> Iterator[Finding]:
+    """Hosts that no tunnel can lead to, and addresses of another family than those of most."""
+    families: dict[str, str] = {}
+    for one in switches:
+        if _chassis(one) and not _addresses(one):
+            text = f"{_name(one)} is a chassis of OVN without an encap address (ovn-encap-ip)"
+            yield Finding("EncapAddressMissing", (_name(one),), text)
+        for address in _addresses(one):
+            try:
+                families[_name(one)] = f"IPv{ip_address(address).version}"
+            except ValueError:
+                text = f"{_name(one)} has the encap address {address!r}, which is none"
+                yield Finding("EncapAddressInvalid", (_name(one),), text)
+    yield from _odd(
+        "EncapFamilyDiffers",
+        "the encap address family",
+        switches,
+        lambda one: families.get(_name(one), ""),
+    )
+
+
+def _tunnels_down(switches: Sequence[OVSNode]) -> Iterator[Finding]:
+    """Tunnels that an end reports as down, each once."""
+    owner = {address: _name(one) for one in switches for address in _addresses(one)}
+    down = {(_name(one), address) for one in switches for address in _broken(one)}
+    ends = {(host, owner[address]) for host, address in down if address in owner}
+    for here, address in sorted(down):
+        there = owner.get(address)
+        if there is None:
+            text = f"{here} reports the tunnel to {address} down; no OVSNode has that address"
+            yield Finding("TunnelDown", (here,), text)
+        elif (there, here) not in ends:
+            text = f"{here} reports the tunnel to {there} ({address}) down, {there} does not"
+            yield Finding("TunnelOneSided", (here, there), text)
+        elif here < there:
+            text = f"the tunnel between {here} and {there} ({address}) is down on both sides"
+            yield Finding("TunnelDown", (here, there), text)
+
+
+def _tunnels_missing(switches: Sequence[OVSNode]) -> Iterator[Finding]:
+    """Hosts with fewer tunnels than another of the same database has."""
+    groups: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for one in switches:
+        tunnels = _controller(one).tunnels
+        if tunnels is not None:
+            groups[_southbound(one)].append((tunnels.count, _name(one)))
+    for group in groups.values():
+        most, fullest = max(group)
+        for count, host in group:
+            if count < most:
+                text = f"{host} has {count} tunnels, {fullest} has {most}"
+                yield Finding("TunnelsMissing", (host, fullest), text)
+
+
+def _odd(
+    code: str, what: str, switches: Sequence[OVSNode], value: Callable[[OVSNode], str]
+) -> Iterator[Finding]:
+    """Values that are not those of most hosts; one finding for each, "" counts for nothing."""
+    hosts: dict[str, list[str]] = defaultdict(list)
+    for one in switches:
+        if found := value(one):
+            hosts[found].append(_name(one))
+    if not hosts:
+        return
+    usual = _most(Counter({one: len(names) for one, names in hosts.items()}))
+    for odd, names in sorted(hosts.items()):
+        if odd != usual:
+            text = f"{what} of {_listed(names)} is {odd}, of {_listed(hosts[usual])} {usual}"
+            yield Finding(code, (*names, hosts[usual][0]), text)
+
+
+def _mappings(switches: Sequence[OVSNode]) -> Iterator[Finding]:
+    """Physical networks that lead to another bridge than elsewhere, or that few hosts lack."""
+    chassis = [one for one in switches if _chassis(one)]
+    networks = {each.network for one in chassis for each in _controller(one).bridgeMappings}
+    for network in sorted(networks):
+
+        def bridge(one: OVSNode, network: str = network) -> str:
+            mappings = _controller(one).bridgeMappings
+            return next((each.bridge for each in mappings if each.network == network), "")
+
+        yield from _odd("MappingDiffers", f"the bridge for {network}", chassis, bridge)
+        having = [_name(one) for one in chassis if bridge(one)]
+        lacking = [_name(one) for one in chassis if not bridge(one)]
+        if 0 < len(lacking) < len(having):
+            text = f"{_listed(lacking)} have no bridge for {network}, {_listed(having)} have one"
+            yield Finding("MappingMissing", (*lacking, having[0]), text)
+
+
+def _controller(switch: OVSNode) -> OVNController:
+    return switch.status.ovnController or OVNController()
+
+
+def _addresses(switch: OVSNode) -> tuple[str, ...]:
+    return _split(_controller(switch).encapIP)
+
+
+def _types(switch: OVSNode) -> str:
+    return ",".join(sorted(_split(_controller(switch).encapType)))
+
+
+def _southbound(switch: OVSNode) -> str:
+    return ",".join(sorted(_split(_controller(switch).sbConnection)))
+
+
+def _chassis(switch: OVSNode) -> tuple[str, ...]:
+    return _split(_controller(switch).chassisId)
+
+
+def _broken(switch: OVSNode) -> tuple[str, ...]:
+    tunnels = _controller(switch).tunnels
+    return tunnels.broken if tunnels is not None else ()
+
+
+def _split(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _name(switch: OVSNode) -> str:
+    return switch.metadata.name
+
+
+def _most(counts: Counter[str]) -> str:
+    """The value that most hosts have; of several the last by name, as of versions the newer."""
+    return max(counts, key=lambda value: (counts[value], value))
+
+
+def _listed(hosts: Sequence[str]) -> str:
+    more = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
+    return ", ".join(hosts[:_NAMED]) + more
