@@ -26,6 +26,7 @@ from hypercobalt.api.hypervisor_conditions import (
     FencedReason,
     HaConfigReason,
     HypervisorConditionType,
+    NetworkHealthyReason,
     ReadyReason,
     RecoveryBlockedReason,
 )
@@ -107,6 +108,17 @@ class Overview(Collector):
             "Hosts, by what high availability waits for; none where recovery is switched off.",
             Counter(str(state) for one in hypervisors for state in ha_states(one)),
             HaState,
+        )
+        networks = Counter(
+            found.reason
+            for one in hypervisors
+            if (found := get_condition(one.conditions, _Type.NETWORK_HEALTHY)) is not None
+        )
+        yield _family(
+            "hypercobalt_networks",
+            "Hosts that have, or had, an OVSNode, by the reason of NetworkHealthy.",
+            networks,
+            NetworkHealthyReason,
         )
         incidents = Counter(
             str(found.type) for one in hypervisors for found in one.status.incidents

@@ -65,7 +65,8 @@ def registry(state: str = "") -> CollectorRegistry:
     incidents = (
         Incident(id=one, type=one, severity="Warning") for one in IncidentType if one == state
     )
-    conditions = (("Ready", "False", state or "Ready"), *ha_conditions(state))
+    network = ("NetworkHealthy", "False", state or "Healthy")
+    conditions = (("Ready", "False", state or "Ready"), network, *ha_conditions(state))
     status = HypervisorStatus(
         conditions=tuple(condition(*one) for one in conditions), incidents=tuple(incidents)
     )
