@@ -20,6 +20,7 @@ OPERATOR: timedelta = inspect.signature(Manager).parameters["stop_deadline"].def
     [
         ("hypercobalt-operator/templates/deployment.yaml", OPERATOR),
         ("hypercobalt-node-agent/templates/daemonset.yaml", STOP_DEADLINE),
+        ("hypercobalt-ovs-agent/templates/daemonset.yaml", STOP_DEADLINE),
     ],
 )
 def test_a_pod_is_not_killed_before_its_process_would_end_itself(

@@ -90,6 +90,7 @@ class Operator:
             "operator",
             f"--kubeconfig={self._layout.operator_kubeconfig}",
             f"--agent-namespaces={agents.NAMESPACE}",
+            "--ovs-agent-namespace=",  # the lab's hosts have no OVS agent
             "--certificate-source=request",  # as the chart whose rights it has
             f"--certificate-namespace={agents.NAMESPACE}",  # it has no rights in the default one
             "--leader-elect",  # by its Lease people see when the operator reported last
