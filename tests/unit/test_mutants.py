@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from tests.mutants.__main__ import modules
+from tests.mutants.in_place import in_place
 from tests.mutants.mutate import mutants
 from tests.pages import ROOT
 
@@ -57,3 +61,60 @@ def test_each_listed_module_and_its_tests_are_there() -> None:
     for one in modules():
         assert one.source.exists()
         assert all((ROOT / "tests/unit" / path).exists() for path in one.tests)
+
+
+MODULE = """
+LIMIT = 5
+
+
+class Gate:
+    hold = 2
+
+    def is_open(self, age):
+        return age < LIMIT
+
+    @property
+    def most(self):
+        return max(LIMIT, self.hold)
+
+
+def allowed(size, least=1):
+    return max(least, size)
+"""
+
+
+def imported(path: Path) -> ModuleType:
+    path.write_text(MODULE)
+    spec = importlib.util.spec_from_file_location("judged", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("place", "expression", "before", "after"),
+    [
+        ("Gate.is_open", "Gate().is_open(6)", False, True),
+        ("Gate.most", "Gate().most", 5, 2),
+        ("allowed", "allowed(7)", 7, 1),
+    ],
+)
+def test_change_in_a_function_is_put_in_its_place_for_whoever_has_imported_it(
+    tmp_path: Path, place: str, expression: str, before: object, after: object
+) -> None:
+    module = imported(tmp_path / "judged.py")
+    names = dict(vars(module))  # as another module has them
+    *_, change = (one for one in mutants(MODULE) if one.place == place)
+    assert eval(expression, names) == before  # noqa: S307
+    assert in_place(module, tmp_path / "judged.py", change.tree)
+    assert eval(expression, names) == after  # noqa: S307
+
+
+@pytest.mark.parametrize("change", ["2 -> 3", "1 -> 2"], ids=["field", "default"])
+def test_change_outside_of_functions_needs_the_module_anew(tmp_path: Path, change: str) -> None:
+    module = imported(tmp_path / "judged.py")
+    tree = next(one for one in mutants(MODULE) if one.change == change).tree
+    assert not in_place(module, tmp_path / "judged.py", tree)
+    assert (module.Gate.hold, module.allowed(0)) == (2, 1)
