@@ -17,9 +17,10 @@ from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.direct.dead import DeadDomain
 from hypercobalt.compute.direct.definitions import NotStoredError, StoredInSecrets
 from hypercobalt.compute.direct.directory import Place, place
-from hypercobalt.compute.direct.outcome import HostView, Outcome, decide
+from hypercobalt.compute.direct.outcome import HostView, Outcome, decide, ended_here
 from hypercobalt.compute.direct.remains import has_left
 from hypercobalt.compute.direct.returning import is_leftover
 from hypercobalt.compute.direct.settings import DirectSettings
@@ -100,6 +101,25 @@ def test_definition_of_a_host_that_is_back_has_had_its_day(
     elsewhere: list[Domain], leftover: bool
 ) -> None:
     assert is_leftover(HOST, elsewhere) is leftover
+
+
+@pytest.mark.parametrize(
+    ("found", "ended"),
+    [
+        (copy(reason=ShutoffReason.SHUTDOWN), True),
+        (copy(reason=ShutoffReason.DESTROYED), True),
+        (copy(reason=ShutoffReason.MIGRATED), False),
+        (copy(), False),
+        (copy(active=True, reason=ShutoffReason.SHUTDOWN), False),  # the number of another reason
+    ],
+)
+def test_domain_has_ended_where_it_is_off_and_was_seen_to_end(found: Domain, ended: bool) -> None:
+    assert ended_here(found) is ended
+
+
+def test_document_of_a_dead_domain_is_in_no_log() -> None:
+    dead = DeadDomain(copy(), HOST, "<domain>secret</domain>", "mark", autostart=False)
+    assert "secret" not in repr(dead)
 
 
 # -- a move whose host has died --------------------------------------------------------------------

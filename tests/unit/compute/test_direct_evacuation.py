@@ -239,6 +239,20 @@ async def test_target_that_does_not_share_the_disk_gets_nothing(world: Memory) -
     assert running(world) == [C]
 
 
+async def test_directory_that_a_process_has_not_looked_at_yet_is_looked_at_first(
+    world: Memory,
+) -> None:
+    """One that leads now has what its predecessor has listed, and no answers about disks."""
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    async with world.service() as before:
+        server = await named(before, A, "a")
+    async with world.service() as service:
+        await service.moves.evacuate(server, B)
+        assert (await ended(service, server)).status == "done"
+    assert running(world) == [B]
+
+
 async def test_start_that_fails_leaves_no_copy_and_can_be_tried_elsewhere(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.lose(A)

@@ -35,6 +35,10 @@ ATTEMPT = Fencing(
     startedAt=NOW, deadline=DEADLINE, evidence=("silent",),
 )  # fmt: skip
 FAILED = with_fields(ATTEMPT, phase=FencingPhase.FAILED)
+TWICE = with_fields(FAILED, attempts=2)
+OFTEN = with_fields(FAILED, attempts=100)
+NO_DEVICE = with_fields(FAILED, attempts=0, deadline=None)
+LATE = replace(DEAD, device="")
 PROVEN = answered(ATTEMPT, Answer(True, "power is off"), NOW)
 MINE = replace(DEAD, mine=DEADLINE)
 
@@ -74,6 +78,17 @@ def test_attempt_is_recorded_before_the_device_is_called() -> None:
             with_fields(PROVEN, bootID="b0"), DEAD, 0, Record, id="a proof of another boot"
         ),
         pytest.param(void(PROVEN, ("it lives",), NOW), DEAD, 0, WaitUntil, id="a proof was wrong"),
+        pytest.param(TWICE, DEAD, 150, WaitUntil, id="after two failed ones twice the pause"),
+        pytest.param(TWICE, DEAD, 151, Record, id="and no longer"),
+        pytest.param(OFTEN, DEAD, 420, WaitUntil, id="after many at most five minutes"),
+        pytest.param(OFTEN, DEAD, 421, Record, id="which is the longest pause"),
+        pytest.param(
+            NO_DEVICE, DEAD, 0, Record, id="a device that was set up since is called at once"
+        ),
+        pytest.param(
+            None, replace(DEAD, node_boot=""), 0, Record, id="the kubelet reports no boot"
+        ),
+        pytest.param(ATTEMPT, LATE, 121, Record, id="a host that lost its device meanwhile"),
     ],
 )
 def test_next_step_follows_from_the_record(
@@ -88,6 +103,14 @@ def test_another_boot_proves_the_former_one_dead_without_a_call(stored: Fencing 
     assert isinstance(found, Record)
     assert (found.fencing.phase, found.fencing.method) == ("Fenced", FencingMethod.BOOT_ID)
     assert found.fencing.bootID == "b1"
+
+
+@pytest.mark.parametrize("dead", [True, False])
+def test_boot_that_the_kubelet_does_not_report_proves_nothing(dead: bool) -> None:
+    found = step(None, replace(DEAD, node_boot="", dead=dead))
+    assert (found.fencing.phase if isinstance(found, Record) else "") == (
+        FencingPhase.ATTEMPTING if dead else ""
+    )
 
 
 @pytest.mark.parametrize(("silent", "phase"), [(True, "Fenced"), (False, "")])
@@ -120,6 +143,45 @@ def test_host_without_a_device_is_reported_once() -> None:
     assert step(found.fencing, without) == Nothing()
 
 
+def test_attempts_of_one_boot_are_one_record() -> None:
+    again = step(with_fields(FAILED, evidence=("silent", "attempt 1: 409")), later=136)
+    assert isinstance(again, Record)
+    assert again.fencing == with_fields(
+        ATTEMPT,
+        attempts=2,
+        startedAt=NOW,
+        deadline=NOW + timedelta(seconds=257),
+        evidence=("silent", "attempt 1: 409"),
+    )
+
+
+def test_proof_that_comes_during_an_attempt_keeps_what_was_tried() -> None:
+    found = step(ATTEMPT, replace(DEAD, node_boot="b2"), later=60)
+    assert isinstance(found, Record)
+    assert (found.fencing.attempts, found.fencing.startedAt) == (1, NOW)
+    assert found.fencing.evidence == ("silent", found.fencing.proof)
+
+
+def test_host_that_lost_its_device_keeps_what_was_tried() -> None:
+    found = step(ATTEMPT, LATE, later=121)
+    assert isinstance(found, Record)
+    assert (found.fencing.phase, found.fencing.attempts) == ("Failed", 1)
+
+
+def test_wait_ends_with_the_attempt_and_tells_a_failed_one() -> None:
+    assert step(ATTEMPT) == WaitUntil(DEADLINE, "an attempt is recorded, and may be under way")
+    assert step(FAILED) == WaitUntil(DEADLINE, "the last attempt failed, and may still take effect")
+
+
+def test_wrong_proof_is_void_to_the_second() -> None:
+    found = void(PROVEN, ("it lives",), NOW + timedelta(seconds=9, milliseconds=500))
+    assert (found.startedAt, found.proof, found.fencedAt) == (
+        NOW + timedelta(seconds=9),
+        None,
+        None,
+    )
+
+
 def test_device_that_refuses_leaves_no_proof_and_its_deadline_counts() -> None:
     after = answered(ATTEMPT, Answer(False, "409 Conflict"), NOW)
     assert (after.phase, after.proof, after.evidence[-1]) == (
@@ -142,6 +204,15 @@ def test_evidence_stays_short_and_keeps_its_beginning() -> None:
         record = answered(record, Answer(False, f"no {number}"), NOW)
     assert len(record.evidence) == 12
     assert (record.evidence[0], record.evidence[-1]) == ("silent", "attempt 1: no 39")
+    assert record.evidence[1] == "attempt 1: no 29"
+
+
+@pytest.mark.parametrize("count", [1, 11])
+def test_evidence_that_is_short_is_kept_whole(count: int) -> None:
+    record = ATTEMPT
+    for number in range(count):
+        record = answered(record, Answer(False, f"no {number}"), NOW)
+    assert record.evidence == ("silent", *(f"attempt 1: no {number}" for number in range(count)))
 
 
 @pytest.mark.parametrize(

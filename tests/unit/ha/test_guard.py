@@ -67,6 +67,62 @@ def test_one_host_of_many_may_be_recovered() -> None:
     assert closed(fleet(10, [0])) == {}
 
 
+def test_every_gate_gives_its_numbers_when_it_is_open() -> None:
+    answers = gates(SUBJECT, census(fleet(10, [0])), OBSERVER, LIMITS, NOW)
+    assert {gate.name: gate.text for gate in answers} == {
+        "Observer": "the lease is held, every watch was heard within 90 s",
+        "ComputeService": "the compute service was just read",
+        "Silenced": "recovery is on for the host",
+        "FenceSetUp": "the host can be fenced",
+        "Samples": "10 of 10 hosts are observed, more than half are needed",
+        "NotEveryone": "1 of 10 hosts are silent",
+        "MaxUnhealthy": "1 of 10 hosts are unwell, 2 are allowed",
+        "FailureDomain": "1 of 10 hosts of zone a are unwell, 2 are allowed, "
+        "1 of 10 hosts of rack 0 are unwell, 2 are allowed",
+        "Cliff": "1 of 10 hosts were lost within 30 s, 30 % and at least 3 close it for 120 s",
+        "CoolDown": "no gate about many hosts was closed",
+        "InFlight": "0 other hosts are being recovered, 2 at once are allowed, "
+        "10 instances with this host, 200 are allowed",
+        "TargetCapacity": "36864 MiB are free on well hosts for 10240 MiB in 10 instances",
+    }
+
+
+def test_gates_about_many_hosts_are_marked_so() -> None:
+    for domains in ((), ("zone a",), ("rack 0",)):
+        subject = replace(SUBJECT, domains=domains)
+        answers = gates(subject, census(fleet(100, range(10))), OBSERVER, LIMITS, NOW)
+        storm = [gate.name for gate in answers if gate.storm]
+        assert storm == ["NotEveryone", "MaxUnhealthy", "FailureDomain", "Cliff"]
+
+
+def test_host_counts_as_well_and_observed_unless_it_is_seen_otherwise() -> None:
+    assert census([HostState("h0")]) == Census(1, 0, 0, 1, 0, (), {}, {})
+
+
+def test_host_in_no_known_domain_is_judged_by_the_fleet() -> None:
+    none = gates(replace(SUBJECT, domains=()), census(fleet(10, [0])), OBSERVER, LIMITS, NOW)
+    assert [gate.text for gate in none if gate.name == "FailureDomain"] == [
+        "the host is in no domain"
+    ]
+    other = replace(SUBJECT, domains=("rack 9",))
+    texts = gates(other, census(fleet(10, [0])), OBSERVER, LIMITS, NOW)
+    assert [gate.text for gate in texts if gate.name == "FailureDomain"] == [
+        "0 of 0 hosts of rack 9 are unwell, 1 are allowed"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "gate"),
+    [
+        pytest.param({"observer": replace(OBSERVER, contact={"nodes": 90 * S})}, "", id="contact"),
+        pytest.param({"observer": replace(OBSERVER, storm_over=NOW - 300 * S)}, "", id="rest over"),
+        pytest.param({"limits": Limits(max_unhealthy=10)}, "", id="as many as are allowed"),
+    ],
+)
+def test_gate_is_open_at_its_limit(change: dict[str, object], gate: str) -> None:
+    assert set(closed(fleet(10, [0]), **change)) == ({gate} if gate else set())  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("observer", "text"),
     [
@@ -116,6 +172,10 @@ def test_limit_is_a_percentage_of_at_least_one_host_and_never_a_majority(
     assert allowed(size, Limits(max_unhealthy=percent)) == most
 
 
+def test_a_fifth_of_the_fleet_may_be_unwell_where_nothing_else_is_set() -> None:
+    assert allowed(100, Limits()) == 20
+
+
 def test_hosts_that_are_lost_slowly_count_together() -> None:
     found = closed(fleet(20, range(0, 20, 4)), subject=replace(SUBJECT, domains=()))
     assert found == {
@@ -144,6 +204,41 @@ def test_cliff_closes_for_a_while_although_so_many_may_be_unwell() -> None:
     assert closed(slow, limits=loose, subject=replace(SUBJECT, domains=())) == {}
 
 
+@pytest.mark.parametrize(
+    ("size", "lost", "apart", "limits", "falls"),
+    [
+        pytest.param(10, 3, 15 * S, Limits(), True, id="within the interval to the second"),
+        pytest.param(10, 3, 16 * S, Limits(), False, id="a second more"),
+        pytest.param(10, 2, S, Limits(), False, id="two hosts are none"),
+        pytest.param(4, 2, S, Limits(), False, id="nor when they are half of the fleet"),
+        pytest.param(2, 2, S, Limits(cliff_hosts=2, cliff=100), True, id="all of them"),
+        pytest.param(20, 3, S, Limits(), False, id="nor are 15 percent"),
+        pytest.param(20, 6, S, Limits(), True, id="30 percent are"),
+        pytest.param(101, 30, S, Limits(), False, id="just below 30 percent"),
+        pytest.param(10, 5, 20 * S, Limits(), False, id="never three within the interval"),
+        pytest.param(10, 4, 41 * S, Limits(interval=82 * S), True, id="at the end of the hold"),
+        pytest.param(10, 4, 40 * S, Limits(hold=79 * S, interval=80 * S), False, id="before it"),
+        pytest.param(10, 4, 40 * S, Limits(hold=80 * S, interval=80 * S), True, id="just in it"),
+    ],
+)
+def test_cliff_is_a_share_of_the_fleet_and_some_hosts_lost_at_once(
+    size: int, lost: int, apart: timedelta, limits: Limits, falls: bool
+) -> None:
+    found = closed(fleet(size, range(lost), apart=apart), limits=limits)
+    assert ("Cliff" in found) is falls
+
+
+def test_cliff_is_found_wherever_the_interval_begins() -> None:
+    lost = (NOW - 35 * S, NOW - 30 * S, NOW - 4 * S, NOW - 3 * S)
+    counted = replace(census(fleet(10)), since=lost)  # three of them are within 27 s
+    assert closed(counted)["Cliff"].startswith("3 of 10 hosts were lost within 30 s")
+
+
+def test_fleet_without_a_loss_has_no_cliff() -> None:
+    loose = Limits(cliff_hosts=0, cliff=100)
+    assert "Cliff" not in closed(fleet(1), limits=loose)
+
+
 def test_hosts_that_were_not_observed_stop_everything() -> None:
     blind = [replace(one, observed=number < 5) for number, one in enumerate(fleet(10, [0]))]
     assert closed(blind) == {"Samples": "5 of 10 hosts are observed, more than half are needed"}
@@ -151,8 +246,14 @@ def test_hosts_that_were_not_observed_stop_everything() -> None:
 
 @pytest.mark.parametrize(
     ("others", "instances", "passes"),
-    [((), 500, True), ((50,), 10, True), ((195,), 10, False), ((1, 1), 1, False)],
-    ids=["alone", "few", "too many instances", "too many hosts"],
+    [
+        ((), 500, True),
+        ((50,), 10, True),
+        ((190,), 10, True),
+        ((191,), 10, False),
+        ((1, 1), 1, False),
+    ],
+    ids=["alone", "few", "as many as are allowed", "too many instances", "too many hosts"],
 )
 def test_hosts_and_instances_in_flight(
     others: tuple[int, ...], instances: int, *, passes: bool
@@ -174,6 +275,24 @@ def test_no_room_for_a_single_instance_stops_the_recovery() -> None:
     full = [replace(one, free_mib=100) for one in fleet(10, [0])]
     text = "900 MiB are free on well hosts for 10240 MiB in 10 instances"
     assert closed(full) == {"TargetCapacity": text}
+
+
+@pytest.mark.parametrize(
+    ("free", "instances", "memory", "passes"),
+    [
+        (1024, 10, 10_240, True),
+        (1023, 10, 10_240, False),
+        (1, 0, 0, True),
+        (0, 0, 0, False),
+        (1, 10, 10, True),
+    ],
+)
+def test_one_instance_of_mean_size_has_to_find_its_place(
+    free: int, instances: int, memory: int, passes: bool
+) -> None:
+    counted = replace(census(fleet(10, [0])), free_mib=free)
+    subject = replace(SUBJECT, instances=instances, memory_mib=memory)
+    assert ("TargetCapacity" not in closed(counted, subject=subject)) is passes
 
 
 def test_summary_has_every_gate_the_closed_ones_first() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import cast
 
@@ -20,7 +21,8 @@ from hypercobalt.adapters.fencing.port import (
 from hypercobalt.api.core import Secret
 from hypercobalt.compute.leadership import unguarded
 from hypercobalt.errors import ConfigurationError, TransientError
-from hypercobalt.operator.ha.fences import TemplateFences, switch_off
+from hypercobalt.ha.fencing import Answer
+from hypercobalt.operator.ha.fences import Setup, TemplateFences, switch_off
 from hypercobalt.runtime import Kube
 
 S = timedelta(seconds=1)
@@ -87,6 +89,21 @@ async def test_process_that_does_not_lead_any_more_gives_no_order() -> None:
     assert device.orders == []
 
 
+class Hung(FakeFenceDevice):
+    """Never answers."""
+
+    async def power(self, *, within: timedelta) -> PowerState:
+        del within
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.mark.looptime
+async def test_device_that_never_answers_is_no_proof_and_named_with_what_came_before() -> None:
+    answer = await switch_off([(broken(), S), (Hung("pdu 2"), S)], 5 * S, unguarded)
+    assert answer == Answer(False, "bmc 1: unreachable; no answer within 5 s")
+
+
 class Secrets:
     """An API server with one Secret."""
 
@@ -111,7 +128,7 @@ async def test_devices_of_a_host_have_their_credentials_from_its_secret() -> Non
     found = fences({"username": b"ops", "password": b"secret"}, given)
     host = node(labels={"bmc": "192.0.2.9"})
     assert found.setup(host).devices == ("bmc 192.0.2.9",)
-    assert found.setup(host).lasts > 60 * S
+    assert found.setup(host).lasts == 100 * S  # and to read the power before and after
     ((device, within),) = await found.devices(host)
     assert (device.name, within, given[0].username) == ("bmc 192.0.2.9", 60 * S, "ops")
 
@@ -125,3 +142,16 @@ def test_host_that_no_template_fits_cannot_be_fenced() -> None:
     assert "has no label bmc" in fences(None, []).setup(node()).problem
     none = TemplateFences((), cast("Kube", None), "", lambda *_: FakeFenceDevice())
     assert "no template" in none.setup(node()).problem
+    assert Setup(problem="none").lasts == timedelta(0)
+
+
+def test_attempt_lasts_as_long_as_all_devices_of_the_host_may() -> None:
+    two = parse(
+        """
+devices:
+- {name: bmc, agent: fence_redfish, parameters: {ip: 192.0.2.9}, timeoutSeconds: 30}
+- {name: pdu, agent: fence_apc_snmp, parameters: {ip: 192.0.2.10}, timeoutSeconds: 10}
+"""
+    )
+    found = TemplateFences(two, cast("Kube", None), "", lambda *_: FakeFenceDevice())
+    assert found.setup(node()).lasts == (30 + 40 + 10 + 40) * S
