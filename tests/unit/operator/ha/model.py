@@ -92,7 +92,7 @@ class World:
     ready: str = "True"
     healthy_since: datetime = NOW
     evictions: list[Eviction] = field(default_factory=list[Eviction])
-    calls: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    calls: list[Fencing] = field(default_factory=list[Fencing])
     hypervisor: Hypervisor = field(
         default_factory=lambda: Hypervisor(
             metadata=ObjectMeta(name="kvm-a", uid="u"),
@@ -164,7 +164,7 @@ class World:
                 )
             case Fence(record):
                 operator.mine = None
-                self.calls.append((record.bootID or "", record.attempts or 0))
+                self.calls.append(record)
                 operator.call = Call(record.bootID or "", record.deadline or self.now)
                 operator.plan = replace(plan, fencing=self._answer(operator, record))
             case ForceDown(record):

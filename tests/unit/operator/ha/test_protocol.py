@@ -132,7 +132,8 @@ class Recovery(RuleBasedStateMachine):
 
     @invariant()
     def no_attempt_calls_the_device_twice(self) -> None:
-        assert all(count == 1 for count in Counter(self.world.calls).values())
+        called = Counter((one.bootID, one.startedAt, one.attempts) for one in self.world.calls)
+        assert all(count == 1 for count in called.values())
 
     @invariant()
     def running_server_is_lost_only_with_its_host(self) -> None:
@@ -178,6 +179,22 @@ def test_second_call_of_an_attempt_would_be_found() -> None:
         machine.world.act(machine.leading)
     with pytest.raises(AssertionError):
         machine.no_attempt_calls_the_device_twice()
+
+
+def test_next_failure_of_the_same_boot_has_attempts_of_its_own() -> None:
+    machine = Recovery()
+    machine.device(refuses=True)
+    for _ in range(2):
+        silent_and_judged(machine)
+        machine.goes_on_for_a_while(12)
+        machine.partition(heard=True)
+        machine.goes_on_for_a_while(12)
+        found = machine.world.hypervisor.status.fencing
+        assert found is not None
+        assert found.phase == FencingPhase.RELEASED
+    first = [one for one in machine.world.calls if one.attempts == 1]
+    assert len({one.startedAt for one in first}) == len(first) == 2
+    machine.no_attempt_calls_the_device_twice()
 
 
 @pytest.mark.timeout(60)
