@@ -70,7 +70,7 @@ def test_one_host_of_many_may_be_recovered() -> None:
 def test_every_gate_gives_its_numbers_when_it_is_open() -> None:
     answers = gates(SUBJECT, census(fleet(10, [0])), OBSERVER, LIMITS, NOW)
     assert {gate.name: gate.text for gate in answers} == {
-        "Observer": "the lease is held, every watch was heard within 90 s",
+        "Observer": "the lease is held, every watch had contact within 90 s",
         "ComputeService": "the compute service was just read",
         "Silenced": "recovery is on for the host",
         "FenceSetUp": "the host can be fenced",

@@ -76,6 +76,22 @@ def asked(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) ->
             id="it was shutting down",
         ),
         pytest.param(replace(SILENT, leaving=True), Dead, id="it has not come back in time"),
+        pytest.param(
+            replace(SILENT, leaving=True, unhealthy_since=NOW - timedelta(minutes=10)),
+            Dead,
+            id="nor by the last second",
+        ),
+        pytest.param(
+            replace(SILENT, unhealthy_since=NOW - timedelta(minutes=9)),
+            Dead,
+            id="it was not shutting down",
+        ),
+        pytest.param(
+            replace(SILENT, unhealthy_since=None), Suspected, id="it falls silent just now"
+        ),
+        pytest.param(
+            replace(SILENT, unhealthy_since=NOW - timedelta(seconds=60)), Dead, id="long enough"
+        ),
         pytest.param(replace(SILENT, agent=Agent.RELEASED), Dead, id="a released Lease is no life"),
         pytest.param(replace(SILENT, fenced="b1"), Dead, id="fenced, and silent"),
         pytest.param(replace(WELL, fenced="b0"), Returned, id="back with another boot"),
@@ -92,6 +108,19 @@ def asked(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) ->
             replace(WELL, fenced="b1", node_boot="b2"),
             Well,
             id="the agent of another boot has its Lease and has not reported yet",
+        ),
+        pytest.param(
+            replace(SILENT, fenced="b0", agent=Agent.ALIVE, node_boot=""),
+            Alive,
+            id="the agent of another boot renews its Lease",
+        ),
+        pytest.param(
+            replace(SILENT, fenced="b1", agent=Agent.ALIVE, node_boot="b2"),
+            Alive,
+            id="the kubelet reports another boot",
+        ),
+        pytest.param(
+            Signs("True", "", "", Agent.ALIVE, True), Well, id="ready, and no boot is known"
         ),
     ],
 )
@@ -125,3 +154,76 @@ def test_evidence_names_what_is_silent() -> None:
         "its compute service does not answer",
         "2 of 2 peers have tried and not reached it",
     )
+
+
+def test_peers_are_asked_once_the_host_is_silent() -> None:
+    found = judge(replace(SILENT, question=None), WAITS, NOW)
+    assert isinstance(found, Suspected)
+    assert (found.ask, found.until) == (True, None)
+    waiting = judge(replace(SILENT, question=asked(False, of=2)), WAITS, NOW)
+    assert isinstance(waiting, Suspected)
+    assert (waiting.ask, waiting.until) == (False, NOW + timedelta(seconds=9))
+
+
+def test_host_that_was_shutting_down_has_ten_minutes_from_its_silence() -> None:
+    since = NOW - timedelta(minutes=9)
+    found = judge(replace(SILENT, leaving=True, unhealthy_since=since), WAITS, NOW)
+    assert isinstance(found, RebootGrace)
+    assert found.until == NOW + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(("minutes", "left"), [(0, 5), (4, 1), (5, None), (6, None)])
+def test_living_host_is_waited_for_from_when_it_fell_ill(minutes: int, left: int | None) -> None:
+    since = NOW - timedelta(minutes=minutes)
+    found = judge(replace(SILENT, ready="False", unhealthy_since=since), WAITS, NOW)
+    assert isinstance(found, Alive)
+    assert found.until == (NOW + timedelta(minutes=left) if left else None)
+    first = judge(replace(SILENT, ready="False", unhealthy_since=None), WAITS, NOW)
+    assert isinstance(first, Alive)
+    assert first.until == NOW + timedelta(minutes=5)
+
+
+@pytest.mark.parametrize(
+    ("signs", "evidence"),
+    [
+        (
+            replace(WELL, fenced="b1"),
+            (
+                "the kubelet of boot b1 reports Ready",
+                "the node agent of boot b1 renews its Lease",
+            ),
+        ),
+        (
+            replace(WELL, fenced="b1", agent=Agent.SILENT),
+            ("the kubelet of boot b1 reports Ready",),
+        ),
+        (
+            replace(WELL, fenced="b1", boot="b2"),
+            ("the kubelet of boot b1 reports Ready",),
+        ),
+        (
+            replace(SILENT, fenced="b1", agent=Agent.ALIVE, node_boot=""),
+            ("the node agent of boot b1 renews its Lease",),
+        ),
+    ],
+)
+def test_wrong_proof_names_what_shows_that_the_boot_lives(
+    signs: Signs, evidence: tuple[str, ...]
+) -> None:
+    assert judge(signs, WAITS, NOW) == Contradicted(evidence)
+
+
+def test_what_a_peer_has_seen_is_evidence_of_life() -> None:
+    silent = PeerReport(host="kvm-a", answers=True, evidence="")
+    question = replace(asked(True), reports=(*asked(True).reports, silent))
+    found = judge(replace(SILENT, question=question), WAITS, NOW)
+    assert isinstance(found, Alive)
+    assert found.evidence == (
+        "a peer reaches it: libvirt said 9.0.0",
+        "a peer reaches it: a program answers",
+    )
+
+
+def test_waits_are_those_of_the_page() -> None:
+    minute = timedelta(minutes=1)
+    assert Waits(minute, 5 * minute, 10 * minute, minute / 6, 2 * minute) == WAITS

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
 from msgspec.structs import replace
 from tests.unit.operator.eviction import made
-from tests.unit.operator.eviction.made import BEGAN, capacity, server
+from tests.unit.operator.eviction.made import BEGAN, assessed, capacity, entry, server
 
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionCheck, EvictionSpec, EvictionStatus
@@ -15,9 +16,21 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Capacity, Host, Server, ServerGroup, Size
+from hypercobalt.operator.eviction.course import Course
 from hypercobalt.operator.eviction.notes import notes
 from hypercobalt.operator.eviction.policy import Doubt
-from hypercobalt.operator.eviction.preflight import Preflight, of_host, of_instances, refusal
+from hypercobalt.operator.eviction.preflight import (
+    Preflight,
+    check,
+    check_host,
+    is_anothers,
+    is_instance_check_due,
+    of_host,
+    of_instances,
+    refusal,
+    unproven,
+)
+from hypercobalt.operator.eviction.states import Assessment, Departed, Moving, Observed, Stranded
 from hypercobalt.operator.eviction.status import Conditions, set_preflight
 from hypercobalt.operator.eviction.targets import need
 
@@ -209,6 +222,128 @@ def test_a_host_that_has_to_be_dead_is_proven_dead_first(
         assert empty.result == "Warning"
 
 
+PASSED = EvictionCheck(name="Instances", result="Passed")
+FAILED = EvictionCheck(name="TargetCapacity", result="Failed", message="no host has capacity")
+OF_HOST = EvictionCheck(name="HostUp", result="Failed", message="down")
+
+
+@pytest.mark.parametrize(
+    ("checks", "due"),
+    [
+        pytest.param((), True, id="never made"),
+        pytest.param((OF_HOST,), True, id="only the host was checked"),
+        pytest.param((OF_HOST, PASSED), False, id="passed once"),
+        pytest.param((PASSED, FAILED), True, id="one has failed"),
+        pytest.param((PASSED, replace(FAILED, result="Warning")), False, id="in doubt is passed"),
+    ],
+)
+def test_instances_are_checked_until_that_has_passed_once(
+    checks: tuple[EvictionCheck, ...], due: bool
+) -> None:
+    status = EvictionStatus(checks=checks)
+    assert is_instance_check_due(status) is due
+    facts = made.facts(made.eviction(status))
+    found = check(facts, hypervisor(), host(), [assessed(server())], Doubt.STOP)
+    kept = tuple(one for one in checks if one != OF_HOST)
+    assert found.checks[:2] == of_host(hypervisor(), host(), WHOLE)
+    assert (found.checks[2:] == kept) is not due
+    assert len(found.checks) == (2 + len(kept) if not due else 6)
+
+
+@pytest.mark.parametrize(
+    ("instances", "result"),
+    [
+        pytest.param([], "Warning", id="nothing is there"),
+        pytest.param([assessed(server())], "Failed", id="one is there"),
+        pytest.param([assessed(server(), Stranded("x"))], "Failed", id="one that stays"),
+        pytest.param([Assessment(Observed(entry(), None), Departed("x"))], "Warning", id="left"),
+        pytest.param([Assessment(Observed(entry(), None), Moving())], "Failed", id="on its way"),
+        pytest.param(
+            [Assessment(Observed(entry(), None), Departed("x")), assessed(server("b"))],
+            "Failed",
+            id="one of two has left",
+        ),
+    ],
+)
+def test_host_that_is_down_and_empty_stops_nothing(
+    instances: list[Assessment], result: str
+) -> None:
+    facts = made.facts(made.eviction(mode="live"))
+    found = check_host(facts, hypervisor(), DOWN, instances).checks
+    assert (found[0].name, found[0].result) == ("HostUp", result)
+
+
+def test_instances_that_are_gone_are_not_checked() -> None:
+    gone = Assessment(Observed(entry("b"), None), Departed("left"))
+    found = check(made.facts(), hypervisor(), host(), [assessed(server()), gone], Doubt.WARN)
+    assert [one.message for one in found.checks if one.name == "Instances"] == [
+        "1 instances can be moved"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "anothers"), [("Claimed", True), ("Succeeded", False), ("", False)]
+)
+def test_host_of_a_name_that_another_hypervisor_has_is_that_one_s(
+    reason: str, anothers: bool
+) -> None:
+    given = hindered("Registered", "False", reason) if reason else hypervisor()
+    assert is_anothers(given) is anothers
+
+
+def test_check_without_a_message_is_named() -> None:
+    found = Preflight((EvictionCheck(name="HostUp", result="Failed"), OF_HOST))
+    assert found.obstacles == ("HostUp", "down")
+
+
+def test_instances_of_a_dead_host_are_checked_for_evacuation() -> None:
+    """A restart needs no other host, an evacuation no guest that can migrate."""
+    pinned = server(hindrance="a vTPM")
+    asked = [(Course.EVACUATE, "Passed"), (Course.LEAVE, "Warning")]
+    for course, result in asked:
+        found = of_instances((pinned,), {need(pinned): (capacity("x"),)}, Doubt.WARN, "", course)
+        assert found[0].result == result
+    (only,) = of_instances((server(),), {}, Doubt.WARN, "", Course.RESTART)
+    assert only.message == "1 instances can be restarted"
+
+
+@pytest.mark.parametrize(
+    ("of", "hitch"),
+    [
+        (hindered("Registered", "Unknown", "Unreachable"), " (Nova refuses)"),
+        (hindered("Registered", "True", "Succeeded"), ""),
+        (hindered("HypervisorDisabled", "False", "Failed"), " (Nova refuses)"),
+        (hindered("HypervisorDisabled", "False", "NotDisabled"), ""),
+    ],
+)
+def test_wait_for_a_host_names_what_is_in_the_way(of: Hypervisor, hitch: str) -> None:
+    checks = of_host(of, host(enabled=True), WHOLE)
+    expected = f"hypervisor not disabled: spec.maintenance is manual, so it is about to be{hitch}"
+    assert checks[1].message == expected
+
+
+def test_live_eviction_of_a_host_that_is_down_is_not_told_of_a_proof() -> None:
+    on = [(UP, {"mode": "live"}), (DOWN, {"mode": "live"}), (UP, {})]
+    for there, spec in on:
+        asked = EvictionSpec(hypervisor="here", reason="test", **spec)  # type: ignore[arg-type]
+        assert unproven(asked, made.hypervisor(), there) == ""
+    forced = EvictionSpec(hypervisor="here", reason="test", mode="evacuate")
+    assert unproven(forced, made.hypervisor(), DOWN).startswith("instances are started elsewhere")
+
+
+def test_large_instance_takes_its_place_before_the_small_ones() -> None:
+    sizes = (1024, 3072, 1024)
+    servers = [server(str(n), size=Size(1, mib)) for n, mib in enumerate(sizes)]
+    (doubt,) = checked(*servers, rooms=(capacity("x"),)).doubts
+    assert doubt == "no host has capacity for 1 instances of 1 vCPUs and 1024 MiB"
+
+
+def test_server_without_a_name_is_called_by_its_id() -> None:
+    nameless = dataclasses.replace(server(hindrance="a vTPM"), name="")
+    (doubt,) = checked(nameless, rooms=(capacity("x"),)).doubts
+    assert doubt.startswith("a cannot be moved")
+
+
 @pytest.mark.parametrize(
     ("name", "trigger", "refused"),
     [
@@ -284,3 +419,5 @@ def test_of_many_instances_some_are_named_and_the_others_counted() -> None:
     (doubt,) = checked(*(server(str(n), "SUSPENDED") for n in range(14)), rooms=()).doubts
     assert doubt.count("is suspended") == 10
     assert doubt.endswith("and 4 more")
+    (ten,) = checked(*(server(str(n), "SUSPENDED") for n in range(10)), rooms=()).doubts
+    assert "more" not in ten

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from datetime import datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.operator.samples import condition, hypervisor, node, reports
+from tests.unit.operator.samples import NOW, condition, hypervisor, node, reports
 
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec
+from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import Aggregate, HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -19,7 +21,7 @@ from hypercobalt.compute.model import Host
 from hypercobalt.ha.guard import HostState
 from hypercobalt.operator.agent_leases import LeaseState, Sighting
 from hypercobalt.operator.ha.facts import BEFORE
-from hypercobalt.operator.ha.fleet import Fleet, state
+from hypercobalt.operator.ha.fleet import Fleet, instances, memory_mib, state
 from hypercobalt.operator.ha.peers import choose
 from hypercobalt.operator.ha.silenced import PAUSE, silenced
 from hypercobalt.runtime import FakeClock
@@ -96,6 +98,97 @@ def test_recovered_host_counts_as_unwell_until_it_is_back(
 ) -> None:
     found = counted(made(*evicting, spec=replace(SPEC, maintenance="ha")))
     assert (found.unwell, found.recovering, found.free_mib) == (True, recovering, 0)
+
+
+@pytest.mark.parametrize(
+    ("fencing", "boot", "unwell"),
+    [
+        (FencingPhase.FENCED, "b1", True),
+        (FencingPhase.FENCED, "b2", False),
+        (FencingPhase.RELEASED, "b1", False),
+    ],
+)
+def test_host_that_is_proven_dead_counts_as_unwell_in_any_maintenance(
+    fencing: FencingPhase, boot: str, *, unwell: bool
+) -> None:
+    host = made()
+    record = Fencing(phase=fencing, bootID="b1")
+    proven = replace(host, status=replace(host.status, bootID=boot, fencing=record))
+    assert counted(proven).unwell is unwell
+
+
+@pytest.mark.parametrize(
+    ("reason", "stale"), [("AgentSilent", True), ("AgentStopped", False), ("Some", False)]
+)
+def test_host_whose_agent_is_silent_is_silent(reason: str, *, stale: bool) -> None:
+    assert counted(made(condition("AgentReporting", "False", reason))).stale is stale
+
+
+@pytest.mark.parametrize(("ready", "since"), [("False", NOW), ("Unknown", NOW), ("True", None)])
+def test_host_is_lost_since_it_fell_ill_and_no_more_once_it_is_well(
+    ready: str, since: datetime | None
+) -> None:
+    host = made()
+    ill = replace(host, status=replace(host.status, unhealthySince=NOW))
+    assert counted(ill, ready).since == since
+
+
+def test_host_without_a_node_is_neither_unwell_nor_observed() -> None:
+    found = state(made(), None, RENEWED, ZONE)
+    assert (found.unwell, found.stale, found.observed) == (False, False, False)
+
+
+def test_host_that_has_reported_nothing_has_no_instances_and_no_memory() -> None:
+    empty = hypervisor(condition("Ready", "True"))
+    assert (instances(empty), memory_mib(empty)) == (0, 0)
+    assert counted(empty).free_mib == 0
+    assert memory_mib(made()) == 16 * 1024
+
+
+@pytest.mark.parametrize(
+    ("effective", "capacity", "used", "free"),
+    [
+        ("64Gi", "32Gi", "16Gi", 48 * 1024),
+        (None, "32Gi", "16Gi", 16 * 1024),
+        ("8Gi", None, "16Gi", 0),
+        ("16Gi", None, "16Gi", 0),
+    ],
+)
+def test_memory_for_more_instances_is_what_overcommit_leaves(
+    effective: str | None, capacity: str | None, used: str, free: int
+) -> None:
+    host = made(condition("Ready", "True"))
+    status = replace(
+        host.status,
+        effectiveCapacity={"memory": Quantity(effective)} if effective else {},
+        capacity={"memory": Quantity(capacity)} if capacity else {},
+        allocation={"memory": Quantity(used)},
+    )
+    assert counted(replace(host, status=status)).free_mib == free
+
+
+@pytest.mark.parametrize(
+    ("ready", "mode"), [("False", ""), ("True", "manual"), ("True", "ha"), ("Unknown", "")]
+)
+def test_host_that_takes_no_instances_has_no_memory_for_them(ready: str, mode: str) -> None:
+    spec = replace(SPEC, maintenance=mode)
+    assert counted(made(condition("Ready", ready), spec=spec)).free_mib == 0
+
+
+@pytest.mark.parametrize(("seconds", "counts"), [(0.0, 1), (1.0, 1), (1.5, 2)])
+def test_census_is_kept_for_a_second(seconds: float, counts: int) -> None:
+    clock, asked = FakeClock(), list[int]()
+    clock.advance(timedelta(minutes=1))
+
+    def states() -> list[HostState]:
+        asked.append(1)
+        return [counted(made())]
+
+    fleet = Fleet(states, clock)
+    fleet.census()
+    clock.advance(timedelta(seconds=seconds))
+    fleet.census()
+    assert len(asked) == counts
 
 
 @pytest.mark.parametrize("lease", [None, Sighting(LeaseState.UNRENEWED)])

@@ -1,0 +1,530 @@
+"""The next step for a host, by its verdict, its gates and what is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace as with_fields
+from tests.unit.operator.samples import NOW, condition
+
+from hypercobalt.api.conditions import Condition
+from hypercobalt.api.eviction import Eviction, EvictionMode, EvictionStatus
+from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.model import Host
+from hypercobalt.ha.guard import Gate
+from hypercobalt.ha.node_failure import (
+    Alive,
+    Contradicted,
+    Dead,
+    HostVerdict,
+    RebootGrace,
+    Returned,
+    Suspected,
+    Well,
+)
+from hypercobalt.operator.ha.decide import decide
+from hypercobalt.operator.ha.evictions import recovery
+from hypercobalt.operator.ha.facts import (
+    BEFORE,
+    Action,
+    AskPeers,
+    DeleteEviction,
+    Evict,
+    Facts,
+    Fence,
+    ForceDown,
+    Plan,
+    SetMaintenance,
+    TakeBack,
+)
+from hypercobalt.operator.ha.fences import Setup
+from hypercobalt.operator.ha.settings import HaMode, HaSettings
+
+S = timedelta(seconds=1)
+SETTINGS = HaSettings(mode=HaMode.INTERNAL)
+DEAD = Dead(("silent",))
+HEALTHY = ("NodeHealthy", "AgentReporting", "LibVirtConnection")
+ATTEMPT = Fencing(
+    phase=FencingPhase.ATTEMPTING, bootID="b1", method=FencingMethod.BMC, device="bmc", attempts=1,
+    startedAt=NOW, deadline=NOW + 61 * S, evidence=("silent",),
+)  # fmt: skip
+PROVEN = with_fields(ATTEMPT, phase=FencingPhase.FENCED, fencedAt=NOW, proof="off")
+DOWN = with_fields(PROVEN, forcedDownAt=NOW)
+OPEN, CLOSED = Gate("MaxUnhealthy", True, "few"), Gate("MaxUnhealthy", False, "many", storm=True)
+HOST = Host("kvm-a", "h", "s", enabled=True, up=False, servers=("vm-1",))
+EMPTY = replace(HOST, servers=())
+
+
+def hypervisor(
+    fencing: Fencing | None = None,
+    *,
+    mode: str = "",
+    before: str = "",
+    boot: str = "b1",
+    conditions: tuple[Condition, ...] = (),
+) -> Hypervisor:
+    return Hypervisor(
+        metadata=ObjectMeta(name="kvm-a", uid="u", annotations={BEFORE: before} if before else {}),
+        spec=HypervisorSpec(maintenance=mode),
+        status=HypervisorStatus(
+            bootID=boot, fencing=fencing, unhealthySince=NOW, conditions=conditions
+        ),
+    )
+
+
+FACTS = Facts(
+    hypervisor=hypervisor(mode="ha"),
+    verdict=DEAD,
+    ready="Unknown",
+    node_boot="b1",
+    silenced="",
+    gates=(OPEN,),
+    host=HOST,
+    evictions=(),
+    fence=Setup(("bmc",), 60 * S),
+    stopped="",
+    claim="",
+    mine=None,
+    now=NOW,
+)
+LIVE = recovery(FACTS.hypervisor, EvictionMode.LIVE, NOW)
+EVACUATION = recovery(FACTS.hypervisor, EvictionMode.EVACUATE, NOW)
+FOREIGN = with_fields(LIVE, metadata=ObjectMeta(name="upgrade"))
+
+
+def over(eviction: Eviction, reason: str = "Succeeded") -> Eviction:
+    done = condition("Evicting", "False", reason)
+    return with_fields(eviction, status=EvictionStatus(conditions=(done,)))
+
+
+def planned(given: Facts = FACTS, /, **changes: object) -> Plan:
+    return decide(replace(given, **changes), SETTINGS)  # type: ignore[arg-type]
+
+
+def fenced(fencing: Fencing = DOWN, *, mode: str = "ha", before: str = "") -> Facts:
+    return replace(FACTS, hypervisor=hypervisor(fencing, mode=mode, before=before))
+
+
+# -- a silent host is fenced -----------------------------------------------------------------------
+
+
+def test_dead_host_gets_an_attempt_recorded_before_anything_is_called() -> None:
+    plan = planned()
+    assert plan == Plan(
+        NOW, ATTEMPT, (RecoveryBlockedReason.GATES_PASSED, "MaxUnhealthy open: few"), None, 0 * S
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "action"),
+    [
+        pytest.param({}, None, id="the attempt is another process's"),
+        pytest.param({"mine": ATTEMPT.deadline}, Fence(ATTEMPT), id="the own one is called"),
+        pytest.param({"mine": ATTEMPT.deadline, "gates": (CLOSED,)}, None, id="gates have closed"),
+        pytest.param(
+            {"mine": ATTEMPT.deadline, "verdict": Suspected(())}, None, id="no longer judged dead"
+        ),
+        pytest.param({"mine": ATTEMPT.deadline, "silenced": "paused"}, None, id="silenced"),
+    ],
+)
+def test_device_is_called_for_the_own_attempt_on_a_host_that_is_judged_dead(
+    changes: dict[str, object], action: Action | None
+) -> None:
+    plan = planned(fenced(ATTEMPT), **changes)
+    assert (plan.action, plan.fencing) == (action, ATTEMPT)
+    assert plan.look_again == (0 * S if action else 5 * S)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"gates": (CLOSED,)}, id="a gate is closed"),
+        pytest.param({"silenced": "paused"}, id="silenced"),
+        pytest.param({"verdict": Suspected(("silent",))}, id="suspected"),
+        pytest.param({"verdict": RebootGrace(("silent",), NOW + S)}, id="rebooting"),
+        pytest.param({"hypervisor": hypervisor(mode="ha", boot="")}, id="no boot is known"),
+    ],
+)
+def test_nothing_is_recorded_or_called(changes: dict[str, object]) -> None:
+    plan = planned(FACTS, **changes)
+    assert (plan.fencing, plan.action) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "gates", "action"),
+    [
+        (Suspected(("silent",), ask=True), (OPEN,), AskPeers()),
+        (Suspected(("silent",), ask=True), (CLOSED,), None),
+        (Suspected(("silent",)), (OPEN,), None),
+        (RebootGrace(("silent",), NOW + S), (OPEN,), None),
+    ],
+)
+def test_peers_are_asked_while_the_gates_are_open(
+    verdict: HostVerdict, gates: tuple[Gate, ...], action: Action | None
+) -> None:
+    assert planned(verdict=verdict, gates=gates).action == action
+
+
+@pytest.mark.parametrize(
+    ("mode", "action"),
+    [
+        ("", SetMaintenance("ha", before="")),
+        ("termination", SetMaintenance("ha", before="termination")),
+        ("ha", None),
+        ("manual", None),
+        ("auto", None),
+    ],
+)
+def test_maintenance_is_set_before_the_attempt_where_it_may_be(
+    mode: str, action: Action | None
+) -> None:
+    plan = planned(hypervisor=hypervisor(mode=mode))
+    assert (plan.action, plan.fencing) == (action, None if action else ATTEMPT)
+    assert plan.look_again == 0 * S
+
+
+@pytest.mark.parametrize("verdict", [Suspected(("silent",)), RebootGrace(("silent",), NOW + S)])
+def test_host_that_is_not_judged_dead_stays_in_service(verdict: HostVerdict) -> None:
+    assert planned(hypervisor=hypervisor(), verdict=verdict).action is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "method"),
+    [
+        pytest.param({"node_boot": "b2"}, FencingMethod.BOOT_ID, id="another boot"),
+        pytest.param({"claim": "ops"}, FencingMethod.EXTERNAL, id="asserted by a person"),
+    ],
+)
+@pytest.mark.parametrize(
+    "verdict", [DEAD, Suspected(("silent",), ask=True), RebootGrace((), NOW + S)]
+)
+def test_proof_that_is_free_is_recorded_at_once_whatever_the_gates(
+    verdict: HostVerdict, changes: dict[str, object], method: FencingMethod
+) -> None:
+    plan = planned(FACTS, verdict=verdict, gates=(CLOSED,), **changes)
+    assert plan.fencing is not None
+    assert (plan.fencing.phase, plan.fencing.method) == (FencingPhase.FENCED, method)
+    assert (plan.action, plan.look_again) == (None, 0 * S)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "again"),
+    [
+        (Suspected((), NOW + 3 * S), 3 * S),
+        (Suspected((), NOW + 9 * S), 5 * S),
+        (Suspected((), NOW - 3 * S), 0 * S),
+        (Suspected(()), 5 * S),
+        (RebootGrace((), NOW + 2 * S), 2 * S),
+    ],
+)
+def test_host_is_looked_at_again_when_its_wait_is_over(
+    verdict: HostVerdict, again: timedelta
+) -> None:
+    assert planned(verdict=verdict).look_again == again
+
+
+def test_attempt_that_is_under_way_is_looked_at_again_at_its_end() -> None:
+    plan = planned(fenced(ATTEMPT), now=NOW + 59 * S)
+    assert (plan.action, plan.look_again) == (None, 2 * S)
+
+
+def test_silent_host_is_unwell_since_it_was_seen_so_first() -> None:
+    first = with_fields(
+        FACTS.hypervisor, status=with_fields(FACTS.hypervisor.status, unhealthySince=None)
+    )
+    late = NOW + timedelta(seconds=7, milliseconds=9)
+    assert planned(hypervisor=first, now=late).unhealthy_since == NOW + 7 * S
+    assert planned(now=late).unhealthy_since == NOW
+    assert planned(verdict=Well(), ready="True").unhealthy_since is None
+    assert planned(verdict=Well(), ready="").unhealthy_since is None
+
+
+@pytest.mark.parametrize(
+    ("gates", "reason"),
+    [
+        ((OPEN,), RecoveryBlockedReason.GATES_PASSED),
+        ((OPEN, CLOSED), RecoveryBlockedReason.MANY_HOSTS),
+        ((OPEN, Gate("Silenced", False, "paused")), RecoveryBlockedReason.GATES_CLOSED),
+        (
+            (replace(OPEN, storm=True), Gate("Silenced", False, "paused")),
+            RecoveryBlockedReason.GATES_CLOSED,
+        ),
+    ],
+)
+def test_condition_names_what_blocks(
+    gates: tuple[Gate, ...], reason: RecoveryBlockedReason
+) -> None:
+    blocked = planned(gates=gates).blocked
+    assert blocked is not None
+    assert blocked[0] == reason
+
+
+# -- a host that is proven dead is evacuated -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "changes", "action"),
+    [
+        pytest.param(fenced(PROVEN), {}, ForceDown(PROVEN), id="forced down first"),
+        pytest.param(
+            fenced(PROVEN, mode=""), {}, SetMaintenance("ha"), id="in maintenance before that"
+        ),
+        pytest.param(fenced(), {}, Evict(EVACUATION), id="then evacuated"),
+        pytest.param(fenced(mode="manual"), {}, Evict(EVACUATION), id="in a person's maintenance"),
+        pytest.param(fenced(), {"gates": (CLOSED,)}, Evict(EVACUATION), id="whatever the gates"),
+        pytest.param(fenced(), {"silenced": "paused"}, None, id="silenced"),
+        pytest.param(fenced(), {"host": None}, Evict(EVACUATION), id="unknown to Nova for now"),
+        pytest.param(fenced(), {"host": EMPTY}, None, id="nothing is on it"),
+        pytest.param(fenced(), {"evictions": (EVACUATION,)}, None, id="under way"),
+        pytest.param(
+            fenced(), {"evictions": (LIVE,)}, DeleteEviction(LIVE), id="a live one cannot go on"
+        ),
+        pytest.param(fenced(), {"evictions": (FOREIGN,)}, None, id="a person's is left alone"),
+        pytest.param(fenced(), {"evictions": (over(EVACUATION),)}, None, id="it has succeeded"),
+        pytest.param(
+            fenced(), {"evictions": (over(EVACUATION, "Failed"),)}, None, id="it has failed"
+        ),
+        pytest.param(
+            fenced(), {"evictions": (over(FOREIGN),)}, Evict(EVACUATION), id="another has succeeded"
+        ),
+        pytest.param(
+            fenced(), {"evictions": (over(LIVE, "Failed"),)}, Evict(EVACUATION), id="a live failed"
+        ),
+        pytest.param(
+            fenced(before="termination"),
+            {"host": EMPTY},
+            SetMaintenance("termination"),
+            id="empty, and to go for good",
+        ),
+        pytest.param(
+            fenced(before="termination"),
+            {"host": None, "evictions": (over(EVACUATION),)},
+            SetMaintenance("termination"),
+            id="empty by the end of its Eviction, and to go for good",
+        ),
+        pytest.param(
+            fenced(mode=""), {"host": EMPTY}, SetMaintenance("ha"), id="empty, and in service"
+        ),
+        pytest.param(
+            fenced(before="manual"), {"host": EMPTY}, None, id="its mode comes back with the host"
+        ),
+        pytest.param(
+            fenced(mode="termination"), {"host": EMPTY}, None, id="empty: stays in termination"
+        ),
+        pytest.param(
+            fenced(mode="termination", before="termination"),
+            {"host": EMPTY},
+            None,
+            id="and is not set again",
+        ),
+    ],
+)
+def test_host_that_is_proven_dead(
+    given: Facts, changes: dict[str, object], action: Action | None
+) -> None:
+    plan = planned(given, **changes)
+    assert plan.action == action
+    assert plan.look_again == (0 * S if isinstance(action, ForceDown | SetMaintenance) else 5 * S)
+
+
+def test_proof_of_a_former_boot_evacuates_nothing() -> None:
+    given = hypervisor(with_fields(DOWN, bootID="b0"), mode="ha")
+    plan = planned(hypervisor=given)
+    assert plan.action is None
+    assert plan.fencing == ATTEMPT
+
+
+# -- its agent has ended every instance ------------------------------------------------------------
+
+
+def test_agent_that_has_ended_every_instance_is_a_proof() -> None:
+    plan = planned(verdict=Alive(("lease",)), stopped="all were ended")
+    assert plan.fencing is not None
+    assert (plan.fencing.phase, plan.fencing.method) == (FencingPhase.FENCED, FencingMethod.AGENT)
+    assert (plan.action, plan.look_again) == (None, 0 * S)
+    by_agent = with_fields(DOWN, method=FencingMethod.AGENT)
+    then = planned(fenced(by_agent), verdict=Alive(("lease",)), stopped="all were ended")
+    assert then.action == Evict(EVACUATION)
+    silenced = planned(verdict=Alive(()), stopped="all were ended", silenced="paused")
+    assert (silenced.fencing, silenced.action) == (None, None)
+
+
+# -- a host that lives -----------------------------------------------------------------------------
+
+ALIVE = Alive(("the node agent renews its Lease",), movable=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "action"),
+    [
+        pytest.param({}, Evict(LIVE), id="its instances migrate"),
+        pytest.param({"verdict": replace(ALIVE, until=NOW + S)}, None, id="not before its wait"),
+        pytest.param({"verdict": replace(ALIVE, movable=False)}, None, id="nor without compute"),
+        pytest.param({"silenced": "paused"}, None, id="silenced"),
+        pytest.param({"gates": (CLOSED,)}, None, id="a gate is closed"),
+        pytest.param({"evictions": (LIVE,)}, None, id="they migrate already"),
+        pytest.param({"evictions": (FOREIGN,)}, None, id="by a person's Eviction"),
+        pytest.param(
+            {"hypervisor": hypervisor()}, SetMaintenance("ha"), id="in maintenance before"
+        ),
+    ],
+)
+def test_host_that_lives_is_never_fenced(changes: dict[str, object], action: Action | None) -> None:
+    plan = planned(replace(FACTS, verdict=ALIVE), **changes)
+    assert (plan.action, plan.fencing) == (action, None)
+
+
+def test_host_that_lives_without_its_compute_service_is_named() -> None:
+    blocked = planned(verdict=replace(ALIVE, movable=False)).blocked
+    assert blocked is not None
+    assert blocked[0] == RecoveryBlockedReason.GATES_CLOSED
+    assert "the node agent renews its Lease" in blocked[1]
+    assert planned(verdict=replace(ALIVE, until=NOW + 2 * S)).look_again == 2 * S
+
+
+# -- a proof was wrong -----------------------------------------------------------------------------
+
+
+def test_wrong_proof_is_void_before_its_evacuation_is_stopped() -> None:
+    wrong = Contradicted(("it is Ready",))
+    plan = planned(fenced(PROVEN), verdict=wrong, evictions=(EVACUATION,))
+    assert plan.fencing is not None
+    assert (plan.fencing.phase, plan.fencing.proof) == (FencingPhase.FAILED, None)
+    assert plan.action is None
+    assert plan.blocked is not None
+    assert "it is Ready" in plan.blocked[1]
+
+
+@pytest.mark.parametrize(
+    ("evictions", "action"),
+    [
+        ((EVACUATION,), DeleteEviction(EVACUATION)),
+        ((over(EVACUATION),), None),
+        ((FOREIGN,), None),
+        ((), None),
+    ],
+)
+def test_evacuation_of_a_host_that_lives_is_stopped(
+    evictions: tuple[Eviction, ...], action: Action | None
+) -> None:
+    plan = planned(fenced(DOWN), verdict=Contradicted(("Ready",)), evictions=evictions)
+    assert (plan.action, plan.fencing) == (action, DOWN)
+
+
+# -- a host that is back ---------------------------------------------------------------------------
+
+
+def back(
+    fencing: Fencing | None = DOWN,
+    *,
+    mode: str = "ha",
+    before: str = "",
+    boot: str = "b2",
+    unwell: str = "",
+    reported: tuple[str, ...] = HEALTHY,
+    blocked: bool = False,
+) -> Facts:
+    """A host whose boot b1 was fenced, and whose boot b2 is well since NOW."""
+    found = tuple(condition(type_, str(type_ != unwell)) for type_ in reported)
+    found += (condition("RecoveryBlocked", "True"),) if blocked else ()
+    return replace(
+        FACTS,
+        hypervisor=hypervisor(fencing, mode=mode, before=before, boot=boot, conditions=found),
+        verdict=Returned("b2"),
+        ready="True",
+        node_boot="b2",
+        now=NOW + 120 * S,
+    )
+
+
+RELEASED = with_fields(DOWN, phase=FencingPhase.RELEASED)
+
+
+@pytest.mark.parametrize(
+    ("given", "changes", "action", "again"),
+    [
+        pytest.param(back(), {"now": NOW + 119 * S}, None, 1 * S, id="well for too short a time"),
+        pytest.param(back(unwell="AgentReporting"), {}, None, 5 * S, id="its agent is not well"),
+        pytest.param(back(reported=HEALTHY[:2]), {}, None, 5 * S, id="libvirt is not reported"),
+        pytest.param(back(boot="b1"), {}, None, 5 * S, id="the new boot has not reported"),
+        pytest.param(back(), {"host": None}, None, 5 * S, id="unknown to the compute service"),
+        pytest.param(back(RELEASED), {}, SetMaintenance(""), 0 * S, id="maintenance ends"),
+        pytest.param(
+            back(RELEASED, before="manual"), {}, SetMaintenance("manual"), 0 * S, id="or comes back"
+        ),
+        pytest.param(
+            back(RELEASED),
+            {"evictions": (FOREIGN, over(EVACUATION))},
+            DeleteEviction(over(EVACUATION)),
+            5 * S,
+            id="what was evacuated is forgotten first",
+        ),
+        pytest.param(
+            back(RELEASED), {"evictions": (FOREIGN,)}, SetMaintenance(""), 0 * S, id="or not ours"
+        ),
+        pytest.param(back(RELEASED, mode="manual"), {}, None, None, id="at rest"),
+        pytest.param(
+            back(RELEASED, mode="manual", unwell="AgentReporting"), {}, None, None, id="for good"
+        ),
+        pytest.param(back(None, mode="manual"), {}, None, None, id="never fenced"),
+        pytest.param(back(None), {}, SetMaintenance(""), 0 * S, id="recovered without a fence"),
+    ],
+)
+def test_host_that_is_back(
+    given: Facts, changes: dict[str, object], action: Action | None, again: timedelta | None
+) -> None:
+    plan = planned(given, **changes)
+    assert (plan.action, plan.look_again) == (action, again)
+    assert plan.fencing == given.hypervisor.status.fencing
+
+
+@pytest.mark.parametrize("mode", ["ha", "manual", ""])
+def test_host_that_is_back_is_cleaned_before_its_record_is_closed(mode: str) -> None:
+    plan = planned(back(mode=mode))
+    assert isinstance(plan.action, TakeBack)
+    assert (plan.action.host, plan.action.fencing.phase) == (HOST, FencingPhase.RELEASED)
+    assert "boot b2" in plan.action.fencing.evidence[-1]
+    assert (plan.fencing, plan.look_again) == (DOWN, 0 * S)
+    by_agent = planned(back(mode=mode), node_boot="").action
+    assert by_agent == plan.action
+
+
+def test_host_is_back_since_the_last_of_its_signs() -> None:
+    given = back(reported=HEALTHY[:2])
+    late = with_fields(condition(HEALTHY[2], "True"), lastTransitionTime=NOW + 30 * S)
+    status = given.hypervisor.status
+    status = with_fields(status, conditions=(*status.conditions, late))
+    plan = planned(given, hypervisor=with_fields(given.hypervisor, status=status))
+    assert (plan.action, plan.look_again) == (None, 30 * S)
+
+
+def test_host_that_is_back_after_a_failed_attempt_needs_no_cleaning() -> None:
+    failed = with_fields(ATTEMPT, phase=FencingPhase.FAILED, deadline=NOW)
+    plan = planned(back(failed))
+    assert plan.action is None
+    assert plan.fencing is not None
+    assert (plan.fencing.phase, plan.look_again) == (FencingPhase.RELEASED, 0 * S)
+    nameless = planned(back(failed, boot=""))
+    assert nameless.fencing is not None
+    assert "boot b2" in nameless.fencing.evidence[-1]
+
+
+@pytest.mark.parametrize("phase", [FencingPhase.ATTEMPTING, FencingPhase.FAILED])
+def test_host_that_may_still_be_switched_off_is_not_taken_back(phase: FencingPhase) -> None:
+    late = with_fields(ATTEMPT, phase=phase, deadline=NOW + 123 * S)
+    plan = planned(back(late))
+    assert (plan.action, plan.fencing, plan.look_again) == (None, late, 3 * S)
+
+
+def test_condition_of_a_host_at_rest_no_longer_blocks() -> None:
+    blocked = planned(back(RELEASED, mode="", blocked=True)).blocked
+    assert blocked == (RecoveryBlockedReason.NOT_NEEDED, "The host is well")
+    assert planned(back(RELEASED, mode="")).blocked is None
+    well = planned(back(None, mode=""), verdict=Well())
+    assert (well.action, well.look_again) == (None, None)

@@ -1,0 +1,98 @@
+"""Which Eviction belongs to which failure of a host."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.operator.samples import NOW, condition
+
+from hypercobalt.api.eviction import Eviction, EvictionMode, EvictionSpec, EvictionStatus, Trigger
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.operator.ha.evictions import is_recovery, is_whole, recovery, succeeded
+
+
+def host(name: str = "kvm-a", boot: str = "b1") -> Hypervisor:
+    return Hypervisor(metadata=ObjectMeta(name=name, uid="u"), status=HypervisorStatus(bootID=boot))
+
+
+def named(
+    given: Hypervisor, mode: EvictionMode = EvictionMode.EVACUATE, since: datetime | None = NOW
+) -> str:
+    return recovery(given, mode, since).metadata.name
+
+
+def test_one_failure_has_one_eviction_and_the_next_one_another() -> None:
+    name = named(host())
+    assert named(host()) == name
+    others = {
+        named(host("kvm-b")),
+        named(host(boot="b2")),
+        named(host(), EvictionMode.LIVE),
+        named(host(), since=None),
+        named(host(), since=NOW + timedelta(seconds=1)),
+    }
+    assert len(others | {name}) == 6
+
+
+def test_name_of_a_host_of_any_length_gives_a_name_of_an_object() -> None:
+    assert len(named(host("h" * 253))) == 3 + 200 + 9
+    assert named(host()).startswith("ha-kvm-a-")
+    assert len(named(host())) == len("ha-kvm-a-") + 8
+
+
+def test_eviction_goes_with_its_host_and_holds_it() -> None:
+    made = recovery(host(), EvictionMode.LIVE, NOW)
+    (owner,) = made.metadata.ownerReferences
+    assert (owner.name, owner.controller, owner.blockOwnerDeletion) == ("kvm-a", True, True)
+    assert made.spec == EvictionSpec(
+        hypervisor="kvm-a",
+        reason="High availability: the host is not Ready, and lives",
+        trigger=Trigger.NODE_FAILURE,
+        mode=EvictionMode.LIVE,
+    )
+    dead = recovery(host(), EvictionMode.EVACUATE, NOW)
+    assert dead.spec.reason == "High availability: the host is proven dead"
+
+
+OURS = recovery(host(), EvictionMode.EVACUATE, NOW)
+
+
+@pytest.mark.parametrize(
+    ("given", "whole", "ours"),
+    [
+        pytest.param(OURS, True, True, id="made for a failure"),
+        pytest.param(
+            replace(OURS, metadata=ObjectMeta(name="upgrade")), True, False, id="a person's"
+        ),
+        pytest.param(
+            replace(OURS, spec=replace(OURS.spec, trigger="")), True, False, id="no failure"
+        ),
+        pytest.param(
+            replace(OURS, spec=replace(OURS.spec, instances=("vm-1",))), False, False, id="of some"
+        ),
+        pytest.param(
+            replace(OURS, spec=replace(OURS.spec, mode=EvictionMode.RESTART)),
+            False,
+            False,
+            id="restarts",
+        ),
+    ],
+)
+def test_eviction_of_a_failure_is_of_all_instances(
+    given: Eviction, whole: bool, ours: bool
+) -> None:
+    assert (is_whole(given), is_recovery(given)) == (whole, ours)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "well"),
+    [("False", "Succeeded", True), ("False", "Failed", False), ("True", "Running", False)],
+)
+def test_eviction_that_has_ended_well_has_succeeded(status: str, reason: str, well: bool) -> None:
+    found = EvictionStatus(conditions=(condition("Evicting", status, reason),))
+    assert succeeded(replace(OURS, status=found)) is well
+    assert not succeeded(OURS)
