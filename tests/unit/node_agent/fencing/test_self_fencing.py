@@ -104,6 +104,17 @@ async def test_a_host_that_sees_anything_keeps_its_guests(left: tuple[str, ...])
         assert site.runs
 
 
+async def test_a_renewal_that_comes_late_is_sign_enough() -> None:
+    async with watched() as site:
+        await asyncio.sleep(60)
+        site.cut("api")
+        await asyncio.sleep(103)
+        site.renewals, asked = site.renewals + 1, site.asked
+        await asyncio.sleep(5)
+        assert site.asked == asked > 2
+        assert site.runs
+
+
 async def test_a_host_that_is_cut_off_ends_its_guests_after_the_window() -> None:
     async with watched() as site:
         await asyncio.sleep(60)

@@ -19,10 +19,14 @@ from tests.unit.operator.eviction.made import (
 from hypercobalt.api.eviction import EvictionInstance, EvictionStatus
 from hypercobalt.compute.model import Move, Server
 from hypercobalt.operator.eviction.assess import assess
+from hypercobalt.operator.eviction.case import OTHER_CLOCK
 from hypercobalt.operator.eviction.plan import still_counted
 from hypercobalt.operator.eviction.states import (
     Arrived,
     Departed,
+    Mode,
+    Ready,
+    Restarted,
     State,
     Stranded,
     Unaffected,
@@ -47,6 +51,11 @@ def cold(status: str = "finished", created: datetime = BEGAN) -> Move:
         pytest.param((), (), (cold(),), ("a",), ["Confirming"], id="and it is named"),
         pytest.param((), (), (cold(),), ("b",), ["Skipped"], id="and another is named"),
         pytest.param((), (), (cold(created=BEFORE),), (), [], id="somebody's earlier cold move"),
+        pytest.param(
+            (), (), (cold(created=BEGAN - OTHER_CLOCK),), (), ["Confirming"], id="by another clock"
+        ),
+        pytest.param((), (), (move(),), ("a",), ["Migrating"], id="named, and about to arrive"),
+        pytest.param((), (), (move("completed"),), ("a",), ["Skipped"], id="named, and has left"),
         pytest.param((), (), (cold("confirmed"),), (), [], id="a cold move that is over"),
         pytest.param((), (), (move("completed"),), (), [], id="a live move that is over"),
     ],
@@ -63,6 +72,42 @@ def test_phases(
     assert [str(phase_of(one.state)) for one in made] == found
     confirmed = [one for one in made if isinstance(one.state, Arrived) and one.state.due]
     assert len(confirmed) == found.count("Confirming")
+
+
+@pytest.mark.parametrize(
+    ("known", "here", "mode", "state", "attempts"),
+    [
+        pytest.param(
+            entry(phase="Succeeded", message="moved", attempts=2), (), None, Departed("moved"), 2,
+            id="has left",
+        ),
+        pytest.param(entry(phase="Succeeded"), (), None, Departed(""), 0, id="at once"),
+        pytest.param(
+            entry(phase="Skipped", message="gone"), (), None, Unaffected("gone"), 0, id="was gone"
+        ),
+        pytest.param(
+            entry(phase="Succeeded", message="restarted", attempts=1), (server(),), "restart",
+            Restarted("restarted"), 1, id="runs again",
+        ),
+        pytest.param(
+            entry(phase="Skipped", message="planned"), (server(),), "restart",
+            Unaffected("planned", stays=True), 0, id="was left to its owner",
+        ),
+        pytest.param(
+            entry(phase="Succeeded"), (server(),), None, Ready(Mode.LIVE), 0, id="is here again"
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_over_stays_over_unless_it_comes_back_to_a_host_that_is_emptied(
+    known: EvictionInstance,
+    here: tuple[Server, ...],
+    mode: str | None,
+    state: State,
+    attempts: int,
+) -> None:
+    about = eviction(EvictionStatus(instances=(known,)), mode=mode)
+    (found,) = assess(facts(about, servers=here), {}, POLICY)
+    assert (found.state, found.attempts) == (state, attempts)
 
 
 @pytest.mark.parametrize(
