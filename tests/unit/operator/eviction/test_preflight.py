@@ -282,13 +282,13 @@ def test_instances_that_are_gone_are_not_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "anothers"), [("Claimed", True), ("Succeeded", False), ("", False)]
+    ("reason", "foreign"), [("Claimed", True), ("Succeeded", False), ("", False)]
 )
 def test_host_of_a_name_that_another_hypervisor_has_is_that_one_s(
-    reason: str, anothers: bool
+    reason: str, foreign: bool
 ) -> None:
     given = hindered("Registered", "False", reason) if reason else hypervisor()
-    assert is_anothers(given) is anothers
+    assert is_anothers(given) is foreign
 
 
 def test_check_without_a_message_is_named() -> None:
