@@ -6,6 +6,7 @@ libvirt driver finds it out in the same way.
 
 from __future__ import annotations
 
+import asyncio
 import posixpath
 import uuid
 from collections.abc import Iterable
@@ -21,6 +22,8 @@ from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Clock
 
 _KEPT: Final = timedelta(minutes=10)
+_JUST_NOW: Final = timedelta(seconds=10)
+"""For which a directory that a dead host shared is not asked about again for its next disk."""
 
 
 class Sharing:
@@ -50,19 +53,40 @@ class Sharing:
     ) -> None:
         """Find out about all disks of domains whose host is dead, with the hosts that answer.
 
+        A directory is asked about once for each of them, as libvirt then looks into every file in
+        it; that the file of each disk is there, too, is seen right before the domain is started.
+
         Args:
             domains: that it had.
             mark: name of the file that it has left in the directories of their disks.
             dead: their host.
             others: those that are asked.
         """
-        disks = {disk for domain in domains for disk in files(domain)}
-        for other in others:
-            for disk in disks:
-                try:
-                    await self.shared_with_dead(disk, mark, dead, other)
-                except LibvirtError:
-                    break  # it does not answer
+        disks = {_subject(disk): disk for domain in domains for disk in files(domain)}
+        async with asyncio.TaskGroup() as tasks:
+            for other in others:
+                tasks.create_task(self._learn_dead(disks.values(), mark, dead, other))
+
+    async def _learn_dead(
+        self, disks: Iterable[Disk], mark: str, dead: Place, there: Place
+    ) -> None:
+        for disk in disks:
+            key = (_subject(disk), frozenset((dead.name, there.name)))
+            asked_at, shared = self._known.get(key, (0.0, False))
+            if shared and self._clock.monotonic() - asked_at < _KEPT.total_seconds():
+                continue
+            try:
+                found = await self._sees(disk, mark, there)
+            except LibvirtError:
+                return  # it does not answer
+            self._known[key] = (self._clock.monotonic(), found)
+
+    async def _sees(self, disk: Disk, mark: str, there: Place) -> bool:
+        """Whether a host sees a medium, or the directory of a disk by the mark in it."""
+        directory, name = posixpath.split(disk.path)
+        if not _is_medium(disk):
+            name = mark
+        return bool(name) and await daemon_of(self._daemons, there).has_file(directory, name)
 
     async def shared_with_dead(self, disk: Disk, mark: str, dead: Place, there: Place) -> bool:
         """Whether a host sees the file of a disk that a dead host had, in the same directory.
@@ -73,9 +97,12 @@ class Sharing:
         daemon = daemon_of(self._daemons, there)
         directory, name = posixpath.split(disk.path)
         found = await daemon.has_file(directory, name)
-        if found and not _is_medium(disk):
-            found = bool(mark) and await daemon.has_file(directory, mark)
         key = (_subject(disk), frozenset((dead.name, there.name)))
+        if found and not _is_medium(disk):
+            asked_at, shared = self._known.get(key, (0.0, False))
+            if shared and self._clock.monotonic() - asked_at < _JUST_NOW.total_seconds():
+                return True
+            found = bool(mark) and await daemon.has_file(directory, mark)
         self._known[key] = (self._clock.monotonic(), found)
         return found
 
