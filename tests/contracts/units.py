@@ -42,6 +42,11 @@ async def what_does_not_exist_has_a_state(units: Units) -> None:
     assert (state.name, state.load, state.active) == (ABSENT, "not-found", "inactive")
 
 
+async def a_unit_that_is_not_enabled_is_not_started_at_boot(units: Units) -> None:
+    assert await units.enablement(GOOD) not in {"", "enabled"}
+    assert await units.enablement(ABSENT) == ""
+
+
 async def stopping_waits_until_it_is_stopped(units: Units) -> None:
     await units.start(GOOD)
     await units.stop(GOOD)

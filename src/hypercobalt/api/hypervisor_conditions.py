@@ -37,6 +37,7 @@ class HypervisorConditionType(StrEnum):
     SPEC_FROZEN = "SpecFrozen"  # ours
     AGENT_REPORTING = "AgentReporting"  # ours
     HA_CONFIG_VALID = "HaConfigValid"  # ours
+    AUTOSTART_OFF = "AutostartOff"  # ours
     FENCED = "Fenced"  # ours
     RECOVERY_BLOCKED = "RecoveryBlocked"  # ours
     NETWORK_HEALTHY = "NetworkHealthy"  # ours
@@ -229,6 +230,14 @@ class HaConfigReason(StrEnum):
     VALID = "Valid"
     DEFAULTS = "Defaults"  # there is no ConfigMap
     INVALID = "Invalid"  # the last valid one counts
+
+
+class AutostartReason(StrEnum):
+    """Reasons of `AutostartOff`."""
+
+    NOT_ENABLED = "NotEnabled"
+    LIBVIRT_GUESTS = "LibvirtGuestsEnabled"
+    SYSTEMD_UNREACHABLE = "SystemdUnreachable"
 
 
 class FencedReason(StrEnum):

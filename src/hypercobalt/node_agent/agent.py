@@ -27,6 +27,7 @@ from hypercobalt.node_agent.fencing.peers import Peers, programs
 from hypercobalt.node_agent.fencing.self_fencing import Outside, SelfFencing
 from hypercobalt.node_agent.fencing.signs import Heartbeat, any_answers
 from hypercobalt.node_agent.host import certificates, operating_system, tls_files
+from hypercobalt.node_agent.host.autostart import Autostart
 from hypercobalt.node_agent.host.os_update import OsUpdate
 from hypercobalt.node_agent.host.shutdown_drain import ShutdownDrain
 from hypercobalt.node_agent.host.units import UnitConditions
@@ -102,6 +103,8 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
         agent.act("recoveries", incidents.recover)
     state = LibvirtState(host.libvirt, board, units=settings.units, listeners=listeners)
     agent.observe("libvirt", state.run)
+    if settings.ha_config:
+        agent.observe("autostart", Autostart(host.units, board).run)
     agent.observe("units", UnitConditions(host.units, board, settings.units).run)
     agent.observe("operating-system", lambda: operating_system.follow(host.system, board))
     agent.act("status", applier.run)

@@ -30,6 +30,7 @@ class FakeUnits:
     """Units that are what they are set to; starting one makes it active.
 
     Attributes:
+        enabled: names of units that are started at boot.
         jobs: what was asked for, as `start NAME`: start, begin, restart and stop.
         on_job: called with that text instead of making the unit active, or inactive; it may `set`
             states and raise HostError.
@@ -40,6 +41,7 @@ class FakeUnits:
         self._away: HostError | None = None
         self._change = _Change()
         self.jobs: list[str] = []
+        self.enabled: set[str] = set()
         self.on_job: Callable[[str], None] | None = None
 
     def set(self, name: str, active: str, load: str = "loaded", sub: str = "") -> None:
@@ -75,6 +77,13 @@ class FakeUnits:
         check_unit_name(name)
         self._check()
         return self._get(name)
+
+    async def enablement(self, name: str) -> str:
+        check_unit_name(name)
+        self._check()
+        if self._get(name).load == "not-found":
+            return ""
+        return "enabled" if name in self.enabled else "disabled"
 
     async def start(self, name: str, *, deadline: timedelta = JOB_DEADLINE) -> None:
         del deadline

@@ -37,6 +37,13 @@ class Units(Protocol):
         """One unit now."""
         ...
 
+    async def enablement(self, name: str) -> str:
+        """Whether a unit is started at boot, as systemd names it: enabled, disabled, masked.
+
+        "" for a unit that has no file.
+        """
+        ...
+
     async def start(self, name: str, *, deadline: timedelta = JOB_DEADLINE) -> None:
         """Start a unit (mode replace) and wait until its job is done.
 

@@ -27,6 +27,10 @@ LAST_RETRY: Final = timedelta(seconds=1)
 _NAME, _PATH = "org.freedesktop.systemd1", "/org/freedesktop/systemd1"
 _MANAGER = "org.freedesktop.systemd1.Manager"
 _ROW = "a(ssssssouso)"
+_NO_FILE: Final = {
+    "org.freedesktop.DBus.Error.FileNotFound",
+    "org.freedesktop.systemd1.NoSuchUnit",
+}
 
 
 class SystemdUnits:
@@ -78,6 +82,17 @@ class SystemdUnits:
         async with reach(_NAME, self._address) as systemd:
             states, _ = await _list(systemd, [name])
             return states[0]
+
+    async def enablement(self, name: str) -> str:
+        check_unit_name(name)
+        async with reach(_NAME, self._address) as systemd:
+            try:
+                reply = await systemd.call(_PATH, f"{_MANAGER}.GetUnitFileState", "s", [name])
+            except RefusedError as error:
+                if error.name not in _NO_FILE:
+                    raise
+                return ""
+        return str(reply.body[0])
 
     async def start(self, name: str, *, deadline: timedelta = JOB_DEADLINE) -> None:
         await self._run_job("StartUnit", name, deadline)

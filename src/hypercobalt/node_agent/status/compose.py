@@ -22,6 +22,7 @@ from hypercobalt.node_agent.status.parts import Parts
 OWN_CONDITIONS: Final = (
     HypervisorConditionType.LIBVIRT_CONNECTION,
     HypervisorConditionType.HA_CONFIG_VALID,
+    HypervisorConditionType.AUTOSTART_OFF,
     HypervisorConditionType.OPERATING_SYSTEM_UPDATE,
     HypervisorConditionType.TLS_CERTIFICATE_INSTALLED,
 )

@@ -30,6 +30,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     _Type.RECOVERY_BLOCKED: "False",
     _Type.HA_ENABLED: "True",
     _Type.HA_CONFIG_VALID: "True",
+    _Type.AUTOSTART_OFF: "True",
     _Type.AGENT_REPORTING: "True",
     _Type.LIBVIRT_CONNECTION: "True",
     _Type.NODE_HEALTHY: "True",
@@ -68,6 +69,7 @@ NORMAL: Final[frozenset[tuple[str, str]]] = frozenset(
 
 REPORTERS: Final[Mapping[str, str]] = {
     _Type.HA_CONFIG_VALID: AGENT,
+    _Type.AUTOSTART_OFF: AGENT,
     _Type.LIBVIRT_CONNECTION: AGENT,
     _Type.TLS_CERTIFICATE_INSTALLED: AGENT,
     _Type.OPERATING_SYSTEM_UPDATE: AGENT,
@@ -204,6 +206,10 @@ REMEDIES: Final[Mapping[tuple[str, str], tuple[Remedy, ...]]] = {
     (_Type.HA_CONFIG_VALID, "Invalid"): (
         Remedy("correct what the message names in the agents' ConfigMap"),
     ),
+    (_Type.AUTOSTART_OFF, "LibvirtGuestsEnabled"): (
+        Remedy("on the host", "systemctl disable libvirt-guests.service"),
+    ),
+    (_Type.AUTOSTART_OFF, "SystemdUnreachable"): (Remedy("on the host: its D-Bus and systemd"),),
     (_Type.AGENT_REPORTING, "AgentSilent"): (_AGENT_POD, _POWER),
     (_Type.AGENT_REPORTING, "AgentStopped"): (_AGENT_POD,),
     (_Type.AGENT_REPORTING, "NeverReported"): (_AGENT_POD,),

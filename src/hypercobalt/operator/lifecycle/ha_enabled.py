@@ -1,9 +1,9 @@
 """`HaEnabled`: whether the host's instances are recovered after a failure.
 
 That is so when the node agent reports libvirt and, where this operator is the HA service, the
-agent's configuration is valid and a fence device is set up. The condition is written under a field
-manager of its own and never by force: the API server refuses to change one that an outside HA
-service has written, which stays that service's.
+agent's configuration is valid, the host starts no guests by itself and a fence device is set up.
+The condition is written under a field manager of its own and never by force: the API server refuses
+to change one that an outside HA service has written, which stays that service's.
 
 Source: openstack-hypervisor-operator, the controller removed in commit a9e7332.
 """
@@ -81,6 +81,9 @@ def _verdict(
         config = facts.condition(Type.HA_CONFIG_VALID)
         if config is not None and config.status == "False":
             return "Unknown", _Why.FAILED, f"The node agent's configuration: {config.message}"
+        autostart = facts.condition(Type.AUTOSTART_OFF)
+        if autostart is not None and autostart.status == "False":
+            return "Unknown", _Why.FAILED, autostart.message
         if unfenced:
             return "Unknown", _Why.FAILED, f"The host cannot be fenced: {unfenced}"
     return "True", _Why.SUCCEEDED, ENABLED
@@ -94,7 +97,7 @@ class Availability:
         conditions=frozenset(
             {
                 *(Type.LIBVIRT_CONNECTION, Type.AGENT_REPORTING),
-                *(Type.HA_CONFIG_VALID, Type.HA_ENABLED),
+                *(Type.HA_CONFIG_VALID, Type.AUTOSTART_OFF, Type.HA_ENABLED),
             }
         ),
         fields=frozenset({"spec.highAvailability"}),

@@ -375,6 +375,7 @@ REASONS = {
     Type.RECOVERY_BLOCKED: hypervisor_conditions.RecoveryBlockedReason,
     Type.HA_ENABLED: hypervisor_conditions.HaEnabledReason,
     Type.HA_CONFIG_VALID: hypervisor_conditions.HaConfigReason,
+    Type.AUTOSTART_OFF: hypervisor_conditions.AutostartReason,
     Type.AGENT_REPORTING: hypervisor_conditions.AgentReportingReason,
     Type.LIBVIRT_CONNECTION: hypervisor_conditions.LibvirtConnectionReason,
     Type.NODE_HEALTHY: hypervisor_conditions.NodeHealthyReason,
@@ -387,7 +388,7 @@ REASONS = {
 FINE = {
     *("Registered", "Succeeded", "Offboarded", "NoAgentPods", "Reporting", "Connected"),
     *("Healthy", "Ready", "Completed", "InStep", "NoKubectl"),
-    *("Released", "GatesPassed", "NotNeeded", "Valid", "Defaults"),
+    *("Released", "GatesPassed", "NotNeeded", "Valid", "Defaults", "NotEnabled"),
 }
 """Reasons of the status that is expected."""
 

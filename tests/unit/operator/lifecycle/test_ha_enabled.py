@@ -23,6 +23,7 @@ OURS = condition("HaEnabled", "True", "Succeeded", ENABLED)
 DONE = condition("Onboarding", "False", "Succeeded")
 LIBVIRT = condition("LibVirtConnection", "True", "Connected")
 VALID = condition("HaConfigValid", "True", "Valid")
+STARTS = condition("AutostartOff", "False", "LibvirtGuestsEnabled")
 INVALID = condition("HaConfigValid", "False", "Invalid")
 
 
@@ -76,6 +77,12 @@ def test_reasons_are_those_of_the_existing_controller(known: Facts, state: str) 
         pytest.param(HaMode.INTERNAL, (LIBVIRT,), "", "True/Succeeded", id="all is set up"),
         pytest.param(
             HaMode.INTERNAL, (LIBVIRT, VALID), "", "True/Succeeded", id="with its configuration"
+        ),
+        pytest.param(
+            HaMode.INTERNAL, (LIBVIRT, STARTS), "", "Unknown/Failed", id="it starts guests at boot"
+        ),
+        pytest.param(
+            HaMode.EXTERNAL, (LIBVIRT, STARTS), "", "True/Succeeded", id="not ours to evacuate"
         ),
         pytest.param(
             HaMode.INTERNAL, (LIBVIRT, INVALID), "", "Unknown/Failed", id="which is not valid"
