@@ -42,7 +42,7 @@ class _Result(msgspec.Struct):
 
 
 class Northbound:
-    """The database, connected to for each question.
+    """The database, connected to for each transaction.
 
     Args:
         remotes: servers of one database; the first that answers is taken.
@@ -53,7 +53,7 @@ class Northbound:
         self._remotes, self._tls = remotes, tls
 
     async def bind(self, ports: Iterable[str], hosts: tuple[str, ...]) -> None:
-        """Say which chassis may have some ports: the one they are on, then the one they go to.
+        """Set which chassis may have some ports: the one they are on, then the one they go to.
 
         Ports that the database does not have are left out.
 
@@ -95,7 +95,7 @@ class Northbound:
         return found
 
     async def close(self) -> None:
-        """Nothing is held between questions."""
+        """Nothing is held between transactions."""
 
     async def _transact(self, operations: list[object]) -> list[_Result | None]:
         failures: list[str] = []

@@ -1,8 +1,8 @@
 """Finds a daemon of Open vSwitch or OVN, and shows which process it is.
 
 After a crash both the pid file and the control socket stay behind, and the start after it makes
-others: what counts is the process that accepts the connection. Its start time tells a restarted
-daemon from the one before even if the kernel gave it the same process id.
+others: what counts is the process that accepts the connection. Its start time distinguishes a
+restarted daemon from the one before even if the kernel gave it the same process id.
 
 Source: ovs-appctl(8), "Target"; unix(7), SO_PEERCRED; proc_pid_stat(5).
 """

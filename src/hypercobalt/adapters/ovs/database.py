@@ -35,12 +35,12 @@ WANTED: Final[Mapping[str, tuple[str, ...]]] = {
         *("external_ids", "options", "other_config"),
     ),
 }
-"""Without `statistics`: those change every 5 s, and are asked for when they are used."""
+"""Without `statistics`: those change every 5 s, and are read when they are used."""
 _Typed = TypeVar("_Typed")
 
 
 class Snapshots:
-    """Makes a snapshot of the tables whenever it is asked to.
+    """Makes snapshots of the tables.
 
     Args:
         tables: of a session.

@@ -2,7 +2,7 @@
 
 A daemon serves one command at a time, and one that hangs would let each call wait its whole
 deadline: after a call that was not answered, further ones to this daemon fail at once for as long,
-but for the question of whether it lives.
+except the one that proves whether it lives.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class HostSwitch:
 
     async def statistics(self) -> Mapping[str, Mapping[str, int]]:
         """See the port."""
-        question = {"table": "Interface", "where": [], "columns": ["_uuid", "statistics"]}
+        query = {"table": "Interface", "where": [], "columns": ["_uuid", "statistics"]}
         (rows,) = await ovsdb.select(
-            self._database, database.NAME, [question], deadline=self._pace.deadline
+            self._database, database.NAME, [query], deadline=self._pace.deadline
         )
         try:
             return {_uuid(row): _numbers(row) for row in rows}
@@ -156,7 +156,7 @@ class HostSwitch:
     async def southbound(self, remote: str, chassis: str) -> Southbound:
         """See the port."""
         where = [["name", "==", chassis]]
-        questions = (
+        queries = (
             {"table": "SB_Global", "where": [], "columns": ["nb_cfg"]},
             {"table": "Chassis_Private", "where": where, "columns": ["nb_cfg"]},
         )
@@ -166,7 +166,7 @@ class HostSwitch:
         for server in servers:
             try:
                 globally, privately = await ovsdb.select(
-                    server, _SOUTHBOUND, questions, deadline=deadline, tls=self._tls
+                    server, _SOUTHBOUND, queries, deadline=deadline, tls=self._tls
                 )
                 return Southbound(_nb_cfg(globally) or 0, _nb_cfg(privately))
             except SwitchError as exc:

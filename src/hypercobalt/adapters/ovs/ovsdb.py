@@ -111,7 +111,7 @@ class Session:
         self.changed.set()
 
     async def keep_alive(self, period: float, deadline: float) -> None:
-        """Ask for an echo now and then; ends the session when there is none."""
+        """Send an echo request each period; end the session when it is not answered."""
         while not self.closed.done():
             await asyncio.sleep(period)  # of a probe: nothing else shows a server that hangs
             try:
@@ -193,7 +193,7 @@ async def monitored(
 async def select(
     remote: Remote,
     database: str,
-    questions: Sequence[Mapping[str, object]],
+    queries: Sequence[Mapping[str, object]],
     *,
     deadline: float,
     tls: ssl.SSLContext | None = None,
@@ -203,19 +203,19 @@ async def select(
     Args:
         remote: of the server.
         database: such as `OVN_Southbound`.
-        questions: `table`, `where` and `columns` of each `select`.
+        queries: `table`, `where` and `columns` of each `select`.
         deadline: seconds for the connection and for the answer each.
         tls: for an `ssl` remote.
 
     Returns:
-        The rows of each question, values as they are sent.
+        The rows of each query, values as they are sent.
 
     Raises:
         SwitchError: no connection, no answer, REFUSED, MALFORMED.
     """
     stream = await jsonrpc.connect(remote, deadline=deadline, tls=tls)
     try:
-        operations = [{"op": "select", **question} for question in questions]
+        operations = [{"op": "select", **query} for query in queries]
         answer = await stream.call("transact", [database, *operations], deadline=deadline)
         results = msgspec.json.decode(answer, type=list[_Result | None])
     except msgspec.MsgspecError as exc:
@@ -241,7 +241,7 @@ async def _schema(stream: jsonrpc.Stream, database: str, deadline: float) -> Sch
 async def _begin_monitor(
     stream: jsonrpc.Stream, database: str, schema: Schema, deadline: float
 ) -> _Updates:
-    """Begin with the newest method that the server knows; gives all rows."""
+    """Begin with the newest method that the server has; gives all rows."""
     wanted = {table: [{"columns": sorted(names)}] for table, names in schema.tables.items()}
     params: list[object] = [database, _MONITOR, wanted]
     refusal: SwitchError | None = None

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Final
 
 from hypercobalt.adapters.ovs.model import Flow, FlowCounts
-from hypercobalt.adapters.ovs.openflow.wire import OF10, OF13, OF14, OF15, Answer, Question, ask
+from hypercobalt.adapters.ovs.openflow.wire import OF10, OF13, OF14, OF15, Reply, Request, exchange
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 
 _FLOW, _TABLE = 1, 3
 _TABLE_10: Final = struct.Struct("!B3x32xIIIQQ")  # table, wildcards, max, active, lookups, matched
 _TABLE_13: Final = struct.Struct("!B3xIQQ")  # table, active, lookups, matched
-_TABLES: Final = Question(_TABLE, (OF10, OF13, OF14, OF15), lambda _: b"", 1024 * 1024)
+_TABLES: Final = Request(_TABLE, (OF10, OF13, OF14, OF15), lambda _: b"", 1024 * 1024)
 _FLOW_10: Final = struct.Struct("!HBxIH34x8xH4x6xQQ8x")
 """Length, table, wildcards, in_port, priority, cookie, packets; then actions."""
 _FLOW_13: Final = struct.Struct("!HBx8xH6x4xQQ8x")
@@ -44,12 +44,12 @@ async def flow_counts(socket: Path, *, deadline: float) -> FlowCounts:
     """Count the flows of a bridge.
 
     Raises:
-        SwitchError: see `wire.ask`.
+        SwitchError: see `wire.exchange`.
     """
-    answer = await ask(socket, _TABLES, deadline=deadline)
-    record = _TABLE_10 if answer.version == OF10 else _TABLE_13
+    reply = await exchange(socket, _TABLES, deadline=deadline)
+    record = _TABLE_10 if reply.version == OF10 else _TABLE_13
     tables: dict[int, int] = {}
-    for part in answer.parts:
+    for part in reply.parts:
         if len(part) % record.size:
             raise SwitchError(Fault.MALFORMED, f"{socket}: table statistics cannot be read")
         for fields in record.iter_unpack(part):
@@ -69,7 +69,7 @@ async def flows(socket: Path, table: int, *, limit: int, deadline: float) -> tup
 
     Raises:
         SwitchError: MALFORMED also for more flows than the limit, UNSUPPORTED also for a bridge
-            that allows OpenFlow 1.5 alone; see `wire.ask`.
+            that allows OpenFlow 1.5 alone; see `wire.exchange`.
     """
 
     def body(version: int) -> bytes:
@@ -77,10 +77,10 @@ async def flows(socket: Path, table: int, *, limit: int, deadline: float) -> tup
             return _REQUEST_10.pack(_ALL_WILD_10, table, _NO_PORT_10)
         return _REQUEST_13.pack(table, _ANY, _ANY, 0, 0, 1, _MATCH.size)
 
-    question = Question(_FLOW, (OF10, OF13, OF14), body, _ONE_MESSAGE + limit * _BYTES_A_FLOW)
-    answer = await ask(socket, question, deadline=deadline)
+    request = Request(_FLOW, (OF10, OF13, OF14), body, _ONE_MESSAGE + limit * _BYTES_A_FLOW)
+    reply = await exchange(socket, request, deadline=deadline)
     try:
-        found = tuple(_flows(answer))
+        found = tuple(_flows(reply))
     except (struct.error, ValueError) as exc:
         raise SwitchError(Fault.MALFORMED, f"{socket}: flows cannot be read: {exc}") from exc
     if len(found) > limit:
@@ -90,13 +90,13 @@ async def flows(socket: Path, table: int, *, limit: int, deadline: float) -> tup
     return found
 
 
-def _flows(answer: Answer) -> Iterator[Flow]:
-    for part in answer.parts:
+def _flows(reply: Reply) -> Iterator[Flow]:
+    for part in reply.parts:
         while part:
             record = part[: struct.unpack_from("!H", part)[0]]
             if not record:
                 raise ValueError("a flow of 0 bytes")
-            yield _flow_10(record) if answer.version == OF10 else _flow_13(record)
+            yield _flow_10(record) if reply.version == OF10 else _flow_13(record)
             part = part[len(record) :]  # noqa: PLW2901 - what is left of it
 
 

@@ -1,4 +1,4 @@
-"""Messages of OpenFlow, and a question for statistics, from hello to the last part of the answer.
+"""Messages of OpenFlow, and a request for statistics, from hello to the last part of the reply.
 
 Source: OpenFlow 1.0, sections 5.1 and 5.3.5; OpenFlow 1.3.5, sections 7.1, 7.3.5 and 7.5.1.
 """
@@ -73,14 +73,14 @@ class Messages:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Request:
     """A request for statistics.
 
     Args:
         kind: its type, such as OFPMP_TABLE.
-        spoken: versions in which it can be asked, ascending.
-        body: gives what it asks in a version.
-        limit: bytes of the largest answer that is read.
+        spoken: versions in which it can be made, ascending.
+        body: gives its body in a version.
+        limit: bytes of the largest reply that is read.
     """
 
     kind: int
@@ -90,7 +90,7 @@ class Question:
 
 
 @dataclass(slots=True)
-class Answer:
+class Reply:
     """What came.
 
     Args:
@@ -102,12 +102,12 @@ class Answer:
     parts: list[bytes] = field(default_factory=list[bytes])
 
 
-async def ask(socket: Path, question: Question, *, deadline: float) -> Answer:
-    """Ask a bridge.
+async def exchange(socket: Path, request: Request, *, deadline: float) -> Reply:
+    """Send a request to a bridge and collect the reply.
 
     Args:
         socket: its management socket, `BRIDGE.mgmt` in the run directory.
-        question: to it.
+        request: for it.
         deadline: seconds for all of it.
 
     Raises:
@@ -116,12 +116,12 @@ async def ask(socket: Path, question: Question, *, deadline: float) -> Answer:
     """
     remote = Remote("unix", str(socket))
     transport, session = await connect(
-        remote, lambda: _Session(str(remote), question), deadline=deadline
+        remote, lambda: _Session(str(remote), request), deadline=deadline
     )
     try:
-        await asyncio.wait({session.answer}, timeout=deadline)
-        if session.answer.done():
-            return session.answer.result()
+        await asyncio.wait({session.reply}, timeout=deadline)
+        if session.reply.done():
+            return session.reply.result()
         raise SwitchError(
             Fault.TIMEOUT, f"{remote}: statistics were not answered within {deadline:g} s"
         )
@@ -130,20 +130,20 @@ async def ask(socket: Path, question: Question, *, deadline: float) -> Answer:
 
 
 class _Session(asyncio.Protocol):
-    """Agrees on a version, asks, and collects the parts of the answer."""
+    """Negotiates a version, sends the request, and collects the parts of the reply."""
 
     _transport: asyncio.Transport
 
-    def __init__(self, peer: str, question: Question) -> None:
-        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._peer, self._question = peer, question
+    def __init__(self, peer: str, request: Request) -> None:
+        self.reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._peer, self._request = peer, request
         self._messages = Messages(peer)
-        self._found = Answer()
+        self._found = Reply()
         self._size = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        spoken = self._question.spoken
+        spoken = self._request.spoken
         bits = sum(1 << version for version in spoken)
         self._send(Message(spoken[-1], _HELLO, 1, _BITMAP.pack(1, _BITMAP.size, bits)))
 
@@ -159,7 +159,7 @@ class _Session(asyncio.Protocol):
         self._fail(SwitchError(Fault.CLOSED, f"{self._peer}: closed before it answered{cause}"))
 
     def _take(self, message: Message) -> None:
-        if self.answer.done():
+        if self.reply.done():
             return
         if message.type == _HELLO:
             self._greet(message)
@@ -184,36 +184,36 @@ class _Session(asyncio.Protocol):
 
     def _greet(self, hello: Message) -> None:
         theirs = _versions(hello)
-        common = [version for version in self._question.spoken if version in theirs]
+        common = [version for version in self._request.spoken if version in theirs]
         if not common:
             raise SwitchError(Fault.UNSUPPORTED, self._no_version())
         version = self._found.version = common[-1]
-        head = _STATS.pack(self._question.kind, 0).ljust(self._start, b"\0")
-        self._send(Message(version, self._types[0], _XID, head + self._question.body(version)))
+        head = _STATS.pack(self._request.kind, 0).ljust(self._start, b"\0")
+        self._send(Message(version, self._types[0], _XID, head + self._request.body(version)))
 
     def _add(self, body: bytes) -> None:
         self._size += max(len(body), _LEAST)
-        if len(body) < self._start or _STATS.unpack_from(body)[0] != self._question.kind:
+        if len(body) < self._start or _STATS.unpack_from(body)[0] != self._request.kind:
             raise SwitchError(Fault.MALFORMED, f"{self._peer}: statistics of another kind")
-        if self._size > self._question.limit:
+        if self._size > self._request.limit:
             raise SwitchError(
                 Fault.MALFORMED,
-                f"{self._peer}: more than {self._question.limit} bytes of statistics",
+                f"{self._peer}: more than {self._request.limit} bytes of statistics",
             )
         self._found.parts.append(body[self._start :])
         if not _STATS.unpack_from(body)[1] & _MORE:
-            self.answer.set_result(self._found)
+            self.reply.set_result(self._found)
 
     def _send(self, message: Message) -> None:
         self._transport.write(message.pack())
 
     def _fail(self, error: SwitchError) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)
-            self.answer.exception()  # whoever asked may be gone
+        if not self.reply.done():
+            self.reply.set_exception(error)
+            self.reply.exception()  # its caller may have been cancelled
 
     def _no_version(self) -> str:
-        names = ", ".join(_NAMES[version] for version in self._question.spoken)
+        names = ", ".join(_NAMES[version] for version in self._request.spoken)
         return f"{self._peer}: the bridge allows none of OpenFlow {names}"
 
     def _refusal(self, body: bytes) -> tuple[Fault, str]:
