@@ -26,7 +26,7 @@ from hypercobalt.adapters.ovs.remote import Remote
 from hypercobalt.adapters.ovs.remote import connect as reach
 
 LIMIT: Final = 16 * 1024 * 1024
-"""Bytes of the largest message: 10,000 interfaces are some 12 MiB, and no host has so many."""
+"""Bytes of the largest message: rows of 10,000 interfaces are 10 MB, and no host has so many."""
 Json = msgspec.Raw
 Listener = Callable[[str, Json], None]
 _NULL: Final = b"null"

@@ -20,7 +20,7 @@ from hypercobalt.adapters.ovs.remote import Remote
 DEADLINE: Final = 2.0
 """Seconds for a connection and for each command; a healthy daemon takes a few milliseconds."""
 LIMIT: Final = 4 * 1024 * 1024
-"""Bytes of the largest reply: `dpctl/show -s` of 10,000 ports is some 3 MiB."""
+"""Bytes of the largest reply: `dpctl/show -s` of 10,000 ports is 2 MB."""
 _UNKNOWN: Final = "is not a valid command"
 
 
