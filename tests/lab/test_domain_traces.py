@@ -16,6 +16,7 @@ from tests.traces.domain_trace import Found, Link, Side, load, names, steps
 
 pytestmark = pytest.mark.timeout(180)
 BOUND = 20.0  # seconds
+_SILENT = "has not answered"
 
 
 def test_every_scenario_is_recorded() -> None:
@@ -36,7 +37,8 @@ async def _reports(recorder: Recorder, side: Side) -> None:
     expected = steps(side.events)
     await recorder.until(lambda: len(steps(recorder.events)) >= len(expected))
     assert steps(recorder.events)[: len(expected)] == expected
-    assert _changes(recorder.links) == _changes(side.links)
+    silence = any(_SILENT in link.lost for link in side.links)
+    assert _changes(recorder.links, silence=silence) == _changes(side.links)
     assert _meaning(await _settled(recorder, side.after)) == _meaning(side.after)
 
 
@@ -56,9 +58,14 @@ async def _settled(recorder: Recorder, recorded: Found | None) -> Found | None:
     return found
 
 
-def _changes(links: Iterable[Link]) -> list[bool]:
-    """Whether the connection stands, change by change: failed attempts are a matter of time."""
-    since_the_first = dropwhile(lambda link: link.lost, links)
+def _changes(links: Iterable[Link], *, silence: bool = True) -> list[bool]:
+    """Whether the connection stands, change by change: failed attempts are a matter of time.
+
+    Without `silence`, so are answers that are late: on a busy machine a daemon that is well needs
+    longer than a heartbeat now and then.
+    """
+    meant = (link for link in links if silence or _SILENT not in link.lost)
+    since_the_first = dropwhile(lambda link: link.lost, meant)
     return [stands for stands, _ in groupby(not one.lost for one in since_the_first)]
 
 
