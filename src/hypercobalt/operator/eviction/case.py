@@ -36,7 +36,7 @@ class About:
         incident: when what led to it happened.
         course: which way the instances go.
         recovers: instances are to run afterwards, unless their owners want it otherwise.
-        only_if_wanted: an instance whose owner wants no recovery gets none.
+        only_if_wanted: an instance whose metadata, flavor or image turns recovery off gets none.
     """
 
     began: datetime

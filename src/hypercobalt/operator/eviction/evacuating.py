@@ -40,7 +40,7 @@ def evacuating(case: Case) -> Found:
     if evacuation is not None and not evacuation.ended:
         return _under_way(case, evacuation)
     if server.recovers is False and case.about.only_if_wanted:
-        why = "its owner wants no recovery; it waits for its host"
+        why = "its metadata, flavor or image turns recovery off; it waits for its host"
         return Unaffected(why, stays=True), case.track
     may = evacuability(server)
     match may:

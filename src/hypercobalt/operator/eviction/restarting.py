@@ -53,7 +53,7 @@ def restarting(case: Case) -> Found | None:
 
 
 def left_to_owner(case: Case) -> Found | None:
-    """Leave alone what does not run because its owner wants so, or runs again already."""
+    """Leave alone what its owner has stopped, or what runs again already."""
     server, move = case.seen.server, case.seen.move
     if server is None or (move is not None and not move.ended):
         return None
@@ -89,10 +89,10 @@ def brought_up(case: Case, found: Found) -> Found:
 
 def _needless(case: Case, server: Server) -> str:
     if server.recovers is False and case.about.only_if_wanted:
-        return "its owner wants no recovery"
+        return "its metadata, flavor or image turns recovery off"
     asked = started(case.seen.wishes, case.about.incident)
     if asked and _runs(server):
-        return f"runs again: its owner has asked for {asked}"
+        return f"runs again: its owner has requested {asked}"
     return ""
 
 

@@ -89,7 +89,7 @@ REBUILDS = server(status="REBUILD", task_state="rebuild_spawning")
             id="its data are there alone",
         ),
         pytest.param(
-            seen(server(recovers=False)), Unaffected, "no recovery", id="nobody wants it back"
+            seen(server(recovers=False)), Unaffected, "turns recovery off", id="recovery is off"
         ),
         pytest.param(seen(REBUILDS), Evacuating, "", id="accepted, no record yet"),
         pytest.param(seen(REBUILDS, evacuation()), Evacuating, "pre-migrating", id="under way"),

@@ -96,7 +96,9 @@ def wish(name: str, seconds: float = 0, user: str = "owner") -> Asked:
         pytest.param(seen(server(status="MIGRATING"), move()), Moving, "", id="under way"),
         pytest.param(seen(None), Unaffected, "is on another host", id="a stale copy on this host"),
         pytest.param(seen(server(status="SHELVED_OFFLOADED")), Unaffected, "", id="on no host"),
-        pytest.param(seen(server(recovers=False)), Unaffected, "no recovery", id="not wanted"),
+        pytest.param(
+            seen(server(recovers=False)), Unaffected, "turns recovery off", id="recovery is off"
+        ),
         pytest.param(
             seen(OFF, wishes=(wish("stop", 1),)), Unaffected, "planned by .*stop", id="stopped"
         ),
