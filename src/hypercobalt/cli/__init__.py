@@ -39,6 +39,13 @@ app.command(
     "at a time.",
 )
 app.command(
+    "hypercobalt.cli.ovs_agent:ovs_agent",
+    name="ovs-agent",
+    help="Run the agent of Open vSwitch on one host: its OVSNode.\n\n"
+    "Runs until SIGTERM or SIGINT, and changes nothing on the switch. Environment variables count "
+    "where no flag is given: NODE_NAME, HOSTNAME, NAMESPACE, OVS_RUNDIR, OVN_RUNDIR.",
+)
+app.command(
     "hypercobalt.cli.evict:evict",
     help="Move instances away from a host.\n\n"
     "Sets the host's maintenance to manual, unless it is in maintenance, and creates an Eviction "

@@ -33,6 +33,9 @@ T = TypeVar("T")
 AGAIN: Final = timedelta(seconds=1)
 """Between a failure and the next attempt, until the producer counts as away."""
 
+GIVE_UP: Final = timedelta(seconds=3)
+"""How long after a lost connection ovsdb-server counts as away; a restart takes less."""
+
 FILL: Final = timedelta(seconds=10)
 """How long a database with empty ephemeral columns is held back: ovs-vswitchd fills them within 9 s
 of a restart of ovsdb-server."""
@@ -91,6 +94,7 @@ class Observer:
         self._kicks: dict[str, asyncio.Event] = {}
         self._sources: dict[str, Callable[[Database], object]] = {}
         self._held: asyncio.TimerHandle | None = None  # until an unfilled database counts
+        self._giving_up: asyncio.TimerHandle | None = None  # until ovsdb-server counts as away
         self._complaints: dict[str, str] = {}
 
     def update(self, change: Callable[[Facts], Facts]) -> None:
@@ -112,12 +116,22 @@ class Observer:
                     self._take(event)
 
     def _lost(self, error: SwitchError) -> None:
+        """A connection ends with a restart too: ovsdb-server is away after GIVE_UP without rows."""
         self._failed("ovsdb", error)
-        now = self._clock.now()
-        self.update(lambda f: replace(f, database=f.database.failed(error, now)))
+        now, reading = self._clock.now(), self.facts.value.database
+        if reading.is_down or not reading.failures:
+            self.update(lambda f: replace(f, database=f.database.failed(error, now)))
+        if self._giving_up is None:
+            self._giving_up = asyncio.get_running_loop().call_later(
+                GIVE_UP.total_seconds(),
+                lambda: self.update(lambda f: replace(f, database=f.database.failed(error, now))),
+            )
 
     def _take(self, database: Database) -> None:
         """Take rows; after a restart of ovsdb-server, once ovs-vswitchd has filled them."""
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
         known = self.facts.value.database
         if database.is_filled or known.value is None:
             self._release()

@@ -83,7 +83,7 @@ def _unproven(name: str, state: BondState | None) -> One:
 def _of_switch(database: Database, port: PortRow, states: dict[str, BondState]) -> One:
     rows = [database.interfaces[one] for one in port.interfaces if one in database.interfaces]
     state = states.get(port.name)
-    active = [row for row in rows if _carries(row, port, state)]
+    active = [row for row in rows if _carries(row, state)]
     silent = _is_silent(port, state, rows)
     fallback = state is not None and state.fallback and silent
     count = len(port.interfaces)
@@ -97,12 +97,12 @@ def _of_switch(database: Database, port: PortRow, states: dict[str, BondState]) 
     return bond, tuple(_findings(port, rows, active, silent=silent, fallback=fallback))
 
 
-def _carries(row: InterfaceRow, port: PortRow, state: BondState | None) -> bool:
+def _carries(row: InterfaceRow, state: BondState | None) -> bool:
     """Whether a member may carry traffic."""
     if (row.ofport or 0) <= 0 or not row.link_up or not row.admin_up:
         return False
-    if state is None:  # a plain port by now; it carries, but for a partner that wants LACP
-        return not wants_lacp(port)
+    if state is None:  # the survivor of a bond that ovs-vswitchd dropped is a plain port
+        return True
     return any(member.name == row.name and member.enabled for member in state.members)
 
 
@@ -115,7 +115,7 @@ def _is_silent(port: PortRow, state: BondState | None, rows: list[InterfaceRow])
     """Whether LACP is wanted, links are up, and the partner does not answer."""
     if not wants_lacp(port) or not any(row.link_up for row in rows):
         return False
-    return state is None or state.lacp is not LacpStatus.NEGOTIATED
+    return state is not None and state.lacp is not LacpStatus.NEGOTIATED
 
 
 def _status(active: int, count: int, silent: bool) -> BridgeStatus:

@@ -1,0 +1,265 @@
+"""Conditions: every reason, and that nothing remembered is True."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.ovs_agent.switches import (
+    NOW,
+    OVN,
+    bond,
+    but,
+    database,
+    healthy,
+    interface,
+    later,
+    shown,
+    tap,
+    without,
+)
+
+from hypercobalt.adapters.ovs.model import (
+    ControllerState,
+    FlowCounts,
+    LacpStatus,
+    Link,
+    Southbound,
+)
+from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.ovs_agent.assess import judge
+from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.rules.ports import GRACE
+
+ALL = (
+    "OVSDBConnected",
+    "VswitchdResponding",
+    "OVNControllerConnected",
+    "AllBridgesHealthy",
+    "AllBondsHealthy",
+    "PortsHealthy",
+    "FlowsInSync",
+    "Ready",
+)
+
+
+def stated(facts: Facts, seconds: float = 2 * GRACE.total_seconds()) -> dict[str, str]:
+    """Each condition as STATUS/REASON, when the facts have been these for a while."""
+    first = judge(facts, {}, now=NOW, monotonic=0.0)
+    last = judge(facts, first.ledger, now=later(seconds), monotonic=seconds)
+    return {type_.value: f"{one.status}/{one.reason}" for type_, one in last.conditions.items()}
+
+
+def test_all_is_well() -> None:
+    assert stated(healthy()) == {
+        "OVSDBConnected": "True/Connected",
+        "VswitchdResponding": "True/Responding",
+        "OVNControllerConnected": "True/Connected",
+        "AllBridgesHealthy": "True/AllBridgesActive",
+        "AllBondsHealthy": "True/NoBonds",
+        "PortsHealthy": "True/NoIssues",
+        "FlowsInSync": "True/InSync",
+        "Ready": "True/AllChecksPassed",
+    }
+
+
+def bonded(*states: bool, lacp: LacpStatus = LacpStatus.NEGOTIATED, ofport: int = 2) -> Facts:
+    members = bond("bond0", interface("a", 1), interface("b", ofport), lacp="active")
+    rows = database({"br-int": [], "br-ex": [members]})
+    enabled = dict(zip("ab", states, strict=False))
+    return healthy(rows, bonds=Reading((shown("bond0", enabled, lacp=lacp),) if states else ()))
+
+
+def rows_with(**switch: int) -> Facts:
+    return healthy(database({"br-int": [tap()]}, OVN, **switch))
+
+
+def southbound(connected: bool) -> Facts:
+    return healthy(controller=Reading(ControllerState(connected=connected, paused=False)))
+
+
+PLAIN = {key: value for key, value in tap().external_ids.items() if key != "ovn-installed"}
+CASES = [
+    (without(healthy(), "database", Fault.SOCKET_MISSING), "OVSDBConnected", "False/SocketMissing"),
+    (
+        without(healthy(), "database", Fault.CONNECTION_REFUSED),
+        "OVSDBConnected",
+        "False/ConnectionRefused",
+    ),
+    (without(healthy(), "database", Fault.TIMEOUT), "OVSDBConnected", "False/EchoTimeout"),
+    (
+        without(healthy(), "database", Fault.SCHEMA_UNSUPPORTED),
+        "OVSDBConnected",
+        "False/SchemaUnsupported",
+    ),
+    (
+        without(healthy(), "database", Fault.MONITOR_FAILED),
+        "OVSDBConnected",
+        "False/MonitorFailed",
+    ),
+    (without(healthy(), "database", Fault.MALFORMED), "OVSDBConnected", "False/MonitorFailed"),
+    (Facts(), "OVSDBConnected", "Unknown/Starting"),
+    (
+        without(healthy(), "vswitchd", Fault.SOCKET_MISSING),
+        "VswitchdResponding",
+        "False/SocketMissing",
+    ),
+    (
+        without(healthy(), "vswitchd", Fault.CONNECTION_REFUSED),
+        "VswitchdResponding",
+        "False/ConnectionRefused",
+    ),
+    (without(healthy(), "vswitchd", Fault.TIMEOUT), "VswitchdResponding", "False/Timeout"),
+    (rows_with(cur_cfg=4, next_cfg=5), "VswitchdResponding", "False/ConfigLag"),
+    (Facts(), "VswitchdResponding", "Unknown/Starting"),
+    (
+        healthy(database({"br-int": []}, {})),
+        "OVNControllerConnected",
+        "False/NotConfigured",
+    ),
+    (
+        without(healthy(), "ovn_controller", Fault.CONNECTION_REFUSED),
+        "OVNControllerConnected",
+        "False/NotRunning",
+    ),
+    (without(healthy(), "ovn_controller"), "OVNControllerConnected", "False/Unresponsive"),
+    (
+        healthy(controller=Reading(ControllerState(connected=True, paused=True))),
+        "OVNControllerConnected",
+        "False/Paused",
+    ),
+    (southbound(False), "OVNControllerConnected", "False/SBDisconnected"),
+    (without(healthy(), "southbound"), "OVNControllerConnected", "False/SBStale"),
+    (
+        healthy(openflow_peers=Reading(0)),
+        "OVNControllerConnected",
+        "False/OpenFlowDisconnected",
+    ),
+    (
+        healthy(southbound=Reading(Southbound(7))),
+        "OVNControllerConnected",
+        "False/ChassisMismatch",
+    ),
+    (Facts(), "OVNControllerConnected", "Unknown/Starting"),
+    (
+        healthy(database({"br-int": []}, {**OVN, "ovn-bridge-mappings": "a:br-x"})),
+        "AllBridgesHealthy",
+        "False/BridgeMissing",
+    ),
+    (healthy(running=Reading(frozenset({"br-int"}))), "AllBridgesHealthy", "False/BridgeDown"),
+    (
+        healthy(database({"br-int": []}, {**OVN, "ovn-bridge-datapath-type": "netdev"})),
+        "AllBridgesHealthy",
+        "False/DatapathMismatch",
+    ),
+    (
+        healthy(database({"br-int": [interface("a", type="patch", options={"peer": "b"})]})),
+        "AllBridgesHealthy",
+        "False/PatchPeerMissing",
+    ),
+    (
+        healthy(database({"br-int": [tap()]}), flows={"br-int": Reading(FlowCounts(0, {}))}),
+        "AllBridgesHealthy",
+        "False/NoFlows",
+    ),
+    (Facts(), "AllBridgesHealthy", "Unknown/Starting"),
+    (bonded(True, True), "AllBondsHealthy", "True/AllMembersActive"),
+    (bonded(True, False), "AllBondsHealthy", "False/MemberDown"),
+    (
+        bonded(False, False, lacp=LacpStatus.CONFIGURED),
+        "AllBondsHealthy",
+        "False/LACPNotNegotiated",
+    ),
+    (bonded(False, False), "AllBondsHealthy", "False/BondDown"),
+    (bonded(ofport=-1), "AllBondsHealthy", "False/MemberMissing"),
+    (
+        healthy(
+            database({"br-int": [bond("b0", interface("a"), interface("b", -1))]}),
+        ),
+        "AllBondsHealthy",
+        "False/MemberMissing",
+    ),
+    (healthy(instances={}), "PortsHealthy", "False/OrphanPorts"),
+    (healthy(database({"br-int": [tap(ofport=-1)]})), "PortsHealthy", "False/PortErrors"),
+    (
+        healthy(database({"br-int": [tap(external_ids=PLAIN)]})),
+        "PortsHealthy",
+        "False/PortsNotInstalled",
+    ),
+    (
+        healthy(
+            database({"br-int": [tap(), tap("tap2", 2)]}),
+            links=Reading({n: Link(n, 7, admin_up=True, is_tap=True) for n in ("tap1", "tap2")}),
+        ),
+        "PortsHealthy",
+        "False/DuplicateIfaceID",
+    ),
+    (healthy(southbound=Reading(Southbound(9, 7))), "FlowsInSync", "False/FlowsLagging"),
+    (without(healthy(), "ovn_controller"), "FlowsInSync", "False/FlowsFrozen"),
+    (healthy(database({"br-ex": []}, {})), "FlowsInSync", "Unknown/NotMeasurable"),
+    (healthy(running=Reading(frozenset({"br-int"}))), "Ready", "False/AllBridgesHealthy"),
+    (without(healthy(), "database"), "Ready", "False/OVSDBConnected"),
+    (healthy(controller=Reading()), "Ready", "Unknown/Stale"),
+]
+
+
+@pytest.mark.parametrize(("facts", "type_", "expected"), CASES)
+def test_condition_has_its_reason(facts: Facts, type_: str, expected: str) -> None:
+    assert stated(facts)[type_] == expected
+
+
+@pytest.mark.parametrize(
+    ("lost", "reason"),
+    [("vswitchd", "VswitchdUnavailable"), ("database", "OVSDBUnavailable")],
+)
+@pytest.mark.parametrize(
+    "facts", [healthy(), bonded(True, False), healthy(instances={})], ids=["well", "bond", "port"]
+)
+def test_what_depends_on_a_dead_daemon_is_unknown_and_never_remembered(
+    facts: Facts, lost: str, reason: str
+) -> None:
+    before = judge(facts, {}, now=NOW, monotonic=0.0)
+    after = judge(without(facts, lost), before.ledger, now=later(200), monotonic=200.0)
+    states = {type_.value: one for type_, one in after.conditions.items()}
+    for type_ in ("AllBridgesHealthy", "AllBondsHealthy", "PortsHealthy"):
+        assert (states[type_].status.value, states[type_].reason) == ("Unknown", reason)
+    assert states["FlowsInSync"].status == "Unknown"
+    assert states["OVNControllerConnected"].status != "True"
+    assert states["Ready"].status == "False"
+
+
+def test_one_failed_probe_changes_nothing() -> None:
+    facts = healthy()
+    twice = without(facts, "vswitchd").vswitchd
+    once = but(facts, vswitchd=replace(twice, failures=1))
+    assert stated(once) == stated(facts)
+
+
+def test_port_issues_show_in_the_condition_after_their_grace_only() -> None:
+    facts = healthy(instances={})
+    assert stated(facts, 59)["PortsHealthy"] == "True/NoIssues"
+    assert stated(facts, 60)["PortsHealthy"] == "False/OrphanPorts"
+
+
+def test_message_of_a_condition_names_three_issues_and_counts_the_rest() -> None:
+    rows = database({"br-int": [tap(f"tap{n}", -1) for n in range(1, 7)]})
+    first = judge(healthy(rows), {}, now=NOW, monotonic=0.0)
+    last = judge(healthy(rows), first.ledger, now=later(90), monotonic=90.0)
+    message = next(one.message for type_, one in last.conditions.items() if type_ == "PortsHealthy")
+    assert message.endswith("and 4 more")
+
+
+def test_every_type_is_always_stated() -> None:
+    for facts in (Facts(), healthy(), without(healthy(), "database")):
+        assert set(stated(facts)) == set(ALL)
+
+
+def test_version_that_is_installed_and_does_not_run_is_an_issue_and_no_condition() -> None:
+    rows = database({"br-int": [tap()], "br-ex": [interface("eth0")]})
+    rows = but(rows, switch=replace(rows.switch, ovs_version="3.3.0"))
+    judged = judge(healthy(rows), {}, now=NOW, monotonic=0.0)
+    assert [(one.code, one.severity) for one in judged.status.issues] == [
+        ("VersionSkew", "Warning")
+    ]
+    assert judged.status.ovsVersion == "3.1.0"
+    assert stated(healthy(rows))["Ready"] == "True/AllChecksPassed"

@@ -1,0 +1,211 @@
+"""The five legs of ovn-controller, and its tunnels."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.ovs_agent.switches import (
+    CHASSIS,
+    OVN,
+    REMOTE,
+    but,
+    database,
+    found,
+    healthy,
+    interface,
+    without,
+)
+
+from hypercobalt.adapters.ovs.model import ControllerState, Southbound
+from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.api.ovsnode import BridgeMapping, OVNController, Tunnels
+from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.rules.controller import Leg, assess_controller, legs
+
+CONNECTED = ControllerState(connected=True, paused=False)
+AWAY = ControllerState(connected=False, paused=False)
+
+
+def configured(**ids: str) -> Facts:
+    return healthy(database({"br-int": []}, {**OVN, **ids}))
+
+
+LEGS = {
+    "all hold": (healthy(), True, []),
+    "no southbound database set": (configured(**{"ovn-remote": ""}), False, ["NotConfigured"]),
+    "no chassis set": (configured(**{"system-id": ""}), False, ["NotConfigured"]),
+    "killed": (
+        without(healthy(), "ovn_controller", Fault.CONNECTION_REFUSED),
+        False,
+        ["NotRunning"],
+    ),
+    "never started": (
+        without(healthy(), "ovn_controller", Fault.SOCKET_MISSING),
+        False,
+        ["NotRunning"],
+    ),
+    "stopped by a signal": (without(healthy(), "ovn_controller"), False, ["Unresponsive"]),
+    # A paused controller still answers `connected`.
+    "paused": (
+        healthy(controller=Reading(ControllerState(connected=True, paused=True))),
+        False,
+        ["Paused"],
+    ),
+    "a version without debug/status": (
+        healthy(controller=Reading(ControllerState(connected=True, paused=None))),
+        True,
+        [],
+    ),
+    "southbound database away": (
+        without(healthy(controller=Reading(AWAY)), "southbound", Fault.CONNECTION_REFUSED),
+        False,
+        ["SBDisconnected"],
+    ),
+    # The kernel takes its connection, so that ovn-controller says `connected`.
+    "southbound database hangs": (without(healthy(), "southbound"), False, ["SBStale"]),
+    "no means to ask the southbound database": (
+        without(healthy(), "southbound", Fault.UNSUPPORTED),
+        True,
+        [],
+    ),
+    "no OpenFlow connection": (healthy(openflow_peers=Reading(0)), False, ["OpenFlowDisconnected"]),
+    "another chassis there": (
+        healthy(southbound=Reading(Southbound(7, None))),
+        False,
+        ["ChassisMismatch"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LEGS)
+def test_controller_is_connected_when_every_leg_holds(case: str) -> None:
+    facts, connected, codes = LEGS[case]
+    assessed = assess_controller(facts)
+    assert assessed.value is not None
+    assert assessed.value.connected is connected
+    assert [code for code, _ in found(assessed)] == codes
+
+
+def test_lost_southbound_database_is_a_warning_that_names_the_remote() -> None:
+    for facts in (healthy(controller=Reading(AWAY)), without(healthy(), "southbound")):
+        (finding,) = assess_controller(facts).findings
+        assert finding.severity == "Warning"
+        assert REMOTE in finding.message
+
+
+def test_setting_of_this_chassis_goes_first() -> None:
+    facts = configured(**{f"ovn-remote-{CHASSIS}": "ssl:10.0.0.11:6642"})
+    value = assess_controller(facts).value
+    assert value is not None
+    assert value.sbConnection == "ssl:10.0.0.11:6642"
+
+
+def test_controller_shows_every_field() -> None:
+    ids = {**OVN, "ovn-bridge-mappings": "physnet2:br-lab,physnet1:br-ex"}
+    assert assess_controller(healthy(database({"br-int": []}, ids))).value == OVNController(
+        connected=True,
+        sbConnection=REMOTE,
+        chassisId=CHASSIS,
+        encapIP="10.0.0.1",
+        encapType="geneve",
+        bridgeMappings=(
+            BridgeMapping(network="physnet1", bridge="br-ex"),
+            BridgeMapping(network="physnet2", bridge="br-lab"),
+        ),
+        tunnels=Tunnels(count=0),
+    )
+
+
+def test_nothing_is_known_before_the_first_answer() -> None:
+    facts = healthy(ovn_controller=Reading(), controller=Reading())
+    assessed = assess_controller(facts)
+    assert assessed.value is not None
+    assert assessed.value.connected is None
+    assert "NotRunning" in {one.value for one in assessed.unmeasured}
+
+
+def test_without_rows_a_dead_controller_still_shows() -> None:
+    facts = without(healthy(), "database")
+    assert assess_controller(facts).value is None
+    assert assess_controller(without(facts, "ovn_controller")).value == OVNController(
+        connected=False
+    )
+
+
+def tunnels(*broken: bool, bfd: bool = True) -> Facts:
+    rows = [
+        interface(
+            f"ovn-{number}",
+            100 + number,
+            type="geneve",
+            options={"remote_ip": f"10.0.1.{number}"},
+            bfd_status=({"state": "down" if one else "up"} if bfd else {}),
+        )
+        for number, one in enumerate(broken)
+    ]
+    return healthy(database({"br-int": rows}))
+
+
+def test_tunnels_are_counted_and_broken_ones_named() -> None:
+    assessed = assess_controller(tunnels(False, True, False))
+    assert assessed.value is not None
+    assert assessed.value.tunnels == Tunnels(count=3, broken=("10.0.1.1",))
+    assert found(assessed) == [("TunnelDown", "br-int")]
+
+
+def test_broken_tunnels_are_one_issue_and_no_longer_list_than_twenty() -> None:
+    assessed = assess_controller(tunnels(*[True] * 30))
+    assert assessed.value is not None
+    assert assessed.value.tunnels is not None
+    assert (assessed.value.tunnels.count, len(assessed.value.tunnels.broken)) == (30, 20)
+    (finding,) = assessed.findings
+    assert finding.message.endswith("and 10 more")
+
+
+def test_tunnel_without_bfd_is_not_broken() -> None:
+    assert not assess_controller(tunnels(True, bfd=False)).findings
+
+
+def test_tunnels_are_unknown_without_vswitchd() -> None:
+    facts = tunnels(True)
+    value = assess_controller(without(facts, "vswitchd")).value
+    assert value is not None
+    assert value.tunnels is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (
+            healthy(),
+            {
+                "process": True,
+                "running": True,
+                "southbound": True,
+                "openflow": True,
+                "end_to_end": True,
+            },
+        ),
+        (
+            without(healthy(), "ovn_controller"),
+            {"process": False, "openflow": True, "end_to_end": True},
+        ),
+        (
+            without(healthy(controller=Reading(AWAY)), "southbound"),
+            {
+                "process": True,
+                "running": True,
+                "southbound": False,
+                "openflow": True,
+                "end_to_end": False,
+            },
+        ),
+        (Facts(), {}),
+    ],
+)
+def test_legs_that_could_be_measured(facts: Facts, expected: dict[str, bool]) -> None:
+    assert legs(facts) == {Leg(name): holds for name, holds in expected.items()}
+
+
+def test_openflow_leg_needs_a_living_switch() -> None:
+    facts = but(healthy(openflow_peers=Reading(0)))
+    assert not assess_controller(without(facts, "vswitchd")).findings

@@ -1,0 +1,163 @@
+"""Flows that are frozen, late, stale or missing, and the numbers of them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.ovs_agent.switches import (
+    OVN,
+    but,
+    database,
+    found,
+    healthy,
+    interface,
+    tap,
+    without,
+)
+
+from hypercobalt.adapters.ovs.model import ControllerState, Flow, FlowCounts, Southbound
+from hypercobalt.api.ovsnode import FlowStats, Metrics, TableFlows
+from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.rules.counters import flow_stats, traffic
+from hypercobalt.ovs_agent.rules.flows import CODES, assess_flows
+
+EMPTY = Reading(FlowCounts(0, {}))
+SOME = Reading(FlowCounts(3, {0: 3}))
+PAUSED = Reading(ControllerState(connected=True, paused=True))
+
+
+def table_zero(*in_ports: int | None) -> Facts:
+    flows = tuple(Flow(0, 1, 100, 0, in_port) for in_port in in_ports)
+    return healthy(classifier=Reading(flows))
+
+
+def without_ports() -> Facts:
+    return healthy(database({"br-int": []}), flows={"br-int": EMPTY}, classifier=Reading(()))
+
+
+CASES = {
+    "in sync": (healthy(), []),
+    "ovn-controller is dead, flows stay": (
+        without(healthy(), "ovn_controller"),
+        [("FlowsFrozen", "br-int")],
+    ),
+    "ovn-controller is paused": (healthy(controller=PAUSED), [("FlowsFrozen", "br-int")]),
+    "ovn-controller is dead and took its flows": (
+        without(without_ports(), "ovn_controller"),
+        [],
+    ),
+    "behind the southbound database": (
+        healthy(southbound=Reading(Southbound(8, 7))),
+        [("FlowsLagging", "br-int")],
+    ),
+    "ahead of what was read last": (healthy(southbound=Reading(Southbound(6, 6))), []),
+    "flows of a port that is gone": (table_zero(1, 9), [("StaleFlowInPort", "br-int")]),
+    "OpenFlow's own ports": (table_zero(1, 65534, 65533, None), []),
+    "no flows, instances connected": (
+        healthy(flows={"br-int": EMPTY, "br-ex": SOME}),
+        [("NoFlows", "br-int")],
+    ),
+    "no flows, no instances": (without_ports(), []),
+    "the instance's port does not work": (
+        healthy(
+            database({"br-int": [tap(ofport=-1)]}), flows={"br-int": EMPTY}, classifier=Reading()
+        ),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_flows_are_what_ovn_wants(case: str) -> None:
+    facts, expected = CASES[case]
+    assert found(assess_flows(facts)) == expected
+
+
+def test_no_flows_is_critical() -> None:
+    (finding,) = assess_flows(CASES["no flows, instances connected"][0]).findings
+    assert finding.severity == "Critical"
+
+
+@pytest.mark.parametrize("lost", ["database", "vswitchd"])
+def test_flows_are_not_judged_without_both_daemons(lost: str) -> None:
+    assert assess_flows(without(healthy(), lost)).unmeasured == CODES
+
+
+def test_lag_is_not_measured_without_the_southbound_database() -> None:
+    assessed = assess_flows(without(healthy(), "southbound"))
+    assert {one.value for one in assessed.unmeasured} == {"FlowsLagging"}
+
+
+def test_message_of_frozen_flows_does_not_change_by_itself() -> None:
+    facts = without(healthy(), "ovn_controller")
+    later = but(facts, ovn_controller=facts.ovn_controller)
+    assert assess_flows(facts) == assess_flows(later)
+    assert "since 2026-11-01T12:00:00Z" in assess_flows(facts).findings[0].message
+
+
+def test_total_is_the_sum_of_bridges_and_of_tables() -> None:
+    facts = healthy(
+        flows={
+            "br-int": Reading(FlowCounts(2847, {0: 47, 8: 2800, 9: 0})),
+            "br-ex": Reading(FlowCounts(168, {0: 45, 8: 123})),
+        }
+    )
+    stats = flow_stats(facts)
+    assert stats == FlowStats(
+        totalFlows=3015,
+        flowsPerTable=(TableFlows(table=0, flows=92), TableFlows(table=8, flows=2923)),
+    )
+
+
+def test_bridge_of_openflow_10_leaves_tables_out_and_keeps_the_total() -> None:
+    facts = healthy(flows={"br-int": SOME, "br-ex": Reading(FlowCounts(4, None))})
+    assert flow_stats(facts) == FlowStats(totalFlows=7)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        healthy(flows={"br-int": SOME}),
+        healthy(running=Reading()),
+        without(healthy(), "vswitchd"),
+    ],
+)
+def test_no_total_without_every_bridge(facts: Facts) -> None:
+    assert flow_stats(facts) is None
+
+
+def test_flows_are_counted_while_ovsdb_is_away() -> None:
+    stats = flow_stats(without(healthy(), "database"))
+    assert stats is not None
+    assert stats.totalFlows == 6
+
+
+def test_traffic_is_that_of_uplinks_and_drops_are_those_of_all() -> None:
+    counters = {
+        "rx_packets": 10,
+        "tx_packets": 20,
+        "rx_bytes": 1000,
+        "tx_bytes": 2000,
+        "rx_dropped": 1,
+        "tx_dropped": 2,
+        "rx_errors": 3,
+        "tx_errors": 4,
+    }
+    facts = healthy(statistics=Reading({"i-eth0": counters, "i-tap1": counters, "i-old": counters}))
+    assert traffic(facts) == Metrics(
+        packetsReceived=10,
+        packetsSent=20,
+        bytesReceived=1000,
+        bytesSent=2000,
+        drops=6,
+        errors=14,
+    )
+
+
+@pytest.mark.parametrize("lost", ["database", "vswitchd", "statistics"])
+def test_frozen_counters_are_not_shown(lost: str) -> None:
+    assert traffic(without(healthy(), lost)) is None
+
+
+def test_ovn_that_is_not_configured_is_not_judged() -> None:
+    rows = database({"br-int": [tap()], "br-ex": [interface("eth0")]}, {**OVN, "ovn-remote": ""})
+    assert assess_flows(healthy(rows, flows={"br-int": EMPTY})).findings == ()

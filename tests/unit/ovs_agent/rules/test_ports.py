@@ -1,0 +1,197 @@
+"""The codes of a port, each with its witnesses and its traps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.ovs_agent.switches import (
+    IFACE,
+    OVN,
+    VM,
+    bond,
+    but,
+    database,
+    found,
+    gone,
+    healthy,
+    interface,
+    tap,
+    without,
+)
+
+from hypercobalt.adapters.ovs.model import Link, LocalBinding
+from hypercobalt.adapters.ovs.rows import InterfaceRow
+from hypercobalt.ovs_agent.facts import Facts, Reading, Sample
+from hypercobalt.ovs_agent.rules.ports import CODES, GRACE, assess_ports, silently_dead
+
+IDS = dict(tap().external_ids)
+NOT_INSTALLED = {key: value for key, value in IDS.items() if key != "ovn-installed"}
+NO_DEVICE = "could not open network device tap1 (No such device)"
+
+
+def port(row: InterfaceRow, **readings: object) -> Facts:
+    return healthy(database({"br-int": [row]}), **readings)
+
+
+def codes(facts: Facts) -> list[tuple[str, str]]:
+    return found(assess_ports(facts))
+
+
+NO_LINKS = Reading({"eth0": Link("eth0", 2, admin_up=True)})
+BOUND, UNBOUND = (Reading((LocalBinding(IFACE, "tap1", number),)) for number in (1, 0))
+
+CASES = {
+    "works": (port(tap()), []),
+    "kernel datapath, device gone": (
+        port(tap(ofport=-1, error=NO_DEVICE), links=NO_LINKS),
+        [("OrphanPortNoDevice", "tap1")],
+    ),
+    # No error, the same ofport, the flows stay: only the ephemeral columns show it.
+    "userspace datapath, device gone": (
+        port(gone(tap()), links=NO_LINKS),
+        [("OrphanPortNoDevice", "tap1")],
+    ),
+    "switched off, but there": (port(but(tap(), admin_up=False, link_up=False)), []),
+    "the switch has lost it, the kernel has it": (port(gone(tap())), []),
+    "an uplink of the userspace datapath, device gone": (
+        port(gone(interface("eth9")), links=NO_LINKS),
+        [("OrphanPortNoDevice", "eth9")],
+    ),
+    "vhost-user has no device in the kernel": (
+        port(gone(tap("vhu1", type="dpdkvhostuserclient")), links=NO_LINKS),
+        [],
+    ),
+    "no logical port of this name": (
+        port(tap(external_ids=NOT_INSTALLED), bindings=UNBOUND),
+        [("OrphanPortNoBinding", "tap1")],
+    ),
+    # The timestamp stays when the key goes.
+    "no logical port, timestamp left": (
+        port(tap(external_ids={**NOT_INSTALLED, "ovn-installed-ts": "1"}), bindings=UNBOUND),
+        [("OrphanPortNoBinding", "tap1")],
+    ),
+    "bound elsewhere": (
+        port(tap(external_ids=NOT_INSTALLED), bindings=BOUND),
+        [("PortNotInstalled", "tap1")],
+    ),
+    "being moved to this host": (
+        port(tap(external_ids=NOT_INSTALLED), bindings=BOUND, instances={VM: False}),
+        [],
+    ),
+    "the instance is gone": (port(tap(), instances={}), [("OrphanPortNoDomain", "tap1")]),
+    "the instance's UUID in capitals": (
+        port(tap(external_ids={**IDS, "vm-uuid": VM.upper()})),
+        [],
+    ),
+    "a container's port has no instance": (
+        port(tap(external_ids={"iface-id": IFACE, "ovn-installed": "true"}), instances={}),
+        [],
+    ),
+    "another error": (
+        port(tap(ofport=-1, error="could not add port (Device or resource busy)")),
+        [("PortError", "tap1")],
+    ),
+    "no port number, no cause": (port(tap(ofport=-1)), [("PortError", "tap1")]),
+    "not processed": (port(tap(ofport=None)), [("PortPending", "tap1")]),
+    "a bond's member is judged with its bond": (
+        healthy(
+            database({"br-int": [bond("b", interface("eth0"), interface("eth1", -1))]}),
+        ),
+        [],
+    ),
+    "two ports with one iface-id": (
+        healthy(
+            database({"br-int": [tap(), tap("tap2", 2)]}),
+            links=Reading({n: Link(n, 7, admin_up=True, is_tap=True) for n in ("tap1", "tap2")}),
+        ),
+        [("DuplicateIfaceID", IFACE)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_port_has_the_code_that_explains_it(case: str) -> None:
+    facts, expected = CASES[case]
+    assert codes(facts) == expected
+
+
+def test_every_port_finding_has_to_last_a_minute() -> None:
+    graces = {one.grace for facts, _ in CASES.values() for one in assess_ports(facts).findings}
+    assert graces == {GRACE}
+
+
+@pytest.mark.parametrize(
+    ("lost", "code"),
+    [
+        ("links", "OrphanPortNoDevice"),
+        ("ovn_controller", "OrphanPortNoBinding"),
+        ("ovn_controller", "PortNotInstalled"),
+        ("bindings", "PortNotInstalled"),
+    ],
+)
+def test_code_without_its_witness_is_not_measured(lost: str, code: str) -> None:
+    facts = port(tap(external_ids=NOT_INSTALLED), bindings=UNBOUND)
+    assessed = assess_ports(without(facts, lost))
+    assert code in {one.value for one in assessed.unmeasured}
+    assert code not in {one.code.value for one in assessed.findings}
+
+
+def test_instances_that_the_node_agent_does_not_report_orphan_no_port() -> None:
+    assessed = assess_ports(port(tap(), instances=None))
+    assert not assessed.findings
+    assert "OrphanPortNoDomain" in {one.value for one in assessed.unmeasured}
+
+
+@pytest.mark.parametrize("lost", ["database", "vswitchd"])
+def test_no_port_is_judged_without_both_daemons(lost: str) -> None:
+    assessed = assess_ports(without(port(tap(ofport=-1)), lost))
+    assert (assessed.findings, assessed.unmeasured) == ((), CODES)
+
+
+def test_ports_outside_the_integration_bridge_need_no_binding() -> None:
+    rows = database({"br-int": [], "br-lab": [tap(external_ids=NOT_INSTALLED)]})
+    assert codes(healthy(rows, bindings=Reading(()))) == []
+
+
+def test_without_ovn_no_port_needs_a_binding() -> None:
+    rows = database({"br-int": [tap(external_ids=NOT_INSTALLED)]}, {**OVN, "ovn-remote": ""})
+    assert codes(healthy(rows, bindings=Reading(()))) == []
+
+
+U = tap().uuid
+
+
+def samples(*counts: tuple[int, int], ofports: tuple[int, ...] = (1, 1, 1)) -> tuple[Sample, ...]:
+    """Packets that the device delivered, and that flows of its port have matched."""
+    return tuple(
+        Sample(100, {U: received}, {U: ofport}, {ofport: matched})
+        for (received, matched), ofport in zip(counts, ofports, strict=True)
+    )
+
+
+SILENT = samples((0, 5), (20, 5), (40, 5))
+
+
+@pytest.mark.parametrize(
+    ("taken", "dead"),
+    [
+        (SILENT, True),
+        (SILENT[:2], False),  # one interval is no proof
+        (samples((0, 5), (20, 5), (40, 25)), False),  # the counters were late
+        (samples((0, 5), (20, 25), (40, 25)), False),
+        (samples((0, 5), (0, 5), (0, 5)), False),  # an idle instance
+        (samples((0, 5), (9, 5), (18, 5)), False),  # too few to count
+        (samples((0, 5), (20, 5), (40, 5), ofports=(1, 2, 2)), False),  # numbered anew
+        ((SILENT[0], replace(SILENT[1], pid=101), replace(SILENT[2], pid=101)), False),
+        (tuple(replace(one, matched={}) for one in SILENT), False),  # no flow of this port
+    ],
+)
+def test_silently_dead_port_delivers_what_no_flow_has_seen(
+    taken: tuple[Sample, ...], dead: bool
+) -> None:
+    assert (silently_dead(taken) == {U}) is dead
+
+
+def test_silently_dead_port_is_found_though_its_row_is_perfect() -> None:
+    assert codes(port(tap(), samples=SILENT)) == [("PortSilentlyDead", "tap1")]
