@@ -18,6 +18,7 @@ from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNode
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.ovs_agent import probes
+from hypercobalt.ovs_agent.exporter import Exporter
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import Observer
@@ -72,6 +73,9 @@ def register(settings: Settings, manager: Manager, switch: Switch) -> None:
         judge.adopt(own.value.status.issues if own.value else ())
         await applier.run()
 
+    exporter = Exporter(switch, observer, judge)
+    manager.metrics.registry.register(exporter)
+    manager.add_refresh(exporter.refresh)
     agent.observe("switch", observe)
     agent.observe("judge", judge.run)
     agent.observe("instances", lambda: _follow_instances(hypervisor, observer))

@@ -63,6 +63,13 @@ class Reading(Generic[T]):
         """Whether the producer counts as away."""
         return self.failures >= DOWN_AFTER
 
+    @property
+    def answers(self) -> bool | None:
+        """Whether the producer answers; None before its first answer."""
+        if self.is_down:
+            return False
+        return True if self.value is not None else None
+
     def failed(self, error: SwitchError, now: datetime) -> Reading[T]:
         """This reading after one more failure."""
         return replace(

@@ -93,6 +93,7 @@ class Observer:
         self.timings: dict[str, Timing] = {}
         self._kicks: dict[str, asyncio.Event] = {}
         self._sources: dict[str, Callable[[Database], object]] = {}
+        self._wanted: dict[str, Callable[[Facts], bool]] = {}
         self._held: asyncio.TimerHandle | None = None  # until an unfilled database counts
         self._giving_up: asyncio.TimerHandle | None = None  # until ovsdb-server counts as away
         self._complaints: dict[str, str] = {}
@@ -153,7 +154,7 @@ class Observer:
     async def poll(self, probe: Probe[T]) -> None:
         """Keep one reading current until cancelled."""
         kick = self._kicks[probe.name] = asyncio.Event()
-        self._sources[probe.name] = probe.source
+        self._sources[probe.name], self._wanted[probe.name] = probe.source, probe.wanted
         while True:
             kick.clear()
             wait = await self._once(probe)
@@ -184,7 +185,7 @@ class Observer:
             self._kicks[name].set()
 
     def _kick(self, old: Facts, new: Facts) -> None:
-        """Have the probes run whose source has changed, or whose daemon is another process."""
+        """Have the probes run that are of use now, or whose source or daemon has changed."""
         before, after = old.database.value, new.database.value
         one, other = old.vswitchd.proven, new.vswitchd.proven
         restarted = (one.pid if one else 0) != (other.pid if other else 0)
@@ -192,7 +193,9 @@ class Observer:
             changed = after is not None and (
                 before is None or (before is not after and source(before) != source(after))
             )
-            if changed or (restarted and name != DaemonName.VSWITCHD):
+            wanted = self._wanted[name]
+            begins = wanted(new) and not wanted(old)
+            if begins or changed or (restarted and name != DaemonName.VSWITCHD):
                 self._kicks[name].set()
 
     def _answered(self, name: str, seconds: float) -> None:

@@ -1,0 +1,225 @@
+"""The agent as a process, on real daemons and a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+
+import httpx2
+import pytest
+from tests.following import follow
+from tests.integration.agent.process import Process, lines_until, started, stopped
+from tests.integration.node_agent.host.conftest import NAMESPACE, certificates, kube, server
+from tests.integration.ovs.conftest import daemons, running_daemons
+from tests.integration.ovs.daemons import Daemons
+
+from hypercobalt.adapters.ovs.model import DaemonName
+from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.coordination import Event, Lease
+from hypercobalt.api.ovsnode import OVSNode
+from hypercobalt.apiserver.server import Server
+from hypercobalt.runtime import Kube
+
+__all__ = ["certificates", "daemons", "kube", "running_daemons", "server"]
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NODE = "kvm-a"
+SECONDS = 25.0  # for what has no deadline of its own, on a busy machine
+DETECTED = 10.0
+VSWITCHD, OVSDB = DaemonName.VSWITCHD, DaemonName.OVSDB_SERVER
+DERIVED = ("AllBridgesHealthy", "AllBondsHealthy", "PortsHealthy", "FlowsInSync")
+
+
+@contextlib.asynccontextmanager
+async def agent(server: Server, daemons: Daemons) -> AsyncIterator[tuple[Process, int]]:
+    """The agent's process, once it serves; and the port of its pages."""
+    paths = daemons.paths
+    command = (
+        *(sys.executable, "-c", "from hypercobalt.cli import main; main()", "ovs-agent"),
+        *("--kubeconfig", str(server.kubeconfig), "--node", NODE, "--namespace", NAMESPACE),
+        *("--ovs-rundir", str(paths.ovs), "--ovn-rundir", str(paths.ovn)),
+        *("--host-root", str(paths.root), "--health-probe-bind-address", "127.0.0.1:0"),
+        *("--metrics-bind-address", "127.0.0.1:0", "--no-metrics-secure"),
+    )
+    async with started(*command) as process:
+        lines = await lines_until(process, "lease_acquired")
+        ports = [int(str(line["port"])) for line in lines if line["event"] == "endpoints_opened"]
+        reading = asyncio.create_task(drained(process))
+        try:
+            yield process, ports[-1]
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
+
+
+async def drained(process: Process) -> None:
+    """Read what the agent logs, so that it is never held up."""
+    assert process.stderr is not None
+    while await process.stderr.readline():
+        pass
+
+
+def state(node: OVSNode, type_: str) -> str:
+    found = get_condition(node.status.conditions, type_)
+    return f"{found.status}/{found.reason}" if found else ""
+
+
+async def until(kube: Kube, good: Callable[[OVSNode], bool], seconds: float = SECONDS) -> OVSNode:
+    return await follow(kube, OVSNode, NODE, good, seconds=seconds)
+
+
+def bridges(node: OVSNode) -> dict[str, tuple[str | None, int | None, int | None]]:
+    return {one.name: (one.status, one.ports, one.flows) for one in node.status.bridges}
+
+
+def healthy(node: OVSNode) -> bool:
+    return state(node, "AllBridgesHealthy") == "True/AllBridgesActive" and all(
+        flows is not None for _, _, flows in bridges(node).values()
+    )
+
+
+@pytest.fixture
+def switch(daemons: Daemons) -> Daemons:
+    """Two bridges, an uplink, flows in two tables."""
+    daemons.add_link("eth0", "cable")
+    daemons.vsctl(
+        *("add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=netdev"),
+        *("fail_mode=secure", "--", "add-br", "br-ex", "--"),
+        *("set", "bridge", "br-ex", "datapath_type=netdev", "--", "add-port", "br-ex", "eth0"),
+    )
+    for flow in ("table=0,priority=9,in_port=7,actions=drop", "table=8,ip,actions=drop"):
+        daemons.ofctl("add-flow", "br-int", flow)
+    return daemons
+
+
+async def test_bridges_flows_and_uplinks_equal_what_the_switch_has(
+    server: Server, kube: Kube, switch: Daemons
+) -> None:
+    async with agent(server, switch) as (process, _):
+        found = await until(kube, lambda node: healthy(node) and bool(node.status.bridges))
+        lease = await kube.get(Lease, f"ovs-agent-{NODE}", NAMESPACE)
+        counted = {
+            name: int(switch.ofctl("dump-aggregate", name).split("flow_count=")[1])
+            for name in switch.vsctl("list-br").split()
+        }
+        assert await stopped(process) == 0
+
+    assert {name: flows for name, (_, _, flows) in bridges(found).items()} == counted
+    assert bridges(found)["br-int"] == ("Active", 1, 2)
+    assert bridges(found)["br-ex"][:2] == ("Active", 2)
+    stats = found.status.flowStats
+    assert stats is not None
+    assert stats.totalFlows == sum(counted.values()) == sum(t.flows for t in stats.flowsPerTable)
+    assert found.status.interfaces is not None
+    (uplink,) = found.status.interfaces.physical
+    assert (uplink.name, uplink.status) == ("eth0", "Up")
+    assert found.status.ovsVersion == switch.vsctl("--version").split()[3]
+    assert state(found, "OVNControllerConnected") == "False/NotConfigured"
+    assert lease is not None
+    await kube.delete(OVSNode, NODE, NAMESPACE)
+
+
+@pytest.mark.parametrize(("kill", "reason"), [(True, "ConnectionRefused"), (False, "Timeout")])
+async def test_dead_vswitchd_shows_within_ten_seconds_and_nothing_healthy_is_remembered(
+    server: Server, kube: Kube, switch: Daemons, kill: bool, reason: str
+) -> None:
+    async with agent(server, switch) as (process, _):
+        await until(kube, healthy)
+        began = time.monotonic()
+        (switch.kill if kill else switch.stop)(VSWITCHD)
+        dead = await until(
+            kube, lambda node: state(node, "VswitchdResponding") == f"False/{reason}"
+        )
+        took = time.monotonic() - began
+        (switch.start if kill else switch.resume)(VSWITCHD)
+        back = await until(
+            kube,
+            lambda node: healthy(node) and state(node, "VswitchdResponding") == "True/Responding",
+        )
+        assert await stopped(process) == 0
+
+    assert took <= DETECTED
+    assert {type_: state(dead, type_).split("/")[0] for type_ in DERIVED} == dict.fromkeys(
+        DERIVED, "Unknown"
+    )
+    assert state(dead, "OVSDBConnected") == "True/Connected"
+    assert state(dead, "Ready").startswith("False/")
+    assert {status for status, _, _ in bridges(dead).values()} == {"Unknown"}
+    assert {flows for _, _, flows in bridges(dead).values()} == {None}
+    assert dead.status.metrics is None
+    assert dead.status.flowStats is None
+    assert dead.status.interfaces is not None
+    assert [one.status for one in dead.status.interfaces.physical] == ["Unknown"]
+    assert [one.code for one in dead.status.issues if one.object == VSWITCHD] == [
+        "VswitchdNotResponding"
+    ]
+    assert [one for one in back.status.issues if one.object == VSWITCHD] == []
+    await kube.delete(OVSNode, NODE, NAMESPACE)
+
+
+@pytest.mark.parametrize("kill", [True, False])
+async def test_dead_ovsdb_shows_within_ten_seconds_and_flows_are_still_counted(
+    server: Server, kube: Kube, switch: Daemons, kill: bool
+) -> None:
+    async with agent(server, switch) as (process, _):
+        await until(kube, healthy)
+        began = time.monotonic()
+        (switch.kill if kill else switch.stop)(OVSDB)
+        dead = await until(kube, lambda node: state(node, "OVSDBConnected").startswith("False/"))
+        took = time.monotonic() - began
+        (switch.start if kill else switch.resume)(OVSDB)
+        back = await until(kube, healthy)
+        assert await stopped(process) == 0
+
+    assert took <= DETECTED
+    expected = {"False/ConnectionRefused"} if kill else {"False/EchoTimeout"}
+    assert state(dead, "OVSDBConnected") in expected
+    assert state(dead, "VswitchdResponding") == "True/Responding"
+    assert state(dead, "AllBridgesHealthy") == "Unknown/OVSDBUnavailable"
+    assert bridges(dead)["br-int"] == ("Unknown", None, 2)
+    # ovs-vswitchd fills its columns again: nothing was down meanwhile.
+    assert back.status.interfaces is not None
+    assert [one.status for one in back.status.interfaces.physical] == ["Up"]
+    await kube.delete(OVSNode, NODE, NAMESPACE)
+
+
+async def test_issue_comes_with_an_event_keeps_its_first_sight_over_a_restart_and_goes(
+    server: Server, kube: Kube, switch: Daemons
+) -> None:
+    def mapped(node: OVSNode) -> list[str | None]:
+        return [one.object for one in node.status.issues if one.code == "BridgeMissing"]
+
+    ids = ("external_ids:system-id=chassis-a", "external_ids:ovn-remote=tcp:127.0.0.1:1")
+    switch.vsctl("set", "Open_vSwitch", ".", *ids, "external_ids:ovn-bridge-mappings=lab:br-lab")
+    async with agent(server, switch) as (process, _):
+        first = await until(kube, lambda node: mapped(node) == ["br-lab"])
+        assert await stopped(process) == 0
+    async with agent(server, switch) as (process, port):
+        again = await until(kube, lambda node: healthy_again(node, first))
+        switch.vsctl("add-br", "br-lab", "--", "set", "bridge", "br-lab", "datapath_type=netdev")
+        gone = await until(kube, lambda node: mapped(node) == [])
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            page = (await client.get("/metrics")).text
+        assert await stopped(process) == 0
+    events = {one.reason for one in (await kube.list(Event, NAMESPACE)).items}
+
+    assert state(first, "AllBridgesHealthy") == "False/BridgeMissing"
+    assert detected(again) == detected(first)
+    assert state(gone, "AllBridgesHealthy") == "True/AllBridgesActive"
+    assert {"BridgeMissing", "BridgeMissingResolved"} <= events
+    assert 'ovs_agent_source_up{source="ovs-vswitchd"} 1.0' in page
+    assert 'ovs_vswitchd_bridge_flows_total{bridge="br-int"} 2.0' in page
+    await kube.delete(OVSNode, NODE, NAMESPACE)
+
+
+def healthy_again(node: OVSNode, before: OVSNode) -> bool:
+    """Whether another process has written the status."""
+    return node.status.lastProbeTime != before.status.lastProbeTime and bool(detected(node))
+
+
+def detected(node: OVSNode) -> list[object]:
+    return [one.detectedAt for one in node.status.issues if one.code == "BridgeMissing"]

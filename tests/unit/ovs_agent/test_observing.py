@@ -1,0 +1,187 @@
+"""How facts follow the switch: when a source counts as away, and what is held back or forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.unit.ovs_agent.switches import but, daemon, database, interface, tap
+
+from hypercobalt.adapters.ovs.fake import FakeSwitch
+from hypercobalt.adapters.ovs.model import DaemonName, Flow
+from hypercobalt.adapters.ovs.port import Fault
+from hypercobalt.adapters.ovs.rows import Database
+from hypercobalt.ovs_agent import probes
+from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.settings import Settings
+from hypercobalt.runtime import FakeClock
+
+pytestmark = pytest.mark.looptime
+
+OVSDB, VSWITCHD, CONTROLLER = DaemonName
+NO_COLUMNS = {"admin_up": None, "link_up": None, "mtu": None, "ifindex": None}
+
+
+def fake() -> FakeSwitch:
+    switch = FakeSwitch(database({"br-int": [tap()], "br-ex": [interface("eth0")]}))
+    switch.flow_table = {"br-int": (Flow(0, 1, 9, 3, 1),), "br-ex": ()}
+    switch.peers = {"br-int": 3}
+    return switch
+
+
+@asynccontextmanager
+async def observing(switch: FakeSwitch) -> AsyncIterator[Observer]:
+    """An observer at work, on the loop's time."""
+    clock = FakeClock(source=asyncio.get_running_loop().time)
+    observer = Observer(switch, clock)
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            probes.begin(tasks, switch, observer, Settings("kvm-a"), clock)
+            await observer.follow()
+
+    task = asyncio.create_task(run())
+    try:
+        await asyncio.sleep(5)
+        yield observer
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def emptied(rows: Database) -> Database:
+    """Rows after a restart of ovsdb-server: ephemeral columns are empty."""
+    bare = {uuid: but(one, **NO_COLUMNS) for uuid, one in rows.interfaces.items()}
+    bridges = {uuid: replace(one, datapath_id=None) for uuid, one in rows.bridges.items()}
+    return replace(rows, interfaces=bare, bridges=bridges)
+
+
+async def test_everything_that_the_rules_need_is_read() -> None:
+    async with observing(fake()) as observer:
+        facts = observer.facts.value
+    assert facts.effective is not None
+    readings = (facts.running, facts.bonds, facts.links, facts.kernel_bonds, facts.controller)
+    assert all(one.proven is not None for one in readings)
+    assert facts.bindings.proven is not None
+    assert facts.openflow_peers.proven == 3
+    assert facts.southbound.proven is not None
+    assert {name: one.value and one.value.total for name, one in facts.flows.items()} == {
+        "br-int": 1,
+        "br-ex": 0,
+    }
+    assert len(facts.samples) == 1
+
+
+@pytest.mark.parametrize("name", [VSWITCHD, CONTROLLER])
+async def test_daemon_that_fails_counts_as_away_within_ten_seconds_and_not_at_once(
+    name: DaemonName,
+) -> None:
+    switch = fake()
+    async with observing(switch) as observer:
+        switch.fail(name, Fault.TIMEOUT)
+        await asyncio.sleep(0.5)
+        reading = {VSWITCHD: "vswitchd", CONTROLLER: "ovn_controller"}[name]
+        assert not getattr(observer.facts.value, reading).is_down
+        await asyncio.sleep(6)
+        assert getattr(observer.facts.value, reading).is_down
+        switch.recover(name)
+        await asyncio.sleep(3.5)
+        assert not getattr(observer.facts.value, reading).failures
+
+
+async def test_ovsdb_counts_as_away_after_a_restart_would_be_over() -> None:
+    switch = fake()
+    async with observing(switch) as observer:
+        switch.fail(OVSDB)
+        await asyncio.sleep(1)
+        assert observer.facts.value.rows is not None
+        switch.recover(OVSDB)
+        await asyncio.sleep(5)
+        assert observer.facts.value.rows is not None
+        switch.fail(OVSDB)
+        await asyncio.sleep(4)
+        assert observer.facts.value.rows is None
+
+
+async def test_restarted_ovsdb_is_held_back_until_its_columns_are_filled() -> None:
+    switch = fake()
+    filled = switch.database
+    async with observing(switch) as observer:
+        switch.database = emptied(filled)
+        await asyncio.sleep(9)
+        assert observer.facts.value.rows == filled
+        changed = replace(filled, switch=replace(filled.switch, next_cfg=9))
+        switch.database = changed
+        await asyncio.sleep(0.1)
+        assert observer.facts.value.rows == changed
+        await asyncio.sleep(20)
+        assert observer.facts.value.rows == changed
+
+
+async def test_columns_that_stay_empty_count_after_ten_seconds() -> None:
+    switch = fake()
+    async with observing(switch) as observer:
+        switch.database = emptied(switch.database)
+        await asyncio.sleep(11)
+        assert observer.facts.value.rows is not None
+        assert observer.facts.value.effective is None
+
+
+async def test_other_process_of_vswitchd_forgets_what_the_first_answered() -> None:
+    switch = fake()
+    async with observing(switch) as observer:
+        await asyncio.sleep(70)
+        assert len(observer.facts.value.samples) > 1
+        switch.daemons[VSWITCHD] = daemon(VSWITCHD, pid=999)
+        await asyncio.sleep(4)
+        facts = observer.facts.value
+    assert facts.vswitchd.value is not None
+    assert facts.vswitchd.value.pid == 999
+    assert {one.pid for one in facts.samples} == {999}
+
+
+async def test_change_of_a_row_has_what_depends_on_it_read_at_once() -> None:
+    switch = fake()
+    async with observing(switch) as observer:
+        switch.flow_table["br-new"] = (Flow(0, 1, 9, 3),)
+        switch.database = database({"br-int": [tap()], "br-new": []})
+        await asyncio.sleep(0.2)
+        facts = observer.facts.value
+    assert "br-new" in (facts.running.proven or ())
+    assert facts.flows["br-new"].value is not None
+
+
+async def test_same_answer_wakes_nobody() -> None:
+    async with observing(fake()) as observer:
+        await asyncio.sleep(130)  # all samples taken
+        before = observer.facts.value
+        await asyncio.sleep(20)
+        assert observer.facts.value is before
+
+
+async def test_southbound_database_is_not_asked_without_ovn() -> None:
+    switch = fake()
+    switch.database = database({"br-int": []}, {})
+    async with observing(switch) as observer:
+        await asyncio.sleep(60)
+        assert observer.facts.value.southbound == Facts().southbound
+    assert switch.calls["southbound"] == 0
+
+
+async def test_idle_switch_is_asked_seldom() -> None:
+    """What an hour costs: calls, by what they ask."""
+    switch = fake()
+    async with observing(switch):
+        switch.calls.clear()
+        await asyncio.sleep(timedelta(hours=1).total_seconds())
+        hourly = dict(switch.calls)
+    assert hourly["flows"] <= 70
+    assert hourly["statistics"] <= 70
+    assert hourly["flow_counts"] <= 2 * 140
+    assert hourly["bonds"] <= 280
+    assert "lacp" not in hourly

@@ -1,0 +1,50 @@
+"""Flags and environment of the OVS agent."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hypercobalt.agent.settings import decode_settings, encode_settings
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.ovs_agent.settings import Settings, settings
+
+
+def test_defaults_are_those_of_the_documentation() -> None:
+    found = settings({}, hostname="kvm-a")
+    assert (found.node, found.namespace) == ("kvm-a", "ovn-system")
+    assert found.paths.ovs == Path("/run/openvswitch")
+    assert found.paths.ovn == Path("/run/ovn")
+    assert found.counters == timedelta(minutes=5)
+
+
+def test_flag_goes_before_environment_before_host_name() -> None:
+    env = {"NODE_NAME": "n", "NAMESPACE": "x", "OVS_RUNDIR": "/a", "OVN_RUNDIR": "/b"}
+    found = settings(env, hostname="h", namespace="y", ovn_rundir=Path("/c"))
+    assert (found.node, found.namespace) == ("n", "y")
+    assert (found.ovs_rundir, found.ovn_rundir) == (Path("/a"), Path("/c"))
+
+
+def test_settings_pass_to_the_agents_process_as_they_are() -> None:
+    found = settings({}, hostname="h", counters=60, metrics=":9178", host_root=Path("/host"))
+    assert decode_settings(encode_settings(found), Settings) == found
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        ({"counters": 5}, "--counters 5"),
+        ({"southbound_probe": 0.5}, "--southbound-probe 0.5"),
+        ({"southbound_probe": -1}, "--southbound-probe -1"),
+    ],
+)
+def test_time_that_is_too_short_is_refused(flags: dict[str, float], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        settings(
+            {},
+            hostname="h",
+            counters=flags.get("counters", 300),
+            southbound_probe=flags.get("southbound_probe", 10),
+        )
