@@ -112,10 +112,13 @@ def wants_lacp(port: PortRow) -> bool:
 
 
 def _is_silent(port: PortRow, state: BondState | None, rows: list[InterfaceRow]) -> bool:
-    """Whether LACP is wanted, links are up, and the partner does not answer."""
-    if not wants_lacp(port) or not any(row.link_up for row in rows):
+    """Whether LACP is wanted, links are up, and the partner sends nothing."""
+    linked = [row for row in rows if row.link_up]
+    if not wants_lacp(port) or not linked or state is None:
         return False
-    return state is not None and state.lacp is not LacpStatus.NEGOTIATED
+    # ovs-vswitchd shows `negotiated` before the partner was ever heard, too.
+    heard = any(row.lacp_current for row in linked)
+    return not heard or state.lacp is not LacpStatus.NEGOTIATED
 
 
 def _status(active: int, count: int, silent: bool) -> BridgeStatus:

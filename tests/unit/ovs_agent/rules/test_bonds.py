@@ -31,7 +31,7 @@ def two(one: InterfaceRow, other: InterfaceRow, *states: BondState, **port: obje
 
 
 def eth(number: int, **fields: object) -> InterfaceRow:
-    return interface(f"eth{number}", number + 1, **fields)
+    return interface(f"eth{number}", number + 1, **{"lacp_current": True, **fields})
 
 
 def summary(assessed: Assessed[tuple[Bond, ...]]) -> tuple[str | None, int | None, int | None]:
@@ -82,6 +82,16 @@ CASES = {
             eth(0, lacp_current=False),
             eth(1, lacp_current=False),
             shown("bond0", NONE, lacp=LacpStatus.CONFIGURED),
+            lacp="active",
+        ),
+        ("Down", 2, 0),
+        [("LACPNotNegotiated", "bond0")],
+    ),
+    "the LACP partner has just gone silent": (
+        two(
+            eth(0, lacp_current=False),
+            eth(1, lacp_current=False),
+            shown("bond0", NONE, lacp=LacpStatus.NEGOTIATED),
             lacp="active",
         ),
         ("Down", 2, 0),

@@ -64,7 +64,9 @@ def test_all_is_well() -> None:
 
 
 def bonded(*states: bool, lacp: LacpStatus = LacpStatus.NEGOTIATED, ofport: int = 2) -> Facts:
-    members = bond("bond0", interface("a", 1), interface("b", ofport), lacp="active")
+    heard = lacp is LacpStatus.NEGOTIATED
+    rows_of = (interface("a", 1, lacp_current=heard), interface("b", ofport, lacp_current=heard))
+    members = bond("bond0", *rows_of, lacp="active")
     rows = database({"br-int": [], "br-ex": [members]})
     enabled = dict(zip("ab", states, strict=False))
     return healthy(rows, bonds=Reading((shown("bond0", enabled, lacp=lacp),) if states else ()))

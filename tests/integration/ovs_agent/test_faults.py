@@ -1,0 +1,231 @@
+"""Each failure of daemons, bonds and ports on a real switch, and how the agent judges it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
+import pytest
+from tests.following import background
+from tests.integration.ovs.central import SOUTHBOUND, Central
+from tests.integration.ovs.daemons import OVN_CONTROLLER, VSWITCHD, Daemons
+from tests.integration.ovs_agent.conftest import Watched, codes, judged, state
+
+from hypercobalt.ovs_agent import probes
+from hypercobalt.ovs_agent.rules import ports
+
+CONTROLLER = "OVNControllerConnected"
+Change = Callable[[Central], object]
+
+
+def set_remote(central: Central, remote: str) -> None:
+    central.daemons.vsctl("set", "Open_vSwitch", ".", f"external_ids:ovn-remote={remote}")
+
+
+FAULTS: dict[str, tuple[Change, Change, float]] = {
+    "NotRunning": (
+        lambda central: central.daemons.kill(OVN_CONTROLLER),
+        lambda central: central.daemons.start(OVN_CONTROLLER),
+        10.0,
+    ),
+    "Unresponsive": (
+        lambda central: central.daemons.stop(OVN_CONTROLLER),
+        lambda central: central.daemons.resume(OVN_CONTROLLER),
+        10.0,
+    ),
+    "Paused": (
+        lambda central: central.daemons.appctl(OVN_CONTROLLER, "debug/pause"),
+        lambda central: central.daemons.appctl(OVN_CONTROLLER, "debug/resume"),
+        10.0,
+    ),
+    "SBDisconnected": (
+        lambda central: central.kill(SOUTHBOUND),
+        lambda central: central.start(SOUTHBOUND),
+        10.0,
+    ),
+    "SBStale": (
+        lambda central: central.stop(SOUTHBOUND),
+        lambda central: central.resume(SOUTHBOUND),
+        30.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", FAULTS)
+async def test_lost_leg_of_ovn_controller_shows_in_time_with_its_reason_and_comes_back(
+    central: Central, reason: str
+) -> None:
+    fail, mend, bound = FAULTS[reason]
+    async with judged(central.daemons) as watched:
+        await watched.condition(CONTROLLER, "True/Connected")
+        began = time.monotonic()
+        fail(central)
+        lost = await watched.condition(CONTROLLER, f"False/{reason}")
+        assert time.monotonic() - began <= bound
+        assert state(lost, "VswitchdResponding") == "True/Responding"
+        if reason in ("NotRunning", "Unresponsive", "Paused"):
+            await watched.condition("FlowsInSync", "False/FlowsFrozen")
+        mend(central)
+        await watched.condition(CONTROLLER, "True/Connected")
+        await watched.condition("FlowsInSync", "True/InSync")
+
+
+async def test_wrong_remote_is_named(central: Central) -> None:
+    async with judged(central.daemons) as watched:
+        await watched.condition(CONTROLLER, "True/Connected")
+        set_remote(central, "unix:/nowhere/sb.sock")
+        lost = await watched.condition(CONTROLLER, "False/SBDisconnected")
+        set_remote(central, central.remote)
+    (message,) = (one.message for one in lost.status.issues if one.code == "SBDisconnected")
+    assert "unix:/nowhere/sb.sock" in message
+
+
+async def test_connected_controller_of_a_dead_switch_is_not_connected(central: Central) -> None:
+    async with judged(central.daemons) as watched:
+        await watched.condition(CONTROLLER, "True/Connected")
+        central.daemons.kill(VSWITCHD)
+        await watched.condition("VswitchdResponding", "False/ConnectionRefused")
+        dead = await watched.until(lambda one: not state(one, CONTROLLER).startswith("True"))
+        central.daemons.start(VSWITCHD)
+        await watched.condition(CONTROLLER, "True/Connected")
+    assert state(dead, "FlowsInSync") == "Unknown/NotMeasurable"
+
+
+async def test_restarted_switch_raises_no_false_alarm(central: Central) -> None:
+    async with judged(central.daemons) as watched:
+        await watched.condition("AllBridgesHealthy", "True/AllBridgesActive")
+        central.daemons.restart(VSWITCHD)
+        back = await watched.until(
+            lambda one: (
+                state(one, "AllBridgesHealthy") == "True/AllBridgesActive"
+                and one.status.flowStats is not None
+                and bool(one.status.flowStats.totalFlows)
+            )
+        )
+    assert ("NoFlows", "br-int") not in codes(back)
+
+
+def add_bond(daemons: Daemons, *options: str, members: tuple[str, str] = ("p0", "p1")) -> None:
+    daemons.vsctl("add-br", "br-ex", "--", "set", "bridge", "br-ex", "datapath_type=netdev")
+    daemons.add_link("p0", "q0")
+    daemons.add_link("p1", "q1")
+    daemons.vsctl("--no-wait", "add-bond", "br-ex", "bond0", *members, *options)
+
+
+async def bond(watched: Watched, status: str, members: int, active: int) -> list[str | None]:
+    """Wait until the bond is so; gives codes of its issues."""
+
+    def holds(one: object) -> bool:
+        return one == (status, members, active)
+
+    found = await watched.until(
+        lambda now: any(
+            holds((one.status, one.members, one.activeMembers))
+            for one in (now.status.interfaces.bonds if now.status.interfaces else ())
+        )
+    )
+    return [code for code, object_ in codes(found) if (object_ or "").startswith("bond0")]
+
+
+async def test_cut_cable_of_a_bond_shows_within_a_second(daemons: Daemons) -> None:
+    add_bond(daemons, "bond_mode=active-backup")
+    async with judged(daemons) as watched:
+        assert await bond(watched, "Active", 2, 2) == []
+        began = time.monotonic()
+        daemons.namespace.run("ip", "link", "set", "q0", "down")
+        assert await bond(watched, "Degraded", 2, 1) == ["MemberDown"]
+        took = time.monotonic() - began
+        daemons.namespace.run("ip", "link", "set", "q0", "up")
+        assert await bond(watched, "Active", 2, 2) == []
+    assert took <= 2.0  # a second for what is collected, and the switch's own time
+
+
+async def test_bond_that_vswitchd_dropped_is_degraded_and_not_gone(daemons: Daemons) -> None:
+    add_bond(daemons, members=("p0", "none0"))
+    async with judged(daemons) as watched:
+        assert await bond(watched, "Degraded", 2, 1) == ["MemberMissing"]
+        await watched.condition("AllBondsHealthy", "False/MemberMissing")
+
+
+async def test_bond_with_a_silent_partner_is_down_under_green_lights(daemons: Daemons) -> None:
+    add_bond(daemons, "bond_mode=balance-tcp", "lacp=active", "other_config:lacp-time=fast")
+    async with judged(daemons) as watched:
+        down = await watched.condition("AllBondsHealthy", "False/LACPNotNegotiated")
+        assert await bond(watched, "Down", 2, 0) == ["LACPNotNegotiated"]
+    assert down.status.interfaces is not None
+    assert {one.status for one in down.status.interfaces.physical} == {"Up"}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short graces and periods: a minute each otherwise."""
+    monkeypatch.setattr(ports, "GRACE", timedelta(seconds=1))
+    for name in ("SHAPE", "COUNTS"):
+        monkeypatch.setattr(probes, name, timedelta(seconds=2))
+    # ovs-vswitchd writes statistics each 5 s.
+    monkeypatch.setattr(probes, "TRAFFIC", timedelta(seconds=6))
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_ports_left_over_and_dead_ones_are_told_apart(central: Central) -> None:
+    daemons = central.daemons
+    central.nbctl("ls-add", "net", "--", "lsp-add", "net", "lp0", "--", "lsp-add", "net", "lp1")
+    central.nbctl(
+        "lsp-set-addresses", "lp0", "unknown", "--", "lsp-set-addresses", "lp1", "unknown"
+    )
+    for number in (0, 1):
+        daemons.add_link(f"p{number}", f"q{number}")
+        daemons.vsctl(
+            *("add-port", "br-int", f"p{number}", "--", "set", "interface", f"p{number}"),
+            f"external_ids:iface-id=lp{number}",
+        )
+    central.synchronize()
+    async with judged(daemons) as watched:
+        await watched.condition("PortsHealthy", "True/NoIssues")
+        daemons.namespace.run("ip", "link", "del", "p1")
+        await watched.until(lambda one: ("OrphanPortNoDevice", "p1") in codes(one))
+        daemons.namespace.run("ip", "link", "del", "p0")
+        await watched.until(lambda one: ("OrphanPortNoDevice", "p0") in codes(one))
+        daemons.add_link("p0", "q0")
+        await watched.until(lambda one: ("OrphanPortNoDevice", "p0") not in codes(one))
+        async with background(partial(keep_sending, daemons)):
+            await watched.until(lambda one: ("PortSilentlyDead", "p0") in codes(one))
+
+
+_SEND = """
+import socket
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as made:
+    made.bind(("q0", 0))
+    for _ in range(40):
+        made.send(bytes.fromhex("ffffffffffff" "020000000001" "88b5") + bytes(50))
+"""
+
+
+async def keep_sending(daemons: Daemons) -> None:
+    """Frames into the port `p0`, some in each interval between two samples."""
+    while True:
+        await asyncio.to_thread(daemons.namespace.run, sys.executable, "-c", _SEND)
+        await asyncio.sleep(0.2)  # the pace of the traffic
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_port_without_a_logical_port_and_a_second_of_one_name(central: Central) -> None:
+    daemons = central.daemons
+    central.nbctl("ls-add", "net", "--", "lsp-add", "net", "lp1")
+    for name, port in (("tap1", "lp1"), ("tap2", "lp1"), ("tap3", "nowhere")):
+        daemons.vsctl(
+            *("add-port", "br-int", name, "--", "set", "interface", name, "type=internal"),
+            f"external_ids:iface-id={port}",
+        )
+    async with judged(daemons) as watched:
+        found = await watched.until(
+            lambda one: (
+                {code for code, _ in codes(one)} >= {"DuplicateIfaceID", "OrphanPortNoBinding"}
+            )
+        )
+    assert ("OrphanPortNoBinding", "tap3") in codes(found)
+    assert ("DuplicateIfaceID", "lp1") in codes(found)
