@@ -29,11 +29,25 @@ class BridgeGlance(Struct, frozen=True):
     status: str | None = None
 
 
+class TunnelsGlance(Struct, frozen=True):
+    """The tunnels: how many, and the other ends of those that are down, not all if many."""
+
+    count: int = 0
+    broken: tuple[str, ...] = ()
+
+
+class ControllerGlance(Struct, frozen=True):
+    """The ovn-controller's tunnels."""
+
+    tunnels: TunnelsGlance | None = None
+
+
 class GlanceStatus(Struct, frozen=True):
-    """The conditions and the bridges."""
+    """The conditions, the bridges and the tunnels."""
 
     conditions: tuple[ConditionGlance, ...] = ()
     bridges: tuple[BridgeGlance, ...] = ()
+    ovnController: ControllerGlance | None = None
 
     def condition(self, type_: str) -> ConditionGlance | None:
         """The condition of that type; None without one."""

@@ -20,7 +20,7 @@ from typing import Final
 from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition, set_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, NetworkHealthyReason
-from hypercobalt.api.ovsnode import BridgeStatus, OVSNodeConditionType
+from hypercobalt.api.ovsnode import MOST_BROKEN_TUNNELS, BridgeStatus, OVSNodeConditionType
 from hypercobalt.api.ovsnode_glance import ConditionGlance, OVSNodeGlance
 
 AGENT_SILENT: Final = "AgentSilent"
@@ -29,11 +29,11 @@ AGENT_SILENT: Final = "AgentSilent"
 _Type = HypervisorConditionType
 _Of = OVSNodeConditionType
 _Why = NetworkHealthyReason
-_VSWITCHD_RESPONDING: Final = "VswitchdResponding"
 _SHARED: Final = frozenset({"SBDisconnected", "SBStale"})
 """Reasons of `OVNControllerConnected` False about the database that all hosts share."""
 _BRIDGE_GONE: Final = frozenset({"BridgeMissing", "BridgeDown"})
 _NO_FLOWS: Final = "NoFlows"  # on the integration bridge, though ports are bound there
+_FEW: Final = 2  # tunnels that have to be down before their common end is suspected
 _LONGEST: Final = 300  # characters of an agent's message
 
 
@@ -131,7 +131,7 @@ def _wrong(switch: OVSNodeGlance, bridge: str) -> Iterator[tuple[NetworkHealthyR
     status = switch.status
     if (found := _failed(switch, _Of.OVSDB_CONNECTED)) is not None:
         yield _Why.SWITCH_NOT_RESPONDING, f"ovsdb-server does not answer ({_words(found)})"
-    if (found := _failed(switch, _VSWITCHD_RESPONDING)) is not None:
+    if (found := _failed(switch, _Of.VSWITCHD_RESPONDING)) is not None:
         yield _Why.SWITCH_NOT_RESPONDING, f"ovs-vswitchd does not answer ({_words(found)})"
     shown = next((one for one in status.bridges if one.name == bridge), None)
     bridges = _failed(switch, _Of.ALL_BRIDGES_HEALTHY)
@@ -148,16 +148,31 @@ def _wrong(switch: OVSNodeGlance, bridge: str) -> Iterator[tuple[NetworkHealthyR
         else:
             text = "ovn-controller does not work, so no port can be bound"
             yield _Why.OVN_CONTROLLER_FAILED, f"{text} ({_words(found)})"
+    if count := _cut_off(switch):
+        yield _Why.DEGRADED, f"all of its {count} tunnels are down"
     for type_ in (_Of.ALL_BRIDGES_HEALTHY, _Of.ALL_BONDS_HEALTHY):
         if (found := _failed(switch, type_)) is not None:
             yield _Why.DEGRADED, f"{type_} is False ({_words(found)})"
+
+
+def _cut_off(switch: OVSNodeGlance) -> int:
+    """How many tunnels the host has, if all of them are down; else 0.
+
+    One that is down says nothing of this end: a host that dies is a broken tunnel on every other,
+    which must not be a write for each of them. With one tunnel in all it cannot be told apart.
+    """
+    controller = switch.status.ovnController
+    tunnels = controller.tunnels if controller is not None else None
+    if tunnels is None or tunnels.count < _FEW:
+        return 0
+    return tunnels.count if len(tunnels.broken) >= min(tunnels.count, MOST_BROKEN_TUNNELS) else 0
 
 
 def _unknown(switch: OVSNodeGlance, bridge: str) -> str:
     """What is not proven to be in order, in words; "" when all is."""
     types = (
         _Of.OVSDB_CONNECTED,
-        _VSWITCHD_RESPONDING,
+        _Of.VSWITCHD_RESPONDING,
         _Of.ALL_BRIDGES_HEALTHY,
         _Of.OVN_CONTROLLER_CONNECTED,
         _Of.ALL_BONDS_HEALTHY,

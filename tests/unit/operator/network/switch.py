@@ -6,8 +6,10 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode_glance import (
     BridgeGlance,
     ConditionGlance,
+    ControllerGlance,
     GlanceStatus,
     OVSNodeGlance,
+    TunnelsGlance,
 )
 
 NAMESPACE = "ovn-system"
@@ -27,6 +29,7 @@ def switch(
     *,
     bridges: dict[str, str] | None = None,
     without: tuple[str, ...] = (),
+    tunnels: TunnelsGlance | None = None,
     version: str = "1",
 ) -> OVSNodeGlance:
     """Of the host `kvm-a`, in order but for what is given.
@@ -35,6 +38,7 @@ def switch(
         changed: status and reason of conditions.
         bridges: status by name, instead of a br-int that is Active.
         without: types of conditions that it does not have.
+        tunnels: of its ovn-controller.
         version: of the object.
     """
     conditions = tuple(
@@ -48,5 +52,6 @@ def switch(
         status=GlanceStatus(
             conditions=conditions,
             bridges=tuple(BridgeGlance(name=n, status=s) for n, s in shown.items()),
+            ovnController=ControllerGlance(tunnels=tunnels),
         ),
     )

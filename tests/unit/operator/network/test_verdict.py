@@ -9,7 +9,7 @@ from tests.unit.operator.network.switch import SILENT, switch
 from tests.unit.operator.samples import NOW, condition, hypervisor
 
 from hypercobalt.api.hypervisor import binds_no_ports, is_network_broken
-from hypercobalt.api.ovsnode_glance import OVSNodeGlance
+from hypercobalt.api.ovsnode_glance import OVSNodeGlance, TunnelsGlance
 from hypercobalt.operator.network.verdict import condition as network
 from hypercobalt.operator.network.verdict import judge, unwatched
 
@@ -127,6 +127,24 @@ def test_verdict(
     assert f"{found.status}/{found.reason}" == expected
     shown = hypervisor(condition("NetworkHealthy", found.status, found.reason))
     assert (is_network_broken(shown), binds_no_ports(shown)) == (closes, unbound)
+
+
+@pytest.mark.parametrize(
+    ("count", "broken", "expected"),
+    [
+        pytest.param(9, 0, "True/Healthy", id="all are up"),
+        pytest.param(9, 8, "True/Healthy", id="others are dead: it is not this end"),
+        pytest.param(9, 9, "False/Degraded", id="this end is cut off"),
+        pytest.param(99, 19, "True/Healthy", id="many, of which some are down"),
+        pytest.param(99, 20, "False/Degraded", id="as many as an OVSNode names"),
+        pytest.param(1, 1, "True/Healthy", id="one tunnel: which end it is cannot be known"),
+        pytest.param(0, 0, "True/Healthy", id="a host alone"),
+    ],
+)
+def test_tunnels_count_when_all_of_them_are_down(count: int, broken: int, expected: str) -> None:
+    ends = tuple(f"192.0.2.{number}" for number in range(broken))
+    found = judge(switch(tunnels=TunnelsGlance(count=count, broken=ends)), "br-int")
+    assert f"{found.status}/{found.reason}" == expected
 
 
 def test_message_names_the_object_and_what_its_agent_reports() -> None:
