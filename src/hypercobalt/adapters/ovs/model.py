@@ -131,8 +131,8 @@ class FlowCounts:
 
     Args:
         total: over all tables.
-        tables: flows by number of the table, empty tables left out; None when the bridge allows
-            OpenFlow 1.0 alone, which counts by table in no form that is of use.
+        tables: flows by number of the table, empty tables left out; None where they are not
+            counted by table, which no version from 1.0 on makes necessary.
     """
 
     total: int

@@ -103,7 +103,7 @@ class Switch(Protocol):
         ...
 
     async def flow_counts(self, bridge: str, protocols: tuple[str, ...] = ()) -> FlowCounts:
-        """Numbers of flows by OpenFlow's table statistics; 1.0's aggregate where that is all.
+        """Numbers of flows by OpenFlow's table statistics, which 1.0 and 1.3 to 1.5 all have.
 
         Args:
             bridge: name.
