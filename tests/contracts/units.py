@@ -106,6 +106,7 @@ CONTRACTS: tuple[Callable[[Units], Awaitable[None]], ...] = (
     starting_what_fails_is_an_error,
     starting_what_does_not_exist_is_an_error,
     what_does_not_exist_has_a_state,
+    a_unit_that_is_not_enabled_is_not_started_at_boot,
     stopping_waits_until_it_is_stopped,
     restarting_what_does_not_run_starts_nothing,
     restarting_what_runs_leaves_it_running,
