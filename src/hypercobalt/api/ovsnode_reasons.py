@@ -99,7 +99,6 @@ class UnknownReason(StrEnum):
     STARTING = "Starting"
     OVSDB_UNAVAILABLE = "OVSDBUnavailable"
     VSWITCHD_UNAVAILABLE = "VswitchdUnavailable"
-    KERNEL_UNAVAILABLE = "KernelUnavailable"
 
 
 class IssueCode(StrEnum):

@@ -1,0 +1,105 @@
+"""The agent's metrics: what is proven has series, what a dead producer left has none."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from tests.unit.ovs_agent.switches import (
+    NOW,
+    bond,
+    database,
+    healthy,
+    interface,
+    shown,
+    tap,
+    without,
+)
+
+from hypercobalt.adapters.ovs.fake import FakeSwitch
+from hypercobalt.adapters.ovs.model import DaemonName, Datapath, Southbound
+from hypercobalt.ovs_agent.exporter import Exporter
+from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.judging import Judge
+from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.status.parts import Board, Parts
+from hypercobalt.runtime import FakeClock
+
+
+async def page(facts: Facts, switch: FakeSwitch | None = None) -> list[str]:
+    """The lines of a scrape."""
+    clock, made = FakeClock(NOW), switch or FakeSwitch()
+    observer = Observer(made, clock)
+    observer.facts.set(facts)
+    judge = Judge(observer.facts, Board(clock, Parts()), clock, counters=timedelta(minutes=5))
+    judge.adopt(())
+    exporter = Exporter(made, observer, judge)
+    registry = CollectorRegistry()
+    registry.register(exporter)
+    await exporter.refresh()
+    lines = generate_latest(registry).decode().splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+async def test_bonds_legs_lag_and_issues_have_series() -> None:
+    rows = database(
+        {
+            "br-int": [tap()],
+            "br-ex": [
+                bond(
+                    "bond0",
+                    interface("a", 1, lacp_current=True),
+                    interface("b", 2, link_up=False),
+                    lacp="active",
+                )
+            ],
+        }
+    )
+    facts = healthy(
+        rows,
+        bonds=Reading((shown("bond0", {"a": True, "b": False}),)),
+        southbound=Reading(Southbound(9, 7)),
+    )
+    lines = await page(facts)
+    for line in (
+        'ovs_bond_members{bond="bond0"} 2.0',
+        'ovs_bond_active_members{bond="bond0"} 1.0',
+        'ovs_bond_lacp_negotiated{bond="bond0"} 1.0',
+        'ovs_issues{code="MemberDown"} 1.0',
+        'ovs_port_issues{code="PortSilentlyDead"} 0.0',
+        'ovn_controller_leg_up{leg="southbound"} 1.0',
+        "ovn_flow_lag_generations 2.0",
+        'ovs_vswitchd_bridge_flows_total{bridge="br-int"} 3.0',
+        'ovs_agent_source_up{source="ovs-vswitchd"} 1.0',
+        'ovs_build_info{version="3.1.0"} 1.0',
+    ):
+        assert line in lines
+
+
+@pytest.mark.parametrize("prefix", ["ovs_bond_", "ovs_vswitchd_bridge_flows", "ovs_build_info"])
+async def test_dead_switch_leaves_a_gap_and_its_source_shows_it(prefix: str) -> None:
+    lines = await page(without(healthy(), "vswitchd"))
+    assert 'ovs_agent_source_up{source="ovs-vswitchd"} 0.0' in lines
+    assert not [line for line in lines if line.startswith(prefix)]
+
+
+async def test_counters_are_read_for_the_scrape_and_only_uplinks_have_series() -> None:
+    switch = FakeSwitch()
+    switch.datapath_states = (Datapath("netdev@ovs-netdev", hits=5, missed=3, lost=1, flows=2),)
+    switch.memory_use = {DaemonName.VSWITCHD: {"handlers": 2}}
+    switch.interface_statistics = {"i-eth0": {"rx_dropped": 4}, "i-tap1": {"rx_dropped": 9}}
+    lines = await page(healthy(), switch)
+    assert 'ovs_vswitchd_dp_flows_lookup_lost{datapath="netdev@ovs-netdev"} 1.0' in lines
+    assert "ovs_vswitchd_handlers_total 2.0" in lines
+    assert [line for line in lines if "rx_dropped" in line] == [
+        'ovs_vswitchd_interface_rx_dropped_total{interface="eth0"} 4.0'
+    ]
+
+
+async def test_switch_that_fails_during_the_scrape_still_gives_a_page() -> None:
+    switch = FakeSwitch()
+    switch.fail(DaemonName.VSWITCHD)
+    lines = await page(healthy(), switch)
+    assert 'ovs_agent_source_up{source="ovs-vswitchd"} 1.0' in lines
+    assert not [line for line in lines if "lookup" in line]
