@@ -55,6 +55,11 @@ CASES: dict[str, tuple[HypervisorSpec, HypervisorStatus, str]] = {
 }
 
 
+def test_update_that_is_over_holds_nothing_back() -> None:
+    over = HypervisorStatus(updateStatus=HyperVisorUpdateStatus(inProgress=False, retry=0))
+    assert restraint(Hypervisor(spec=HypervisorSpec(), status=over)) == ""
+
+
 @pytest.mark.parametrize(
     ("spec", "has", "why"), [pytest.param(*case, id=name) for name, case in CASES.items()]
 )

@@ -24,6 +24,7 @@ from hypercobalt.operator.eviction.states import (
     Assessment,
     Damaged,
     Departed,
+    Mode,
     Moving,
     Observed,
     Ready,
@@ -203,6 +204,76 @@ def test_hosts_where_it_failed_are_avoided() -> None:
     assert isinstance(again, Ready)
     assert again.avoid == {"x", "y", "z"}
     assert found.attempts == 2
+
+
+@pytest.mark.parametrize(
+    ("message", "target", "text"),
+    [
+        ("no route", "x", "migration to x: error; no route"),
+        ("", "", "migration to an unnamed host: error; the compute service gives no reason"),
+    ],
+)
+def test_failure_is_named_with_its_target_and_reason(message: str, target: str, text: str) -> None:
+    found = assessed(seen(server(), move("error", target=target, message=message)))
+    assert found.state == Waiting(text)
+
+
+def test_move_that_failed_before_another_way_was_taken_is_not_the_reason() -> None:
+    """The newest record is the owner's: what failed before it waits no more."""
+    owners = move("reverted", id="2", kind="resize")
+    found = assessed(seen(server(), owners, move("error", id="1", target="x")))
+    assert found.state == Ready(Mode.LIVE, "", frozenset({"x"}))
+
+
+def test_call_that_was_made_after_a_failed_move_is_not_repeated() -> None:
+    failed = move("error", id="7", target="x")
+    begun = Track(Begun("7"), since=995.0, not_before=1005.0)
+    assert isinstance(assessed(seen(server(), failed), begun).state, Moving)
+
+
+@pytest.mark.parametrize(
+    ("status", "attempts", "state"),
+    [("running", 1, Moving), ("completed", 1, Ready), ("error", 1, Waiting)],
+)
+def test_only_moves_that_failed_count_as_failed(status: str, attempts: int, state: type) -> None:
+    found = assessed(seen(LEAVING if status == "running" else server(), move(status)))
+    assert (found.attempts, type(found.state)) == (attempts, state)
+    if state is Ready:
+        assert found.state == Ready(Mode.LIVE)
+
+
+def test_record_that_nobody_ended_is_an_attempt() -> None:
+    left = move(id="9", updated=AGES_AGO)
+    found = assessed(seen(server(), left))
+    assert found.attempts == 1
+    assert found.state == Ready(Mode.LIVE, "migration record 9 was left running")
+
+
+def test_move_that_began_with_the_eviction_is_its_own() -> None:
+    assert assessed(seen(server(), move("error", created=BEGAN))).attempts == 1
+    assert assessed(seen(server())).attempts == 0
+
+
+def test_what_an_instance_in_transition_waits_for_is_named_when_it_is_given_up() -> None:
+    patience = POLICY.patience.total_seconds()
+    for of, text in (
+        (server(task_state="migrating"), "moving without a migration record for"),
+        (server(status="BUILD"), "is being built for"),
+    ):
+        first = assessed(seen(of))
+        late = replace(first.track, since=NOW.at - patience - 1)
+        state = assessed(seen(of), late).state
+        assert isinstance(state, Stranded)
+        assert text in state.message
+
+
+def test_reason_of_one_that_was_given_up_stays() -> None:
+    known = entry(phase="Failed", attempts=3, message="no host has capacity")
+    assert assessed(seen(server(), known=known)).state == Stranded("no host has capacity")
+    wordless = entry(phase="Failed", attempts=3)
+    assert assessed(seen(server(), known=wordless)).state == Stranded(
+        "not moved; given up after 3 attempts"
+    )
 
 
 def test_the_reason_of_the_last_failure_is_kept() -> None:

@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.operator.eviction.made import POLICY, SIZE, assessed, capacity, server
+from tests.unit.operator.eviction.made import (
+    POLICY,
+    SIZE,
+    assessed,
+    capacity,
+    entry,
+    move,
+    server,
+)
 
-from hypercobalt.compute.model import Capacity, ServerGroup, Size
+from hypercobalt.compute.model import Capacity, Move, ServerGroup, Size
 from hypercobalt.operator.eviction.policy import Order, Policy
 from hypercobalt.operator.eviction.starts import (
     Going,
@@ -15,12 +23,14 @@ from hypercobalt.operator.eviction.starts import (
     Places,
     as_of,
     choose_starts,
+    going,
     in_order,
+    no_room,
     per_target,
     places,
     to_be_placed,
 )
-from hypercobalt.operator.eviction.states import Assessment, Mode, Moving, Ready, Start
+from hypercobalt.operator.eviction.states import Assessment, Mode, Moving, Observed, Ready, Start
 from hypercobalt.operator.eviction.targets import need
 
 MANY = Places(100, 0)
@@ -169,7 +179,7 @@ LAST = (capacity("x", 1024),)
 
 
 @pytest.mark.parametrize(
-    ("others", "going"),
+    ("others", "found"),
     [
         pytest.param((), ["x"], id="nobody else"),
         pytest.param((Load("else", {"b": Going("x", server("b"))}),), [], id="not shown yet"),
@@ -183,9 +193,9 @@ LAST = (capacity("x", 1024),)
     ],
 )
 def test_room_that_another_eviction_has_taken_is_not_given_away_again(
-    others: tuple[Load, ...], going: list[str]
+    others: tuple[Load, ...], found: list[str]
 ) -> None:
-    assert targets(started([assessed(server("a"))], LAST, chooses=False, others=others)) == going
+    assert targets(started([assessed(server("a"))], LAST, chooses=False, others=others)) == found
 
 
 def test_members_of_a_group_that_must_part_do_not_meet_from_two_hosts() -> None:
@@ -200,7 +210,81 @@ def test_capacities_lack_what_was_claimed_after_they_were_read() -> None:
     before = (Load("else", {"old": Going("x", server("old"), claimed=True)}),)
     now = (Load("else", {i: Going("x", server(i), claimed=True) for i in ("old", "new")}),)
     (load,) = as_of(before, now)
-    assert {i for i, going in load.servers.items() if going.claimed} == {"old"}
+    assert {i for i, each in load.servers.items() if each.claimed} == {"old"}
+
+
+def test_capacities_that_do_not_show_a_move_yet_do_not_show_it_later() -> None:
+    before = (Load("else", {"a": Going("x", server("a"), claimed=True)}),)
+    (load,) = as_of(before, (Load("else", {"a": Going("x", server("a"))}),))
+    assert not load.servers["a"].claimed
+
+
+ON_ITS_WAY = server("a", task_state="migrating")
+
+
+@pytest.mark.parametrize(
+    ("target", "moves", "found"),
+    [
+        pytest.param(None, (), Going("", ON_ITS_WAY), id="the service chooses, no record yet"),
+        pytest.param("x", (), Going("x", ON_ITS_WAY), id="the operator has named it"),
+        pytest.param("x", (move("error"),), Going("x", ON_ITS_WAY), id="the last one is over"),
+        pytest.param("x", (move(),), Going("there", ON_ITS_WAY, claimed=True), id="by its record"),
+        pytest.param(None, (move("accepted"),), Going("there", ON_ITS_WAY), id="not claimed yet"),
+    ],
+)
+def test_where_an_instance_goes_that_is_on_its_way(
+    target: str | None, moves: tuple[Move, ...], found: Going
+) -> None:
+    seen = Observed(entry("a", target=target), ON_ITS_WAY, moves)
+    assert going(Assessment(seen, Moving())) == found
+
+
+def test_own_moves_count_for_the_cluster() -> None:
+    moving = [assessed(server(str(n)), Moving()) for n in range(3)]
+    most = Policy(per_source=10, per_cluster=5)
+    assert places(moving, (), most, host="here", parallelism=None) == Places(2, 3)
+
+
+def test_instance_that_has_left_or_is_not_ready_is_not_begun() -> None:
+    gone = Assessment(Observed(entry("b"), None), Ready(Mode.LIVE))
+    busy = assessed(server("c"), Moving())
+    assert [s.server.id for s in started([gone, busy, assessed(server("a"))])] == ["a"]
+
+
+def test_move_whose_size_is_unknown_takes_a_place_of_its_target() -> None:
+    others = (Load("else", {"b": Going("x"), "c": Going("x")}),)
+    found = started([assessed(server())], LAST, policy=Policy(per_target=2), others=others)
+    assert found == ()
+    assert targets(started([assessed(server())], LAST, policy=Policy(per_target=3), others=others))
+
+
+@pytest.mark.parametrize(
+    ("size", "busy", "text"),
+    [
+        (Size(2, 1024), 0, "none of 1 candidate hosts has capacity for 2 vCPUs, 1024 MiB"),
+        (
+            Size(2, 1024, 20),
+            1,
+            "none of 1 candidate hosts has capacity for 2 vCPUs, 1024 MiB and 20 GiB of local disk"
+            "; waiting for running migrations",
+        ),
+    ],
+)
+def test_instance_without_a_place_names_what_it_needs(size: Size, busy: int, text: str) -> None:
+    assert no_room(size, LAST, busy) == text
+
+
+def test_moves_that_begin_now_are_waited_for_too() -> None:
+    one, other = server("a"), server("b")
+    found = choose_starts(
+        [assessed(one), assessed(other)],
+        {need(one): LAST},
+        MANY,
+        POLICY,
+        order=Order.LARGEST,
+        chooses=False,
+    )
+    assert found.homeless["b"].endswith("; waiting for running migrations")
 
 
 @pytest.mark.parametrize(

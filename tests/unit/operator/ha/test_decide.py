@@ -149,6 +149,7 @@ def test_device_is_called_for_the_own_attempt_on_a_host_that_is_judged_dead(
         pytest.param({"verdict": Suspected(("silent",))}, id="suspected"),
         pytest.param({"verdict": RebootGrace(("silent",), NOW + S)}, id="rebooting"),
         pytest.param({"hypervisor": hypervisor(mode="ha", boot="")}, id="no boot is known"),
+        pytest.param({"hypervisor": hypervisor(boot="")}, id="nor is it taken out of service"),
     ],
 )
 def test_nothing_is_recorded_or_called(changes: dict[str, object]) -> None:
