@@ -279,7 +279,7 @@ def test_moves_that_begin_now_are_waited_for_too() -> None:
     found = choose_starts(
         [assessed(one), assessed(other)],
         {need(one): LAST},
-        MANY,
+        Places(2, 1),
         POLICY,
         order=Order.LARGEST,
         chooses=False,
