@@ -31,6 +31,8 @@ _Of = OVSNodeConditionType
 _Why = NetworkHealthyReason
 _SHARED: Final = frozenset({"SBDisconnected", "SBStale"})
 """Reasons of `OVNControllerConnected` False about the database that all hosts share."""
+_OF_THE_AGENT: Final = frozenset({"NotPermitted", "SchemaUnsupported", "MonitorFailed"})
+"""Reasons of daemons that do answer, but not the agent: no fault of the switch."""
 _BRIDGE_GONE: Final = frozenset({"BridgeMissing", "BridgeDown"})
 _NO_FLOWS: Final = "NoFlows"  # on the integration bridge, though ports are bound there
 _FEW: Final = 2  # tunnels that have to be down before their common end is suspected
@@ -129,9 +131,9 @@ def unwatched(hypervisor: Hypervisor, now: datetime) -> tuple[Condition, ...]:
 def _wrong(switch: OVSNodeGlance, bridge: str) -> Iterator[tuple[NetworkHealthyReason, str]]:
     """What is wrong, the gravest first."""
     status = switch.status
-    if (found := _failed(switch, _Of.OVSDB_CONNECTED)) is not None:
+    if (found := _gone(switch, _Of.OVSDB_CONNECTED)) is not None:
         yield _Why.SWITCH_NOT_RESPONDING, f"ovsdb-server does not answer ({_words(found)})"
-    if (found := _failed(switch, _Of.VSWITCHD_RESPONDING)) is not None:
+    if (found := _gone(switch, _Of.VSWITCHD_RESPONDING)) is not None:
         yield _Why.SWITCH_NOT_RESPONDING, f"ovs-vswitchd does not answer ({_words(found)})"
     shown = next((one for one in status.bridges if one.name == bridge), None)
     bridges = _failed(switch, _Of.ALL_BRIDGES_HEALTHY)
@@ -180,7 +182,7 @@ def _unknown(switch: OVSNodeGlance, bridge: str) -> str:
     for type_ in types:
         found = switch.status.condition(type_)
         if found is not None and found.status != ConditionStatus.TRUE:
-            return f"{type_} is Unknown ({_words(found)})"
+            return f"{type_} is {found.status} ({_words(found)})"
     if switch.status.condition(_Of.ALL_BRIDGES_HEALTHY) is None:
         return f"it has no condition {_Of.ALL_BRIDGES_HEALTHY} yet"
     shown = next((one for one in switch.status.bridges if one.name == bridge), None)
@@ -192,6 +194,18 @@ def _unknown(switch: OVSNodeGlance, bridge: str) -> str:
 def _failed(switch: OVSNodeGlance, type_: str) -> ConditionGlance | None:
     found = switch.status.condition(type_)
     return found if found is not None and found.status == ConditionStatus.FALSE else None
+
+
+def _gone(switch: OVSNodeGlance, type_: str) -> ConditionGlance | None:
+    """The condition of a daemon that does not answer any more.
+
+    An agent that has never read a bridge may look in the wrong place: that a whole fleet has
+    wrong mounts must not close it.
+    """
+    found = _failed(switch, type_)
+    if found is None or found.reason in _OF_THE_AGENT or not switch.status.bridges:
+        return None
+    return found
 
 
 def _why(found: ConditionGlance | None) -> str:

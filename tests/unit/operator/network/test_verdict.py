@@ -92,6 +92,21 @@ DOWN = bad(BRIDGES, "BridgeDown")
             id="ovsdb-server is gone",
         ),
         pytest.param(
+            switch(bad("OVSDBConnected", "SocketMissing"), bridges={}),
+            *("Unknown/NotReported", False, False),
+            id="an agent that has never seen the switch, as with wrong mounts",
+        ),
+        pytest.param(
+            switch(bad("VswitchdResponding", "NotPermitted")),
+            *("Unknown/NotReported", False, False),
+            id="an agent that may not ask",
+        ),
+        pytest.param(
+            switch(bad("OVSDBConnected", "SchemaUnsupported")),
+            *("Unknown/NotReported", False, False),
+            id="an agent that does not understand the answer",
+        ),
+        pytest.param(
             switch(SB_AWAY), "False/OVNDisconnected", False, True, id="southbound database away"
         ),
         pytest.param(
