@@ -420,6 +420,33 @@ async def test_host_that_is_back_forgets_what_was_evacuated_and_keeps_the_rest(
     assert not world.host(A).calls["boot"]
 
 
+async def test_silent_host_does_not_hold_up_one_of_which_all_is_found_elsewhere(
+    world: Memory,
+) -> None:
+    """Else two hosts that failed one after the other wait for each other."""
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    async with world.service() as service:
+        await evacuate(service)
+        world.cut(C)
+        world.boot(A)
+        await _enable(service, A)
+    assert await world.where() == [("a", B, "running")]
+
+
+async def test_silent_host_may_have_what_is_found_nowhere_else(world: Memory) -> None:
+    await world.add("a", disk="shared")
+    await world.add("local", disk="local")
+    await world.lose(A)
+    async with world.service() as service:
+        await evacuate(service)
+        world.cut(C)
+        world.boot(A)
+        with pytest.raises(UnreachableError, match="no answer from kvm-3"):
+            await _enable(service, A)
+    assert await world.where() == [("a", B, "running"), ("local", A, "shut off")]
+
+
 async def test_host_that_runs_what_was_evacuated_is_not_taken_into_service(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.lose(A)

@@ -33,6 +33,9 @@ def is_leftover(place: Place, elsewhere: Iterable[Domain]) -> bool:
 async def clean(daemons: Daemons, answers: Answers, places: Iterable[Place], place: Place) -> None:
     """Undefine on a host that is back what was evacuated from it; nothing is started there.
 
+    A host that is silent matters only to what no other host has: else two hosts that failed one
+    after the other could wait for each other.
+
     Raises:
         UnreachableError: it is not known yet what was evacuated.
         RefusedError: a server runs on it and elsewhere.
@@ -41,11 +44,9 @@ async def clean(daemons: Daemons, answers: Answers, places: Iterable[Place], pla
     here, *there = await asyncio.gather(*(answers.domains(one) for one in (place, *others)))
     silent = [one.name for one, domains in zip(others, there, strict=True) if domains is None]
     unproven = [one.name for one in others if one.name in silent and not one.fenced]
-    if here is None or unproven:
-        names = ", ".join(unproven or [place.name])
-        raise UnreachableError(
-            f"host {place.name}: what was evacuated is not known, no answer from {names}"
-        )
+    if here is None:
+        raise _unknown(place, [place.name])
+    undecided = False
     for domain in here:
         copies = [
             (other, copy)
@@ -53,7 +54,19 @@ async def clean(daemons: Daemons, answers: Answers, places: Iterable[Place], pla
             for copy in domains or ()
             if copy.uuid == domain.uuid
         ]
-        await _settle(daemons, place, domain, copies)
+        if unproven and not is_leftover(place, (copy for _, copy in copies)):
+            undecided = True
+        else:
+            await _settle(daemons, place, domain, copies)
+    if undecided:
+        raise _unknown(place, unproven)
+
+
+def _unknown(place: Place, silent: Iterable[str]) -> UnreachableError:
+    names = ", ".join(silent)
+    return UnreachableError(
+        f"host {place.name}: what was evacuated is not known, no answer from {names}"
+    )
 
 
 async def _settle(
