@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from tests.unit.operator.eviction.made import NOW, POLICY, assessed, entry, move, server
 
-from hypercobalt.operator.eviction.calls import after, asked
+from hypercobalt.api.eviction import EvictionMode
+from hypercobalt.operator.eviction.calls import after, asked, remedy
 from hypercobalt.operator.eviction.progress import Begun, Recorded, Track, Unrecoverable
 from hypercobalt.operator.eviction.states import (
     Abort,
@@ -18,6 +19,7 @@ from hypercobalt.operator.eviction.states import (
     Confirm,
     Damaged,
     Departed,
+    Evacuating,
     Force,
     Mode,
     Moving,
@@ -152,3 +154,66 @@ def test_how_the_other_calls_end(
     again = outcome in (Refused("no"), Outdated("busy"), Unanswered("503"))
     assert found.track.not_before == (NOW.at + POLICY.retry_after.total_seconds() if again else 0)
     assert (found.track.of == Unrecoverable("1")) is isinstance(then, Stranded)
+
+
+@pytest.mark.parametrize(
+    ("aborts", "wait"), [(1, 1), (2, 2), (3, 4)], ids=["first", "second", "third"]
+)
+def test_abort_that_is_refused_waits_twice_as_long_each_time(aborts: int, wait: int) -> None:
+    track = replace(FOLLOWED, of=Recorded("1", "running", aborts=aborts - 1))
+    state = Stuck(move(), force=False, message="stuck")
+    found = called(Assessment(SEEN, state, track), Abort(move()), Refused("no"))
+    assert found.track.of == Recorded("1", "running", aborts=aborts, refused=True)
+    assert found.track.not_before == NOW.at + wait * POLICY.retry_after.total_seconds()
+    assert found.state == replace(state, message="stuck; no")
+
+
+@pytest.mark.parametrize(
+    ("state", "action"),
+    [
+        pytest.param(Stuck(move(), force=True, message=""), Force(move()), id="to be forced"),
+        pytest.param(Stuck(move(), force=False, message=""), Abort(move()), id="to be stopped"),
+        pytest.param(ARRIVED, CONFIRM, id="to be confirmed"),
+        pytest.param(replace(ARRIVED, due=False), None, id="not yet"),
+        pytest.param(DAMAGED, RECOVER, id="to be recovered"),
+        pytest.param(replace(DAMAGED, due=False), None, id="not yet either"),
+        pytest.param(Moving(), None, id="on its way"),
+    ],
+)
+def test_state_asks_for_its_call(state: State, action: Action | None) -> None:
+    assert remedy(Assessment(SEEN, state)) == action
+
+
+@pytest.mark.parametrize(
+    ("mode", "target", "state"),
+    [
+        (Mode.EVACUATE, "x", Evacuating()),
+        (Mode.COLD, "", Moving()),
+    ],
+)
+def test_begun_move_is_of_its_mode_and_target(mode: Mode, target: str, state: State) -> None:
+    found = asked(Assessment(SEEN, Waiting()), Start(server(), mode, target), POLICY, NOW)
+    assert (found.state, found.mode) == (state, EvictionMode(mode))
+    assert found.observed.entry.target == (target or None)
+
+
+def test_service_that_has_refused_a_target_of_its_own_choice_is_asked_again() -> None:
+    found = called(assessed(server()), Start(server(), Mode.LIVE), Refused("no"))
+    assert found.track.refused == frozenset()
+
+
+def test_call_that_was_needless_needs_no_record() -> None:
+    unseen = Assessment(Observed(entry(), None), ARRIVED)
+    assert called(unseen, CONFIRM, Needless()).state == Departed("")
+
+
+def test_server_whose_move_has_no_record_is_recovered_later() -> None:
+    unseen = Assessment(Observed(entry(), server()), DAMAGED)
+    found = called(unseen, RECOVER, Refused("no"))
+    assert found.state == replace(DAMAGED, message="in ERROR; no")
+
+
+def test_instance_without_a_call_stays_as_it_is() -> None:
+    one, other = assessed(server("a"), Moving()), assessed(server("b"), Waiting("busy"))
+    found = after((one, other), {"a": CONFIRM}, {"a": Accepted()}, POLICY, NOW)
+    assert found == (one, other)
