@@ -254,6 +254,26 @@ async def test_an_emulator_that_hangs_is_found_by_a_probe_and_called_once(libvir
         assert stopped.detail == Stopped.DESTROYED
 
 
+async def test_an_emulator_that_has_answered_and_hangs_then_is_called_once(
+    libvirtd: Daemon,
+) -> None:
+    await asyncio.to_thread(start_guests, libvirtd, ["a"])
+    async with connected(libvirtd.uri, deadline=1) as (subject, listener):
+        (found,) = await subject.domains()
+        assert await subject.block_stats(found.uuid) == await subject.block_stats(found.uuid)
+        libvirtd.send_guest("a", signal.SIGSTOP)
+        with pytest.raises(DomainHungError, match="within 1 s"):
+            await subject.block_stats(found.uuid)
+        control = await subject.control_info(found.uuid)
+        assert control
+        assert control.state is ControlState.OCCUPIED
+        with pytest.raises(DomainHungError):
+            await subject.block_stats(found.uuid)
+        await subject.destroy(found.uuid)
+        await listener.lifecycle(found.uuid, Lifecycle.STOPPED)
+        assert await subject.block_stats(found.uuid) is None
+
+
 async def test_an_emulator_that_hangs_does_not_hold_up_a_list_with_jobs(libvirtd: Daemon) -> None:
     await asyncio.to_thread(start_guests, libvirtd, list("ab"))
     async with connected(libvirtd.uri, deadline=4) as (subject, _):

@@ -73,6 +73,7 @@ class Host:
         self._uri, self._connection = uri, connection
         self._probes, self._definitions = probes or connection, definitions
         self._deadline, self._slow_deadline = deadline, slow_deadline
+        self._answered: set[str] = set()  # UUIDs of domains whose emulator has just done so
 
     async def capabilities(self) -> HostCapabilities:
         return await self._ask(
@@ -110,9 +111,16 @@ class Host:
         )
 
     async def block_stats(self, uuid: str) -> tuple[BlockStats, ...] | None:
-        return await self._probe(
-            f"disks of {uuid}", lambda link: probes.block_stats(link, uuid), subject=uuid
+        answered = uuid in self._answered
+        self._answered.discard(uuid)
+        found = await self._probe(
+            f"disks of {uuid}",
+            lambda link: probes.block_stats(link, uuid, answered=answered),
+            subject=uuid,
         )
+        if found is not None:
+            self._answered.add(uuid)
+        return found
 
     async def disk_errors(self, uuid: str) -> tuple[DiskError, ...]:
         return await self._probe(
