@@ -331,3 +331,13 @@ def test_attempts_wait_twice_as_long_each_time() -> None:
         for tries in (1, 2)
     ]
     assert [wait - NOW.at for wait in waits] == [5, 10]
+
+
+@pytest.mark.parametrize(("noted", "tried"), [(None, "live"), ("live", "live"), ("cold", "cold")])
+def test_way_that_was_taken_is_taken_again(noted: str | None, tried: str) -> None:
+    assert assessed(seen(server(), known=entry(mode=noted))).mode == tried
+
+
+def test_record_is_believed_until_it_has_been_still_for_long_enough() -> None:
+    still = move(updated=NOW.now - POLICY.stall)
+    assert isinstance(assessed(seen(server(), still)).state, Moving)

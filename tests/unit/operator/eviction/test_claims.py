@@ -6,7 +6,16 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.operator.eviction.made import BEGAN, NOW, entry, eviction, facts, hypervisor, server
+from tests.unit.operator.eviction.made import (
+    BEGAN,
+    NOW,
+    entry,
+    eviction,
+    facts,
+    hypervisor,
+    move,
+    server,
+)
 
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionStatus
@@ -14,7 +23,7 @@ from hypercobalt.compute.model import Host
 from hypercobalt.operator.eviction.assess import assess
 from hypercobalt.operator.eviction.claims import held_by
 from hypercobalt.operator.eviction.policy import Policy
-from hypercobalt.operator.eviction.states import Ready, Waiting
+from hypercobalt.operator.eviction.states import Moving, Ready, Waiting
 
 BEFORE, AFTER = BEGAN - timedelta(seconds=1), BEGAN + timedelta(seconds=1)
 
@@ -86,3 +95,9 @@ def test_one_that_another_eviction_has_waits_without_an_end() -> None:
     (held,) = assess(facts(servers=(server(),), held={"a": "other"}), {}, Policy())
     assert held.state == Waiting("Eviction other has it, and goes first")
     assert held.track == free.track
+
+
+def test_one_that_is_on_its_way_is_followed_whoever_has_it() -> None:
+    leaving = server(task_state="migrating")
+    (found,) = assess(facts(servers=(leaving,), moves=(move(),), held={"a": "other"}), {}, Policy())
+    assert isinstance(found.state, Moving)
