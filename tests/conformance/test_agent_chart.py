@@ -203,8 +203,8 @@ async def add_host(person: Kube, name: str) -> Hypervisor:
 async def through_a_scrape(cluster: Cluster) -> None:
     """A reader without a token, and one without the right."""
     async with Kube(load_connection(cluster.on("kvm-a"))) as client:
-        assert await guard(client).admits("nobody's", "/metrics") == 401
-        assert await guard(client).admits(cluster.token, "/metrics") == 403
+        assert await guard(client).admits("nobody's", "/metrics", "get") == 401
+        assert await guard(client).admits(cluster.token, "/metrics", "get") == 403
 
 
 async def come_late(person: Kube, name: str) -> None:

@@ -153,9 +153,9 @@ async def test_operator_may_do_just_what_it_does(cluster: Cluster, objects: list
         ):
             await through_its_life(person, name, compute)
             await vanish(person, f"{name}-b", compute)
-            assert await guard(client).admits("nobody's", "/metrics") == 401
+            assert await guard(client).admits("nobody's", "/metrics", "get") == 401
             token = cluster.token
-            assert await guard(client).admits(token, "/metrics") == 403
+            assert await guard(client).admits(token, "/metrics", "get") == 403
     assert cluster.forbidden() == []
     assert cluster.used(objects) | HIDDEN == granted(objects)
 

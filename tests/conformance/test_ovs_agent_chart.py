@@ -126,8 +126,8 @@ async def test_agent_may_do_just_what_it_does(cluster: Cluster, objects: list[Bo
         writing = asyncio.create_task(recorder.run(stop))
         stop.set()
         await asyncio.wait_for(writing, 20)
-        assert await guard(kube).admits("nobody's", "/metrics") == 401
-        assert await guard(kube).admits(cluster.token, "/metrics") == 403
+        assert await guard(kube).admits("nobody's", "/metrics", "get") == 401
+        assert await guard(kube).admits(cluster.token, "/metrics", "get") == 403
     assert cluster.forbidden() == []
     assert cluster.used(objects) | HIDDEN == granted(objects)
 

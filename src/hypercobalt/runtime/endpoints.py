@@ -1,4 +1,4 @@
-"""Health, readiness and metrics over HTTP: three pages for probes and scrapers.
+"""Health, readiness and metrics over HTTP: three pages for probes and scrapers; others by routes.
 
 One request per connection, read with a bound on size and time. A whole HTTP server would be more to
 carry for every agent than these pages are worth.
@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.logs import get_logger
+from hypercobalt.runtime.routes import Answer, Request, Route, read_head, route_of, text
 
 log = get_logger(__name__)
 
@@ -26,18 +28,10 @@ Check = Callable[[], str | None]  # what is wrong, None if nothing is
 Refresh = Callable[[], Coroutine[None, None, None]]  # brings metrics up to date for a scrape
 _MAX_PORT = 65535
 _MAX_HEAD_BYTES = 16 * 1024
+_DISCARDED = 64 * 1024  # of a body that is too long, so that a client that still sends is answered
 _SECONDS = 5.0  # for a request to arrive and for its answer to leave; for a TLS handshake
 _STOP_SECONDS = 2.0  # for what is under way when the server stops
-_TEXT = "text/plain; charset=utf-8"
 _OK = 200
-_PHRASES = {
-    _OK: "OK",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    500: "Internal Server Error",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +48,12 @@ class Guard:
 
     Args:
         tls: of the listener.
-        admits: the HTTP status for a request with this token on this path; 200 admits it.
+        admits: the HTTP status for a request with this token on this path, with this verb of
+            rights (`get`, `post`); 200 admits it.
     """
 
     tls: ssl.SSLContext
-    admits: Callable[[str, str], Coroutine[None, None, int]]
+    admits: Callable[[str, str, str], Coroutine[None, None, int]]
 
 
 def parse_address(flag: str, text: str) -> Address | None:
@@ -76,7 +71,7 @@ def parse_address(flag: str, text: str) -> Address | None:
 
 
 class Endpoints:
-    """The server for the three pages.
+    """The server for the three pages, and for others.
 
     Args:
         registry: of `/metrics`; None serves no such page.
@@ -84,22 +79,23 @@ class Endpoints:
             no such page.
         ready: named checks of `/readyz`; None serves no such page.
         refreshes: awaited before each scrape; bounded in time by themselves.
-        guard: admits readers; None admits all, without TLS.
+        routes: other pages.
+        guard: admits clients; None admits all, without TLS.
     """
 
     def __init__(
         self,
         address: Address,
         *,
-        registry: CollectorRegistry | None,
-        healthy: Mapping[str, Check] | None,
-        ready: Mapping[str, Check] | None,
+        registry: CollectorRegistry | None = None,
+        healthy: Mapping[str, Check] | None = None,
+        ready: Mapping[str, Check] | None = None,
         refreshes: Sequence[Refresh] = (),
+        routes: Sequence[Route] = (),
         guard: Guard | None = None,
     ) -> None:
-        self._guard = guard
-        self._address, self._registry, self._refreshes = address, registry, refreshes
-        self._healthy, self._ready = healthy, ready
+        self._guard, self._address = guard, address
+        self._routes = (*_checked(healthy, ready), *_scraped(registry, refreshes), *routes)
         self._server: asyncio.Server | None = None
 
     async def start(self) -> Address:
@@ -137,59 +133,84 @@ class Endpoints:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_SECONDS):
-                head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(await self._answer(head))
+                request = read_head(await reader.readuntil(b"\r\n\r\n"))
+                found = route_of(request, self._routes)
+                whole = await _with_body(request, found, reader)
+                admitted = await self._admitted(request)
+            if admitted != _OK:
+                answer = Answer(admitted)
+            elif isinstance(found, Answer):
+                answer = found
+            else:
+                answer = whole if isinstance(whole, Answer) else await _handled(found, whole)
+            async with asyncio.timeout(_SECONDS):
+                writer.write(answer.encoded(head=request.method == "HEAD"))
                 await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # the client is gone, or its request was none
         finally:
             writer.close()
 
-    async def _answer(self, head: bytes) -> bytes:
-        method, _, rest = head.partition(b" ")
-        path = rest.partition(b" ")[0].partition(b"?")[0]
-        code = (
-            await self._guard.admits(_token(head), path.decode(errors="replace"))
-            if self._guard
-            else _OK
-        )
-        kind, body = _TEXT, _PHRASES.get(code, "").encode() + b"\n"
-        if code == _OK:
-            code, kind, body = await self._page(method, path)
-        lines = (
-            f"HTTP/1.1 {code} {_PHRASES[code]}",
-            f"Content-Type: {kind}",
-            f"Content-Length: {len(body)}",
-            "Connection: close",
-            "\r\n",
-        )
-        return "\r\n".join(lines).encode() + (b"" if method == b"HEAD" else body)
+    async def _admitted(self, request: Request) -> int:
+        if self._guard is None:
+            return _OK
+        return await self._guard.admits(request.token, request.path, request.verb)
 
-    async def _page(self, method: bytes, path: bytes) -> tuple[int, str, bytes]:
-        if method not in {b"GET", b"HEAD"}:
-            return 405, _TEXT, b"only GET\n"
-        if path == b"/metrics" and self._registry is not None:
-            for refresh in self._refreshes:
-                await refresh()
-            return 200, CONTENT_TYPE_LATEST, generate_latest(self._registry)
-        pages = {b"/healthz": self._healthy, b"/livez": self._healthy, b"/readyz": self._ready}
-        checks = pages.get(path)
-        if checks is None:
-            return 404, _TEXT, b"there are /healthz, /readyz and /metrics\n"
+
+async def _with_body(
+    request: Request, found: Route | Answer, reader: asyncio.StreamReader
+) -> Request | Answer:
+    """The request with its body; an answer if the page does not take that.
+
+    It is read either way: a client that still sends would miss an answer.
+    """
+    try:
+        length = request.length
+    except ValueError as error:
+        return text(400, str(error))
+    if length is None:
+        return text(411, "send a Content-Length")
+    most = found.most if isinstance(found, Route) else 0
+    if length <= most:
+        return replace(request, body=await reader.readexactly(length))
+    left = min(length, _DISCARDED)
+    while left > 0 and (read := len(await reader.read(left))):
+        left -= read
+    return text(413, f"the body has {length} bytes; at most {most}")
+
+
+async def _handled(route: Route, request: Request) -> Answer:
+    try:
+        async with asyncio.timeout(route.seconds):
+            return await route.handle(request)
+    except TimeoutError:
+        return text(504, f"no answer within {route.seconds:g} s; try again")
+
+
+def _checked(
+    healthy: Mapping[str, Check] | None, ready: Mapping[str, Check] | None
+) -> Iterator[Route]:
+    async def report(checks: Mapping[str, Check], _: Request) -> Answer:
         return _report(checks)
 
-
-def _token(head: bytes) -> str:
-    """The bearer token of a request, empty if it has none."""
-    for line in head.split(b"\r\n")[1:]:
-        name, _, value = line.partition(b":")
-        scheme, _, token = value.strip().partition(b" ")
-        if name.strip().lower() == b"authorization" and scheme.lower() == b"bearer":
-            return token.strip().decode("ascii", errors="replace")
-    return ""
+    for path, checks in (("/healthz", healthy), ("/livez", healthy), ("/readyz", ready)):
+        if checks is not None:
+            yield Route(path, partial(report, checks))
 
 
-def _report(checks: Mapping[str, Check]) -> tuple[int, str, bytes]:
+def _scraped(registry: CollectorRegistry | None, refreshes: Sequence[Refresh]) -> Iterator[Route]:
+    if registry is None:
+        return
+
+    async def metrics(_: Request) -> Answer:
+        for refresh in refreshes:
+            await refresh()
+        return Answer(_OK, generate_latest(registry), CONTENT_TYPE_LATEST)
+
+    yield Route("/metrics", metrics)
+
+
+def _report(checks: Mapping[str, Check]) -> Answer:
     problems = {name: _problem(check) for name, check in checks.items()}
     lines = [
         f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok"
@@ -197,7 +218,7 @@ def _report(checks: Mapping[str, Check]) -> tuple[int, str, bytes]:
     ]
     failed = any(problems.values())
     lines.append("check failed" if failed else "ok")
-    return 500 if failed else 200, _TEXT, "\n".join(lines).encode() + b"\n"
+    return text(500 if failed else _OK, "\n".join(lines))
 
 
 def _problem(check: Check) -> str | None:

@@ -1,9 +1,10 @@
-"""Restricts the metrics page to those who may read it, as the API server decides.
+"""Restricts pages to those who may use them, as the API server decides.
 
-The page is served over TLS with a certificate made at start, so that a token is never sent in the
+A page is served over TLS with a certificate made at start, so that a token is never sent in the
 clear; scrapers in a cluster do not verify it, as with any controller's. The token is reviewed, and
-its user must be allowed to `get` the path. Both answers are kept for a while, and few are requested
-at once: ten thousand agents that are scraped twice a minute must not load the API server.
+its user must be allowed the verb on the path: `get` for `/metrics`. Both answers are kept for a
+while, and few are requested at once: ten thousand agents that are scraped twice a minute must not
+load the API server.
 
 Source: sigs.k8s.io/controller-runtime, pkg/metrics/filters, WithAuthenticationAndAuthorization,
 which keeps them for a minute (tokens) and 30 s (refused users).
@@ -56,24 +57,24 @@ def guard(kube: Kube, certificate: int | None = None, *, clock: Clock | None = N
 
 @dataclass(slots=True)
 class _Verdicts:
-    """HTTP statuses by token and path; tokens are kept as digests only."""
+    """HTTP statuses by token, path and verb; tokens are kept as digests only."""
 
     kube: Kube
     clock: Clock
     kept: dict[bytes, tuple[float, int]] = field(default_factory=dict[bytes, tuple[float, int]])
     turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
-    async def of(self, token: str, path: str) -> int:
-        """The HTTP status for a request with this token on this path; 200 admits it."""
+    async def of(self, token: str, path: str, verb: str) -> int:
+        """The HTTP status for this verb with this token on this path; 200 admits it."""
         if not token:
             return 401
-        key = hashlib.sha256(f"{path} {token}".encode()).digest()
+        key = hashlib.sha256(f"{verb} {path} {token}".encode()).digest()
         if (known := self._known(key)) is not None:
             return known
         async with self.turn:
             if (known := self._known(key)) is not None:
                 return known
-            verdict = await self._reviewed(token, path)
+            verdict = await self._reviewed(token, path, verb)
         if verdict in KEPT:
             self._keep(key, verdict)
         return verdict
@@ -88,15 +89,15 @@ class _Verdicts:
             del self.kept[next(iter(self.kept))]  # the oldest
         self.kept[key] = self.clock.monotonic() + KEPT[verdict].total_seconds(), verdict
 
-    async def _reviewed(self, token: str, path: str) -> int:
+    async def _reviewed(self, token: str, path: str, verb: str) -> int:
         try:
-            return await _review(self.kube, token, path)
+            return await _review(self.kube, token, path, verb)
         except HypercobaltError as error:
             log.warning("access_not_reviewed", path=path, error=str(error))
             return 500
 
 
-async def _review(kube: Kube, token: str, path: str) -> int:
+async def _review(kube: Kube, token: str, path: str, verb: str) -> int:
     review = await kube.create(TokenReview(spec=TokenReviewSpec(token=token)))
     if not review.status.authenticated:
         return 401
@@ -105,7 +106,7 @@ async def _review(kube: Kube, token: str, path: str) -> int:
         user=user.username,
         uid=user.uid,
         groups=user.groups,
-        nonResourceAttributes=NonResourceAttributes(path=path, verb="get"),
+        nonResourceAttributes=NonResourceAttributes(path=path, verb=verb),
     )
     answer = await kube.create(SubjectAccessReview(spec=spec))
     return 200 if answer.status.allowed else 403

@@ -52,7 +52,9 @@ class Reviews:
                 status=TokenReviewStatus(authenticated=known, user=UserInfo(username=token))
             )
         assert isinstance(review, SubjectAccessReview)
-        allowed = review.spec.user == "reader"
+        about = review.spec.nonResourceAttributes
+        assert about is not None
+        allowed = review.spec.user == "reader" and about.verb == "get"
         return SubjectAccessReview(status=SubjectAccessReviewStatus(allowed=allowed))
 
 
@@ -69,7 +71,12 @@ class HeldClock:
 )
 async def test_only_a_user_with_the_right_is_let_in(token: str, status: int) -> None:
     reviews = Reviews()
-    assert await guard(cast("Kube", reviews)).admits(token, PATH) == status
+    assert await guard(cast("Kube", reviews)).admits(token, PATH, "get") == status
+
+
+async def test_right_to_read_is_no_right_to_post() -> None:
+    admits = guard(cast("Kube", Reviews())).admits
+    assert [await admits("reader", PATH, verb) for verb in ("get", "post")] == [200, 403]
 
 
 @pytest.mark.parametrize(("token", "status"), [("reader", 200), ("user", 403)])
@@ -77,30 +84,30 @@ async def test_a_verdict_on_a_valid_token_counts_for_a_while(token: str, status:
     reviews, clock = Reviews(), HeldClock()
     admits = guard(cast("Kube", reviews), clock=clock).admits  # type: ignore[arg-type]
     for _ in range(3):
-        assert await admits(token, PATH) == status
+        assert await admits(token, PATH, "get") == status
     assert reviews.asked == [token]
     clock.at += (KEPT[status] + timedelta(seconds=1)).total_seconds()
-    assert await admits(token, PATH) == status
+    assert await admits(token, PATH, "get") == status
     assert reviews.asked == [token, token]
 
 
 async def test_a_flood_of_invalid_tokens_does_not_push_out_a_scraper() -> None:
     reviews = Reviews()
     admits = guard(cast("Kube", reviews)).admits
-    assert await admits("reader", PATH) == 200
-    floods = [admits(f"stranger-{number}", PATH) for number in range(200)]
+    assert await admits("reader", PATH, "get") == 200
+    floods = [admits(f"stranger-{number}", PATH, "get") for number in range(200)]
     assert set(await asyncio.gather(*floods)) == {401}
     reviews.away = True
-    assert await admits("reader", PATH) == 200
+    assert await admits("reader", PATH, "get") == 200
     assert reviews.most <= 4
 
 
 async def test_without_the_api_server_no_new_token_is_accepted_and_reviews_are_retried() -> None:
     reviews = Reviews(away=True)
     admits = guard(cast("Kube", reviews)).admits
-    assert await admits("reader", PATH) == 500
+    assert await admits("reader", PATH, "get") == 500
     reviews.away = False
-    assert await admits("reader", PATH) == 200
+    assert await admits("reader", PATH, "get") == 200
 
 
 def test_a_certificate_that_was_inherited_is_used_and_closed() -> None:

@@ -1,0 +1,148 @@
+"""Pages that are served beside health and metrics: a verb on a path, with a bound on the body.
+
+Requests have just what such pages need; bodies are whole, in memory, and of a length that is sent
+ahead.
+
+Source: RFC 9110 (405 with `Allow`, 411, 413), RFC 9112 (request line, length of a body).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+TEXT: Final = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a client sends.
+
+    Args:
+        method: in capitals.
+        path: as sent, without the query.
+        query: what follows `?`, as sent.
+        headers: by name in lower case; of several with one name the first.
+        body: whole; at most what the page takes.
+    """
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+    @property
+    def verb(self) -> str:
+        """What rights are about: HEAD is a `get`."""
+        return "get" if self.method == "HEAD" else self.method.lower()
+
+    @property
+    def token(self) -> str:
+        """The bearer token, empty if there is none."""
+        scheme, _, token = self.headers.get("authorization", "").partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else ""
+
+    @property
+    def length(self) -> int | None:
+        """Of the body, in bytes; None if it is not sent ahead.
+
+        Raises:
+            ValueError: it is no number.
+        """
+        if "transfer-encoding" in self.headers:
+            return None
+        length = self.headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()):
+            raise ValueError(f"Content-Length {length!r} is no number")
+        return int(length)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a page answers; a status alone has its phrase as text."""
+
+    status: int
+    body: bytes = b""
+    kind: str = TEXT
+    allow: str = ""
+
+    def encoded(self, *, head: bool) -> bytes:
+        """On the wire; without the body for HEAD."""
+        phrase = HTTPStatus(self.status).phrase
+        body = self.body or f"{phrase}\n".encode()
+        lines = (
+            f"HTTP/1.1 {self.status} {phrase}",
+            f"Content-Type: {self.kind}",
+            f"Content-Length: {len(body)}",
+            *((f"Allow: {self.allow}",) if self.allow else ()),
+            "Connection: close",
+            "\r\n",
+        )
+        return "\r\n".join(lines).encode() + (b"" if head else body)
+
+
+def text(status: int, message: str) -> Answer:
+    """An answer for people."""
+    return Answer(status, f"{message}\n".encode())
+
+
+Handle = Callable[[Request], Coroutine[None, None, Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One page.
+
+    Args:
+        path: of the page; with `/` at its end, of every page right below it.
+        handle: answers; only what its guard admits and what is no longer than `most` comes here.
+        method: `GET` answers HEAD too.
+        most: length of a body, in bytes.
+        seconds: for the answer.
+    """
+
+    path: str
+    handle: Handle
+    method: str = "GET"
+    most: int = 0
+    seconds: float = 5.0
+
+    def matches(self, path: str) -> bool:
+        """Whether the page has this path."""
+        if not self.path.endswith("/"):
+            return path == self.path
+        rest = path.removeprefix(self.path)
+        return rest not in {path, ""} and "/" not in rest
+
+    def takes(self, method: str) -> bool:
+        """Whether the page has this method."""
+        return ("GET" if method == "HEAD" else method) == self.method
+
+
+def read_head(head: bytes) -> Request:
+    """The request that a head is of, without its body."""
+    first, *lines = head.decode("latin-1").split("\r\n")
+    method, _, rest = first.partition(" ")
+    path, _, query = rest.partition(" ")[0].partition("?")
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if colon:
+            headers.setdefault(name.strip().lower(), value.strip())
+    return Request(method, path, query, headers)
+
+
+def route_of(request: Request, routes: Sequence[Route]) -> Route | Answer:
+    """The page that a request is for; an answer if there is none."""
+    found = [one for one in routes if one.matches(request.path)]
+    if not found:
+        there = ", ".join(dict.fromkeys(one.path for one in routes))
+        return text(404, f"there are: {there}")
+    for one in found:
+        if one.takes(request.method):
+            return one
+    allow = ", ".join("GET, HEAD" if one.method == "GET" else one.method for one in found)
+    return Answer(405, f"only {allow}\n".encode(), allow=allow)
