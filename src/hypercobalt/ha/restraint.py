@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from hypercobalt.api.conditions import get_condition, is_true
+from hypercobalt.api.ha_switch import switched_off
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, OnboardingReason
 
@@ -38,6 +39,8 @@ def restraint(hypervisor: Hypervisor) -> str:
         return "lifecycleEnabled is false"
     if spec.highAvailability is False:
         return "highAvailability is false"
+    if why := switched_off(hypervisor):
+        return why
     if is_true(status.conditions, HypervisorConditionType.TERMINATING):
         return "the Node is terminating"
     onboarding = get_condition(status.conditions, HypervisorConditionType.ONBOARDING)

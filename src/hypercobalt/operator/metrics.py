@@ -21,6 +21,7 @@ from hypercobalt.api.eviction import (
     InstancePhase,
     evicting,
 )
+from hypercobalt.api.ha_switch import switched_off
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import (
     FencedReason,
@@ -135,7 +136,7 @@ class Overview(Collector):
 def ha_states(hypervisor: Hypervisor) -> Iterable[HaState]:
     """What high availability waits for on a host.
 
-    That its recovery is blocked is no state of a host for which a person has switched it off.
+    That its recovery is blocked is no state of a host for which it was switched off.
     """
     spec = hypervisor.spec
     silenced = (
@@ -143,6 +144,7 @@ def ha_states(hypervisor: Hypervisor) -> Iterable[HaState]:
         or spec.highAvailability is False
         or spec.lifecycleEnabled is False
         or PAUSE in hypervisor.metadata.annotations
+        or bool(switched_off(hypervisor))
     )
     for one in hypervisor.conditions:
         state = HA_STATES.get((one.type, one.reason))

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from hypercobalt.api.conditions import ConditionStatus, set_condition
 from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, Maintenance
 from hypercobalt.api.hypervisor_status import HypervisorStatus, HyperVisorUpdateStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -109,3 +110,10 @@ def test_reactions_wait_until_the_ha_service_gives_the_host_back(
 def test_a_hypervisor_that_is_being_deleted_is_left_alone() -> None:
     meta = replace(ObjectMeta(name="kvm-a"), deletionTimestamp=NOW)
     assert "deleted" in restraint(Hypervisor(metadata=meta))
+
+
+@pytest.mark.parametrize(("value", "held"), [("false", True), ("true", False), ("", False)])
+def test_host_that_a_controller_has_switched_off_is_left_alone(value: str, *, held: bool) -> None:
+    meta = ObjectMeta(name="kvm-a", annotations={HA_ENABLED: value})
+    found = restraint(Hypervisor(metadata=meta, spec=HypervisorSpec(highAvailability=True)))
+    assert found == (f"the annotation {HA_ENABLED} is false" if held else "")

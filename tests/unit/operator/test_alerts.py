@@ -13,6 +13,7 @@ from tests.unit.operator.samples import condition, hypervisor
 
 from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionSpec, EvictionStatus
+from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import Incident, IncidentType
@@ -108,9 +109,10 @@ def test_an_alert_fires_for_its_state(metric: str, label: str, state: str) -> No
         pytest.param(HypervisorSpec(highAvailability=False), {}, id="switched off"),
         pytest.param(HypervisorSpec(lifecycleEnabled=False), {}, id="not managed"),
         pytest.param(HypervisorSpec(), {PAUSE: "test"}, id="paused"),
+        pytest.param(HypervisorSpec(), {HA_ENABLED: "false"}, id="switched off by a controller"),
     ],
 )
-def test_recovery_that_a_person_has_switched_off_is_not_blocked(
+def test_recovery_that_was_switched_off_is_not_blocked(
     spec: HypervisorSpec, annotations: dict[str, str]
 ) -> None:
     seen = (condition("RecoveryBlocked", "True", "GatesClosed"), condition("Fenced", "x", "Failed"))

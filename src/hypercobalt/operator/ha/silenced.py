@@ -7,6 +7,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import Eviction, has_ended
+from hypercobalt.api.ha_switch import switched_off
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import (
     HypervisorConditionType,
@@ -37,6 +38,8 @@ def silenced(hypervisor: Hypervisor, host: Host | None, evictions: Iterable[Evic
         return f"recovery is paused by the annotation {PAUSE}: {notes[PAUSE] or 'no reason given'}"
     if not spec.highAvailability:
         return "spec.highAvailability is false"
+    if why := switched_off(hypervisor):
+        return why
     if not spec.lifecycleEnabled:
         return "spec.lifecycleEnabled is false"
     if hypervisor.metadata.deletionTimestamp is not None:

@@ -1,7 +1,8 @@
 """`HaEnabled`: whether the host's instances are recovered after a failure.
 
-That is so when the node agent reports libvirt and, where this operator is the HA service, the
-agent's configuration is valid, the host starts no guests by itself and a fence device is set up.
+That is so when no other controller has switched it off, the node agent reports libvirt and, where
+this operator is the HA service, the agent's configuration is valid, the host starts no guests by
+itself and a fence device is set up.
 The condition is written under a field manager of its own and never by force: the API server refuses
 to change one that an outside HA service has written, which stays that service's.
 
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hypercobalt.api.conditions import Condition, get_condition
+from hypercobalt.api.ha_switch import HA_ENABLED, switched_off
 from hypercobalt.api.hypervisor import Hypervisor, is_evicted
 from hypercobalt.api.hypervisor_conditions import HaEnabledReason, OnboardingReason
 from hypercobalt.api.hypervisor_status import HypervisorStatus
@@ -34,6 +36,7 @@ ENABLED: Final = "The node agent reports the host's instances"
 SILENT: Final = "The node agent does not report libvirt; failures would go undetected"
 _AGENT_SILENT: Final = "The node agent does not report: see AgentReporting"
 _OFF: Final = "High availability is off in the spec"
+_SWITCHED_OFF: Final = "High availability is switched off for the host"
 _EMPTY: Final = "The host is empty"
 _NOT_YET: Final = "The host is not in service yet"
 _OFF_EVERYWHERE: Final = "High availability is off for all hosts (--ha off)"
@@ -73,6 +76,8 @@ def _verdict(
     under_way = onboarding.status == "True" and onboarding.reason != OnboardingReason.HANDOVER
     if under_way or onboarding.reason == OnboardingReason.ABORTED:
         return "False", _Why.ONBOARDING, _NOT_YET
+    if why := switched_off(facts.hypervisor):
+        return "False", _Why.SUCCEEDED, f"{_SWITCHED_OFF}: {why}"
     if is_silent(facts):
         return "Unknown", _Why.AGENT_SILENT, _AGENT_SILENT
     if not facts.holds(Type.LIBVIRT_CONNECTION, "True"):
@@ -101,6 +106,7 @@ class Availability:
             }
         ),
         fields=frozenset({"spec.highAvailability"}),
+        annotations=frozenset({HA_ENABLED}),
     )
 
     def __init__(

@@ -23,12 +23,14 @@ class Reads:
         conditions: types; a change of status or reason counts, one of the message does not.
         fields: as paths, `spec.maintenance`; an absent one counts as an empty one.
         labels: keys.
+        annotations: keys.
         at_times: fields, or types of conditions, that matter in some states of a host only.
     """
 
     conditions: frozenset[str] = frozenset()
     fields: frozenset[str] = frozenset()
     labels: frozenset[str] = frozenset()
+    annotations: frozenset[str] = frozenset()
     at_times: Mapping[str, When] = field(default_factory=dict[str, When])
 
 
@@ -39,6 +41,7 @@ class Inputs:
         every = tuple(reads)
         names = {name for one in every for name in (*one.conditions, *one.fields)}
         self._labels = sorted({key for one in every for key in one.labels})
+        self._annotations = sorted({key for one in every for key in one.annotations})
         self._always = [_getter(name) for name in sorted(names)]
         self._at_times = [
             (_getter(name), when) for one in every for name, when in one.at_times.items()
@@ -46,9 +49,10 @@ class Inputs:
 
     def of(self, hypervisor: Hypervisor) -> tuple[object, ...]:
         """What the steps read of a host, each thing in its place."""
-        labels = hypervisor.metadata.labels
+        labels, annotations = hypervisor.metadata.labels, hypervisor.metadata.annotations
         return (
             *(labels.get(key) for key in self._labels),
+            *(annotations.get(key) for key in self._annotations),
             *(get(hypervisor) for get in self._always),
             *(get(hypervisor) if when(hypervisor) else None for get, when in self._at_times),
         )

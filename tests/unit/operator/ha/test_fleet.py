@@ -13,6 +13,7 @@ from tests.unit.operator.samples import NOW, condition, hypervisor, node, report
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec
 from hypercobalt.api.fencing import Fencing, FencingPhase
+from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import Aggregate, HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
@@ -225,6 +226,10 @@ RUNNING = Eviction(metadata=ObjectMeta(name="kvm-a"), spec=EvictionSpec("kvm-a",
     [
         pytest.param(made(IN_SERVICE), (), "", id="in service"),
         pytest.param(made(IN_SERVICE, notes={PAUSE: "upgrade"}), (), "upgrade", id="paused"),
+        pytest.param(
+            made(IN_SERVICE, notes={HA_ENABLED: "false"}), (), HA_ENABLED, id="switched off"
+        ),
+        pytest.param(made(IN_SERVICE, notes={HA_ENABLED: "true"}), (), "", id="switched on"),
         pytest.param(
             made(IN_SERVICE, spec=replace(SPEC, highAvailability=False)),
             (),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import cast
 
 import pytest
@@ -10,6 +11,7 @@ from tests.unit.operator.lifecycle.facts import ON, facts, state_of
 from tests.unit.operator.samples import condition, hypervisor
 
 from hypercobalt.api.conditions import Condition
+from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.ha_enabled import ENABLED, Availability, decide
@@ -29,6 +31,12 @@ INVALID = condition("HaConfigValid", "False", "Invalid")
 
 def given(*conditions: Condition, wanted: bool = True) -> Facts:
     return facts(OURS, *conditions, spec=WANTED if wanted else ON)
+
+
+def switched(known: Facts, wish: str) -> Facts:
+    """The same, with what another controller wants."""
+    meta = replace(known.hypervisor.metadata, annotations={HA_ENABLED: wish})
+    return dataclasses.replace(known, hypervisor=replace(known.hypervisor, metadata=meta))
 
 
 @pytest.mark.parametrize(
@@ -116,6 +124,51 @@ def test_condition_that_was_never_there(
 ) -> None:
     found = decide(facts(DONE, *libvirt, spec=WANTED), ha)
     assert (found[0] if found else "") == state
+
+
+SILENT_AGENT = condition("AgentReporting", "False", "AgentSilent")
+
+
+@pytest.mark.parametrize("ha", [HaMode.INTERNAL, HaMode.EXTERNAL])
+@pytest.mark.parametrize(
+    ("wish", "conditions", "wanted", "state"),
+    [
+        pytest.param(None, (DONE, LIBVIRT), True, "True/Succeeded", id="no wish"),
+        pytest.param("true", (DONE, LIBVIRT), True, "True/Succeeded", id="on"),
+        pytest.param("maybe", (DONE, LIBVIRT), True, "True/Succeeded", id="no value"),
+        pytest.param("false", (DONE, LIBVIRT), True, "False/Succeeded", id="off"),
+        pytest.param("true", (DONE, LIBVIRT), False, "False/Succeeded", id="on against the spec"),
+        pytest.param("true", (DONE,), True, "Unknown/Failed", id="on, and nothing reports"),
+        pytest.param("false", (DONE, SILENT_AGENT), True, "False/Succeeded", id="off and silent"),
+        pytest.param(
+            "false",
+            (DONE, condition("Evicting", "False", "Succeeded")),
+            True,
+            "False/Evicted",
+            id="off and empty",
+        ),
+        pytest.param(
+            "false",
+            (condition("Onboarding", "True", "Testing"),),
+            True,
+            "False/Onboarding",
+            id="off in its test",
+        ),
+    ],
+)
+def test_wish_of_another_controller_and_the_spec_must_both_allow_it(
+    ha: HaMode, wish: str | None, conditions: tuple[Condition, ...], wanted: bool, state: str
+) -> None:
+    known = given(*conditions, wanted=wanted)
+    found = decide(known if wish is None else switched(known, wish), ha)
+    assert found is not None
+    assert f"{found[0]}/{found[1]}" == state
+
+
+def test_message_names_the_annotation_to_remove() -> None:
+    found = decide(switched(given(DONE, LIBVIRT), "false"), HaMode.INTERNAL)
+    assert found is not None
+    assert f"the annotation {HA_ENABLED} is false" in found[2]
 
 
 class Cluster:

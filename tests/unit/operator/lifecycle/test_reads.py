@@ -33,7 +33,7 @@ NOTED = {"metadata.generation"}
 
 
 class Log:
-    """What is read of a host, as paths; conditions by their type, labels by their key."""
+    """What is read of a host, as paths; conditions by type, labels and annotations by key."""
 
     read: ClassVar[set[str]] = set()
 
@@ -49,17 +49,23 @@ def noting(prefix: str) -> Callable[[msgspec.Struct, str], object]:
     return read
 
 
-class Labels(dict[str, str]):
+class Noted(dict[str, str]):
+    """Labels or annotations."""
+
+    def __init__(self, kind: str, known: dict[str, str]) -> None:
+        super().__init__(known)
+        self._kind = kind
+
     def get(self, key: str, default: str | None = None) -> str | None:  # type: ignore[override]
-        Log.read.add(f"label {key}")
+        Log.read.add(f"{self._kind} {key}")
         return super().get(key, default)
 
     def __getitem__(self, key: str) -> str:
-        Log.read.add(f"label {key}")
+        Log.read.add(f"{self._kind} {key}")
         return super().__getitem__(key)
 
     def __contains__(self, key: object) -> bool:
-        Log.read.add(f"label {key}")
+        Log.read.add(f"{self._kind} {key}")
         return super().__contains__(key)
 
 
@@ -90,7 +96,11 @@ def noted(known: Hypervisor) -> Hypervisor:
 
     found = tuple(NotedCondition(**fields(one)) for one in known.conditions)
     status = {**fields(known.status), "conditions": found}
-    meta = {**fields(known.metadata), "labels": Labels(known.metadata.labels)}
+    texts = {
+        "labels": Noted("label", known.metadata.labels),
+        "annotations": Noted("annotation", known.metadata.annotations),
+    }
+    meta = {**fields(known.metadata), **texts}
     return msgspec.structs.replace(
         known,
         metadata=NotedMeta(**meta),
@@ -103,7 +113,8 @@ def undeclared(step: Step, given: Facts) -> list[str]:
     """What a step reads of a host in one run, and neither declares nor finds written by steps."""
     Log.read.clear()
     asyncio.run(step.run(replace(given, hypervisor=noted(given.hypervisor))))
-    read = Log.read - FIXED - {"status.conditions", "status.waits", "metadata.labels"}
+    wholes = {"status.conditions", "status.waits", "metadata.labels", "metadata.annotations"}
+    read = Log.read - FIXED - wholes
     return sorted(read - set(declared(step.reads, given.hypervisor)) - set(written(given)))
 
 
@@ -111,6 +122,7 @@ def declared(reads: Reads, hypervisor: Hypervisor) -> Iterator[str]:
     yield from reads.fields
     yield from (f"condition {type_}" for type_ in reads.conditions)
     yield from (f"label {key}" for key in reads.labels)
+    yield from (f"annotation {key}" for key in reads.annotations)
     times = reads.at_times.items()
     at_times = [name for name, when in times if name in NOTED or when(hypervisor)]
     yield from (name if "." in name else f"condition {name}" for name in at_times)
@@ -196,6 +208,7 @@ class Careless:
             if hypervisor.status.numInstances
             and hypervisor.spec.version
             and hypervisor.metadata.labels.get("zone")
+            and hypervisor.metadata.annotations.get("note", "none")
             and facts.holds("TLSCertificateInstalled", "True")
             else replace(facts)
         )
@@ -209,6 +222,7 @@ def test_what_counts_as_read() -> None:
         numInstances=1,
     )
     assert undeclared(Careless(), known) == [
+        "annotation note",
         "condition TLSCertificateInstalled",
         "label zone",
         "spec.version",
