@@ -382,6 +382,24 @@ def scraper(cluster: Cluster, objects: Iterable[Body]) -> str:
     return token_of(cluster.server, "scraper")
 
 
+def test_ha_service_is_served_only_where_it_is_switched_on(objects: list[Body]) -> None:
+    assert "ha-service" not in json.dumps(objects)
+    values: Body = {"ha": {"mode": "internal", "service": {"enabled": True, "port": 9000}}}
+    served = rendered(CHART, over(OPENSTACK, values))
+    (container,) = only(served, "Deployment")["spec"]["template"]["spec"]["containers"]
+    given = ["--ha-service-bind-address=:9000", "--ha-service-secure=true"]
+    assert [one for one in container["args"] if "ha-service" in one] == given
+    named = {
+        (body["kind"], json.dumps(body.get("rules") or body["spec"]["ports"]))
+        for body in served
+        if "-ha-service" in body["metadata"]["name"]
+    }
+    port = [{"name": "ha-service", "port": 9000, "targetPort": "ha-service"}]
+    rule = [{"nonResourceURLs": ["/api/hypervisors/*"], "verbs": ["post"]}]
+    assert named == {("Service", json.dumps(port)), ("ClusterRole", json.dumps(rule))}
+    assert granted(served) == granted(objects)  # what it writes, the operator may write anyhow
+
+
 def test_password_is_in_the_secret_only(objects: list[Body]) -> None:
     holders = [body["kind"] for body in objects if PASSWORD in json.dumps(body)]
     assert holders == ["Secret"]

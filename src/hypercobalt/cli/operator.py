@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from hypercobalt import logs
+from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.cli.common_flags import LogFlags, version_line
 from hypercobalt.cli.operator_compute import DirectFlags, Kind, NovaFlags, connection
 from hypercobalt.cli.operator_flags import (
@@ -25,7 +26,9 @@ from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.operator.assembly import Connect, Options, add_controllers
 from hypercobalt.operator.election import election
 from hypercobalt.operator.gardener import IMAGE, NAMESPACE
+from hypercobalt.operator.ha.contract import add_contract
 from hypercobalt.runtime import (
+    Address,
     Kube,
     Manager,
     Metrics,
@@ -133,6 +136,8 @@ def operator(
                 connection(compute, direct, nova, test.smoke(), metrics.registry),
                 kubeconfig,
                 metrics,
+                contract=ha.contract(),
+                contract_secure=ha.ha_service_secure,
                 leader_elect=leader_elect,
                 metrics_bind_address=metrics_bind_address,
                 metrics_secure=metrics_secure,
@@ -151,6 +156,8 @@ async def _run(
     kubeconfig: Path | None,
     metrics: Metrics,
     *,
+    contract: Address | None,
+    contract_secure: bool,
     leader_elect: bool,
     metrics_bind_address: str,
     metrics_secure: bool,
@@ -169,6 +176,10 @@ async def _run(
             metrics_guard=guard(kube) if address and metrics_secure else None,
         )
         add_controllers(manager, options, metrics, connect)
+        if contract is not None:
+            hypervisors = manager.informer(Hypervisor, labels=options.label_selector)
+            admitted = guard(kube) if contract_secure else None
+            add_contract(manager, kube, hypervisors, contract, admitted)
         await manager.run()
 
 

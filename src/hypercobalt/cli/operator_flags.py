@@ -21,6 +21,7 @@ from hypercobalt.operator.eviction.policy import Doubt, Order, Policy, StuckHelp
 from hypercobalt.operator.ha.settings import DOMAIN_LABELS, HaMode, HaSettings
 from hypercobalt.operator.lifecycle.checks import check_probe, parse_version
 from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.runtime import Address, parse_address
 
 _SITE: Final = Settings()
 _TEST: Final = SmokeSettings()
@@ -265,6 +266,11 @@ class HaFlags:
         File with the templates of the hosts' fence devices, in YAML.
     fence_namespace
         Namespace of the Secrets with their credentials.
+    ha_service_bind_address
+        HOST:PORT where other controllers switch high availability of a host on and off, as on the
+        existing HA service; :PORT for all addresses, 0 for none. Needs --ha internal.
+    ha_service_secure
+        Serve that over TLS, to users that the API server authorizes.
     """
 
     ha: Annotated[HaMode, Parameter(env_var="HA")] = HaMode.EXTERNAL
@@ -280,6 +286,21 @@ class HaFlags:
     ha_domain_labels: str = ",".join(DOMAIN_LABELS)
     fence_devices: Annotated[Path | None, Parameter(env_var="FENCE_DEVICES")] = None
     fence_namespace: Annotated[str, Parameter(env_var="FENCE_NAMESPACE")] = ""
+    ha_service_bind_address: str = "0"
+    ha_service_secure: bool = True
+
+    def contract(self) -> Address | None:
+        """Where other controllers switch high availability; None: nowhere.
+
+        Raises:
+            ConfigurationError: it is no address, or another service is the HA service.
+        """
+        flag = "--ha-service-bind-address"
+        address = parse_address(flag, self.ha_service_bind_address)
+        if address is not None and self.ha is not HaMode.INTERNAL:
+            text = f"{flag} {self.ha_service_bind_address}: needs --ha internal, not {self.ha}"
+            raise ConfigurationError(text)
+        return address
 
     def settings(self) -> HaSettings:
         """What the HA service goes by."""

@@ -1,0 +1,188 @@
+"""Other controllers switch high availability of a host, as on the existing HA service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import UTC
+from pathlib import Path
+
+import httpx2
+import pytest
+from tests.integration.apiserver.conftest import no_check
+from tests.integration.operator.conftest import until
+from tests.integration.operator.failing import failing_site, recovering
+from tests.integration.operator.lifecycle import message, now
+from tests.integration.operator.test_host_failure import start
+from tests.integration.operator.test_process import ADMIN, ELSEWHERE, FREE, LEASE, STRANGER, cobalt
+from tests.integration.runtime.scripted import eventually
+
+from hypercobalt.adapters.fencing.port import PowerState
+from hypercobalt.api.coordination import Lease, LeaseSpec
+from hypercobalt.api.ha_switch import HA_ENABLED
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.times import MicroTime
+from hypercobalt.operator.ha.contract import MANAGER, Contract
+from hypercobalt.operator.lifecycle.assembly import BY_HOST, hosts_of
+from hypercobalt.operator.node_facts import HOSTNAME_LABEL
+from hypercobalt.runtime import Address, Informer, Kube, Metrics
+from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.endpoints import Endpoints
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]
+
+ON, OFF = b'{"enabled": true}', b'{"enabled": false}'
+
+
+@contextlib.asynccontextmanager
+async def lease_of_another(kube: Kube) -> AsyncIterator[None]:
+    """Another process leads for the time being."""
+    at = MicroTime.fromtimestamp(now().timestamp(), UTC)
+    held = LeaseSpec(
+        holderIdentity="another", leaseDurationSeconds=3600, acquireTime=at, renewTime=at
+    )
+    await kube.delete(Lease, LEASE, kube.namespace)
+    await kube.create(Lease(metadata=ObjectMeta(name=LEASE, namespace=kube.namespace), spec=held))
+    try:
+        yield
+    finally:
+        await kube.delete(Lease, LEASE, kube.namespace)
+
+
+@contextlib.asynccontextmanager
+async def candidate(
+    kubeconfig: Path, *flags: str, scheme: str = "https"
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """A process that does not lead; gives a client of its HA service."""
+    arguments = (
+        f"--kubeconfig={kubeconfig}",
+        "--leader-elect",
+        "--agent-namespaces=agents",
+        "--ovs-agent-namespace=",
+        f"--health-probe-bind-address={FREE}",
+        "--ha=internal",
+        f"--ha-service-bind-address={ELSEWHERE}",
+        "--zap-encoder=json",
+    )
+    async with cobalt(*arguments, *flags) as process:
+        health = (await process.line("endpoints_opened"))["port"]
+        port = (await process.line("endpoints_opened"))["port"]
+        async with httpx2.AsyncClient() as probe:
+
+            async def is_ready() -> bool:
+                return (await probe.get(f"http://127.0.0.1:{health}/readyz")).status_code == 200
+
+            await eventually(is_ready)
+        url = f"{scheme}://127.0.0.2:{port}/api/hypervisors/"
+        async with httpx2.AsyncClient(base_url=url, verify=no_check()) as client:
+            yield client
+
+
+def wish(hypervisor: Hypervisor | None) -> str | None:
+    assert hypervisor is not None
+    return hypervisor.metadata.annotations.get(HA_ENABLED)
+
+
+async def add_hypervisor(kube: Kube, name: str) -> None:
+    """One whose hostname label is not its name."""
+    labels = {HOSTNAME_LABEL: f"{name}.example.com"}
+    await kube.create(Hypervisor(metadata=ObjectMeta(name=name, labels=labels)))
+
+
+async def test_statuses_of_the_contract(kube: Kube, kubeconfig: Path, name: str) -> None:
+    host, admin = f"{name}.example.com", {"authorization": f"Bearer {ADMIN}"}
+    stranger = {"authorization": f"Bearer {STRANGER}"}
+    await add_hypervisor(kube, name)
+    async with lease_of_another(kube), candidate(kubeconfig) as client:
+
+        async def post(path: str, content: bytes, headers: dict[str, str] = admin) -> int:
+            return (await client.post(path, content=content, headers=headers)).status_code
+
+        assert await post(host, OFF, {}) == 401
+        assert await post(host, OFF, stranger) == 403
+        assert await post(f"{name}-none", OFF) == 404
+        assert await post(name, OFF) == 404  # its label is another
+        assert await post(f"{host}/more", OFF) == 404
+        bodies = (b"", b"off", b"{}", b'{"enabled": "no"}', b'{"enabled": null}', b"[" * 1024)
+        assert [await post(host, body) for body in bodies] == [400] * len(bodies)
+        assert await post(host, OFF.ljust(1025)) == 413
+        refused = await client.get(host, headers=admin)
+        assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+        assert wish(await kube.get(Hypervisor, name)) is None
+
+        done = await client.post(host, content=OFF.ljust(1024), headers=admin)
+        assert (done.status_code, done.json()) == (200, {})
+        stored = await kube.get(Hypervisor, name)
+        assert wish(stored) == "false"
+        assert stored is not None
+        assert MANAGER in {entry.manager for entry in stored.metadata.managedFields}
+        assert await post(host, OFF) == 200
+        again = await kube.get(Hypervisor, name)
+        assert again is not None
+        assert again.metadata.resourceVersion == stored.metadata.resourceVersion
+        assert await post(host, ON) == 200
+        assert wish(await kube.get(Hypervisor, name)) == "true"
+
+
+async def test_without_guard_a_caller_without_a_token_is_served(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    await add_hypervisor(kube, name)
+    async with (
+        lease_of_another(kube),
+        candidate(kubeconfig, "--no-ha-service-secure", scheme="http") as client,
+    ):
+        answer = await client.post(f"{name}.example.com", content=OFF)
+    assert (answer.status_code, wish(await kube.get(Hypervisor, name))) == (200, "false")
+
+
+async def test_flag_needs_this_operator_to_be_the_ha_service(kubeconfig: Path) -> None:
+    flags = ("--agent-namespaces=agents", f"--ha-service-bind-address={FREE}")
+    async with cobalt(f"--kubeconfig={kubeconfig}", *flags) as running:
+        _, said = await asyncio.wait_for(running.process.communicate(), 20)
+    assert running.process.returncode == 1
+    assert "--ha-service-bind-address 127.0.0.1:0: needs --ha internal, not external" in str(said)
+
+
+@contextlib.asynccontextmanager
+async def served(kube: Kube) -> AsyncIterator[httpx2.AsyncClient]:
+    """The contract alone, for callers without a token."""
+    selection = Selection(Hypervisor)
+    informer = Informer(kube, selection, metrics=Metrics(), indexes={BY_HOST: hosts_of})
+    pages = Endpoints(Address(port=0), routes=(Contract(kube, informer).route,))
+    port = (await pages.start()).port
+    url = f"http://127.0.0.1:{port}/api/hypervisors/"
+    async with httpx2.AsyncClient(base_url=url) as client:
+        early = await client.post("any", content=ON)
+        assert early.status_code == 503  # it does not know whether there is one
+        reading = asyncio.create_task(informer.run())
+        try:
+            await eventually(lambda: informer.has_synced)
+            yield client
+        finally:
+            reading.cancel()
+            await asyncio.wait({reading})
+            await pages.stop()
+
+
+async def test_host_that_is_switched_off_is_not_recovered_until_it_is_switched_on(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    async with recovering(kubeconfig, site.compute, site.fences), served(kube) as client:
+        host = await start(site)
+        assert (await client.post(name, content=OFF)).status_code == 200
+        off = await host.until("HaEnabled", "False/Succeeded")
+        assert HA_ENABLED in message(off, "HaEnabled")
+        await host.dies()
+        found = await until(
+            kube, Hypervisor, name, lambda hv: HA_ENABLED in message(hv, "RecoveryBlocked")
+        )
+        assert "Silenced closed" in message(found, "RecoveryBlocked")
+        assert (host.device.orders, found.spec.maintenance or "") == ([], "")
+
+        assert (await client.post(name, content=ON)).status_code == 200
+        await host.until("Fenced", "True/Proven")
+    assert host.device.orders == [PowerState.OFF]
