@@ -84,7 +84,13 @@ class Bridge(Struct, frozen=True):
     datapathType: Annotated[
         str | None, Field("Datapath: `system` is in the kernel, `netdev` in user space.")
     ] = None
-    status: Annotated[str | None, Field("Active, Degraded, Down or Unknown.")] = None
+    status: Annotated[
+        str | None,
+        Field(
+            "Active, Degraded, Down or Unknown. Down: it does not run, does not exist although OVN's "
+            "settings name it, or has no flows although instances are connected to it."
+        ),
+    ] = None
 
 
 class PhysicalInterface(Struct, frozen=True):

@@ -13,7 +13,7 @@ from hypercobalt.api.ovsnode import (
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.rules import issues
 from hypercobalt.ovs_agent.rules.bonds import assess_bonds
-from hypercobalt.ovs_agent.rules.bridges import assess_bridges
+from hypercobalt.ovs_agent.rules.bridges import assess_bridges, with_issues
 from hypercobalt.ovs_agent.rules.conditions import Stated, conditions
 from hypercobalt.ovs_agent.rules.controller import assess_controller
 from hypercobalt.ovs_agent.rules.counters import flow_stats, traffic
@@ -56,6 +56,7 @@ def judge(facts: Facts, ledger: Ledger, *, now: datetime, monotonic: float) -> J
     unmeasured = codes(*(part.unmeasured for part in parts))
     found = [finding for part in parts for finding in part.findings]
     ledger = issues.follow(ledger, found, unmeasured, now=now, monotonic=monotonic)
+    lasting = issues.issues_of(ledger)
     shown, total = issues.listed(ledger)
     versions = versions_of(facts)
     status = OVSNodeStatus(
@@ -63,7 +64,7 @@ def judge(facts: Facts, ledger: Ledger, *, now: datetime, monotonic: float) -> J
         ovsdVersion=versions.ovsdb_server,
         dpdkEnabled=versions.dpdk_enabled,
         dpdkVersion=versions.dpdk,
-        bridges=bridges.value,
+        bridges=with_issues(bridges.value, lasting, facts),
         interfaces=Interfaces(physical=physical_interfaces(facts), bonds=bonds.value),
         ovnController=controller.value,
         flowStats=flow_stats(facts),
@@ -72,5 +73,5 @@ def judge(facts: Facts, ledger: Ledger, *, now: datetime, monotonic: float) -> J
         issuesTotal=total,
         lastProbeTime=now,
     )
-    stated = conditions(facts, issues.issues_of(ledger), unmeasured, has_bonds=bool(bonds.value))
+    stated = conditions(facts, lasting, unmeasured, has_bonds=bool(bonds.value))
     return Judgement(status, ledger, stated)

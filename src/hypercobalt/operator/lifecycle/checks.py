@@ -19,10 +19,10 @@ from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason
 from hypercobalt.api.ovsnode import BridgeStatus, OVSNode, OVSNodeConditionType
+from hypercobalt.api.ovsnode_reasons import ReadyReason as OVSReadyReason
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts, Type
-from hypercobalt.operator.network.verdict import AGENT_SILENT
 from hypercobalt.runtime import Kube, NotFoundError
 
 _VERSION: Final = re.compile(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?", re.ASCII)
@@ -95,7 +95,7 @@ def _libvirt(facts: Facts, minimum: str) -> str:
 def _bridge(switch: OVSNode, bridge: str) -> str:
     where = f"OVSNode {switch.metadata.namespace}/{switch.metadata.name}"
     ready = get_condition(switch.status.conditions, OVSNodeConditionType.READY)
-    if ready is not None and ready.reason == AGENT_SILENT:
+    if ready is not None and ready.reason == OVSReadyReason.AGENT_SILENT:
         return f"{where} is its agent's last report: {ready.message}"
     found = next((b for b in switch.status.bridges if b.name == bridge), None)
     if found is None:

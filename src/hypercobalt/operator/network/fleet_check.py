@@ -16,7 +16,7 @@ from typing import Final
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.ovsnode import OVNController, OVSNode, OVSNodeConditionType
-from hypercobalt.operator.network.verdict import AGENT_SILENT
+from hypercobalt.api.ovsnode_reasons import ReadyReason
 
 _NAMED: Final = 5
 """Hosts of one finding that its message names; `hosts` has all."""
@@ -57,13 +57,13 @@ def check(switches: Iterable[OVSNode]) -> tuple[Finding, ...]:
 
 def _is_silent(switch: OVSNode) -> bool:
     ready = get_condition(switch.status.conditions, OVSNodeConditionType.READY)
-    return ready is not None and ready.reason == AGENT_SILENT
+    return ready is not None and ready.reason == ReadyReason.AGENT_SILENT
 
 
 def _silent(switches: Iterable[OVSNode]) -> Iterator[Finding]:
     for one in switches:
         ready = get_condition(one.status.conditions, OVSNodeConditionType.READY)
-        if ready is not None and ready.reason == AGENT_SILENT:
+        if ready is not None and ready.reason == ReadyReason.AGENT_SILENT:
             text = f"{_name(one)} is not checked: {ready.message}"
             yield Finding("AgentSilent", (_name(one),), text)
 

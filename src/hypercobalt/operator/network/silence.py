@@ -21,10 +21,10 @@ from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import OVSNode, OVSNodeConditionType
 from hypercobalt.api.ovsnode_glance import OVSNodeReady, WrittenStatus
+from hypercobalt.api.ovsnode_reasons import ReadyReason
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.agent_leases import AgentLeases, LeaseState, Sighting
 from hypercobalt.operator.network.switches import Switches
-from hypercobalt.operator.network.verdict import AGENT_SILENT
 from hypercobalt.runtime import Clock, Kube, NotFoundError, Recorder, Result
 
 log = get_logger(__name__)
@@ -66,7 +66,7 @@ def unknown(found: Condition | None, text: str, now: datetime) -> Condition:
         (found,) if found is not None else (),
         _READY,
         ConditionStatus.UNKNOWN,
-        AGENT_SILENT,
+        ReadyReason.AGENT_SILENT,
         f"{text}{before}",
         now=now,
     )
@@ -137,7 +137,7 @@ class SilenceReconciler:
         if stored is None:
             return
         found = get_condition(stored.status.conditions, _READY)
-        if found is not None and found.reason == AGENT_SILENT:
+        if found is not None and found.reason == ReadyReason.AGENT_SILENT:
             return
         meta = stored.metadata
         mine = OVSNodeReady(

@@ -1,7 +1,8 @@
 """`NetworkHealthy`: what a host's OVSNode shows of its switch. Pure.
 
 What is broken on the host itself closes it: its switch does not answer, or its integration bridge
-is down, so that no port can be added. What OVN's southbound database has is shared by all hosts:
+is down, so that no port can be added. The agent shows that bridge Down also while it is missing or
+without flows, so its own status decides: a condition names one fault of one bridge. What OVN's southbound database has is shared by all hosts:
 without it a host keeps its flows and its traffic, and only binds no new ports.
 
 Good news needs proof: an OVSNode whose agent is silent is never True. Bad news needs proof of its
@@ -22,19 +23,27 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, NetworkHealthyReason
 from hypercobalt.api.ovsnode import MOST_BROKEN_TUNNELS, BridgeStatus, OVSNodeConditionType
 from hypercobalt.api.ovsnode_glance import ConditionGlance, OVSNodeGlance
-
-AGENT_SILENT: Final = "AgentSilent"
-"""Reason of `Ready` Unknown on an OVSNode whose agent's Lease has run out."""
+from hypercobalt.api.ovsnode_reasons import (
+    ControllerReason,
+    OVSDBReason,
+    ReadyReason,
+    VswitchdReason,
+)
 
 _Type = HypervisorConditionType
 _Of = OVSNodeConditionType
 _Why = NetworkHealthyReason
-_SHARED: Final = frozenset({"SBDisconnected", "SBStale"})
+_SHARED: Final = frozenset({ControllerReason.SB_DISCONNECTED, ControllerReason.SB_STALE})
 """Reasons of `OVNControllerConnected` False about the database that all hosts share."""
-_OF_THE_AGENT: Final = frozenset({"NotPermitted", "SchemaUnsupported", "MonitorFailed"})
+_OF_THE_AGENT: Final = frozenset(
+    {
+        OVSDBReason.NOT_PERMITTED,
+        OVSDBReason.SCHEMA_UNSUPPORTED,
+        OVSDBReason.MONITOR_FAILED,
+        VswitchdReason.NOT_PERMITTED,
+    }
+)
 """Reasons of daemons that do answer, but not the agent: no fault of the switch."""
-_BRIDGE_GONE: Final = frozenset({"BridgeMissing", "BridgeDown"})
-_NO_FLOWS: Final = "NoFlows"  # on the integration bridge, though ports are bound there
 _FEW: Final = 2  # tunnels that have to be down before their common end is suspected
 _LONGEST: Final = 300  # characters of an agent's message
 
@@ -84,7 +93,7 @@ def judge(switch: OVSNodeGlance | None, bridge: str) -> Verdict:
 def is_silent(switch: OVSNodeGlance) -> bool:
     """Whether the operator has found the agent's Lease run out, and the agent not written since."""
     ready = switch.status.condition(_Of.READY)
-    return ready is not None and ready.reason == AGENT_SILENT
+    return ready is not None and ready.reason == ReadyReason.AGENT_SILENT
 
 
 def condition(
@@ -134,15 +143,13 @@ def _wrong(switch: OVSNodeGlance, bridge: str) -> Iterator[tuple[NetworkHealthyR
     if (found := _gone(switch, _Of.OVSDB_CONNECTED)) is not None:
         yield _Why.SWITCH_NOT_RESPONDING, f"ovsdb-server does not answer ({_words(found)})"
     if (found := _gone(switch, _Of.VSWITCHD_RESPONDING)) is not None:
-        yield _Why.SWITCH_NOT_RESPONDING, f"ovs-vswitchd does not answer ({_words(found)})"
+        lags = found.reason == VswitchdReason.CONFIG_LAG
+        what = "takes no configuration" if lags else "does not answer"
+        yield _Why.SWITCH_NOT_RESPONDING, f"ovs-vswitchd {what} ({_words(found)})"
     shown = next((one for one in status.bridges if one.name == bridge), None)
     bridges = _failed(switch, _Of.ALL_BRIDGES_HEALTHY)
     if shown is not None and shown.status == BridgeStatus.DOWN:
         yield _Why.BRIDGE_DOWN, f"bridge {bridge} is Down{_why(bridges)}"
-    if bridges is not None and bridges.reason in _BRIDGE_GONE and shown is None:
-        yield _Why.BRIDGE_DOWN, f"there is no bridge {bridge}{_why(bridges)}"
-    if bridges is not None and bridges.reason == _NO_FLOWS:
-        yield _Why.BRIDGE_DOWN, f"bridge {bridge} has no flows{_why(bridges)}"
     if (found := _failed(switch, _Of.OVN_CONTROLLER_CONNECTED)) is not None:
         if found.reason in _SHARED:
             text = "no connection to OVN's southbound database, so no port can be bound"

@@ -6,15 +6,18 @@ Source: ovs-vswitchd.conf.db(5), tables Bridge and Interface; ovn-controller(8),
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final
+
+from msgspec.structs import replace
 
 from hypercobalt.adapters.ovs.rows import BridgeRow, Database, InterfaceRow
 from hypercobalt.api.ovsnode import Bridge, BridgeStatus, IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
 from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of
 from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
+from hypercobalt.ovs_agent.rules.issues import Tracked
 from hypercobalt.ovs_agent.rules.ovn_settings import OvnSettings, ovn_settings
 
 CODES: Final = frozenset(
@@ -58,7 +61,8 @@ def assess_bridges(facts: Facts) -> Assessed[tuple[Bridge, ...]]:
                 status=status,
             )
         )
-    return Assessed(tuple(bridges), tuple(findings))
+    unmeasured = frozenset({IssueCode.BRIDGE_DOWN}) if running is None else frozenset()
+    return Assessed(tuple(bridges), tuple(findings), unmeasured)
 
 
 def flows_of(facts: Facts, bridge: str) -> int | None:
@@ -66,6 +70,33 @@ def flows_of(facts: Facts, bridge: str) -> int | None:
     reading = facts.flows.get(bridge)
     counts = facts.of_vswitchd(reading) if reading is not None else None
     return counts.total if counts is not None else None
+
+
+def with_issues(
+    bridges: tuple[Bridge, ...], issues: Iterable[Tracked], facts: Facts
+) -> tuple[Bridge, ...]:
+    """Show bridges Down by issues: without flows, and those that OVN names and that do not exist.
+
+    The reason of `AllBridgesHealthy` names one fault; each bridge has to show its own.
+
+    Args:
+        bridges: by name, as assessed.
+        issues: of now.
+        facts: of now; without both daemons an issue proves nothing.
+    """
+    if facts.effective is None:
+        return bridges
+    found = {(one.finding.code, one.finding.object) for one in issues}
+    shown = {
+        one.name: replace(one, status=BridgeStatus.DOWN)
+        if (IssueCode.NO_FLOWS, one.name) in found
+        else one
+        for one in bridges
+    }
+    for code, name in found:
+        if code is IssueCode.BRIDGE_MISSING:
+            shown.setdefault(name, Bridge(name=name, status=BridgeStatus.DOWN))
+    return tuple(shown[name] for name in sorted(shown))
 
 
 def _of_vswitchd(facts: Facts) -> tuple[Bridge, ...]:

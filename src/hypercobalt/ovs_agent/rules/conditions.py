@@ -124,7 +124,7 @@ def conditions(
         Type.VSWITCHD_RESPONDING: _vswitchd(facts, found),
         Type.OVN_CONTROLLER_CONNECTED: _controller(facts, found),
         Type.ALL_BRIDGES_HEALTHY: _failing(found, {code: code for code in _BRIDGES})
-        or _known(facts, BridgesReason.ALL_ACTIVE, _BRIDGES[:4], unmeasured),
+        or _known(facts, BridgesReason.ALL_ACTIVE, _BRIDGES, unmeasured),
         Type.ALL_BONDS_HEALTHY: _failing(found, {code: code for code in _BONDS})
         or _known(facts, bonds, _BONDS, unmeasured),
         Type.PORTS_HEALTHY: ports

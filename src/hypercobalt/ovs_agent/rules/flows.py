@@ -129,15 +129,17 @@ def _stale(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[None
 def _none(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[None]:
     """No flow at all on the integration bridge, though instances are connected to it."""
     code = IssueCode.NO_FLOWS
-    counts = facts.of_vswitchd(facts.flows[bridge.name]) if bridge.name in facts.flows else None
-    if counts is None:
-        return _unknown(code)
     bound = [
         one
         for one in interfaces_of(database, bridge)
         if one.external_ids.get("iface-id") and (one.ofport or 0) > 0
     ]
-    if counts.total or not bound:
+    if not bound:
+        return Assessed(None)
+    counts = facts.of_vswitchd(facts.flows[bridge.name]) if bridge.name in facts.flows else None
+    if counts is None:
+        return _unknown(code)
+    if counts.total:
         return Assessed(None)
     message = f"Bridge {bridge.name} has no flows: {len(bound)} ports of instances are cut off"
     found = Finding(code, bridge.name, IssueSeverity.CRITICAL, message, NO_FLOWS_GRACE)

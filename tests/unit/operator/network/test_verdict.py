@@ -59,12 +59,24 @@ DOWN = bad(BRIDGES, "BridgeDown")
             id="its integration bridge is down",
         ),
         pytest.param(
-            switch(bad(BRIDGES, "BridgeMissing"), bridges={"br-ex": "Active"}),
+            switch(bad(BRIDGES, "BridgeMissing"), bridges={"br-int": "Down", "br-ex": "Active"}),
             *("False/BridgeDown", True, False),
-            id="it is missing",
+            id="it is missing, which the agent shows as Down",
         ),
         pytest.param(
-            switch(bad(BRIDGES, "NoFlows")), "False/BridgeDown", True, False, id="it has no flows"
+            switch(bad(BRIDGES, "NoFlows"), bridges={"br-int": "Down"}),
+            *("False/BridgeDown", True, False),
+            id="it has no flows, which the agent shows as Down",
+        ),
+        pytest.param(
+            switch(DOWN, bridges={"br-int": "Down", "br-ex": "Down"}),
+            *("False/BridgeDown", True, False),
+            id="it has no flows, and the condition names another bridge that is down",
+        ),
+        pytest.param(
+            switch(bad(BRIDGES, "BridgeMissing"), bridges={"br-ovn": "Active"}),
+            *("False/Degraded", False, False),
+            id="a bridge is missing on a host whose integration bridge has another name",
         ),
         pytest.param(
             switch(DOWN, bridges={"br-int": "Active", "br-ex": "Down"}),
@@ -118,7 +130,7 @@ DOWN = bad(BRIDGES, "BridgeDown")
             id="ovn-controller is dead",
         ),
         pytest.param(
-            switch(SB_AWAY | bad(BRIDGES, "NoFlows")),
+            switch(SB_AWAY | bad(BRIDGES, "NoFlows"), bridges={"br-int": "Down"}),
             *("False/BridgeDown", True, False),
             id="both: the host's own fault counts",
         ),
@@ -160,6 +172,13 @@ def test_tunnels_count_when_all_of_them_are_down(count: int, broken: int, expect
     ends = tuple(f"192.0.2.{number}" for number in range(broken))
     found = judge(switch(tunnels=TunnelsGlance(count=count, broken=ends)), "br-int")
     assert f"{found.status}/{found.reason}" == expected
+
+
+def test_switch_that_answers_and_takes_no_configuration_is_not_reported_as_silent() -> None:
+    lags = switch(bad("VswitchdResponding", "ConfigLag"))
+    found = judge(lags, "br-int")
+    assert found.reason == "SwitchNotResponding"
+    assert "ovs-vswitchd takes no configuration (ConfigLag" in found.message
 
 
 def test_message_names_the_object_and_what_its_agent_reports() -> None:

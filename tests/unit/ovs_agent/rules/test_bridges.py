@@ -87,7 +87,9 @@ def test_bridge_that_vswitchd_does_not_run_is_down() -> None:
 
 
 def test_bridge_is_unknown_until_vswitchd_has_named_its_bridges() -> None:
-    assert status_of(healthy(running=Reading()), "br-ex") == "Unknown"
+    facts = healthy(running=Reading())
+    assert status_of(facts, "br-ex") == "Unknown"
+    assert assess_bridges(facts).unmeasured == {"BridgeDown"}
 
 
 @pytest.mark.parametrize("lost", ["vswitchd", "database"])

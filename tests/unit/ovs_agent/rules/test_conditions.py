@@ -210,6 +210,58 @@ def test_condition_has_its_reason(facts: Facts, type_: str, expected: str) -> No
     assert stated(facts)[type_] == expected
 
 
+def no_flows(*names: str) -> dict[str, Reading[FlowCounts]]:
+    return {name: Reading(FlowCounts(0, {})) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason", "shown"),
+    [
+        pytest.param(
+            healthy(database({"br-int": [tap()]}), flows=no_flows("br-int")),
+            *("NoFlows", {"br-int": "Down"}),
+            id="no flows",
+        ),
+        pytest.param(
+            healthy(running=Reading(frozenset({"br-int"})), flows=no_flows("br-int")),
+            *("BridgeDown", {"br-ex": "Down", "br-int": "Down"}),
+            id="no flows, and another bridge is down",
+        ),
+        pytest.param(
+            healthy(database({"br-ex": []}, {**OVN, "ovn-bridge-mappings": "a:br-ex,b:br-x"})),
+            *("BridgeMissing", {"br-ex": "Active", "br-int": "Down", "br-x": "Down"}),
+            id="bridges that do not exist",
+        ),
+        pytest.param(
+            healthy(database({"br-int": []}), flows=no_flows("br-int")),
+            *("AllBridgesActive", {"br-int": "Active"}),
+            id="no flows, and no instance that needs them",
+        ),
+    ],
+)
+def test_each_bridge_shows_its_own_fault_whichever_the_condition_names(
+    facts: Facts, reason: str, shown: dict[str, str]
+) -> None:
+    first = judge(facts, {}, now=NOW, monotonic=0.0)
+    last = judge(facts, first.ledger, now=later(60), monotonic=60.0)
+    assert {one.name: one.status for one in last.status.bridges} == shown
+    stated_ = {type_.value: one.reason for type_, one in last.conditions.items()}
+    assert stated_["AllBridgesHealthy"] == reason
+    away = judge(without(facts, "vswitchd"), last.ledger, now=later(70), monotonic=70.0)
+    assert {one.status for one in away.status.bridges} == {"Unknown"}
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pytest.param(healthy(running=Reading()), id="ovs-vswitchd has not named its bridges"),
+        pytest.param(healthy(flows={}), id="flows of bound ports are not counted"),
+    ],
+)
+def test_bridges_are_not_healthy_before_each_check_was_made(facts: Facts) -> None:
+    assert stated(facts)["AllBridgesHealthy"] == "Unknown/Starting"
+
+
 @pytest.mark.parametrize(
     ("lost", "reason"),
     [("vswitchd", "VswitchdUnavailable"), ("database", "OVSDBUnavailable")],
