@@ -87,8 +87,8 @@ class Bridge(Struct, frozen=True):
     status: Annotated[
         str | None,
         Field(
-            "Active, Degraded, Down or Unknown. Down: it does not run, does not exist although OVN's "
-            "settings name it, or has no flows although instances are connected to it."
+            "Active, Degraded, Down or Unknown. Down: it does not run, does not exist although "
+            "OVN's settings name it, or has no flows although instances are connected to it."
         ),
     ] = None
 
@@ -149,6 +149,10 @@ class Tunnels(Struct, frozen=True):
             limits=Limits(max_items=MOST_BROKEN_TUNNELS),
         ),
     ] = ()
+    brokenTotal: Annotated[
+        int | None,
+        Field("Number of tunnels that are down, named in `broken` or not.", limits=_INT32),
+    ] = None
 
 
 class OVNController(Struct, frozen=True):

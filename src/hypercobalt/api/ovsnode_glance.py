@@ -30,10 +30,10 @@ class BridgeGlance(Struct, frozen=True):
 
 
 class TunnelsGlance(Struct, frozen=True):
-    """The tunnels: how many, and the other ends of those that are down, not all if many."""
+    """The tunnels: how many, and how many of them are down."""
 
     count: int = 0
-    broken: tuple[str, ...] = ()
+    brokenTotal: int | None = None
 
 
 class ControllerGlance(Struct, frozen=True):

@@ -15,7 +15,12 @@ from ipaddress import ip_address
 from typing import Final
 
 from hypercobalt.api.conditions import get_condition
-from hypercobalt.api.ovsnode import OVNController, OVSNode, OVSNodeConditionType
+from hypercobalt.api.ovsnode import (
+    MOST_BROKEN_TUNNELS,
+    OVNController,
+    OVSNode,
+    OVSNodeConditionType,
+)
 from hypercobalt.api.ovsnode_reasons import ReadyReason
 
 _NAMED: Final = 5
@@ -108,11 +113,18 @@ def _tunnels_down(switches: Sequence[OVSNode]) -> Iterator[Finding]:
     owner = {address: _name(one) for one in switches for address in _addresses(one)}
     down = {(_name(one), address) for one in switches for address in _broken(one)}
     ends = {(host, owner[address]) for host, address in down if address in owner}
+    full = {_name(one) for one in switches if len(_broken(one)) >= MOST_BROKEN_TUNNELS}
     for here, address in sorted(down):
         there = owner.get(address)
         if there is None:
             text = f"{here} reports the tunnel to {address} down; no OVSNode has that address"
             yield Finding("TunnelDown", (here,), text)
+        elif (there, here) not in ends and there in full:
+            text = (
+                f"{here} reports the tunnel to {there} ({address}) down; {there} reports more than "
+                "its OVSNode names"
+            )
+            yield Finding("TunnelDown", (here, there), text)
         elif (there, here) not in ends:
             text = f"{here} reports the tunnel to {there} ({address}) down, {there} does not"
             yield Finding("TunnelOneSided", (here, there), text)

@@ -2,8 +2,9 @@
 
 What is broken on the host itself closes it: its switch does not answer, or its integration bridge
 is down, so that no port can be added. The agent shows that bridge Down also while it is missing or
-without flows, so its own status decides: a condition names one fault of one bridge. What OVN's southbound database has is shared by all hosts:
-without it a host keeps its flows and its traffic, and only binds no new ports.
+without flows, so its own status decides: a condition names one fault of one bridge. What OVN's
+southbound database has is shared by all hosts: without it a host keeps its flows and its traffic,
+and only binds no new ports.
 
 Good news needs proof: an OVSNode whose agent is silent is never True. Bad news needs proof of its
 end: such a host stays as broken as it was reported last.
@@ -21,7 +22,7 @@ from typing import Final
 from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition, set_condition
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, NetworkHealthyReason
-from hypercobalt.api.ovsnode import MOST_BROKEN_TUNNELS, BridgeStatus, OVSNodeConditionType
+from hypercobalt.api.ovsnode import BridgeStatus, OVSNodeConditionType
 from hypercobalt.api.ovsnode_glance import ConditionGlance, OVSNodeGlance
 from hypercobalt.api.ovsnode_reasons import (
     ControllerReason,
@@ -174,7 +175,7 @@ def _cut_off(switch: OVSNodeGlance) -> int:
     tunnels = controller.tunnels if controller is not None else None
     if tunnels is None or tunnels.count < _FEW:
         return 0
-    return tunnels.count if len(tunnels.broken) >= min(tunnels.count, MOST_BROKEN_TUNNELS) else 0
+    return tunnels.count if (tunnels.brokenTotal or 0) >= tunnels.count else 0
 
 
 def _unknown(switch: OVSNodeGlance, bridge: str) -> str:

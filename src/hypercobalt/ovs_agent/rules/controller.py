@@ -200,16 +200,17 @@ def _tunnels(facts: Facts, settings: OvnSettings) -> tuple[Tunnels | None, tuple
     if database is None or bridge is None:
         return None, ()
     rows = [one for one in interfaces_of(database, bridge) if one.type in _TUNNELS]
-    broken = sorted({_remote(row) for row in rows if _is_broken(row)})
+    down = [row for row in rows if _is_broken(row)]
+    broken = sorted({_remote(row) for row in down})
     shown = tuple(broken[:MOST_BROKEN_TUNNELS])
-    if not broken:
-        return Tunnels(count=len(rows)), ()
+    if not down:
+        return Tunnels(count=len(rows), brokenTotal=0), ()
     more = f" and {len(broken) - len(shown)} more" if len(broken) > len(shown) else ""
     message = f"Tunnels are down, to {', '.join(shown)}{more}"
     finding = Finding(
         IssueCode.TUNNEL_DOWN, settings.bridge, IssueSeverity.WARNING, message, PEER_GRACE
     )
-    return Tunnels(count=len(rows), broken=shown), (finding,)
+    return Tunnels(count=len(rows), broken=shown, brokenTotal=len(down)), (finding,)
 
 
 def _is_broken(row: InterfaceRow) -> bool:

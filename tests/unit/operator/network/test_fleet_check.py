@@ -9,6 +9,7 @@ from tests.unit.operator.samples import condition
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import (
+    MOST_BROKEN_TUNNELS,
     BridgeMapping,
     NodeReference,
     OVNController,
@@ -58,6 +59,16 @@ def broken(*addresses: str) -> Tunnels:
 
 def test_switches_that_fit_together_give_nothing() -> None:
     assert check([A, B, C]) == ()
+
+
+def test_end_that_has_no_room_to_name_its_tunnels_makes_none_one_sided() -> None:
+    many = tuple(f"198.51.100.{number}" for number in range(MOST_BROKEN_TUNNELS))
+    found = check(
+        [switch("kvm-1", tunnels=broken("192.0.2.2")), switch("kvm-2", tunnels=broken(*many))]
+    )
+    assert "TunnelOneSided" not in {one.code for one in found}
+    (both,) = (one for one in found if one.hosts == ("kvm-1", "kvm-2"))
+    assert (both.code, "more than its OVSNode names" in both.message) == ("TunnelDown", True)
 
 
 def test_order_of_a_database_s_addresses_is_no_difference() -> None:

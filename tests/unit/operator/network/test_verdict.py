@@ -163,14 +163,18 @@ def test_verdict(
         pytest.param(9, 8, "True/Healthy", id="others are dead: it is not this end"),
         pytest.param(9, 9, "False/Degraded", id="this end is cut off"),
         pytest.param(99, 19, "True/Healthy", id="many, of which some are down"),
-        pytest.param(99, 20, "False/Degraded", id="as many as an OVSNode names"),
+        pytest.param(99, 20, "True/Healthy", id="as many as an OVSNode names: a rack is dead"),
+        pytest.param(99, 98, "True/Healthy", id="one is up, so this end works"),
+        pytest.param(99, 99, "False/Degraded", id="more than an OVSNode names, and all"),
+        pytest.param(9, None, "True/Healthy", id="not reported"),
         pytest.param(1, 1, "True/Healthy", id="one tunnel: which end it is cannot be known"),
         pytest.param(0, 0, "True/Healthy", id="a host alone"),
     ],
 )
-def test_tunnels_count_when_all_of_them_are_down(count: int, broken: int, expected: str) -> None:
-    ends = tuple(f"192.0.2.{number}" for number in range(broken))
-    found = judge(switch(tunnels=TunnelsGlance(count=count, broken=ends)), "br-int")
+def test_tunnels_count_when_all_of_them_are_down(
+    count: int, broken: int | None, expected: str
+) -> None:
+    found = judge(switch(tunnels=TunnelsGlance(count=count, brokenTotal=broken)), "br-int")
     assert f"{found.status}/{found.reason}" == expected
 
 

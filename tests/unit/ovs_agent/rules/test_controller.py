@@ -111,7 +111,7 @@ def test_controller_shows_every_field() -> None:
             BridgeMapping(network="physnet1", bridge="br-ex"),
             BridgeMapping(network="physnet2", bridge="br-lab"),
         ),
-        tunnels=Tunnels(count=0),
+        tunnels=Tunnels(count=0, brokenTotal=0),
     )
 
 
@@ -148,7 +148,7 @@ def tunnels(*broken: bool, bfd: bool = True) -> Facts:
 def test_tunnels_are_counted_and_broken_ones_named() -> None:
     assessed = assess_controller(tunnels(False, True, False))
     assert assessed.value is not None
-    assert assessed.value.tunnels == Tunnels(count=3, broken=("10.0.1.1",))
+    assert assessed.value.tunnels == Tunnels(count=3, broken=("10.0.1.1",), brokenTotal=1)
     assert found(assessed) == [("TunnelDown", "br-int")]
 
 
@@ -156,9 +156,23 @@ def test_broken_tunnels_are_one_issue_and_no_longer_list_than_twenty() -> None:
     assessed = assess_controller(tunnels(*[True] * 30))
     assert assessed.value is not None
     assert assessed.value.tunnels is not None
-    assert (assessed.value.tunnels.count, len(assessed.value.tunnels.broken)) == (30, 20)
+    shown = assessed.value.tunnels
+    assert (shown.count, len(shown.broken), shown.brokenTotal) == (30, 20, 30)
     (finding,) = assessed.findings
     assert finding.message.endswith("and 10 more")
+
+
+def test_several_tunnels_to_one_address_each_count() -> None:
+    facts = tunnels(True, True)
+    rows = facts.database.value
+    assert rows is not None
+    same = {
+        uuid: but(one, options={"remote_ip": "10.0.1.9"}) if one.type == "geneve" else one
+        for uuid, one in rows.interfaces.items()
+    }
+    value = assess_controller(healthy(but(rows, interfaces=same))).value
+    assert value is not None
+    assert value.tunnels == Tunnels(count=2, broken=("10.0.1.9",), brokenTotal=2)
 
 
 def test_tunnel_without_bfd_is_not_broken() -> None:
