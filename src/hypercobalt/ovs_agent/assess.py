@@ -15,7 +15,7 @@ from hypercobalt.ovs_agent.rules import issues
 from hypercobalt.ovs_agent.rules.bonds import assess_bonds
 from hypercobalt.ovs_agent.rules.bridges import assess_bridges, with_issues
 from hypercobalt.ovs_agent.rules.conditions import Stated, conditions
-from hypercobalt.ovs_agent.rules.controller import assess_controller
+from hypercobalt.ovs_agent.rules.controller import assess_controller, connected
 from hypercobalt.ovs_agent.rules.counters import flow_stats, traffic
 from hypercobalt.ovs_agent.rules.daemons import assess_daemons
 from hypercobalt.ovs_agent.rules.findings import codes
@@ -59,6 +59,8 @@ def judge(facts: Facts, ledger: Ledger, *, now: datetime, monotonic: float) -> J
     lasting = issues.issues_of(ledger)
     shown, total = issues.listed(ledger)
     versions = versions_of(facts)
+    stated = conditions(facts, lasting, unmeasured, has_bonds=bool(bonds.value))
+    ovn = stated[OVSNodeConditionType.OVN_CONTROLLER_CONNECTED]
     status = OVSNodeStatus(
         ovsVersion=versions.ovs,
         ovsdVersion=versions.ovsdb_server,
@@ -66,12 +68,11 @@ def judge(facts: Facts, ledger: Ledger, *, now: datetime, monotonic: float) -> J
         dpdkVersion=versions.dpdk,
         bridges=with_issues(bridges.value, lasting, facts),
         interfaces=Interfaces(physical=physical_interfaces(facts), bonds=bonds.value),
-        ovnController=controller.value,
+        ovnController=connected(controller.value, ovn.status),
         flowStats=flow_stats(facts),
         metrics=traffic(facts),
         issues=shown,
         issuesTotal=total,
         lastProbeTime=now,
     )
-    stated = conditions(facts, lasting, unmeasured, has_bonds=bool(bonds.value))
     return Judgement(status, ledger, stated)

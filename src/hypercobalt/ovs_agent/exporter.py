@@ -24,7 +24,7 @@ from hypercobalt.adapters.ovs.model import DaemonName, Datapath, LacpStatus
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
 from hypercobalt.agent.text import clean
 from hypercobalt.api.ovsnode_reasons import IssueCode
-from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of
+from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of, is_unsupported
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import Observer
 from hypercobalt.ovs_agent.rules.controller import legs
@@ -119,13 +119,13 @@ class Exporter(Collector):
 
 
 def _answers(facts: Facts) -> dict[str, bool | None]:
-    """Whether each source answers; None before its first answer."""
+    """Whether each source answers; None before its first answer, and without means to read it."""
     return {
         "ovsdb": facts.database.answers,
         "ovsdb-server": facts.ovsdb_server.answers,
         "ovs-vswitchd": facts.vswitchd.answers,
         "ovn-controller": facts.ovn_controller.answers,
-        "southbound": facts.southbound.answers,
+        "southbound": None if is_unsupported(facts.southbound) else facts.southbound.answers,
         "kernel": facts.links.answers,
     }
 

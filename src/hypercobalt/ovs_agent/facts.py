@@ -82,6 +82,11 @@ class Reading(Generic[T]):
         )
 
 
+def is_unsupported(reading: Reading[T]) -> bool:
+    """Whether this agent has no means to read it, as with `ssl:` and no certificate."""
+    return reading.is_down and reading.fault is Fault.UNSUPPORTED
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """Packets of ports at one moment, as the device and as the switch count them.
@@ -117,6 +122,7 @@ class Facts:
         controller: what ovn-controller reports of itself.
         bindings: of ovn-controller.
         southbound: what the southbound database answers to the agent itself.
+        probes_southbound: whether the agent sends requests to it.
         links: devices of the kernel.
         kernel_bonds: bonds of the kernel.
         openflow_peers: connections to the integration bridge's OpenFlow socket.
@@ -138,6 +144,7 @@ class Facts:
     controller: Reading[ControllerState] = Reading()
     bindings: Reading[tuple[LocalBinding, ...]] = Reading()
     southbound: Reading[Southbound] = Reading()
+    probes_southbound: bool = False
     links: Reading[Mapping[str, Link]] = Reading()
     kernel_bonds: Reading[tuple[KernelBond, ...]] = Reading()
     openflow_peers: Reading[int] = Reading()

@@ -143,6 +143,7 @@ def _of_controller(
         ovn = ovn_settings(database.switch.external_ids if database else {})
         return await switch.southbound(ovn.remote, ovn.system_id)
 
+    observer.update(lambda facts: replace(facts, probes_southbound=True))
     southbound = Probe(
         "southbound",
         settings.southbound_probe,

@@ -19,6 +19,7 @@ from tests.unit.ovs_agent.switches import (
 
 from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.model import DaemonName, Datapath, Southbound
+from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.ovs_agent.exporter import Exporter
 from hypercobalt.ovs_agent.facts import Facts, Reading
 from hypercobalt.ovs_agent.judging import Judge
@@ -82,6 +83,12 @@ async def test_dead_switch_leaves_a_gap_and_its_source_shows_it(prefix: str) -> 
     lines = await page(without(healthy(), "vswitchd"))
     assert 'ovs_agent_source_up{source="ovs-vswitchd"} 0.0' in lines
     assert not [line for line in lines if line.startswith(prefix)]
+
+
+async def test_database_that_the_agent_has_no_means_to_read_is_no_source_that_is_down() -> None:
+    lines = await page(without(healthy(), "southbound", Fault.UNSUPPORTED))
+    assert not [line for line in lines if "southbound" in line and line.endswith(" 0.0")]
+    assert not [line for line in lines if "end_to_end" in line]
 
 
 async def test_counters_are_read_for_the_scrape_and_only_uplinks_have_series() -> None:

@@ -122,7 +122,7 @@ def conditions(
     stated = {
         Type.OVSDB_CONNECTED: _ovsdb(facts),
         Type.VSWITCHD_RESPONDING: _vswitchd(facts, found),
-        Type.OVN_CONTROLLER_CONNECTED: _controller(facts, found),
+        Type.OVN_CONTROLLER_CONNECTED: _controller(facts, found, unmeasured),
         Type.ALL_BRIDGES_HEALTHY: _failing(found, {code: code for code in _BRIDGES})
         or _known(facts, BridgesReason.ALL_ACTIVE, _BRIDGES, unmeasured),
         Type.ALL_BONDS_HEALTHY: _failing(found, {code: code for code in _BONDS})
@@ -161,7 +161,9 @@ def _vswitchd(facts: Facts, issues: tuple[Tracked, ...]) -> Stated:
     return lag or Stated(ConditionStatus.TRUE, VswitchdReason.RESPONDING)
 
 
-def _controller(facts: Facts, issues: tuple[Tracked, ...]) -> Stated:
+def _controller(
+    facts: Facts, issues: tuple[Tracked, ...], unmeasured: Collection[IssueCode]
+) -> Stated:
     if facts.rows is None and not facts.ovn_controller.is_down:
         reason = (
             UnknownReason.OVSDB_UNAVAILABLE if facts.database.is_down else UnknownReason.STARTING
@@ -178,6 +180,12 @@ def _controller(facts: Facts, issues: tuple[Tracked, ...]) -> Stated:
     if facts.vswitchd.is_down:
         message = "Connected to the southbound database; ovs-vswitchd does not answer"
         return Stated(ConditionStatus.UNKNOWN, UnknownReason.VSWITCHD_UNAVAILABLE, message)
+    if IssueCode.OPENFLOW_DISCONNECTED in unmeasured:
+        message = "ovn-controller's OpenFlow connection to the integration bridge is not read"
+        return Stated(ConditionStatus.UNKNOWN, ControllerReason.STARTING, message)
+    if facts.probes_southbound and facts.southbound.answers is None:
+        message = "The southbound database has not answered the agent yet"
+        return Stated(ConditionStatus.UNKNOWN, ControllerReason.STARTING, message)
     return Stated(ConditionStatus.TRUE, ControllerReason.CONNECTED)
 
 

@@ -14,8 +14,11 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
+from msgspec.structs import replace
+
 from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.adapters.ovs.rows import InterfaceRow
+from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.ovsnode import (
     MOST_BROKEN_TUNNELS,
     BridgeMapping,
@@ -24,7 +27,7 @@ from hypercobalt.api.ovsnode import (
     Tunnels,
 )
 from hypercobalt.api.ovsnode_reasons import IssueCode
-from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of
+from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of, is_unsupported
 from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
 from hypercobalt.ovs_agent.rules.ovn_settings import OvnSettings, ovn_settings
 
@@ -73,24 +76,24 @@ def legs(facts: Facts) -> dict[Leg, bool]:
     peers = facts.openflow_peers.proven
     if peers is not None:
         found[Leg.OPENFLOW] = peers > 0
-    if facts.southbound.is_down or facts.southbound.value is not None:
+    if facts.southbound.answers is not None and not is_unsupported(facts.southbound):
         answer = facts.southbound.proven
         found[Leg.END_TO_END] = answer is not None and answer.chassis_nb_cfg is not None
     return found
 
 
 def assess_controller(facts: Facts) -> Assessed[OVNController | None]:
-    """Give ovn-controller's state, and what is wrong with it and its tunnels."""
+    """Give ovn-controller's state, and what is wrong with it and its tunnels.
+
+    Whether it is connected follows from its condition, see `connected`.
+    """
     rows = facts.rows
     if rows is None:
         return Assessed(_without_rows(facts), (), frozenset({*CODES, IssueCode.TUNNEL_DOWN}))
     settings = ovn_settings(rows.switch.external_ids)
     tunnels, broken = _tunnels(facts, settings)
     findings, unmeasured = _verdicts(facts, settings)
-    lost = frozenset(finding.code for finding in findings)
-    proven = facts.ovn_controller.proven is not None and facts.controller.proven is not None
     value = OVNController(
-        connected=None if not (proven or lost) else not lost,
         sbConnection=settings.remote or None,
         chassisId=settings.system_id or None,
         encapIP=settings.encap_ip or None,
@@ -106,11 +109,17 @@ def assess_controller(facts: Facts) -> Assessed[OVNController | None]:
     return Assessed(value, (*findings, *broken), unmeasured)
 
 
+def connected(value: OVNController | None, status: ConditionStatus) -> OVNController | None:
+    """The state with `connected` as `OVNControllerConnected` has it, None while that is Unknown."""
+    if value is None:
+        return None
+    shown = {ConditionStatus.TRUE: True, ConditionStatus.FALSE: False}
+    return replace(value, connected=shown.get(status))
+
+
 def _without_rows(facts: Facts) -> OVNController | None:
-    """What ovn-controller itself proves: that it is away, or not connected."""
-    state = facts.controller.proven if facts.ovn_controller.proven else None
-    away = facts.ovn_controller.is_down or (state is not None and not state.connected)
-    return OVNController(connected=False) if away else None
+    """What is known without OVN's settings: that ovn-controller is away."""
+    return OVNController() if facts.ovn_controller.is_down else None
 
 
 def _verdicts(
@@ -165,7 +174,7 @@ def _sessions(
             )
             found = _critical(IssueCode.CHASSIS_MISMATCH, message, CHASSIS_GRACE)
             findings.append(found)
-    elif probe.is_down and probe.fault is not Fault.UNSUPPORTED and state and state.connected:
+    elif probe.is_down and not is_unsupported(probe) and state and state.connected:
         message = (
             f"Southbound database {settings.remote} does not answer, though ovn-controller's "
             f"session is up: {probe.message}"

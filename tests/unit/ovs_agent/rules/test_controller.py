@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.ovs_agent.switches import (
     CHASSIS,
+    NOW,
     OVN,
     REMOTE,
     but,
@@ -12,12 +13,14 @@ from tests.unit.ovs_agent.switches import (
     found,
     healthy,
     interface,
+    later,
     without,
 )
 
 from hypercobalt.adapters.ovs.model import ControllerState, Southbound
 from hypercobalt.adapters.ovs.port import Fault
-from hypercobalt.api.ovsnode import BridgeMapping, OVNController, Tunnels
+from hypercobalt.api.ovsnode import BridgeMapping, OVNController, OVSNodeConditionType, Tunnels
+from hypercobalt.ovs_agent.assess import judge
 from hypercobalt.ovs_agent.facts import Facts, Reading
 from hypercobalt.ovs_agent.rules.controller import Leg, assess_controller, legs
 
@@ -79,10 +82,47 @@ LEGS = {
 @pytest.mark.parametrize("case", LEGS)
 def test_controller_is_connected_when_every_leg_holds(case: str) -> None:
     facts, connected, codes = LEGS[case]
-    assessed = assess_controller(facts)
-    assert assessed.value is not None
-    assert assessed.value.connected is connected
-    assert [code for code, _ in found(assessed)] == codes
+    assert shown_connected(facts) is connected
+    assert [code for code, _ in found(assess_controller(facts))] == codes
+
+
+def shown_connected(facts: Facts) -> bool | None:
+    """`connected` in the status, when the facts have been these for a while."""
+    first = judge(facts, {}, now=NOW, monotonic=0.0)
+    last = judge(facts, first.ledger, now=later(120), monotonic=120.0)
+    assert last.status.ovnController is not None
+    condition = last.conditions[OVSNodeConditionType.OVN_CONTROLLER_CONNECTED]
+    of = {"True": True, "False": False, "Unknown": None}
+    assert last.status.ovnController.connected is of[condition.status]
+    return last.status.ovnController.connected
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pytest.param(without(healthy(), "vswitchd"), id="ovs-vswitchd is dead"),
+        pytest.param(healthy(openflow_peers=Reading()), id="connections are not read yet"),
+        pytest.param(without(healthy(), "openflow_peers"), id="connections cannot be read"),
+        pytest.param(healthy(database({"br-ex": []})), id="there is no integration bridge"),
+        pytest.param(
+            healthy(southbound=Reading(), probes_southbound=True),
+            id="the southbound database has not answered yet",
+        ),
+    ],
+)
+def test_controller_is_not_connected_without_proof_of_every_leg(facts: Facts) -> None:
+    assert shown_connected(facts) is None
+
+
+def test_connection_that_ovn_controller_makes_anew_keeps_connected_for_its_grace() -> None:
+    facts = healthy(openflow_peers=Reading(0))
+    judged = judge(facts, {}, now=NOW, monotonic=0.0)
+    assert judged.status.ovnController is not None
+    assert judged.status.ovnController.connected is True
+
+
+def test_database_that_the_agent_cannot_read_is_no_leg_that_fails() -> None:
+    assert Leg.END_TO_END not in legs(without(healthy(), "southbound", Fault.UNSUPPORTED))
 
 
 def test_lost_southbound_database_is_a_warning_that_names_the_remote() -> None:
@@ -102,7 +142,6 @@ def test_setting_of_this_chassis_goes_first() -> None:
 def test_controller_shows_every_field() -> None:
     ids = {**OVN, "ovn-bridge-mappings": "physnet2:br-lab,physnet1:br-ex"}
     assert assess_controller(healthy(database({"br-int": []}, ids))).value == OVNController(
-        connected=True,
         sbConnection=REMOTE,
         chassisId=CHASSIS,
         encapIP="10.0.0.1",
@@ -118,17 +157,14 @@ def test_controller_shows_every_field() -> None:
 def test_nothing_is_known_before_the_first_answer() -> None:
     facts = healthy(ovn_controller=Reading(), controller=Reading())
     assessed = assess_controller(facts)
-    assert assessed.value is not None
-    assert assessed.value.connected is None
+    assert shown_connected(facts) is None
     assert "NotRunning" in {one.value for one in assessed.unmeasured}
 
 
 def test_without_rows_a_dead_controller_still_shows() -> None:
     facts = without(healthy(), "database")
     assert assess_controller(facts).value is None
-    assert assess_controller(without(facts, "ovn_controller")).value == OVNController(
-        connected=False
-    )
+    assert shown_connected(without(facts, "ovn_controller")) is False
 
 
 def tunnels(*broken: bool, bfd: bool = True) -> Facts:
