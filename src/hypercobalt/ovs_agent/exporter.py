@@ -20,13 +20,14 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from hypercobalt.adapters.ovs.model import DaemonName, Datapath, LacpStatus
+from hypercobalt.adapters.ovs.model import DaemonName, Datapath
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
 from hypercobalt.agent.text import clean
 from hypercobalt.api.ovsnode_reasons import IssueCode
 from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of, is_unsupported
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.rules.bonds import assess_bonds, lacp_negotiated
 from hypercobalt.ovs_agent.rules.controller import legs
 from hypercobalt.ovs_agent.rules.issues import issues_of
 from hypercobalt.ovs_agent.rules.ovn_settings import ovn_settings
@@ -176,22 +177,16 @@ def _bridges(facts: Facts) -> Iterator[Metric]:
 
 
 def _bonds(facts: Facts) -> Iterator[Metric]:
-    database, states = facts.effective, facts.of_vswitchd(facts.bonds)
-    if database is None or states is None:
-        return
-    by_name = {one.name: one for one in states}
+    """Bonds as the status has them: bond/show alone leaves out one that has lost its members."""
     members = _gauge("ovs_bond_members", "Configured members of the bond.", "bond")
     active = _gauge("ovs_bond_active_members", "Members that may carry traffic.", "bond")
-    lacp = _gauge("ovs_bond_lacp_negotiated", "1 if LACP is negotiated, else 0.", "bond")
-    for port in database.ports.values():
-        if len(port.interfaces) < 2:  # noqa: PLR2004 - one is a plain port
-            continue
-        name, state = (clean(port.name),), by_name.get(port.name)
-        members.add_metric(name, len(port.interfaces))
-        if state is not None:
-            active.add_metric(name, sum(member.enabled for member in state.members))
-            if state.lacp is not LacpStatus.OFF:
-                lacp.add_metric(name, float(state.lacp is LacpStatus.NEGOTIATED))
+    lacp = _gauge("ovs_bond_lacp_negotiated", "1 if the LACP partner answers, else 0.", "bond")
+    for bond in assess_bonds(facts).value:
+        for family, value in ((members, bond.members), (active, bond.activeMembers)):
+            if value is not None:
+                family.add_metric((clean(bond.name),), value)
+    for name, holds in sorted(lacp_negotiated(facts).items()):
+        lacp.add_metric((clean(name),), float(holds))
     yield from (members, active, lacp)
 
 

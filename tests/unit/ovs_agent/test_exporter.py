@@ -18,7 +18,13 @@ from tests.unit.ovs_agent.switches import (
 )
 
 from hypercobalt.adapters.ovs.fake import FakeSwitch
-from hypercobalt.adapters.ovs.model import DaemonName, Datapath, Southbound
+from hypercobalt.adapters.ovs.model import (
+    DaemonName,
+    Datapath,
+    KernelBond,
+    KernelBondMember,
+    Southbound,
+)
 from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.ovs_agent.exporter import Exporter
 from hypercobalt.ovs_agent.facts import Facts, Reading
@@ -76,6 +82,32 @@ async def test_bonds_legs_lag_and_issues_have_series() -> None:
         'ovs_build_info{version="3.1.0"} 1.0',
     ):
         assert line in lines
+
+
+async def test_bond_that_vswitchd_dropped_and_one_without_a_partner_have_series() -> None:
+    dropped = bond("bond0", interface("a", 1), interface("b", -1), lacp="active")
+    quiet = {"lacp_current": False}
+    silent = bond("bond1", interface("c", 3, **quiet), interface("d", 4, **quiet), lacp="active")
+    rows = database({"br-int": [tap()], "br-ex": [dropped, silent]})
+    # ovs-vswitchd shows `negotiated` for a while, and a partner that was never heard.
+    lines = await page(healthy(rows, bonds=Reading((shown("bond1", {"c": False, "d": False}),))))
+    for line in (
+        'ovs_bond_members{bond="bond0"} 2.0',
+        'ovs_bond_active_members{bond="bond0"} 1.0',
+        'ovs_bond_lacp_negotiated{bond="bond0"} 0.0',
+        'ovs_bond_active_members{bond="bond1"} 0.0',
+        'ovs_bond_lacp_negotiated{bond="bond1"} 0.0',
+    ):
+        assert line in lines
+
+
+async def test_bond_of_the_kernel_has_series() -> None:
+    members = (KernelBondMember("e0", up=True), KernelBondMember("e1", up=False))
+    rows = database({"br-int": [tap()], "br-ex": [interface("bond9")]})
+    kernel = KernelBond("bond9", "802.3ad", up=True, members=members, partner="02:00:00:00:00:01")
+    lines = await page(healthy(rows, kernel_bonds=Reading((kernel,))))
+    assert 'ovs_bond_active_members{bond="bond9"} 1.0' in lines
+    assert 'ovs_bond_lacp_negotiated{bond="bond9"} 1.0' in lines
 
 
 @pytest.mark.parametrize("prefix", ["ovs_bond_", "ovs_vswitchd_bridge_flows", "ovs_build_info"])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from hypercobalt.adapters.ovs.model import KernelBond, KernelBondMember, Link
+from hypercobalt.adapters.ovs.port import Fault, SwitchError
 
 _IFF_UP: Final = 0x1
 _MEGABIT: Final = 1_000_000
@@ -33,13 +34,17 @@ _VALUE: Final = re.compile(r"^\s*([^:]+): (.*)$")
 
 
 def links(root: Path) -> dict[str, Link]:
-    """Network devices by name; one that goes away meanwhile is left out."""
+    """Network devices by name; one that goes away meanwhile is left out.
+
+    Raises:
+        SwitchError: they cannot be listed, which does not mean that there are none.
+    """
     folder = f"{root}/sys/class/net"
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries)
-    except OSError:
-        return {}
+    except OSError as exc:
+        raise _unreadable(folder, exc.strerror) from exc
     return {name: link for name in names if (link := _link(f"{folder}/{name}", name))}
 
 
@@ -63,8 +68,13 @@ def peers(net: Path, socket: str) -> int:
     Args:
         net: `/proc/PID/net` of the server.
         socket: its file's name; the folder may be mounted elsewhere for the server.
+
+    Raises:
+        SwitchError: they cannot be listed, which does not mean that there are none.
     """
-    text = _read(f"{net}/unix") or ""
+    text = _read(f"{net}/unix")
+    if text is None:
+        raise _unreadable(f"{net}/unix", None)
     return sum(1 for path in _connected(text) if path.rpartition("/")[2] == socket)
 
 
@@ -120,6 +130,11 @@ def _link(folder: str, name: str) -> Link | None:
         speed=speed * _MEGABIT if speed and speed > 0 else None,
         mtu=_number(_read(f"{folder}/mtu")),
     )
+
+
+def _unreadable(path: str, cause: str | None) -> SwitchError:
+    text = f"{path} cannot be read: {cause or 'missing or not permitted'}"
+    return SwitchError(Fault.NOT_PERMITTED, text)
 
 
 def _connected(text: str) -> Iterator[str]:

@@ -81,7 +81,7 @@ def _unproven(name: str, state: BondState | None) -> One:
 
 
 def _of_switch(database: Database, port: PortRow, states: dict[str, BondState]) -> One:
-    rows = [database.interfaces[one] for one in port.interfaces if one in database.interfaces]
+    rows = _rows(database, port)
     state = states.get(port.name)
     active = [row for row in rows if _carries(row, state)]
     silent = _is_silent(port, state, rows)
@@ -95,6 +95,10 @@ def _of_switch(database: Database, port: PortRow, states: dict[str, BondState]) 
         activeMembers=len(active),
     )
     return bond, tuple(_findings(port, rows, active, silent=silent, fallback=fallback))
+
+
+def _rows(database: Database, port: PortRow) -> list[InterfaceRow]:
+    return [database.interfaces[one] for one in port.interfaces if one in database.interfaces]
 
 
 def _carries(row: InterfaceRow, state: BondState | None) -> bool:
@@ -116,9 +120,31 @@ def _is_silent(port: PortRow, state: BondState | None, rows: list[InterfaceRow])
     linked = [row for row in rows if row.link_up]
     if not wants_lacp(port) or not linked or state is None:
         return False
+    return not _is_negotiated(state, rows)
+
+
+def _is_negotiated(state: BondState | None, rows: list[InterfaceRow]) -> bool:
     # ovs-vswitchd shows `negotiated` before the partner was ever heard, too.
-    heard = any(row.lacp_current for row in linked)
-    return not heard or state.lacp is not LacpStatus.NEGOTIATED
+    heard = any(row.lacp_current for row in rows if row.link_up)
+    return heard and state is not None and state.lacp is LacpStatus.NEGOTIATED
+
+
+def lacp_negotiated(facts: Facts) -> dict[str, bool]:
+    """Whether the partner answers, by name of each bond that wants LACP; without proof, none."""
+    database, shown = facts.effective, facts.of_vswitchd(facts.bonds)
+    if database is None or shown is None:
+        return {}
+    states = {bond.name: bond for bond in shown}
+    found = {
+        port.name: _is_negotiated(states.get(port.name), _rows(database, port))
+        for port in _bonded(database)
+        if wants_lacp(port)
+    }
+    names = {one.name for one in database.interfaces.values()}
+    for bond in facts.kernel_bonds.proven or ():
+        if bond.name in names and bond.partner is not None:
+            found[bond.name] = bond.partner != _NO_PARTNER
+    return found
 
 
 def _status(active: int, count: int, silent: bool) -> BridgeStatus:
