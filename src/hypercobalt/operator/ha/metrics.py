@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from hypercobalt.ha.guard import Gate
 
 
 class HaMetrics:
-    """The metrics, in the process's registry."""
+    """The metrics, in the process's registry; gauges are states of now, not of the last pass."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.fences = Counter(
@@ -25,17 +27,32 @@ class HaMetrics:
         )
         self._blocked = Gauge(
             "hypercobalt_ha_guard_blocked",
-            "1 while the gate was closed for the host that was judged last, else 0.",
+            "Hosts that have failed, or may have, and for which the gate is closed.",
             ("gate",),
             registry=registry,
         )
-        self.unhealthy = Gauge(
+        self._unhealthy = Gauge(
             "hypercobalt_ha_nodes_unhealthy",
-            "Hosts that are unwell, or recovered and not back, at the last census.",
+            "Hosts that are unwell, or recovered and not back.",
             registry=registry,
         )
+        self._closed: dict[str, frozenset[str]] = {}
 
-    def judged(self, answers: tuple[Gate, ...]) -> None:
-        """Note the gates' answers."""
+    def count_unhealthy(self, unwell: Callable[[], int]) -> None:
+        """Count unhealthy hosts by `unwell` at each scrape."""
+        self._unhealthy.set_function(lambda: float(unwell()))
+
+    def judged(self, host: str, answers: Iterable[Gate]) -> None:
+        """Count the gates that are closed for a host; with no answers the host is left out."""
+        closed: set[str] = set()
         for gate in answers:
-            self._blocked.labels(gate.name).set(not gate.passed)
+            self._blocked.labels(gate.name)  # 0 shows that it was judged
+            if not gate.passed:
+                closed.add(gate.name)
+        before = self._closed.pop(host, frozenset())
+        if closed:
+            self._closed[host] = frozenset(closed)
+        for name in before - closed:
+            self._blocked.labels(name).dec()
+        for name in closed - before:
+            self._blocked.labels(name).inc()

@@ -80,21 +80,24 @@ class HostFailureReconciler:
         self._kube, self._statuses = world.kube.as_manager(NAME), statuses
         self._settings, self._guard, self._clock = settings, guard, clock
         self._events, self._metrics = events, metrics
+        metrics.count_unhealthy(lambda: observation.fleet.census().unwell)
         self._mine: dict[str, datetime] = {}
         """Deadlines of attempts that this process has recorded, until it makes the call."""
 
     async def reconcile(self, name: str, /) -> Result:
         if self._observation.is_quiet(name):
+            self._metrics.judged(name, ())
             await self._peers.forget(name)
             return Result()
         facts = await self._observation.facts(name, self._mine.get(name))
         if facts is None:
+            self._metrics.judged(name, ())
             self._mine.pop(name, None)
             return Result()
         plan = decide(facts, self._settings)
-        self._metrics.judged(facts.gates)
-        self._metrics.unhealthy.set(self._observation.fleet.census().unwell)
-        if isinstance(facts.verdict, Well | Returned | Contradicted):
+        over = isinstance(facts.verdict, Well | Returned | Contradicted)
+        self._metrics.judged(name, () if over else facts.gates)
+        if over:
             await self._peers.forget(name)
         done = await self._act(facts, plan)
         await self._write(facts, done)
