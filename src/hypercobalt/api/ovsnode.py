@@ -233,15 +233,6 @@ class Issue(Struct, frozen=True):
     ] = None
 
 
-class Diagnostics(Struct, frozen=True):
-    """Where the agent answers to traces and captures."""
-
-    url: Annotated[str, Field("Base of the URLs.")]
-    certificateSHA256: Annotated[
-        str | None, Field("Digest of the certificate that it shows there, 64 hex digits.")
-    ] = None
-
-
 class OVSNodeStatus(Struct, frozen=True):
     """What the switch on the host is doing."""
 
@@ -274,9 +265,6 @@ class OVSNodeStatus(Struct, frozen=True):
         datetime | None,
         Field("When the counters were read; they are written with every change, else by a timer."),
     ] = None
-    diagnostics: Annotated[Diagnostics | None, Field("Where traces and captures are served.")] = (
-        None
-    )
 
 
 class OVSNode(CustomObject, frozen=True, kw_only=True):

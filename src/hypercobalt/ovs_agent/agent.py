@@ -13,6 +13,7 @@ from hypercobalt.agent.applier import Applier, Report
 from hypercobalt.agent.process import Agent, managed
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
 from hypercobalt.errors import HypercobaltError
@@ -34,6 +35,7 @@ log = get_logger(__name__)
 NAME: Final = "ovs-agent"
 """Of the Lease, `ovs-agent-NODE`, and of the field manager."""
 
+_Type = HypervisorConditionType
 _CREATE_AGAIN: Final = 5.0  # seconds
 
 
@@ -142,7 +144,7 @@ def instances_of(hypervisor: Hypervisor | None) -> dict[str, bool] | None:
         return None
     true = {one.type for one in hypervisor.conditions if one.status == ConditionStatus.TRUE}
     away = {one.type for one in hypervisor.conditions if one.status != ConditionStatus.TRUE}
-    if "LibVirtConnection" not in true or "AgentReporting" in away:
+    if _Type.LIBVIRT_CONNECTION not in true or _Type.AGENT_REPORTING in away:
         return None
     return {one.id.lower(): one.active for one in hypervisor.status.instances}
 

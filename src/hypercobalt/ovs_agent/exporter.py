@@ -29,6 +29,7 @@ from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import Observer
 from hypercobalt.ovs_agent.rules.bonds import assess_bonds, lacp_negotiated
 from hypercobalt.ovs_agent.rules.controller import legs
+from hypercobalt.ovs_agent.rules.flows import generation_of
 from hypercobalt.ovs_agent.rules.issues import issues_of
 from hypercobalt.ovs_agent.rules.ovn_settings import ovn_settings
 from hypercobalt.ovs_agent.rules.ports import CODES as PORT_CODES
@@ -213,9 +214,9 @@ def _controller(facts: Facts) -> Iterator[Metric]:
     counts = facts.of_vswitchd(facts.flows[bridge.name]) if bridge.name in facts.flows else None
     if counts is not None:
         yield _one(f"{prefix}_openflow_total", "Flows of the integration bridge.", counts.total)
-    here = bridge.external_ids.get("ovn-nb-cfg", "")
-    if answer is not None and here.isdecimal():
-        lag = max(0, answer.nb_cfg - int(here))
+    here = generation_of(bridge)
+    if answer is not None and here is not None:
+        lag = max(0, answer.nb_cfg - here)
         text = "Generations of the configuration that the switch is behind."
         yield _one("ovn_flow_lag_generations", text, lag)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
 
 V = TypeVar("V")
+
+LONGEST_OBJECT: Final = 128  # characters
+LONGEST_MESSAGE: Final = 1024  # as in an Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,24 @@ class Finding:
     severity: IssueSeverity
     message: str
     grace: timedelta = timedelta()
+
+
+def bounded(finding: Finding) -> Finding:
+    """The finding as a status can have it.
+
+    Names and external IDs of the switch may be of any length and have any characters: one must not
+    make the whole status too large, nor begin a line of its own.
+    """
+    object_, message = _plain(finding.object, LONGEST_OBJECT), finding.message
+    message = _plain(message, LONGEST_MESSAGE)
+    if (object_, message) == (finding.object, finding.message):
+        return finding
+    return replace(finding, object=object_, message=message)
+
+
+def _plain(text: str, longest: int) -> str:
+    shown = text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)

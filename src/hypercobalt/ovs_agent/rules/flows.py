@@ -38,6 +38,7 @@ _RESERVED: Final = 0xFF00
 """Ports from here on are OpenFlow's own, such as LOCAL."""
 
 _SHOWN: Final = 5
+_LONGEST_NUMBER: Final = 19  # digits of 64 bits
 
 
 def assess_flows(facts: Facts) -> Assessed[None]:
@@ -65,6 +66,12 @@ def integration_bridge(database: Database) -> BridgeRow | None:
     """The bridge that ovn-controller writes to; None without it, and without OVN."""
     settings = ovn_settings(database.switch.external_ids)
     return bridge_named(database, settings.bridge) if settings.is_configured else None
+
+
+def generation_of(bridge: BridgeRow) -> int | None:
+    """The generation of OVN's configuration that is in effect on the integration bridge."""
+    text = bridge.external_ids.get("ovn-nb-cfg", "")
+    return int(text) if text.isdecimal() and len(text) <= _LONGEST_NUMBER else None
 
 
 def _unknown(code: IssueCode) -> Assessed[None]:
@@ -95,10 +102,10 @@ def _frozen(facts: Facts, bridge: BridgeRow) -> Assessed[None]:
 def _lagging(facts: Facts, bridge: BridgeRow) -> Assessed[None]:
     """A generation of the configuration that the database has, and the switch has not."""
     code, answer = IssueCode.FLOWS_LAGGING, facts.southbound.proven
-    here = bridge.external_ids.get("ovn-nb-cfg", "")
-    if answer is None or not here.isdecimal():
+    here = generation_of(bridge)
+    if answer is None or here is None:
         return _unknown(code)
-    if answer.nb_cfg <= int(here):
+    if answer.nb_cfg <= here:
         return Assessed(None)
     message = (
         f"Flows of bridge {bridge.name} are behind the southbound database for more than "

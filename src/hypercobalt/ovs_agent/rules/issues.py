@@ -13,7 +13,7 @@ from typing import Final
 
 from hypercobalt.api.ovsnode import MOST_ISSUES, Issue, IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
-from hypercobalt.ovs_agent.rules.findings import Finding
+from hypercobalt.ovs_agent.rules.findings import Finding, bounded
 
 OBSERVATIONS: Final = 2
 """How often a finding with a grace must be found."""
@@ -68,7 +68,7 @@ def follow(
         if identity[0] in unmeasured and tracked.is_issue
     }
     seen: set[Identity] = set()
-    for finding in findings:
+    for finding in map(bounded, findings):
         identity = (finding.code, finding.object)
         if identity in seen:
             continue

@@ -15,9 +15,7 @@ from hypercobalt.api.ovsnode import OVSNode, OVSNodeStatus
 from hypercobalt.ovs_agent.rules.conditions import OWN
 from hypercobalt.ovs_agent.status.parts import Parts
 
-FIELDS: Final = tuple(
-    name for name in OVSNodeStatus.__struct_fields__ if name not in ("conditions", "diagnostics")
-)
+FIELDS: Final = tuple(name for name in OVSNodeStatus.__struct_fields__ if name != "conditions")
 """Fields of the status that are removed when the agent has no value for them."""
 
 

@@ -82,6 +82,14 @@ def test_flows_are_not_judged_without_both_daemons(lost: str) -> None:
     assert assess_flows(without(healthy(), lost)).unmeasured == CODES
 
 
+@pytest.mark.parametrize("text", ["", "7x", "-7", "9" * 5_000])
+def test_lag_is_not_measured_by_a_generation_that_is_none(text: str) -> None:
+    rows = database({"br-int": [tap()]})
+    row = but(rows.bridges["b-br-int"], external_ids={"ovn-nb-cfg": text})
+    assessed = assess_flows(healthy(but(rows, bridges={row.uuid: row})))
+    assert "FlowsLagging" in {one.value for one in assessed.unmeasured}
+
+
 def test_lag_is_not_measured_without_the_southbound_database() -> None:
     assessed = assess_flows(without(healthy(), "southbound"))
     assert {one.value for one in assessed.unmeasured} == {"FlowsLagging"}

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.ovs_agent.switches import (
     IFACE,
+    NOW,
     OVN,
     VM,
     bond,
@@ -16,13 +17,16 @@ from tests.unit.ovs_agent.switches import (
     gone,
     healthy,
     interface,
+    later,
     tap,
     without,
 )
 
 from hypercobalt.adapters.ovs.model import Link, LocalBinding
 from hypercobalt.adapters.ovs.rows import InterfaceRow
+from hypercobalt.ovs_agent.assess import judge
 from hypercobalt.ovs_agent.facts import Facts, Reading, Sample
+from hypercobalt.ovs_agent.rules.findings import LONGEST_MESSAGE, LONGEST_OBJECT
 from hypercobalt.ovs_agent.rules.ports import CODES, GRACE, assess_ports, silently_dead
 
 IDS = dict(tap().external_ids)
@@ -195,3 +199,18 @@ def test_silently_dead_port_delivers_what_no_flow_has_seen(
 
 def test_silently_dead_port_is_found_though_its_row_is_perfect() -> None:
     assert codes(port(tap(), samples=SILENT)) == [("PortSilentlyDead", "tap1")]
+
+
+def test_names_and_ids_of_any_kind_stay_small_and_on_their_line() -> None:
+    ids = {**tap().external_ids, "iface-id": "x" * 40_000 + "\n", "vm-uuid": "a\nREADY=1"}
+    rows = database({"br-int": [tap(f"tap{n}", n, external_ids=ids) for n in range(1, 400)]})
+    facts = healthy(rows, instances={})
+    first = judge(facts, {}, now=NOW, monotonic=0.0)
+    last = judge(facts, first.ledger, now=later(90), monotonic=90.0)
+    assert {one.code for one in last.status.issues} == {"DuplicateIfaceID", "OrphanPortNoDomain"}
+    for issue in last.status.issues:
+        assert len(issue.message) <= LONGEST_MESSAGE
+        assert len(issue.object or "") <= LONGEST_OBJECT
+        assert issue.message.isprintable()
+    again = judge(facts, last.ledger, now=later(91), monotonic=91.0)
+    assert again.status.issues == last.status.issues
