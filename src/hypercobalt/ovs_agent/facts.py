@@ -21,7 +21,6 @@ from hypercobalt.adapters.ovs.model import (
     Flow,
     FlowCounts,
     KernelBond,
-    LacpState,
     Link,
     LocalBinding,
     Southbound,
@@ -115,7 +114,6 @@ class Facts:
         ovn_controller: the daemon.
         running: names of the bridges that ovs-vswitchd runs.
         bonds: of ovs-vswitchd.
-        lacp: of ovs-vswitchd.
         flows: by name of the bridge.
         classifier: flows of table 0 of the integration bridge.
         statistics: counters by UUID of the Interface.
@@ -137,7 +135,6 @@ class Facts:
     ovn_controller: Reading[Daemon] = Reading()
     running: Reading[frozenset[str]] = Reading()
     bonds: Reading[tuple[BondState, ...]] = Reading()
-    lacp: Reading[tuple[LacpState, ...]] = Reading()
     flows: Mapping[str, Reading[FlowCounts]] = field(default_factory=dict[str, Reading[FlowCounts]])
     classifier: Reading[tuple[Flow, ...]] = Reading()
     statistics: Reading[Mapping[str, Mapping[str, int]]] = Reading()
@@ -196,7 +193,6 @@ def with_vswitchd(facts: Facts, reading: Reading[Daemon]) -> Facts:
         vswitchd=reading,
         running=Reading(),
         bonds=Reading(),
-        lacp=Reading(),
         flows={},
         classifier=Reading(),
         samples=(),

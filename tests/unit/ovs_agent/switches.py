@@ -148,7 +148,6 @@ def healthy(rows: Database | None = None, **readings: object) -> Facts:
         ovn_controller=Reading(daemon(DaemonName.OVN_CONTROLLER, "23.03.1")),
         running=Reading(names),
         bonds=Reading(()),
-        lacp=Reading(()),
         flows={name: Reading(FlowCounts(3, {0: 2, 8: 1})) for name in names},
         classifier=Reading((Flow(0, 0xABC, 100, 5, 1),)),
         statistics=Reading({}),

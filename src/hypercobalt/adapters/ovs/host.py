@@ -62,7 +62,7 @@ class HostSwitch:
         self._paths, self._tls = paths, tls
         self._pace = pace or Pace()
         self._silent_until: dict[DaemonName, float] = {}
-        self._started: dict[Process, datetime | None] = {}
+        self._started: dict[DaemonName, tuple[Process, datetime | None]] = {}
 
     def watch(self) -> AsyncGenerator[Database | SwitchError]:
         """See the port."""
@@ -74,10 +74,8 @@ class HostSwitch:
         with closing(control):
             reply = await control.run("version", deadline=self._pace.deadline)
         self._silent_until.pop(name, None)
-        version = version_of(reply)
-        if version is None:
-            raise SwitchError(Fault.MALFORMED, f"{name}: version: {reply[:80]!r}")
-        return Daemon(name, process.pid, version, self._started_at(process))
+        # An answer proves that it lives; a form of version unknown here is no fault of the daemon.
+        return Daemon(name, process.pid, version_of(reply) or "", self._started_at(name, process))
 
     async def statistics(self) -> Mapping[str, Mapping[str, int]]:
         """See the port."""
@@ -233,12 +231,13 @@ class HostSwitch:
                 self._silent_until[name] = loop.time() + self._pace.deadline
             raise
 
-    def _started_at(self, process: Process) -> datetime | None:
+    def _started_at(self, name: DaemonName, process: Process) -> datetime | None:
         """When a process started; the same for as long as it runs, although the clock is set."""
-        if process not in self._started:
-            self._started = {one: at for one, at in self._started.items() if one.pid != process.pid}
-            self._started[process] = _time(self._paths.root / "proc/stat", process.ticks)
-        return self._started[process]
+        known = self._started.get(name)
+        if known is None or known[0] != process:
+            known = process, _time(self._paths.root / "proc/stat", process.ticks)
+            self._started[name] = known
+        return known[1]
 
 
 def _time(stat: Path, ticks: int | None) -> datetime | None:

@@ -5,9 +5,11 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.unit.adapters.ovs.scripted import served, silent
+from tests.unit.adapters.ovs.scripted import replies, served, silent
 
 from hypercobalt.adapters.ovs.daemons import DaemonSocket, Process, version_of
+from hypercobalt.adapters.ovs.host import HostSwitch
+from hypercobalt.adapters.ovs.model import DaemonName, Paths
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 
 STAT = "{pid} (ovs (v) d) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {ticks} 0 0"
@@ -81,3 +83,16 @@ async def test_the_socket_of_another_daemon_does_not_count(tmp_path: Path) -> No
 )
 def test_the_version_is_read(text: str, version: str | None) -> None:
     assert version_of(text) == version
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [("ovs-vswitchd (Open vSwitch) 3.1.0\\n", "3.1.0"), ("ovs-vswitchd (a vendor's) 9\\n", "")],
+)
+async def test_daemon_that_answers_lives_whatever_its_version_looks_like(
+    tmp_path: Path, text: str, version: str
+) -> None:
+    answer = replies(f'{{"id":1,"result":"{text}","error":null}}'.encode())
+    async with served(tmp_path / "ovs-vswitchd.7.ctl", answer):
+        found = await HostSwitch(Paths(ovs=tmp_path, root=tmp_path)).daemon(DaemonName.VSWITCHD)
+    assert found.version == version
