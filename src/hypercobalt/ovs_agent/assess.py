@@ -21,7 +21,7 @@ from hypercobalt.ovs_agent.rules.daemons import assess_daemons
 from hypercobalt.ovs_agent.rules.findings import codes
 from hypercobalt.ovs_agent.rules.flows import assess_flows
 from hypercobalt.ovs_agent.rules.issues import Ledger
-from hypercobalt.ovs_agent.rules.ports import assess_ports
+from hypercobalt.ovs_agent.rules.ports import assess_ports, of_ports_there
 from hypercobalt.ovs_agent.rules.uplinks import physical_interfaces
 from hypercobalt.ovs_agent.rules.versions import versions_of
 
@@ -56,6 +56,7 @@ def judge(facts: Facts, ledger: Ledger, *, now: datetime, monotonic: float) -> J
     unmeasured = codes(*(part.unmeasured for part in parts))
     found = [finding for part in parts for finding in part.findings]
     ledger = issues.follow(ledger, found, unmeasured, now=now, monotonic=monotonic)
+    ledger = of_ports_there(ledger, facts)
     lasting = issues.issues_of(ledger)
     shown, total = issues.listed(ledger)
     versions = versions_of(facts)

@@ -1,8 +1,9 @@
 """Keeps the facts equal to the switch: rows are pushed, what has no push is polled.
 
-A probe that fails is repeated after a second, so that a daemon counts as away 10 s after it was
-killed or hangs: two failures of the longest deadline, with the period between them. A probe runs at
-once when what it reads has changed in the database. Nothing here judges.
+A probe that fails is repeated after a second, unless it costs the switch time, so that a daemon
+counts as away 10 s after it was killed or hangs: two failures of the longest deadline, with the
+period between them. A probe runs at once when what it reads has changed in the
+database. Nothing here judges.
 
 Source: docs/decisions/0032 for the periods.
 """
@@ -55,6 +56,7 @@ class Probe(Generic[T]):
         put: the facts with another reading.
         wanted: whether it is of use now; what is not, has no reading.
         source: what of the database it depends on; a change of that leads to a probe at once.
+        again: between a failure and the next attempt; longer for what costs the switch time.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Probe(Generic[T]):
     put: Callable[[Facts, Reading[T]], Facts]
     wanted: Callable[[Facts], bool] = lambda _facts: True
     source: Callable[[Database], object] = lambda _database: None
+    again: timedelta = AGAIN
 
 
 @dataclass(slots=True)
@@ -174,7 +177,7 @@ class Observer:
             self._failed(probe.name, failure)
             self.update(lambda f: probe.put(f, probe.get(f).failed(failure, now)))
             is_down = probe.get(self.facts.value).is_down
-            return min(probe.period, 2 * AGAIN) if is_down else AGAIN
+            return min(probe.period, 2 * probe.again) if is_down else probe.again
         self._answered(probe.name, time.monotonic() - began)
         self.update(lambda f: probe.put(f, Reading(value)))
         return probe.period * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret

@@ -242,6 +242,7 @@ def _traffic(switch: Switch, observer: Observer) -> Probe[Traffic]:
         lambda _facts: Reading(),
         put,
         wanted=lambda facts: facts.effective is not None,
+        again=COUNTS,
     )
 
 

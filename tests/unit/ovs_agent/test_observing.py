@@ -185,3 +185,14 @@ async def test_idle_switch_is_asked_seldom() -> None:
     assert hourly["flow_counts"] <= 2 * 140
     assert hourly["bonds"] <= 280
     assert "lacp" not in hourly
+
+
+async def test_flows_that_are_too_many_to_read_are_not_read_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probes, "MOST_FLOWS", 0)
+    switch = fake()
+    async with observing(switch):
+        switch.calls.clear()
+        await asyncio.sleep(600)
+        assert 10 <= switch.calls["flows"] <= 20

@@ -41,14 +41,15 @@ def bounded(finding: Finding) -> Finding:
     Names and external IDs of the switch may be of any length and have any characters: one must not
     make the whole status too large, nor begin a line of its own.
     """
-    object_, message = _plain(finding.object, LONGEST_OBJECT), finding.message
-    message = _plain(message, LONGEST_MESSAGE)
+    object_, message = plain(finding.object, LONGEST_OBJECT), finding.message
+    message = plain(message, LONGEST_MESSAGE)
     if (object_, message) == (finding.object, finding.message):
         return finding
     return replace(finding, object=object_, message=message)
 
 
-def _plain(text: str, longest: int) -> str:
+def plain(text: str, longest: int) -> str:
+    """Printable characters of a text, on one line and cut visibly."""
     shown = text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 

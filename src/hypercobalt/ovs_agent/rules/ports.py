@@ -20,7 +20,8 @@ from hypercobalt.adapters.ovs.rows import Database, InterfaceRow
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
 from hypercobalt.ovs_agent.facts import Facts, Sample, bridge_named, interfaces_of
-from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
+from hypercobalt.ovs_agent.rules.findings import LONGEST_OBJECT, Assessed, Finding, plain
+from hypercobalt.ovs_agent.rules.issues import Ledger
 from hypercobalt.ovs_agent.rules.ovn_settings import OvnSettings, ovn_settings
 
 Code = IssueCode
@@ -35,6 +36,7 @@ CODES: Final = OF_ROWS | {
     Code.PORT_NOT_INSTALLED,
     Code.PORT_SILENTLY_DEAD,
 }
+_OF_ONE_PORT: Final = CODES - {Code.DUPLICATE_IFACE_ID}
 GRACE: Final = timedelta(seconds=60)
 """How long a port may be in a state; younger ones are being plugged, unplugged or moved."""
 
@@ -138,6 +140,19 @@ class _Check:
         """Whether the instance is here and does not run: one that is being moved to this host."""
         instance = row.external_ids.get("vm-uuid", "").lower()
         return self._instances is not None and self._instances.get(instance) is False
+
+
+def of_ports_there(ledger: Ledger, facts: Facts) -> Ledger:
+    """The ledger without ports that are removed: no witness of theirs is needed any more."""
+    database = facts.effective
+    if database is None:
+        return ledger
+    there = {plain(row.name, LONGEST_OBJECT) for row in database.interfaces.values()}
+    return {
+        identity: tracked
+        for identity, tracked in ledger.items()
+        if identity[0] not in _OF_ONE_PORT or identity[1] in there
+    }
 
 
 def silently_dead(samples: tuple[Sample, ...]) -> frozenset[str]:

@@ -214,3 +214,16 @@ def test_names_and_ids_of_any_kind_stay_small_and_on_their_line() -> None:
         assert issue.message.isprintable()
     again = judge(facts, last.ledger, now=later(91), monotonic=91.0)
     assert again.status.issues == last.status.issues
+
+
+@pytest.mark.parametrize("lost", [{"instances": None}, {"bindings": Reading()}])
+def test_issue_of_a_removed_port_is_over_without_its_witness(lost: dict[str, object]) -> None:
+    orphan = healthy(instances={})
+    ledger = judge(orphan, {}, now=NOW, monotonic=0.0).ledger
+    ledger = judge(orphan, ledger, now=later(90), monotonic=90.0).ledger
+    unknown = healthy(**{"instances": None, **lost})
+    kept = judge(unknown, ledger, now=later(91), monotonic=91.0)
+    assert [one.code for one in kept.status.issues] == ["OrphanPortNoDomain"]
+    removed = healthy(database({"br-int": [], "br-ex": []}), **{"instances": None, **lost})
+    over = judge(removed, kept.ledger, now=later(92), monotonic=92.0)
+    assert over.status.issues == ()
