@@ -57,8 +57,8 @@ def ovs_agent(
         Seconds between two writes of counters to an OVSNode in which nothing else changes, at
         least 10. Live ones are in /metrics.
     southbound_probe
-        Seconds between two questions to the southbound database, at least 1; 0 for none, and then
-        a database that hangs goes unnoticed.
+        Seconds between two probes of the southbound database, at least 1; 0 for none, and then a
+        database that hangs and late flows go unnoticed.
     metrics_bind_address
         HOST:PORT of /metrics; :PORT for all addresses, 0 for none.
     metrics_secure

@@ -90,9 +90,9 @@ class Judge:
         self.latest, self._ledger = judged, judged.ledger
         appeared, disappeared = issues.changes(before, judged.ledger)
         for tracked in appeared:
-            self._tell(True, tracked)
+            self._report(True, tracked)
         for tracked in disappeared:
-            self._tell(False, tracked)
+            self._report(False, tracked)
         due = monotonic >= self._due
         shown = published(self._shown, judged.status, due=due)
         if shown is not self._shown:
@@ -102,7 +102,7 @@ class Judge:
         self._board.put(with_status(old, shown, judged.conditions, now))
         return self._board.parts is not old
 
-    def _tell(self, appeared: bool, tracked: Tracked) -> None:
+    def _report(self, appeared: bool, tracked: Tracked) -> None:
         finding = tracked.finding
         event = "issue_detected" if appeared else "issue_resolved"
         level = log.warning if appeared else log.info

@@ -2,8 +2,8 @@
 
 A probe that fails is repeated after a second, unless it costs the switch time, so that a daemon
 counts as away 10 s after it was killed or hangs: two failures of the longest deadline, with the
-period between them. A probe runs at once when what it reads has changed in the
-database. Nothing here judges.
+period between them. A probe runs at once when what it reads has changed in the database. Nothing
+here judges.
 
 Source: docs/decisions/0032 for the periods.
 """

@@ -138,7 +138,7 @@ def _of_controller(
     if not settings.southbound_probe:
         return
 
-    async def ask() -> Southbound:
+    async def read() -> Southbound:
         database = observer.facts.value.database.value
         ovn = ovn_settings(database.switch.external_ids if database else {})
         return await switch.southbound(ovn.remote, ovn.system_id)
@@ -147,7 +147,7 @@ def _of_controller(
     southbound = Probe(
         "southbound",
         settings.southbound_probe,
-        ask,
+        read,
         lambda facts: facts.southbound,
         lambda facts, reading: replace(facts, southbound=reading),
         wanted=_is_ovn_configured,

@@ -29,7 +29,7 @@ class Settings(AgentSettings):
         ovn_rundir: run directory of ovn-controller.
         host_root: what `/proc` and `/sys` are below.
         counters: how often counters are written to an OVSNode that changes in nothing else.
-        southbound_probe: how often the southbound database is asked by the agent itself; 0: never.
+        southbound_probe: how often the agent itself probes the southbound database; 0: never.
     """
 
     _: KW_ONLY

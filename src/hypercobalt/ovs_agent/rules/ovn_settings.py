@@ -1,4 +1,4 @@
-"""What this chassis is told of OVN, in the external IDs of Open_vSwitch. Pure.
+"""OVN settings of this chassis, from the external IDs of Open_vSwitch. Pure.
 
 Source: ovn-controller(8), "Configuration": a key with `-SYSTEM_ID` appended goes first.
 """
