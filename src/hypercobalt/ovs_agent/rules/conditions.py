@@ -90,6 +90,8 @@ _FLOWS: Final = {
     IssueCode.FLOWS_LAGGING: FlowsReason.LAGGING,
     IssueCode.STALE_FLOW_IN_PORT: FlowsReason.STALE,
 }
+_IN_SYNC: Final = (IssueCode.FLOWS_FROZEN, IssueCode.FLOWS_LAGGING)
+"""Without these nothing shows whether the switch has what OVN wants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +197,9 @@ def _flows(facts: Facts, issues: tuple[Tracked, ...], unmeasured: Collection[Iss
     failing = _failing(issues, _FLOWS) if database else None
     if failing is not None:
         return failing
-    if bridge is None or all(code in unmeasured for code in _FLOWS):
-        message = "No witness of the flows answers"
+    missing = [code for code in _IN_SYNC if bridge is None or code in unmeasured]
+    if missing:
+        message = f"Not measured: {', '.join(missing)}"
         return Stated(ConditionStatus.UNKNOWN, FlowsReason.NOT_MEASURABLE, message)
     return Stated(ConditionStatus.TRUE, FlowsReason.IN_SYNC)
 

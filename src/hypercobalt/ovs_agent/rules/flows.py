@@ -103,8 +103,10 @@ def _lagging(facts: Facts, bridge: BridgeRow) -> Assessed[None]:
     """A generation of the configuration that the database has, and the switch has not."""
     code, answer = IssueCode.FLOWS_LAGGING, facts.southbound.proven
     here = generation_of(bridge)
-    if answer is None or here is None:
+    if answer is None:
         return _unknown(code)
+    if here is None:  # the first generation is 1; an old ovn-controller records none
+        return _unknown(code) if answer.nb_cfg else Assessed(None)
     if answer.nb_cfg <= here:
         return Assessed(None)
     message = (

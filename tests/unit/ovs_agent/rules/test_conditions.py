@@ -199,6 +199,13 @@ CASES = [
     (healthy(southbound=Reading(Southbound(9, 7))), "FlowsInSync", "False/FlowsLagging"),
     (without(healthy(), "ovn_controller"), "FlowsInSync", "False/FlowsFrozen"),
     (healthy(database({"br-ex": []}, {})), "FlowsInSync", "Unknown/NotMeasurable"),
+    (without(healthy(), "southbound"), "FlowsInSync", "Unknown/NotMeasurable"),
+    (healthy(southbound=Reading()), "FlowsInSync", "Unknown/NotMeasurable"),
+    (
+        but(without(healthy(), "southbound"), ovn_controller=Reading()),
+        "FlowsInSync",
+        "Unknown/NotMeasurable",
+    ),
     (healthy(running=Reading(frozenset({"br-int"}))), "Ready", "False/AllBridgesHealthy"),
     (without(healthy(), "database"), "Ready", "False/OVSDBConnected"),
     (healthy(controller=Reading()), "Ready", "Unknown/Stale"),

@@ -86,8 +86,11 @@ def test_flows_are_not_judged_without_both_daemons(lost: str) -> None:
 def test_lag_is_not_measured_by_a_generation_that_is_none(text: str) -> None:
     rows = database({"br-int": [tap()]})
     row = but(rows.bridges["b-br-int"], external_ids={"ovn-nb-cfg": text})
-    assessed = assess_flows(healthy(but(rows, bridges={row.uuid: row})))
+    rows = but(rows, bridges={row.uuid: row})
+    assessed = assess_flows(healthy(rows))
     assert "FlowsLagging" in {one.value for one in assessed.unmeasured}
+    never = assess_flows(healthy(rows, southbound=Reading(Southbound(0, 0))))
+    assert "FlowsLagging" not in {one.value for one in never.unmeasured}
 
 
 def test_lag_is_not_measured_without_the_southbound_database() -> None:
