@@ -61,8 +61,8 @@ def assess_bridges(facts: Facts) -> Assessed[tuple[Bridge, ...]]:
                 status=status,
             )
         )
-    unmeasured = frozenset({IssueCode.BRIDGE_DOWN}) if running is None else frozenset()
-    return Assessed(tuple(bridges), tuple(findings), unmeasured)
+    unmeasured = () if running is not None else (IssueCode.BRIDGE_DOWN,)
+    return Assessed(tuple(bridges), tuple(findings), frozenset(unmeasured))
 
 
 def flows_of(facts: Facts, bridge: str) -> int | None:

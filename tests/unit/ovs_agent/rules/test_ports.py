@@ -221,9 +221,10 @@ def test_issue_of_a_removed_port_is_over_without_its_witness(lost: dict[str, obj
     orphan = healthy(instances={})
     ledger = judge(orphan, {}, now=NOW, monotonic=0.0).ledger
     ledger = judge(orphan, ledger, now=later(90), monotonic=90.0).ledger
-    unknown = healthy(**{"instances": None, **lost})
+    unknown = but(healthy(instances=None), **lost)
     kept = judge(unknown, ledger, now=later(91), monotonic=91.0)
     assert [one.code for one in kept.status.issues] == ["OrphanPortNoDomain"]
-    removed = healthy(database({"br-int": [], "br-ex": []}), **{"instances": None, **lost})
+    rows = database({"br-int": [], "br-ex": []})
+    removed = but(unknown, database=Reading(rows))
     over = judge(removed, kept.ledger, now=later(92), monotonic=92.0)
     assert over.status.issues == ()
