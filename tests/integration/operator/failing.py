@@ -181,3 +181,11 @@ def failing_site(kube: Kube, name: str, *, hosts: int = 3, servers: int = 1) -> 
         compute.moves.add(server)
     made = tuple(Host(kube, compute, one, fences.add(one)) for one in names)
     return Site(compute, fences, made)
+
+
+async def start(site: Site) -> Host:
+    """Have every host in service; gives the one with the server."""
+    for host in site.hosts:
+        await host.starts()
+    await site.hosts[0].until("HaEnabled", "True/Succeeded")
+    return site.hosts[0]

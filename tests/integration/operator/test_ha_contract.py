@@ -12,10 +12,9 @@ import httpx2
 import pytest
 from tests.integration.apiserver.conftest import no_check
 from tests.integration.operator.conftest import until
-from tests.integration.operator.failing import failing_site, recovering
+from tests.integration.operator.failing import failing_site, recovering, start
 from tests.integration.operator.lifecycle import message, now
-from tests.integration.operator.test_host_failure import start
-from tests.integration.operator.test_process import ADMIN, ELSEWHERE, FREE, LEASE, STRANGER, cobalt
+from tests.integration.operator.process import ADMIN, ELSEWHERE, FREE, LEASE, STRANGER, cobalt
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.adapters.fencing.port import PowerState

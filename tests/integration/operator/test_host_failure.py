@@ -13,11 +13,11 @@ from tests.integration.operator.conftest import operator, reason, set_node_statu
 from tests.integration.operator.dying import Dying
 from tests.integration.operator.failing import (
     SOON,
-    Host,
     Site,
     failing_site,
     recovering,
     run_until_death,
+    start,
 )
 from tests.integration.operator.lifecycle import QUICK, message, set_spec
 from tests.integration.runtime.scripted import eventually
@@ -39,14 +39,6 @@ from hypercobalt.runtime import Kube
 BLOCKED = "RecoveryBlocked"
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]
-
-
-async def start(site: Site) -> Host:
-    """Have every host in service; gives the one with the server."""
-    for host in site.hosts:
-        await host.starts()
-    await site.hosts[0].until("HaEnabled", "True/Succeeded")
-    return site.hosts[0]
 
 
 async def evictions_of(kube: Kube, name: str) -> list[Eviction]:

@@ -1,0 +1,61 @@
+"""`cobalt operator` as a process, and who asks it what."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from tests.conformance.real import TOKEN
+from tests.integration.operator.conftest import DEADLINE, REAL
+
+ADMIN, STRANGER = (TOKEN, "conformance-bob") if REAL else ("secret-admin", "secret-viewer")
+FREE, ELSEWHERE = "127.0.0.1:0", "127.0.0.2:0"  # one address would have one page for both
+LEASE = "4c28796a.cloud.sap"
+
+
+class Process:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.lines: list[dict[str, object]] = []
+        self.rest: asyncio.Task[bytes] | None = None
+
+    async def stands_by(self) -> None:
+        """Wait until it serves; what it logs from then on is read, and forgotten."""
+        await self.line("endpoints_opened")
+        assert self.process.stderr is not None
+        self.rest = asyncio.create_task(self.process.stderr.read())
+
+    async def line(self, event: str) -> dict[str, object]:
+        """The next line of an event."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                text = await self.process.stderr.readline()
+                assert text, f"ended after {self.lines}"
+                self.lines.append(json.loads(text))
+                if self.lines[-1]["event"] == event:
+                    return self.lines[-1]
+
+
+@contextlib.asynccontextmanager
+async def cobalt(*arguments: str, compute: str = "none") -> AsyncIterator[Process]:
+    process = await asyncio.create_subprocess_exec(
+        str(Path(sys.executable).with_name("cobalt")),
+        "operator",
+        f"--compute={compute}",
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    made = Process(process)
+    try:
+        yield made
+    finally:
+        if process.returncode is None:
+            process.terminate()  # it gives its lease back, or the next one waits for it
+        await asyncio.wait_for(made.rest or process.communicate(), DEADLINE)
+        await asyncio.wait_for(process.wait(), DEADLINE)
