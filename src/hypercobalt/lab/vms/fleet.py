@@ -28,7 +28,7 @@ from hypercobalt.lab.vms.blueprint import Guests, Identity, disk_path
 from hypercobalt.lab.vms.domain import Domain
 from hypercobalt.lab.vms.request import Placement, Request, Seen, check_memory, place
 from hypercobalt.lab.vms.switch import Switch
-from hypercobalt.lab.vms.virsh import defined, listed, migrate, remove, virsh
+from hypercobalt.lab.vms.virsh import defined, listed, migrate, remove, runs, virsh
 
 T = TypeVar("T")
 
@@ -264,15 +264,16 @@ class Fleet:
         await host.run("mkdir", "-p", f"{SHARED}/consoles")
         log = self.log(name)
         offset = log.stat().st_size if log.exists() else 0
+        early = False
         try:
             await virsh(host, "start", name)
         except CommandError:
             if name not in (await virsh(host, "list", "--name")).split():
                 raise
-            return  # high availability was quicker
+            early = True  # high availability was quicker, and may still be at it
         try:
             async with asyncio.timeout(UP.total_seconds()):
-                while not console.is_up(log, offset):
+                while not (await runs(host, name) if early else console.is_up(log, offset)):
                     await _moment()
         except TimeoutError:
             raise LabError(

@@ -72,3 +72,12 @@ async def migrate(source: Host, name: str, target: str, flags: Sequence[str]) ->
         abort = source.run("sh", "-c", 'virsh -q domjobabort "$0" || :', name)
         await asyncio.shield(abort)
         raise
+
+
+async def runs(host: Host, name: str) -> bool:
+    """Whether a domain runs: one that is being started does not yet.
+
+    Raises:
+        CommandError: the host has no such domain.
+    """
+    return (await virsh(host, "domstate", name)).strip() == "running"
