@@ -28,7 +28,7 @@ from hypercobalt.lab.vms.blueprint import Guests, Identity, disk_path
 from hypercobalt.lab.vms.domain import Domain
 from hypercobalt.lab.vms.request import Placement, Request, Seen, check_memory, place
 from hypercobalt.lab.vms.switch import Switch
-from hypercobalt.lab.vms.virsh import defined, listed, migrate, remove, runs, virsh
+from hypercobalt.lab.vms.virsh import begins, defined, listed, migrate, remove, runs, virsh
 
 T = TypeVar("T")
 
@@ -157,14 +157,15 @@ class Fleet:
     async def revive(self) -> None:
         """Start every VM of the lab's own that is off, side by side; not a person's domains.
 
+        High availability starts some of them itself; these are waited for.
+
         Raises:
             LabError: one does not come up; the others do.
         """
-        vms = (await self.inventory()).vms
+        vms = [vm for vm in (await self.inventory()).vms if vm.title]
+        off = [vm for vm in vms if vm.is_asleep or await begins(self.host(vm.host), vm.name)]
         await self._each(
-            (f"VM {vm.name} on {vm.host}", self._start(self.host(vm.host), vm.name))
-            for vm in vms
-            if vm.is_asleep
+            (f"VM {vm.name} on {vm.host}", self._start(self.host(vm.host), vm.name)) for vm in off
         )
 
     async def _each(self, steps: Iterable[tuple[str, Coroutine[None, None, T]]]) -> tuple[T, ...]:

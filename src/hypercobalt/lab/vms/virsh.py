@@ -81,3 +81,13 @@ async def runs(host: Host, name: str) -> bool:
         CommandError: the host has no such domain.
     """
     return (await virsh(host, "domstate", name)).strip() == "running"
+
+
+async def begins(host: Host, name: str) -> bool:
+    """Whether somebody is starting a domain just now.
+
+    Raises:
+        CommandError: the host has no such domain.
+    """
+    state = await virsh(host, "domstate", "--reason", name)
+    return state.strip() == "paused (starting up)"
