@@ -77,7 +77,7 @@ async def run_again(stage: Stage, vms: tuple[str, ...]) -> dict[str, float]:
             for vm in vms:
                 if vm not in found and stage.records(vm) > before[vm]:
                     found[vm] = time.monotonic()
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(LOOK_SECONDS)  # a ledger on disk announces nothing
     return found
 
 

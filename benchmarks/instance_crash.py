@@ -106,7 +106,7 @@ async def ordered(cloud: Cloud) -> tuple[str, float]:
             for kind, at in (await cloud.times()).items():
                 if "/action" in kind:
                     return kind, at
-            await asyncio.sleep(STEP)
+            await asyncio.sleep(STEP)  # the simulated Nova only counts calls
 
 
 async def measure(kubeconfig: Path, crashes: int) -> list[float]:

@@ -41,7 +41,7 @@ class Pace:
     def wait(self, attempt: int) -> float:
         """The wait after a number of failed attempts, spread over its upper quarter."""
         doubled = min(self.first_wait * 2.0 ** min(attempt, 16), self.longest_wait)
-        return doubled * random.uniform(0.75, 1)  # noqa: S311
+        return doubled * random.uniform(0.75, 1)  # noqa: S311 - no secret
 
 
 async def watch(socket: Path, pace: Pace | None = None) -> AsyncGenerator[Database | SwitchError]:
@@ -73,7 +73,7 @@ async def watch(socket: Path, pace: Pace | None = None) -> AsyncGenerator[Databa
                 raise again(session.closed.result())
         except SwitchError as exc:
             yield again(exc)
-        # A server that is away reports its return by nothing but a connection.
+        # Nothing announces that a server is back: only another attempt to connect shows it.
         await asyncio.sleep(pace.wait(attempt))
         attempt += 1
 
