@@ -30,7 +30,8 @@ async def first(*waits: Coroutine[None, None, object]) -> None:
 class NamedTasks:
     """Work that is begun and ended by name; a service of the manager.
 
-    What is begun before the service runs waits for it. An error of one ends the service.
+    What is begun before the service runs waits for it; what is begun once it is ending never runs.
+    An error of one ends the service.
     """
 
     def __init__(self) -> None:
@@ -53,16 +54,25 @@ class NamedTasks:
         """Keep the work going until `stop`."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            for name in self._work:
-                self._start(name)
-            await stop.wait()
-            self._group = None
+            try:
+                for name in self._work:
+                    self._start(name)
+                await stop.wait()
+            finally:
+                self._group = None
             for task in self._tasks.values():
                 task.cancel()
 
     def _start(self, name: str) -> None:
         if self._group is not None:
-            self._tasks[name] = self._group.create_task(self._work[name](), name=name)
+            self._tasks[name] = self._group.create_task(self._run(name), name=name)
+
+    async def _run(self, name: str) -> None:
+        try:
+            await self._work[name]()
+        except Exception:
+            self._group = None  # it takes no task from here on
+            raise
 
 
 async def sleep_unless(stop: asyncio.Event, seconds: float) -> bool:

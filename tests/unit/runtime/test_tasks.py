@@ -58,3 +58,46 @@ async def test_an_error_ends_the_service() -> None:
     tasks.begin("a", fail)
     with pytest.raises(ExceptionGroup, match="unhandled"):
         await tasks.run(asyncio.Event())
+
+
+class BeginsAnotherOnce:
+    """Ends as told, and begins other work while the service is ending."""
+
+    def __init__(self, tasks: NamedTasks) -> None:
+        self._tasks = tasks
+        self.other = Work()
+
+    async def run(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._tasks.begin("other", self.other.run)
+
+
+async def test_what_is_begun_while_the_service_is_cancelled_never_runs() -> None:
+    tasks, stop = NamedTasks(), asyncio.Event()
+    late = BeginsAnotherOnce(tasks)
+    tasks.begin("a", late.run)
+    service = asyncio.create_task(tasks.run(stop))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+    service.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await service
+    assert not late.other.began.is_set()
+
+
+async def test_what_is_begun_while_an_error_ends_the_service_never_runs() -> None:
+    tasks, other = NamedTasks(), Work()
+
+    async def fail() -> None:
+        # The group has noticed the error by then, and its own task has not run since.
+        asyncio.get_running_loop().call_soon(tasks.begin, "b", other.run)
+        asyncio.get_running_loop().call_soon(tasks.begin, "c", other.run)
+        raise ValueError("broken")
+
+    tasks.begin("a", fail)
+    with pytest.raises(ExceptionGroup, match="unhandled"):
+        await tasks.run(asyncio.Event())
+    assert not other.began.is_set()
