@@ -1,7 +1,7 @@
 """Health, readiness and metrics over HTTP: three pages for probes and scrapers; others by routes.
 
-One request per connection, read with a bound on size and time. A whole HTTP server would be more to
-carry for every agent than these pages are worth.
+One request per connection, read with a bound on size and time; a whole answer, or a stream. A whole
+HTTP server would be more to carry for every agent than these pages are worth.
 
 Source: Kubernetes API health endpoints (`/healthz`, `/readyz`, `?verbose` text form).
 """
@@ -10,17 +10,28 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.logs import get_logger
-from hypercobalt.runtime.routes import Answer, Request, Route, read_head, route_of, text
+from hypercobalt.runtime.routes import (
+    Answer,
+    Request,
+    Requester,
+    Route,
+    Stream,
+    read_head,
+    route_of,
+    text,
+)
+from hypercobalt.runtime.streaming import close, send_stream
 
 log = get_logger(__name__)
 
@@ -30,6 +41,7 @@ _MAX_PORT = 65535
 _MAX_HEAD_BYTES = 16 * 1024
 _DISCARDED = 64 * 1024  # of a body that is too long, so that a client that still sends is answered
 _SECONDS = 5.0  # for a request to arrive and for its answer to leave; for a TLS handshake
+_ADMISSION_SECONDS = 10.0  # for the API server's verdict
 _STOP_SECONDS = 2.0  # for what is under way when the server stops
 _OK = 200
 
@@ -48,12 +60,11 @@ class Guard:
 
     Args:
         tls: of the listener.
-        admits: the HTTP status for a request with this token on this path, with this verb of
-            rights (`get`, `post`); 200 admits it.
+        admits: who sends a request for a page (None: there is no such page), or the refusal.
     """
 
     tls: ssl.SSLContext
-    admits: Callable[[str, str, str], Coroutine[None, None, int]]
+    admits: Callable[[Request, Route | None], Coroutine[None, None, Requester | Answer]]
 
 
 def parse_address(flag: str, text: str) -> Address | None:
@@ -81,6 +92,8 @@ class Endpoints:
         refreshes: awaited before each scrape; bounded in time by themselves.
         routes: other pages.
         guard: admits clients; None admits all, without TLS.
+        connections: most at once, a quarter of them of one address; further ones are closed. None
+            sets no limit.
     """
 
     def __init__(
@@ -93,10 +106,13 @@ class Endpoints:
         refreshes: Sequence[Refresh] = (),
         routes: Sequence[Route] = (),
         guard: Guard | None = None,
+        connections: int | None = None,
     ) -> None:
-        self._guard, self._address = guard, address
+        self._guard, self._address, self._most = guard, address, connections
         self._routes = (*_checked(healthy, ready), *_scraped(registry, refreshes), *routes)
         self._server: asyncio.Server | None = None
+        self._serving, self._streams = set[asyncio.Task[None]](), set[asyncio.Task[None]]()
+        self._clients = Counter[str]()  # connections by address
 
     async def start(self) -> Address:
         """Listen; gives the address with its real port.
@@ -108,7 +124,7 @@ class Endpoints:
         tls = self._guard.tls if self._guard else None
         try:
             self._server = await asyncio.start_server(
-                self._serve,
+                self._accept,
                 host or None,
                 port,
                 limit=_MAX_HEAD_BYTES,
@@ -123,26 +139,51 @@ class Endpoints:
         return Address(host, taken)
 
     async def stop(self) -> None:
-        """Listen no more; requests under way have 2 s to be answered."""
-        if self._server is not None:
-            self._server.close()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_STOP_SECONDS):
-                    await self._server.wait_closed()
+        """Listen no more; streams end, other requests under way have 2 s to be answered."""
+        if self._server is None:
+            return
+        self._server.close()
+        for stream in self._streams:
+            stream.cancel()
+        if self._serving:
+            _, late = await asyncio.wait(self._serving, timeout=_STOP_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = _address(writer)
+        if self._most is not None and (
+            len(self._serving) >= self._most or self._clients[client] >= -(-self._most // 4)
+        ):
+            writer.transport.abort()
+            return
+        task = asyncio.create_task(self._serve(reader, writer), name="request")
+        self._serving.add(task)
+        self._clients[client] += 1
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._serving.discard(task)
+            self._clients[client] -= 1
+            if not self._clients[client]:
+                del self._clients[client]
+
+        task.add_done_callback(ended)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_SECONDS):
-                request = read_head(await reader.readuntil(b"\r\n\r\n"))
+                request = _of_client(read_head(await reader.readuntil(b"\r\n\r\n")), writer)
                 found = route_of(request, self._routes)
                 whole = await _with_body(request, found, reader)
-                admitted = await self._admitted(request)
-            if admitted != _OK:
-                answer = Answer(admitted)
-            elif isinstance(found, Answer):
-                answer = found
-            else:
-                answer = whole if isinstance(whole, Answer) else await _handled(found, whole)
+            answer = await self._answer(request, found, whole)
+            if isinstance(answer, Stream):
+                task = cast("asyncio.Task[None]", asyncio.current_task())
+                self._streams.add(task)
+                task.add_done_callback(self._streams.discard)
+                lasts = found.lasts if isinstance(found, Route) else 0.0
+                await send_stream(answer, reader, writer, lasts=lasts)
+                return
             async with asyncio.timeout(_SECONDS):
                 writer.write(answer.encoded(head=request.method == "HEAD"))
                 await writer.drain()
@@ -151,10 +192,38 @@ class Endpoints:
         finally:
             writer.close()
 
-    async def _admitted(self, request: Request) -> int:
+    async def _answer(
+        self, request: Request, found: Route | Answer, whole: Request | Answer
+    ) -> Answer | Stream:
+        route = found if isinstance(found, Route) else None
+        admitted = await self._admitted(request, route)
+        if isinstance(admitted, Answer):
+            return admitted
+        if isinstance(found, Answer):
+            return found
+        if isinstance(whole, Answer):
+            return whole
+        return await _handled(found, replace(whole, requester=admitted))
+
+    async def _admitted(self, request: Request, route: Route | None) -> Requester | Answer | None:
         if self._guard is None:
-            return _OK
-        return await self._guard.admits(request.token, request.path, request.verb)
+            return None
+        try:
+            async with asyncio.timeout(_ADMISSION_SECONDS):
+                return await self._guard.admits(request, route)
+        except TimeoutError:
+            return text(504, "the API server does not answer; try again")
+
+
+def _of_client(request: Request, writer: asyncio.StreamWriter) -> Request:
+    """The request with what its connection shows of the client."""
+    certificate: dict[str, object] | None = writer.get_extra_info("peercert")
+    return replace(request, certificate=certificate or {}, address=_address(writer))
+
+
+def _address(writer: asyncio.StreamWriter) -> str:
+    peer: tuple[object, ...] | None = writer.get_extra_info("peername")
+    return str(peer[0]) if peer else ""
 
 
 async def _with_body(
@@ -179,12 +248,16 @@ async def _with_body(
     return text(413, f"the body has {length} bytes; at most {most}")
 
 
-async def _handled(route: Route, request: Request) -> Answer:
+async def _handled(route: Route, request: Request) -> Answer | Stream:
     try:
         async with asyncio.timeout(route.seconds):
-            return await route.handle(request)
+            answer = await route.handle(request)
     except TimeoutError:
         return text(504, f"no answer within {route.seconds:g} s; try again")
+    if isinstance(answer, Stream) and request.method == "HEAD":
+        await close(answer)
+        return Answer(_OK, kind=answer.kind)
+    return answer
 
 
 def _checked(

@@ -128,6 +128,18 @@ class Recorder:
             return
         self._queue.add_after(key, timedelta(seconds=max(series.due - now, 0.0)))
 
+    async def store(
+        self, about: Object, type_: EventType, reason: str, note: str, *, action: str
+    ) -> None:
+        """Write an Event before going on; outside of all bounds, and never counted into another.
+
+        The arguments are those of `record`.
+
+        Raises:
+            HypercobaltError: the server did not take it.
+        """
+        await self._kube.create(self._event(about, type_, reason, note, action))
+
     async def run(self, stop: asyncio.Event) -> None:
         """Write until `stop`, then write what is left within a few seconds."""
         async with asyncio.TaskGroup() as tasks:

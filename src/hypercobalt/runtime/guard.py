@@ -32,6 +32,7 @@ from hypercobalt.logs import get_logger
 from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.clock import Clock, SystemClock
 from hypercobalt.runtime.endpoints import Guard
+from hypercobalt.runtime.routes import Answer, Request, Requester, Route
 
 log = get_logger(__name__)
 
@@ -55,19 +56,25 @@ def guard(kube: Kube, certificate: int | None = None, *, clock: Clock | None = N
     return Guard(_context(certificate), _Verdicts(kube, clock or SystemClock()).of)
 
 
+_Verdict = Requester | Answer
+
+
 @dataclass(slots=True)
 class _Verdicts:
-    """HTTP statuses by token, path and verb; tokens are kept as digests only."""
+    """Verdicts by token, path and verb; tokens are kept as digests only."""
 
     kube: Kube
     clock: Clock
-    kept: dict[bytes, tuple[float, int]] = field(default_factory=dict[bytes, tuple[float, int]])
+    kept: dict[bytes, tuple[float, _Verdict]] = field(
+        default_factory=dict[bytes, tuple[float, _Verdict]]
+    )
     turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
-    async def of(self, token: str, path: str, verb: str) -> int:
-        """The HTTP status for this verb with this token on this path; 200 admits it."""
+    async def of(self, request: Request, _: Route | None) -> _Verdict:
+        """Who has this token, if they are allowed this verb on this path; else the refusal."""
+        token, path, verb = request.token, request.path, request.verb
         if not token:
-            return 401
+            return Answer(401)
         key = hashlib.sha256(f"{verb} {path} {token}".encode()).digest()
         if (known := self._known(key)) is not None:
             return known
@@ -75,32 +82,34 @@ class _Verdicts:
             if (known := self._known(key)) is not None:
                 return known
             verdict = await self._reviewed(token, path, verb)
-        if verdict in KEPT:
-            self._keep(key, verdict)
+        self._keep(key, verdict)
         return verdict
 
-    def _known(self, key: bytes) -> int | None:
-        until, verdict = self.kept.get(key, (0.0, 0))
+    def _known(self, key: bytes) -> _Verdict | None:
+        until, verdict = self.kept.get(key, (0.0, None))
         return verdict if self.clock.monotonic() < until else None
 
-    def _keep(self, key: bytes, verdict: int) -> None:
+    def _keep(self, key: bytes, verdict: _Verdict) -> None:
+        counts = KEPT.get(verdict.status if isinstance(verdict, Answer) else 200)
+        if counts is None:
+            return
         self.kept.pop(key, None)
         if len(self.kept) >= _MOST_KEPT:
             del self.kept[next(iter(self.kept))]  # the oldest
-        self.kept[key] = self.clock.monotonic() + KEPT[verdict].total_seconds(), verdict
+        self.kept[key] = self.clock.monotonic() + counts.total_seconds(), verdict
 
-    async def _reviewed(self, token: str, path: str, verb: str) -> int:
+    async def _reviewed(self, token: str, path: str, verb: str) -> _Verdict:
         try:
             return await _review(self.kube, token, path, verb)
         except HypercobaltError as error:
             log.warning("access_not_reviewed", path=path, error=str(error))
-            return 500
+            return Answer(500)
 
 
-async def _review(kube: Kube, token: str, path: str, verb: str) -> int:
+async def _review(kube: Kube, token: str, path: str, verb: str) -> _Verdict:
     review = await kube.create(TokenReview(spec=TokenReviewSpec(token=token)))
     if not review.status.authenticated:
-        return 401
+        return Answer(401)
     user = review.status.user
     spec = SubjectAccessReviewSpec(
         user=user.username,
@@ -109,19 +118,26 @@ async def _review(kube: Kube, token: str, path: str, verb: str) -> int:
         nonResourceAttributes=NonResourceAttributes(path=path, verb=verb),
     )
     answer = await kube.create(SubjectAccessReview(spec=spec))
-    return 200 if answer.status.allowed else 403
+    if not answer.status.allowed:
+        return Answer(403)
+    return Requester(user.username, user.groups, user.uid)
 
 
 def _context(certificate: int | None) -> ssl.SSLContext:
     """A server's context; the key is on no disk."""
     if certificate is None:
-        # Imported here: a node agent is given one, and does not carry the library.
-        from hypercobalt.runtime.self_signed import self_signed  # noqa: PLC0415
-
-        certificate = self_signed()
+        certificate = own_certificate()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(f"/proc/self/fd/{certificate}")
     finally:
         os.close(certificate)
     return context
+
+
+def own_certificate() -> int:
+    """A descriptor of a new certificate and its key, for a process that was given none."""
+    # Imported here: an agent is given one, and does not carry the library.
+    from hypercobalt.runtime.self_signed import self_signed  # noqa: PLC0415
+
+    return self_signed()

@@ -1,19 +1,30 @@
 """Pages that are served beside health and metrics: a verb on a path, with a bound on the body.
 
-Requests have just what such pages need; bodies are whole, in memory, and of a length that is sent
-ahead.
+Requests have just what such pages need; their bodies are whole, in memory, and of a length that is
+sent ahead. An answer is whole as well, or a stream of chunks.
 
 Source: RFC 9110 (405 with `Allow`, 411, 413), RFC 9112 (request line, length of a body).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
+from hypercobalt.api.access import ResourceAttributes
+
 TEXT: Final = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """Who sends a request, as the API server or a certificate of its client CA has it."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +37,9 @@ class Request:
         query: what follows `?`, as sent.
         headers: by name in lower case; of several with one name the first.
         body: whole; at most what the page takes.
+        certificate: of the client, verified, as `ssl.getpeercert` gives it; empty without one.
+        address: of the client; empty if it is not known.
+        requester: who it is; None for a page that is open to all.
     """
 
     method: str
@@ -33,6 +47,9 @@ class Request:
     query: str
     headers: Mapping[str, str]
     body: bytes = b""
+    certificate: Mapping[str, object] = field(default_factory=dict[str, object])
+    address: str = ""
+    requester: Requester | None = None
 
     @property
     def verb(self) -> str:
@@ -89,7 +106,40 @@ def text(status: int, message: str) -> Answer:
     return Answer(status, f"{message}\n".encode())
 
 
-Handle = Callable[[Request], Coroutine[None, None, Answer]]
+async def _nothing() -> None:
+    """There is nothing to give up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer whose body comes in chunks, each sent when the client has taken those before.
+
+    Args:
+        chunks: the body; an error of it, and the end of its time, are told apart from its end. It
+            is closed when it is over, its client leaves, or the process stops.
+        kind: of the body.
+        close: gives up what was begun before the first chunk; called once, whatever happens, after
+            the chunks are closed.
+    """
+
+    chunks: AsyncGenerator[bytes, None]
+    kind: str = TEXT
+    close: Callable[[], Coroutine[None, None, None]] = _nothing
+
+    def head(self) -> bytes:
+        """What goes before the chunks."""
+        lines = (
+            "HTTP/1.1 200 OK",
+            f"Content-Type: {self.kind}",
+            "Transfer-Encoding: chunked",
+            "Trailer: Error",
+            "Connection: close",
+            "\r\n",
+        )
+        return "\r\n".join(lines).encode()
+
+
+Handle = Callable[[Request], Coroutine[None, None, Answer | Stream]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +151,9 @@ class Route:
         handle: answers; only what its guard admits and what is no longer than `most` comes here.
         method: `GET` answers HEAD too.
         most: length of a body, in bytes.
-        seconds: for the answer.
+        seconds: for the answer, or until a stream begins.
+        lasts: seconds that a stream may take.
+        access: right that a requester needs, for guards that go by resources.
     """
 
     path: str
@@ -109,6 +161,8 @@ class Route:
     method: str = "GET"
     most: int = 0
     seconds: float = 5.0
+    lasts: float = 60.0
+    access: ResourceAttributes | None = None
 
     def matches(self, path: str) -> bool:
         """Whether the page has this path."""

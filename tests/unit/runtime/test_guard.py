@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from tests.admission import admitted
 
 from hypercobalt.api.access import (
     SubjectAccessReview,
@@ -24,8 +25,6 @@ from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Kube
 from hypercobalt.runtime.guard import KEPT, guard
 from hypercobalt.runtime.self_signed import self_signed
-
-PATH = "/metrics"
 
 
 @dataclass
@@ -71,43 +70,43 @@ class HeldClock:
 )
 async def test_only_a_user_with_the_right_is_let_in(token: str, status: int) -> None:
     reviews = Reviews()
-    assert await guard(cast("Kube", reviews)).admits(token, PATH, "get") == status
+    assert await admitted(guard(cast("Kube", reviews)), token) == status
 
 
 async def test_right_to_read_is_no_right_to_post() -> None:
-    admits = guard(cast("Kube", Reviews())).admits
-    assert [await admits("reader", PATH, verb) for verb in ("get", "post")] == [200, 403]
+    pages = guard(cast("Kube", Reviews()))
+    assert [await admitted(pages, "reader", verb) for verb in ("get", "post")] == [200, 403]
 
 
 @pytest.mark.parametrize(("token", "status"), [("reader", 200), ("user", 403)])
 async def test_a_verdict_on_a_valid_token_counts_for_a_while(token: str, status: int) -> None:
     reviews, clock = Reviews(), HeldClock()
-    admits = guard(cast("Kube", reviews), clock=clock).admits  # type: ignore[arg-type]
+    pages = guard(cast("Kube", reviews), clock=clock)  # type: ignore[arg-type]
     for _ in range(3):
-        assert await admits(token, PATH, "get") == status
+        assert await admitted(pages, token) == status
     assert reviews.asked == [token]
     clock.at += (KEPT[status] + timedelta(seconds=1)).total_seconds()
-    assert await admits(token, PATH, "get") == status
+    assert await admitted(pages, token) == status
     assert reviews.asked == [token, token]
 
 
 async def test_a_flood_of_invalid_tokens_does_not_push_out_a_scraper() -> None:
     reviews = Reviews()
-    admits = guard(cast("Kube", reviews)).admits
-    assert await admits("reader", PATH, "get") == 200
-    floods = [admits(f"stranger-{number}", PATH, "get") for number in range(200)]
+    pages = guard(cast("Kube", reviews))
+    assert await admitted(pages, "reader") == 200
+    floods = [admitted(pages, f"stranger-{number}") for number in range(200)]
     assert set(await asyncio.gather(*floods)) == {401}
     reviews.away = True
-    assert await admits("reader", PATH, "get") == 200
+    assert await admitted(pages, "reader") == 200
     assert reviews.most <= 4
 
 
 async def test_without_the_api_server_no_new_token_is_accepted_and_reviews_are_retried() -> None:
     reviews = Reviews(away=True)
-    admits = guard(cast("Kube", reviews)).admits
-    assert await admits("reader", PATH, "get") == 500
+    pages = guard(cast("Kube", reviews))
+    assert await admitted(pages, "reader") == 500
     reviews.away = False
-    assert await admits("reader", PATH, "get") == 200
+    assert await admitted(pages, "reader") == 200
 
 
 def test_a_certificate_that_was_inherited_is_used_and_closed() -> None:

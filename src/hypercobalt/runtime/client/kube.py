@@ -79,7 +79,7 @@ class Kube(Reader):
             factory=factory,
         )
         super().__init__(transport)
-        self.namespace = connection.namespace
+        self.namespace, self.server = connection.namespace, connection.server
         self._manager = field_manager
         self._guard: Callable[[], None] | None = None
 

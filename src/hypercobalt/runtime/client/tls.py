@@ -31,7 +31,7 @@ def make_context(connection: Connection, certificate: tuple[bytes, bytes] | None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         _load_authority(context, connection.authority.read())
     if certificate is not None:
-        _load_certificate(context, *certificate)
+        load_certificate(context, *certificate)
     return context
 
 
@@ -42,7 +42,12 @@ def _load_authority(context: ssl.SSLContext, pem: bytes) -> None:
         raise ConfigurationError(f"certificate-authority is no PEM certificate: {exc}") from exc
 
 
-def _load_certificate(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
+def load_certificate(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
+    """Have a context show a client certificate, both in PEM form.
+
+    Raises:
+        ConfigurationError: they do not fit together, or the key is encrypted.
+    """
     descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, chain.rstrip() + b"\n" + key)

@@ -1,0 +1,232 @@
+"""Calls to a server that is known by its certificate's digest, not by a name or an authority.
+
+One request per connection. Nothing of the request is sent before the certificate is the right one.
+The answer comes in pieces; one that is cut off, or that ends with an error, raises.
+
+Source: RFC 9112 (chunks, trailers); the agents' diagnostics servers (`runtime/endpoints.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from hypercobalt.errors import HypercobaltError, TransientError
+from hypercobalt.runtime.client.auth import Credential
+from hypercobalt.runtime.client.tls import load_certificate
+
+CONNECT_SECONDS: Final = 10.0
+_PIECE: Final = 65536  # bytes
+_MOST_TEXT: Final = 4096  # of a refusal, in bytes
+_OK: Final = 200
+
+
+class PinError(HypercobaltError):
+    """The server has another certificate than the one it is known by."""
+
+
+class RefusedError(HypercobaltError):
+    """The server refused.
+
+    Args:
+        code: HTTP status.
+        message: its text.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class CutOffError(TransientError):
+    """The answer did not come to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A server.
+
+    Args:
+        url: https://HOST:PORT.
+        fingerprint: SHA-256 of its certificate, in hexadecimal digits.
+    """
+
+    url: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer that has begun.
+
+    Args:
+        kind: of the body.
+        chunks: the body; raises CutOffError, and HypercobaltError with the server's reason.
+    """
+
+    kind: str
+    chunks: AsyncGenerator[bytes, None]
+
+
+@asynccontextmanager
+async def call(
+    server: Pinned,
+    method: str,
+    target: str,
+    credential: Credential,
+    *,
+    seconds: float,
+    idle: float | None = None,
+    body: bytes = b"",
+) -> AsyncGenerator[Reply]:
+    """Send a request.
+
+    Args:
+        server: where to.
+        method: of HTTP.
+        target: path and query, encoded.
+        credential: a client certificate, or a token for this server alone.
+        seconds: until the answer begins.
+        idle: longest silence within the answer; None sets no limit.
+        body: of the request.
+
+    Raises:
+        TransientError: no connection, or no answer.
+        PinError: the server is another one.
+        RefusedError: it answered with another status than 200.
+    """
+    reader, writer = await _connected(server, credential)
+    try:
+        writer.write(_request(server, method, target, credential, body) + body)
+        try:
+            async with asyncio.timeout(seconds):
+                code, headers = _head(await reader.readuntil(b"\r\n\r\n"))
+                text = await reader.read(_MOST_TEXT) if code != _OK else b""
+        except TimeoutError as error:
+            raise TransientError(f"{server.url}: no answer in {seconds:g} s") from error
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            raise TransientError(f"{server.url}: {_cause(error, credential)}") from error
+        if code != _OK:
+            raise RefusedError(code, text.decode(errors="replace").strip() or f"HTTP {code}")
+        chunks = _body(reader, headers, idle)
+        try:
+            yield Reply(headers.get("content-type", ""), chunks)
+        finally:
+            await chunks.aclose()
+    finally:
+        writer.transport.abort()  # the server takes that for the client's leaving
+
+
+async def _connected(
+    server: Pinned, credential: Credential
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # the pin takes its place, below
+    if credential.certificate is not None:
+        load_certificate(context, *credential.certificate)
+    parts = urlsplit(server.url)
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            reader, writer = await asyncio.open_connection(
+                parts.hostname, parts.port, ssl=context, server_hostname="", limit=_PIECE
+            )
+    except TimeoutError as error:
+        raise TransientError(f"{server.url}: no connection in {CONNECT_SECONDS:g} s") from error
+    except OSError as error:
+        raise TransientError(f"{server.url}: {error.strerror or error}") from error
+    tls: ssl.SSLObject = writer.get_extra_info("ssl_object")
+    shown = hashlib.sha256(tls.getpeercert(binary_form=True) or b"").hexdigest()
+    if shown != server.fingerprint.lower():
+        writer.transport.abort()
+        raise PinError(f"{server.url} shows another certificate than the agent has published")
+    return reader, writer
+
+
+def _request(
+    server: Pinned, method: str, target: str, credential: Credential, body: bytes
+) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {urlsplit(server.url).netloc}"]
+    if credential.authorization and credential.certificate is None:
+        lines.append(f"Authorization: {credential.authorization}")
+    if body or method == "POST":
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join((*lines, "", "")).encode("ascii")
+
+
+def _head(raw: bytes) -> tuple[int, Mapping[str, str]]:
+    status, *lines = raw[:-4].decode("latin-1").split("\r\n")
+    code = status.split(" ", 2)[1:2]
+    if not (status.startswith("HTTP/1.") and code and code[0].isdigit()):
+        raise TransientError(f"the answer is no HTTP: {status[:64]!r}")
+    pairs = (line.partition(":") for line in lines)
+    return int(code[0]), {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+async def _body(
+    reader: asyncio.StreamReader, headers: Mapping[str, str], idle: float | None
+) -> AsyncGenerator[bytes, None]:
+    chunked = headers.get("transfer-encoding", "").lower() == "chunked"
+    pieces = _chunks(reader, idle) if chunked else _whole(reader, headers, idle)
+    try:
+        async for piece in pieces:
+            yield piece
+    except TimeoutError as error:
+        raise CutOffError(f"the agent was silent for {idle} s") from error
+    except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        raise CutOffError("the answer was cut off: the agent stopped, or is cut off") from error
+
+
+async def _whole(
+    reader: asyncio.StreamReader, headers: Mapping[str, str], idle: float | None
+) -> AsyncGenerator[bytes, None]:
+    left = int(headers.get("content-length", ""))
+    while left:
+        async with asyncio.timeout(idle):
+            piece = await reader.read(min(left, _PIECE))
+        if not piece:
+            raise asyncio.IncompleteReadError(b"", left)
+        left -= len(piece)
+        yield piece
+
+
+async def _chunks(reader: asyncio.StreamReader, idle: float | None) -> AsyncGenerator[bytes, None]:
+    while True:
+        async with asyncio.timeout(idle):
+            size = int((await reader.readuntil(b"\r\n"))[:-2], 16)
+        if not size:
+            break
+        while size:
+            async with asyncio.timeout(idle):
+                piece = await reader.read(min(size, _PIECE))
+            if not piece:
+                raise asyncio.IncompleteReadError(b"", size)
+            size -= len(piece)
+            yield piece
+        async with asyncio.timeout(idle):
+            await reader.readexactly(2)
+    async with asyncio.timeout(idle):
+        while trailer := (await reader.readuntil(b"\r\n"))[:-2]:
+            name, _, value = trailer.decode("latin-1").partition(":")
+            if name.lower() == "error":
+                raise HypercobaltError(value.strip())
+
+
+def _cause(error: Exception, credential: Credential) -> str:
+    """What ended the connection, for a person.
+
+    With TLS 1.3 a refused certificate shows after the request only, and not every server sends an
+    alert.
+    """
+    if credential.certificate is None:
+        return f"the connection ended without an answer: {error}"
+    return (
+        "the connection ended without an answer; the server takes client certificates only of the "
+        f"cluster's client CA and within their dates: {error}"
+    )

@@ -1,0 +1,120 @@
+"""Admits identified requesters to what they have a right to, as the API server decides.
+
+A requester shows a certificate of the cluster's client CA, which the TLS handshake has verified, or
+a token for the audience of this server. A token for another audience, such as a person's own for
+the API server, is refused: who captures this server could use it elsewhere. The right is that to a
+verb on a subresource, by SubjectAccessReview. Nothing is cached, so a right that is taken away is
+gone at the next request.
+
+Source: k8s.io/apiserver, pkg/authentication/request/x509 (CommonNameUserConversion); TokenReview,
+`status.audiences`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from hypercobalt.api.access import (
+    ResourceAttributes,
+    SubjectAccessReview,
+    SubjectAccessReviewSpec,
+    TokenReview,
+    TokenReviewSpec,
+)
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.logs import get_logger
+from hypercobalt.runtime.client.kube import Kube
+from hypercobalt.runtime.routes import Answer, Request, Requester, Route, text
+
+log = get_logger(__name__)
+
+AUTHENTICATED: Final = "system:authenticated"
+_AT_ONCE: Final = 4
+"""Reviews, however many clients there are; a client with a certificate waits for no tokens'."""
+
+REFUSED_SECONDS: Final = 0.5
+"""For which a token that was refused keeps its place: a flood of them is eight reviews a second."""
+
+
+@dataclass(slots=True)
+class ResourceGuard:
+    """Decides who a requester is and what it may.
+
+    Args:
+        kube: may create TokenReviews and SubjectAccessReviews.
+        audience: that a token has to be for; no other server has the same.
+    """
+
+    kube: Kube
+    audience: str
+    rights: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    tokens: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    async def admits(self, request: Request, route: Route | None) -> Requester | Answer:
+        """The requester, or the refusal: 401, 403, or 503 while the API server does not decide."""
+        try:
+            return await self._admits(request, route)
+        except HypercobaltError as error:
+            log.warning("access_not_reviewed", path=request.path, error=str(error))
+            return text(503, f"the API server does not decide on this request: {error}")
+
+    async def _admits(self, request: Request, route: Route | None) -> Requester | Answer:
+        found = (
+            of_certificate(request.certificate)
+            if request.certificate
+            else await self._of_token(request.token)
+        )
+        if isinstance(found, Answer) or route is None or route.access is None:
+            return found
+        return await self._allowed(found, route.access)
+
+    async def _of_token(self, token: str) -> Requester | Answer:
+        if not token:
+            return text(
+                401,
+                "show a client certificate of the cluster's client CA, or a token for the audience "
+                f"{self.audience}",
+            )
+        spec = TokenReviewSpec(token=token, audiences=(self.audience,))
+        async with self.tokens:
+            review = (await self.kube.create(TokenReview(spec=spec))).status
+            good = review.authenticated and self.audience in review.audiences
+            if not good:
+                await asyncio.sleep(REFUSED_SECONDS)
+        if not good:
+            return text(401, f"the token is not valid, or not for the audience {self.audience}")
+        user = review.user
+        return Requester(user.username, user.groups, user.uid)
+
+    async def _allowed(self, who: Requester, access: ResourceAttributes) -> Requester | Answer:
+        spec = SubjectAccessReviewSpec(
+            user=who.user, uid=who.uid, groups=who.groups, resourceAttributes=access
+        )
+        async with self.rights:
+            answer = (await self.kube.create(SubjectAccessReview(spec=spec))).status
+        if answer.allowed:
+            return who
+        return text(403, f"user {who.user} may not {access}")
+
+
+def of_certificate(peer: Mapping[str, object]) -> Requester | Answer:
+    """The requester of a verified certificate: its common name, in the groups of its organizations.
+
+    A subject with several common names is refused: the API server takes the last of them, others
+    the first.
+    """
+    subject = list(_subject(peer))
+    names = [value for kind, value in subject if kind == "commonName"]
+    if len(names) != 1 or not names[0]:
+        return text(401, f"the client certificate must have one common name, not {len(names)}")
+    groups = tuple(value for kind, value in subject if kind == "organizationName")
+    return Requester(names[0], (*groups, AUTHENTICATED))
+
+
+def _subject(peer: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Its attributes; `ssl` gives them in tuples of tuples."""
+    for relative in cast("tuple[tuple[tuple[str, str], ...], ...]", peer.get("subject", ())):
+        yield from relative

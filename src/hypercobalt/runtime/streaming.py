@@ -1,0 +1,111 @@
+"""Sends a stream as the body of an answer, in chunks whose end is marked.
+
+A body that lacks its last chunk was cut off: the process ended, or the connection broke. One that
+ends with an error, or because its time is over, has the reason in the trailer `Error`. A chunk is
+requested when the client has taken those before, so a slow client slows its source down.
+
+Source: RFC 9112, section 7.1 (chunks, trailers).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import Final
+
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.logs import get_logger
+from hypercobalt.runtime.routes import Stream
+
+log = get_logger(__name__)
+
+STALLED: Final = 30.0
+"""Seconds after which a client that takes nothing counts as gone."""
+
+_BUFFERED: Final = 65536  # bytes that wait for the client
+_MOST_TEXT: Final = 512  # of an error, in characters
+
+
+async def send_stream(
+    stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, lasts: float
+) -> None:
+    """Send a stream to its end; close it however it ends.
+
+    Raises:
+        OSError, TimeoutError: the client is gone, or takes nothing.
+    """
+    try:
+        writer.transport.set_write_buffer_limits(high=_BUFFERED)
+        writer.write(stream.head())
+        error = await _sent(stream.chunks, reader, writer, lasts)
+        if error is not None:
+            writer.write(b"0\r\n" + _trailer(error) + b"\r\n")
+            async with asyncio.timeout(STALLED):
+                await writer.drain()
+    finally:
+        await close(stream)
+
+
+async def close(stream: Stream) -> None:
+    """Close a stream, whether it has begun or not."""
+    try:
+        await stream.chunks.aclose()
+    finally:
+        await stream.close()
+
+
+async def _sent(
+    chunks: AsyncGenerator[bytes, None],
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    lasts: float,
+) -> str | None:
+    """Send the chunks; gives what ended them, "" for their end, None if the client left."""
+    pump = asyncio.create_task(_pump(chunks, writer), name="stream")
+    gone = asyncio.create_task(_gone(reader), name="stream-client")
+    try:
+        await asyncio.wait({pump, gone}, timeout=lasts, return_when=asyncio.FIRST_COMPLETED)
+        if pump.done():
+            return pump.result()
+        return None if gone.done() else f"ended after {lasts:g} s, the longest that it may take"
+    finally:
+        pump.cancel()
+        gone.cancel()
+        await asyncio.gather(pump, gone, return_exceptions=True)
+
+
+async def _pump(chunks: AsyncGenerator[bytes, None], writer: asyncio.StreamWriter) -> str:
+    """Send every chunk; gives the error that ended them, "" for none.
+
+    Raises:
+        OSError, TimeoutError: the client is gone, or takes nothing.
+    """
+    while True:
+        try:
+            chunk = await anext(chunks)
+        except StopAsyncIteration:
+            return ""
+        except HypercobaltError as error:
+            return str(error) or type(error).__name__
+        except Exception:  # a bug ends one stream, not the process
+            log.exception("stream_failed")
+            return "internal error; see the log of the agent"
+        if chunk:
+            writer.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+            async with asyncio.timeout(STALLED):
+                await writer.drain()
+
+
+async def _gone(reader: asyncio.StreamReader) -> None:
+    """Wait until the client leaves; one that sends more than its request does not keep to HTTP."""
+    with suppress(OSError):
+        await reader.read(1)
+
+
+def _trailer(error: str) -> bytes:
+    if not error:
+        return b""
+    text = " ".join(error.split())[:_MOST_TEXT]
+    printable = "".join(one if one.isprintable() else "?" for one in text)
+    return f"Error: {printable}\r\n".encode("ascii", "backslashreplace")
