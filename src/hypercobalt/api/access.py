@@ -18,17 +18,27 @@ class UserInfo(Struct, frozen=True):
 
 
 class TokenReviewSpec(Struct, frozen=True):
-    """The token is a secret: `repr` does not show it."""
+    """The token is a secret: `repr` does not show it.
+
+    Without audiences the token has to be for the API server.
+    """
 
     token: str = ""
+    audiences: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return "TokenReviewSpec(token=***)"
 
 
 class TokenReviewStatus(Struct, frozen=True):
+    """Audiences are those of the request that the token is for.
+
+    None of them: who reviewed it knows no audiences, and took the token for the API server's.
+    """
+
     authenticated: bool = False
     user: UserInfo = UserInfo()
+    audiences: tuple[str, ...] = ()
     error: str = ""
 
 
@@ -43,15 +53,47 @@ class TokenReview(Object, frozen=True):
     status: TokenReviewStatus = TokenReviewStatus()
 
 
+class SelfSubjectReviewStatus(Struct, frozen=True):
+    userInfo: UserInfo = UserInfo()
+
+
+class SelfSubjectReview(Object, frozen=True):
+    """Who am I?"""
+
+    resource: ClassVar[ResourceInfo] = ResourceInfo(
+        "authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", "Cluster"
+    )
+
+    status: SelfSubjectReviewStatus = SelfSubjectReviewStatus()
+
+
 class NonResourceAttributes(Struct, frozen=True):
     path: str = ""
     verb: str = ""
 
 
+class ResourceAttributes(Struct, frozen=True):
+    """A verb on an object; without a name on all of a namespace, without both on all."""
+
+    verb: str = ""
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {self.resource}/{self.subresource} {self.name}{where}"
+
+
 class SubjectAccessReviewSpec(Struct, frozen=True):
+    """About one of the two kinds of attributes."""
+
     user: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
+    resourceAttributes: ResourceAttributes | None = None
     nonResourceAttributes: NonResourceAttributes | None = None
 
 

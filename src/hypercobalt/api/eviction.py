@@ -311,6 +311,12 @@ def evicting(status: EvictionStatus) -> Condition | None:
     return get_condition(status.conditions, EvictionConditionType.EVICTING)
 
 
+def has_begun(status: EvictionStatus) -> bool:
+    """Whether the checks have passed once, so that moves may be under way."""
+    found = get_condition(status.conditions, EvictionConditionType.PREFLIGHT_CHECKS_SUCCEEDED)
+    return found is not None and found.status == "True"
+
+
 def has_ended(status: EvictionStatus) -> bool:
     """Whether the Eviction is over: it is never opened again."""
     found = evicting(status)

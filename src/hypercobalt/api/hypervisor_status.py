@@ -9,10 +9,12 @@ from datetime import datetime
 from typing import Annotated
 
 from hypercobalt.api.conditions import Condition
+from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.fencing import Fencing, GuestsStopped
 from hypercobalt.api.incident import Incident, PeerReport
 from hypercobalt.api.meta import Struct
 from hypercobalt.api.quantity import Quantity
+from hypercobalt.api.recovery import Recovery
 from hypercobalt.api.schema import Field, Limits
 
 
@@ -225,6 +227,12 @@ class HypervisorStatus(Struct, frozen=True):
             keys=("host",),
         ),
     ] = ()
+    diagnostics: Annotated[
+        DiagnosticsEndpoint | None,
+        Field(
+            "Where the node agent serves people; absent if it does not. Written by the node agent."
+        ),
+    ] = None
     guestsStopped: Annotated[
         GuestsStopped | None,
         Field(
@@ -317,6 +325,13 @@ class HypervisorStatus(Struct, frozen=True):
     fencing: Annotated[
         Fencing | None,
         Field("The last fencing of the host. Written by the operator."),
+    ] = None
+    recovery: Annotated[
+        Recovery | None,
+        Field(
+            "How far high availability is with the host; absent: the host is well. "
+            "Written by the operator."
+        ),
     ] = None
     conditions: Annotated[
         tuple[Condition, ...],

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from hypercobalt.api.conditions import Condition
+from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.meta import ResourceInfo, Struct
 from hypercobalt.api.schema import Column, CustomObject, Definition, Field, Limits, condition_column
 
@@ -264,6 +265,10 @@ class OVSNodeStatus(Struct, frozen=True):
     lastProbeTime: Annotated[
         datetime | None,
         Field("When the counters were read; they are written with every change, else by a timer."),
+    ] = None
+    diagnostics: Annotated[
+        DiagnosticsEndpoint | None,
+        Field("Where the agent serves people; absent if it does not."),
     ] = None
 
 

@@ -40,6 +40,7 @@ class ControllerReason(StrEnum):
     """Reasons of `OVNControllerConnected`."""
 
     CONNECTED = "Connected"
+    NOT_USED = "NotUsed"
     STARTING = "Starting"
     NOT_CONFIGURED = "NotConfigured"
     NOT_RUNNING = "NotRunning"
@@ -47,6 +48,7 @@ class ControllerReason(StrEnum):
     PAUSED = "Paused"
     SB_DISCONNECTED = "SBDisconnected"
     SB_STALE = "SBStale"
+    SB_NOT_PROBED = "SBNotProbed"
     OPENFLOW_DISCONNECTED = "OpenFlowDisconnected"
     CHASSIS_MISMATCH = "ChassisMismatch"
 
@@ -142,3 +144,5 @@ class IssueCode(StrEnum):
     FLOWS_LAGGING = "FlowsLagging"
     FLOWS_FROZEN = "FlowsFrozen"
     STALE_FLOW_IN_PORT = "StaleFlowInPort"
+    STALE_FLOW_OUTPUT = "StaleFlowOutput"
+    STALE_FLOW_COOKIE = "StaleFlowCookie"

@@ -9,7 +9,7 @@ from hypercobalt.api.hypervisor_conditions import ONBOARDING_STAGES
 from hypercobalt.api.migration import MIGRATION_TYPES
 
 _DRAWN: Final = {
-    "Eviction": (EVICTION_REASONS, "api/eviction.py", "operator/eviction/status.py"),
+    "Eviction": (EVICTION_REASONS, "api/eviction.py", "operator/eviction/recording/status.py"),
     "Onboarding": (
         ONBOARDING_STAGES,
         "api/hypervisor_conditions.py",
