@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from hypercobalt.apiserver import http
-from hypercobalt.apiserver.access import bootstrap, jwt, kubeconfig, pki
+from hypercobalt.apiserver.access import bootstrap, client_ca, jwt, kubeconfig, pki
 from hypercobalt.apiserver.access.authentication import Authenticator, read_tokens
 from hypercobalt.apiserver.access.renewal import keeping_current
 from hypercobalt.apiserver.access.tokens import Accounts
@@ -115,6 +115,7 @@ async def _serve_store(
         api.aggregation.start()
         await _write_first_objects(api, options.manifests)
         files = await preparing
+        await client_ca.publish(api.handle, files.ca)
         with http.listen(options.address, options.port) as listener:
             host, port = listener.getsockname()[:2]
             url = f"https://{f'[{host}]' if ':' in host else host}:{port}"
