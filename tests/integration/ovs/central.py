@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import trustme
+
 from tests.integration.ovs.daemons import OVN_CONTROLLER, Daemons, Processes
 
 NORTHBOUND, SOUTHBOUND, NORTHD = "nb", "sb", "northd"
 CHASSIS = "kvm-1"
+TLS = "ssl:6642"
+_DATABASES = {NORTHBOUND: "OVN_Northbound", SOUTHBOUND: "OVN_Southbound"}
 _SCHEMAS = Path("/usr/share/ovn")
 _TIMEOUT = "--timeout=20"
 
@@ -43,19 +47,38 @@ class Central(Processes):
         """Start a database that does not run."""
         socket = f"--remote=punix:{self.folder}/{name}.sock"
         control = f"--unixctl={self.folder}/{name}.ctl"
-        self.spawn(name, "ovsdb-server", str(self.folder / f"{name}.db"), socket, control)
+        tls = tuple(
+            f"--{option}=db:{_DATABASES[name]},SSL,{option.replace('-', '_')}"
+            for option in ("private-key", "certificate", "ca-cert")
+        )
+        file = str(self.folder / f"{name}.db")
+        self.spawn(name, "ovsdb-server", file, socket, control, *tls)
 
-    def join(self) -> None:
+    def serve_tls(self, authority: trustme.CA) -> tuple[str, ...]:
+        """Let the southbound database be reached over TLS; gives key, certificate and authority.
+
+        They are for the server and for a chassis.
+        """
+        issued = authority.issue_cert("central", "kvm-1")
+        files = tuple(str(self.folder / name) for name in ("key.pem", "cert.pem", "ca.pem"))
+        issued.private_key_pem.write_to_path(files[0])
+        issued.cert_chain_pems[0].write_to_path(files[1])
+        authority.cert_pem.write_to_path(files[2])
+        self.sbctl("set-ssl", *files)
+        self.appctl(SOUTHBOUND, "ovsdb-server/add-remote", f"p{TLS}:127.0.0.1")
+        return files
+
+    def join(self, *options: str, remote: str = "") -> None:
         """Have the switch's controller register itself, and wait until flows are made."""
         self.daemons.vsctl(
-            *("set", "Open_vSwitch", ".", f"external_ids:ovn-remote={self.remote}"),
+            *("set", "Open_vSwitch", ".", f"external_ids:ovn-remote={remote or self.remote}"),
             *(f"external_ids:system-id={CHASSIS}", "external_ids:ovn-encap-type=geneve"),
             *(
                 "external_ids:ovn-encap-ip=127.0.0.1",
                 "external_ids:ovn-bridge-datapath-type=netdev",
             ),
         )
-        self.daemons.start(OVN_CONTROLLER)
+        self.daemons.start(OVN_CONTROLLER, *options)
         self.sbctl("wait-until", "Chassis", CHASSIS)
         self.synchronize()
 

@@ -10,6 +10,7 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from hypercobalt.adapters.ovs.model import DaemonName, Flow
+from hypercobalt.adapters.ovs.packet import parse_packet
 from hypercobalt.adapters.ovs.port import Fault, Switch, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
 
@@ -150,6 +151,39 @@ class Contract:
         assert await world.switch.flows("br-int", 1, limit=2) == ()
         too_many = await fault_of(lambda: world.switch.flows("br-int", 0, limit=1))
         assert too_many is Fault.MALFORMED
+
+    async def test_a_trace_gives_the_flow_that_decides(self, world: World) -> None:
+        world.add_bridge("br-int")
+        world.add_flow("br-int", Flow(0, 7, priority=50, packets=0))
+        world.add_flow("br-int", Flow(0, 2**63 + 5, priority=100, packets=0, in_port=3))
+        packet = parse_packet({"proto": "tcp", "ip_dst": "10.0.0.1", "dst_port": "80"})
+        for port, expected in (
+            (3, ("in_port=3", 100, 2**63 + 5)),
+            (4, ("", 50, 7)),
+        ):
+            found = await world.switch.trace("br-int", port, packet)
+            (only,) = found.passes
+            assert only.datapath_actions == "drop"
+            (step,) = only.steps
+            assert (step.bridge, step.table) == ("br-int", 0)
+            assert (step.match, step.priority, step.cookie) == expected
+            assert [action.text for action in step.actions] == ["drop"]
+
+    async def test_a_table_without_a_matching_flow_ends_a_trace(self, world: World) -> None:
+        world.add_bridge("br-int")
+        found = await world.switch.trace("br-int", 3, parse_packet({}), ("new,trk",))
+        (step,) = found.passes[0].steps
+        assert (step.table, step.match, step.priority, step.cookie) == (0, "", None, 0)
+
+    async def test_a_trace_on_an_unknown_bridge_is_refused(self, world: World) -> None:
+        trace = lambda: world.switch.trace("br-x", 1, parse_packet({}))  # noqa: E731
+        assert await fault_of(trace) is Fault.REFUSED
+
+    async def test_a_trace_of_a_killed_switch_fails(self, world: World) -> None:
+        world.add_bridge("br-int")
+        world.kill(VSWITCHD)
+        trace = lambda: world.switch.trace("br-int", 1, parse_packet({}))  # noqa: E731
+        assert await fault_of(trace) is Fault.CONNECTION_REFUSED
 
     async def test_a_bridge_that_does_not_run_has_no_socket(self, world: World) -> None:
         assert await fault_of(lambda: world.switch.flow_counts("br-x")) is Fault.SOCKET_MISSING

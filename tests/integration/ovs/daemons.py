@@ -6,6 +6,7 @@ They are children of the tests' process and are killed with it, and so is the na
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ VSWITCHD, OVSDB_SERVER = DaemonName.VSWITCHD, DaemonName.OVSDB_SERVER
 OVN_CONTROLLER = DaemonName.OVN_CONTROLLER
 _SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 _WAIT = 20.0
+_NETWORK = 0x40000000  # CLONE_NEWNET of setns(2)
 _DYING_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 _QUIET = ("-vconsole:off", "-vsyslog:off", "-vfile:info")
 
@@ -50,6 +52,17 @@ class Namespace:
         """A command line that runs inside."""
         return ["nsenter", "--net", "--mount", f"--target={self.pid}", *argv]
 
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Have this thread make its sockets inside."""
+        library = ctypes.CDLL(None, use_errno=True)
+        with Path("/proc/self/ns/net").open() as ours, Path(f"/proc/{self.pid}/ns/net").open() as n:
+            assert library.setns(n.fileno(), _NETWORK) == 0, os.strerror(ctypes.get_errno())
+            try:
+                yield
+            finally:
+                assert library.setns(ours.fileno(), _NETWORK) == 0
+
     def run(self, *argv: str, env: dict[str, str] | None = None) -> str:
         """What a command prints inside."""
         done = subprocess.run(
@@ -76,6 +89,7 @@ class Processes:
         self.folder, self.namespace = folder, namespace
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.env = {**os.environ, "OVS_RUNDIR": str(folder), "OVN_RUNDIR": str(folder)}
+        self.env["OVN_SYSCONFDIR"] = str(folder)
 
     def spawn(self, name: str, *argv: str) -> None:
         """Start a process, and wait until it answers on its control socket."""
@@ -168,7 +182,7 @@ class Daemons(Processes):
         self.vsctl("--no-wait", "init")
         self.start(VSWITCHD)
 
-    def start(self, name: str) -> None:
+    def start(self, name: str, *options: str) -> None:
         """Start a daemon that does not run, and wait until it answers."""
         database = f"unix:{self.database}"
         arguments: dict[str, tuple[str, ...]] = {
@@ -176,7 +190,7 @@ class Daemons(Processes):
             VSWITCHD: (database, "--disable-system"),
             OVN_CONTROLLER: (database,),
         }
-        self.spawn(name, name, *arguments[name], "--pidfile")
+        self.spawn(name, name, *arguments[name], "--pidfile", *options)
 
     def restart(self, name: str) -> None:
         """End a daemon if it runs, and start it."""
@@ -212,6 +226,8 @@ class Daemons(Processes):
     def reset(self) -> None:
         """Have both daemons run, without bridges and without devices."""
         self.kill(OVN_CONTROLLER)
+        for left in self.folder.glob(f"{OVN_CONTROLLER}.*.ctl"):
+            left.unlink()  # that of a host on which it has never run
         for name in (OVSDB_SERVER, VSWITCHD):
             process = self.running.get(name)
             if process is None or process.poll() is not None:

@@ -23,7 +23,14 @@ def flow(number: int) -> str:
 async def collect(switch: HostSwitch) -> int:
     """What an agent asks for regularly; gives the number of flows."""
     await switch.daemon(VSWITCHD)
-    for call in (switch.bridges, switch.bonds, switch.lacp, switch.datapaths, switch.upcalls):
+    for call in (
+        switch.bridges,
+        switch.bonds,
+        switch.lacp,
+        switch.datapaths,
+        switch.upcalls,
+        switch.pmds,
+    ):
         await call()
     await switch.memory(VSWITCHD)
     await switch.coverage(VSWITCHD)

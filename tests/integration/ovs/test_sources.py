@@ -11,6 +11,7 @@ import pytest
 
 from hypercobalt.adapters.ovs import unixctl
 from hypercobalt.adapters.ovs.daemons import DaemonSocket, Process, version_of
+from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.model import DaemonName, Flow, FlowCounts
 from hypercobalt.adapters.ovs.openflow.statistics import flow_counts, flows
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
@@ -96,6 +97,13 @@ async def test_commands_differ_by_how_they_fail(daemons: Daemons) -> None:
     assert faults == [Fault.UNKNOWN_COMMAND, Fault.REFUSED]
 
 
+async def test_switch_without_dpdk_has_no_threads_that_poll(daemons: Daemons) -> None:
+    switch = HostSwitch(daemons.paths)
+    assert await switch.pmds() == ()
+    add_bridge(daemons)
+    assert await switch.pmds() == ()
+
+
 async def test_a_missing_socket_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SwitchError) as failed:
         await unixctl.connect(tmp_path / "ovs-vswitchd.1.ctl")
@@ -120,14 +128,16 @@ async def test_flows_are_counted_as_ovs_ofctl_counts_them(daemons: Daemons, prot
 @pytest.mark.parametrize("protocols", ["[]", *(f"OpenFlow1{minor}" for minor in (0, 3, 4))])
 async def test_flows_of_a_table_are_read_in_each_version(daemons: Daemons, protocols: str) -> None:
     add_bridge(daemons)
-    actions = ",".join(["output:1", "output:2"] * 20)
+    actions = ",".join([*(["output:1", "output:2"] * 20), "load:0x10->NXM_NX_REG0[]"])
+    actions += ",clone(output:4,clone(output:7))"
     daemons.ofctl("add-flow", "br-int", f"table=0,cookie=5,in_port=3,tcp,actions={actions}")
     daemons.ofctl("add-flow", "br-int", "table=0,cookie=0xffffffffffffffff,udp,actions=drop")
     daemons.ofctl("add-flow", "br-int", "table=1,actions=drop")
     daemons.vsctl("set", "bridge", "br-int", f"protocols={protocols}")
     found = await flows(daemons.folder / "br-int.mgmt", 0, limit=9, deadline=2.0)
+    outputs = () if protocols == "OpenFlow10" else (*(1, 2) * 20, 4, 7)
     assert set(found) == {
-        Flow(table=0, cookie=5, priority=32768, packets=0, in_port=3),
+        Flow(table=0, cookie=5, priority=32768, packets=0, in_port=3, outputs=outputs),
         Flow(table=0, cookie=2**64 - 1, priority=32768, packets=0),
     }
 

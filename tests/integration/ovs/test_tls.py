@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import ssl
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,20 +13,20 @@ import pytest
 import trustme
 
 from hypercobalt.adapters.ovs.host import HostSwitch
-from hypercobalt.adapters.ovs.model import Paths, Southbound
+from hypercobalt.adapters.ovs.model import Paths, Southbound, TlsFiles
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 from tests.integration.ovs.daemons import Daemons
 
 SCHEMA = "/usr/share/ovn/ovn-sb.ovsschema"
 
 
-def client(authority: trustme.CA) -> ssl.SSLContext:
+def client(authority: trustme.CA, folder: Path) -> TlsFiles:
     """TLS as a chassis has it: a certificate of the deployment's own authority."""
-    context = ssl.create_default_context()
-    context.check_hostname = False  # those of OVN name the chassis, not an address
-    authority.configure_trust(context)
-    authority.issue_cert("kvm-1").configure_cert(context)
-    return context
+    issued = authority.issue_cert("kvm-1")  # those of OVN name the chassis, not an address
+    issued.private_key_pem.write_to_path(folder / "key.pem")
+    issued.cert_chain_pems[0].write_to_path(folder / "cert.pem")
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    return TlsFiles(*(f"{folder}/{name}.pem" for name in ("key", "cert", "ca")))
 
 
 @pytest.fixture
@@ -66,12 +65,14 @@ def remote(running_daemons: Daemons, authority: trustme.CA) -> Iterator[str]:
 async def test_a_southbound_database_behind_tls_answers(
     remote: str, authority: trustme.CA, tmp_path: Path
 ) -> None:
-    switch = HostSwitch(Paths(ovs=tmp_path), tls=client(authority))
-    assert await switch.southbound(remote, "kvm-1") == Southbound(0)
+    switch = HostSwitch(Paths(ovs=tmp_path))
+    found = await switch.southbound(remote, "kvm-1", client(authority, tmp_path))
+    assert found == Southbound(0)
 
 
 async def test_a_server_of_another_authority_is_refused(remote: str, tmp_path: Path) -> None:
-    switch = HostSwitch(Paths(ovs=tmp_path), tls=client(trustme.CA()))
+    switch = HostSwitch(Paths(ovs=tmp_path))
+    files = client(trustme.CA(), tmp_path)
     with pytest.raises(SwitchError, match="certificate verify failed") as failed:
-        await switch.southbound(remote, "kvm-1")
+        await switch.southbound(remote, "kvm-1", files)
     assert failed.value.fault is Fault.CLOSED

@@ -213,7 +213,7 @@ class Service:
         if message.sender == _BUS and message.member == "NameOwnerChanged":
             name, _, now = message.body
             if name == self.name and now != self._owner:
-                self.lose("it left the bus or restarted")
+                self.lose("the service left the bus or restarted")
         elif message.sender == self._owner:
             self._dispatch(message)
 

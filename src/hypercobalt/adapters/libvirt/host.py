@@ -17,6 +17,8 @@ from hypercobalt.adapters.libvirt.model import (
     JobStats,
     MigrationOptions,
 )
+from hypercobalt.adapters.libvirt.rpc.protocol import PoolRef
+from hypercobalt.adapters.libvirt.shared_reads import SharedReads
 from hypercobalt.adapters.libvirt.statistics import BlockStats, DomainStats
 
 DEADLINE: Final = 10.0
@@ -73,6 +75,7 @@ class Host:
         self._uri, self._connection = uri, connection
         self._probes, self._definitions = probes or connection, definitions
         self._deadline, self._slow_deadline = deadline, slow_deadline
+        self._reads = SharedReads[str, PoolRef | None]()
         self._answered: set[str] = set()  # UUIDs of domains whose emulator has just done so
 
     async def capabilities(self) -> HostCapabilities:
@@ -183,9 +186,18 @@ class Host:
         )
 
     async def has_file(self, directory: str, name: str) -> bool:
+        pool = await self._reads.get(directory, lambda: self._read(directory))
+        if pool is None:
+            return False
+        found = await self._ask(
+            f"file {directory}/{name}", lambda link: storage.find(link, pool, name)
+        )
+        return found is not None
+
+    async def _read(self, directory: str) -> PoolRef | None:
         return await self._ask(
-            f"file {directory}/{name}",
-            lambda link: storage.has_file(link, directory, name),
+            f"directory {directory}",
+            lambda link: storage.read(link, directory),
             subject=f"directory {directory}",
         )
 

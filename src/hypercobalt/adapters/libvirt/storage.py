@@ -41,18 +41,11 @@ async def mark(client: Client, directory: str, name: str) -> None:
     await client.call(protocol.VOLUME_CREATE_XML, protocol.PoolDocument(pool, document))
 
 
-async def has_file(client: Client, directory: str, name: str) -> bool:
-    """Whether the directory has the file; not, if there is no such directory."""
-    return await _file(client, directory, name) is not None
+async def read(client: Client, directory: str) -> PoolRef | None:
+    """Have libvirt look at every file of a directory; None if there is no such directory.
 
-
-async def delete_file(client: Client, directory: str, name: str) -> None:
-    """Delete the file where it is there."""
-    if file := await _file(client, directory, name):
-        await _or_none(client.call(protocol.VOLUME_DELETE, protocol.VolumeFlags(file)))
-
-
-async def _file(client: Client, directory: str, name: str) -> VolumeRef | None:
+    It opens each of them: a directory of a hundred disks takes seconds.
+    """
     try:
         pool = await _pool(client, directory)
         await client.call(protocol.POOL_REFRESH, protocol.PoolFlags(pool))
@@ -60,9 +53,25 @@ async def _file(client: Client, directory: str, name: str) -> VolumeRef | None:
         if exc.number not in {errno.ENOENT, errno.ENOTDIR}:
             raise  # storage that has failed is not known to lack the file
         return None
+    return pool
+
+
+async def find(client: Client, pool: PoolRef, name: str) -> VolumeRef | None:
+    """A file of a directory, as it was read last; None if it has none of that name."""
     asked = protocol.PoolName(pool, name)
-    found = await _or_none(client.call(protocol.VOLUME_LOOKUP_BY_NAME, asked))
-    return found and found.volume
+    try:
+        return (await client.call(protocol.VOLUME_LOOKUP_BY_NAME, asked)).volume
+    except RemoteError as exc:
+        if exc.code != ErrorCode.NO_STORAGE_VOL:
+            raise  # a daemon that was restarted since knows neither the pool nor its files
+        return None
+
+
+async def delete_file(client: Client, directory: str, name: str) -> None:
+    """Delete the file where it is there."""
+    pool = await read(client, directory)
+    if pool and (file := await find(client, pool, name)):
+        await _or_none(client.call(protocol.VOLUME_DELETE, protocol.VolumeFlags(file)))
 
 
 async def _pool(client: Client, directory: str, flags: int = 0) -> PoolRef:

@@ -52,12 +52,13 @@ class DaemonSocket:
     proc: Path = Path("/proc")
 
     async def connect(
-        self, *, deadline: float = unixctl.DEADLINE
+        self, *, deadline: float = unixctl.DEADLINE, limit: int = unixctl.LIMIT
     ) -> tuple[unixctl.Control, Process]:
         """Connect to the daemon that runs; left-over sockets of killed ones are passed over.
 
         Args:
             deadline: seconds for each attempt to connect.
+            limit: bytes of the largest reply that is read.
 
         Raises:
             SwitchError: SOCKET_MISSING when there is no control socket, CONNECTION_REFUSED when all
@@ -69,7 +70,7 @@ class DaemonSocket:
         )
         for pid, path in self._candidates():  # a folder in memory
             try:
-                control = await unixctl.connect(path, deadline=deadline)
+                control = await unixctl.connect(path, deadline=deadline, limit=limit)
             except SwitchError as exc:
                 refused = SwitchError(exc.fault, f"{self.name}: {exc}")
                 if exc.fault not in _STALE:

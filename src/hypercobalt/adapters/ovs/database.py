@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeVar
 
+from hypercobalt.adapters.ovs.model import TlsFiles
 from hypercobalt.adapters.ovs.ovsdb import Row, Tables
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 from hypercobalt.adapters.ovs.rows import BridgeRow, Database, InterfaceRow, PortRow, SwitchRow
@@ -21,6 +22,7 @@ WANTED: Final[Mapping[str, tuple[str, ...]]] = {
         *("ovs_version", "dpdk_initialized", "dpdk_version", "cur_cfg", "next_cfg"),
         *("external_ids", "other_config"),
     ),
+    "SSL": ("private_key", "certificate", "ca_cert"),
     "Bridge": (
         *("name", "ports", "datapath_type", "datapath_id", "fail_mode", "protocols"),
         *("external_ids", "other_config"),
@@ -63,7 +65,8 @@ class Snapshots:
         self._ports = self._renewed("Port", touched, self._ports, _port)
         self._interfaces = self._renewed("Interface", touched, self._interfaces, _interface)
         switches = self._tables.rows.get("Open_vSwitch", {})
-        switch = next((_switch(row) for row in switches.values()), SwitchRow())
+        tls = next((_tls(row) for row in self._tables.rows.get("SSL", {}).values()), None)
+        switch = next((_switch(row, tls) for row in switches.values()), SwitchRow(tls=tls))
         return Database(
             self._tables.schema.version,
             switch,
@@ -86,7 +89,12 @@ class Snapshots:
         return after | {uuid: convert(uuid, rows[uuid]) for uuid in sorted(uuids & rows.keys())}
 
 
-def _switch(row: Row) -> SwitchRow:
+def _tls(row: Row) -> TlsFiles:
+    key, certificate = _text(row, "private_key"), _text(row, "certificate")
+    return TlsFiles(key or "", certificate or "", _text(row, "ca_cert") or "")
+
+
+def _switch(row: Row, tls: TlsFiles | None) -> SwitchRow:
     return SwitchRow(
         ovs_version=_text(row, "ovs_version") or "",
         dpdk_initialized=_flag(row, "dpdk_initialized") or False,
@@ -95,6 +103,7 @@ def _switch(row: Row) -> SwitchRow:
         next_cfg=_number(row, "next_cfg") or 0,
         external_ids=_texts(row, "external_ids"),
         other_config=_texts(row, "other_config"),
+        tls=tls,
     )
 
 

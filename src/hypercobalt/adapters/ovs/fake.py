@@ -10,8 +10,10 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 
+from hypercobalt.adapters.ovn.logical import Explained, LogicalPort, Wanted
 from hypercobalt.adapters.ovs.model import (
     BondState,
+    ControllerStart,
     ControllerState,
     Daemon,
     DaemonName,
@@ -22,11 +24,15 @@ from hypercobalt.adapters.ovs.model import (
     LacpState,
     Link,
     LocalBinding,
+    Pmd,
     Southbound,
+    TlsFiles,
     Upcalls,
 )
+from hypercobalt.adapters.ovs.packet import Packet
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
 from hypercobalt.adapters.ovs.rows import Database, SwitchRow
+from hypercobalt.adapters.ovs.traced import Action, Pass, Step, Trace
 
 _OVSDB, _VSWITCHD, _CONTROLLER = DaemonName
 _VERSIONS = {_OVSDB: "3.1.0", _VSWITCHD: "3.1.0", _CONTROLLER: "23.03.1"}
@@ -39,10 +45,13 @@ class FakeSwitch:
         daemons: that run.
         interface_statistics: of each Interface by UUID.
         flow_table: flows by bridge; a bridge that is not in it does not run.
-        bond_states, lacp_states, datapath_states, upcall_states: of ovs-vswitchd.
+        bond_states, lacp_states, datapath_states, upcall_states, pmd_states: of ovs-vswitchd.
         memory_use, coverage_totals: by daemon.
-        controller_state, bindings: of ovn-controller.
+        controller_state, start, bindings: of ovn-controller.
+        traces: by the text of the flow; another packet is dropped in table 0.
         southbound_state: of the southbound database; None while it is away.
+        explained, logical_ports, routers_ports: of the southbound database; the last two by name
+            of the port and by UUID of the switch.
         devices, bonds_of_kernel, peers: of the kernel; the last by bridge.
         calls: how often each call was made.
     """
@@ -57,12 +66,18 @@ class FakeSwitch:
         self.bond_states: tuple[BondState, ...] = ()
         self.lacp_states: tuple[LacpState, ...] = ()
         self.datapath_states: tuple[Datapath, ...] = ()
+        self.pmd_states: tuple[Pmd, ...] = ()
         self.upcall_states: tuple[Upcalls, ...] = ()
         self.memory_use: dict[DaemonName, dict[str, int]] = {}
         self.coverage_totals: dict[DaemonName, dict[str, int]] = {}
         self.controller_state = ControllerState(connected=True, paused=False)
+        self.start = ControllerStart()
         self.bindings: tuple[LocalBinding, ...] = ()
         self.southbound_state: Southbound | None = Southbound(0)
+        self.traces: dict[str, Trace] = {}
+        self.explained = Explained()
+        self.logical_ports: dict[str, LogicalPort] = {}
+        self.routers_ports: dict[str, tuple[LogicalPort, ...]] = {}
         self.devices: dict[str, Link] = {}
         self.bonds_of_kernel: tuple[KernelBond, ...] = ()
         self.peers: dict[str, int] = {}
@@ -154,6 +169,11 @@ class FakeSwitch:
         self._called("upcalls", _VSWITCHD)
         return self.upcall_states
 
+    async def pmds(self) -> tuple[Pmd, ...]:
+        """See the port."""
+        self._called("pmds", _VSWITCHD)
+        return self.pmd_states
+
     async def memory(self, name: DaemonName) -> Mapping[str, int]:
         """See the port."""
         self._called("memory", name)
@@ -164,6 +184,27 @@ class FakeSwitch:
         self._called("coverage", name)
         return dict(self.coverage_totals.get(name, {}))
 
+    async def trace(
+        self, bridge: str, in_port: int, packet: Packet, states: tuple[str, ...] = ()
+    ) -> Trace:
+        """See the port; flows of the fake drop what they match."""
+        del states
+        self._called("trace", _VSWITCHD)
+        if bridge not in self.flow_table:
+            raise SwitchError(Fault.REFUSED, f"{bridge}: unknown bridge")
+        if (known := self.traces.get(packet.text(in_port))) is not None:
+            return known
+        flows = [one for one in self.flow_table[bridge] if one.in_port in {None, in_port}]
+        first = max(
+            (one for one in flows if not one.table), key=lambda one: one.priority, default=None
+        )
+        step = Step(bridge, 0, actions=(Action("drop"),))
+        if first is not None:
+            match = "" if first.in_port is None else f"in_port={in_port}"
+            step = Step(bridge, 0, match, first.priority, first.cookie, step.actions)
+        text = packet.text(in_port)
+        return Trace((Pass("", text, (step,), "unchanged", "", "drop"),))
+
     # ovn-controller
 
     async def controller(self) -> ControllerState:
@@ -171,17 +212,51 @@ class FakeSwitch:
         self._called("controller", _CONTROLLER)
         return self.controller_state
 
+    async def controller_start(self, process: int) -> ControllerStart:
+        """See the port."""
+        del process
+        self.calls["controller_start"] += 1
+        return self.start
+
     async def local_bindings(self) -> tuple[LocalBinding, ...]:
         """See the port."""
         self._called("local_bindings", _CONTROLLER)
         return self.bindings
 
-    async def southbound(self, remote: str, chassis: str) -> Southbound:
+    async def southbound(
+        self, remote: str, chassis: str, tls: TlsFiles | None = None
+    ) -> Southbound:
         """See the port."""
-        self.calls["southbound"] += 1
-        if self.southbound_state is None:
-            raise SwitchError(Fault.CONNECTION_REFUSED, f"{remote}: {chassis}: connection refused")
-        return self.southbound_state
+        del chassis, tls
+        return self._southbound("southbound", remote)
+
+    async def explain(self, remote: str, wanted: Wanted, tls: TlsFiles | None = None) -> Explained:
+        """See the port."""
+        del tls
+        self._southbound("explain", remote)
+        found = self.explained
+        return Explained(
+            {key: one for key, one in found.flows.items() if key in wanted.cookies},
+            {key: one for key, one in found.ports.items() if key in wanted.cookies},
+            {key: one for key, one in found.datapaths.items() if key in wanted.datapaths},
+            {key: one for key, one in found.hosts.items() if key in wanted.chassis},
+        )
+
+    async def logical_port(
+        self, remote: str, name: str, tls: TlsFiles | None = None
+    ) -> LogicalPort | None:
+        """See the port."""
+        del tls
+        self._southbound("logical_port", remote)
+        return self.logical_ports.get(name)
+
+    async def gateways(
+        self, remote: str, datapath: str, tls: TlsFiles | None = None
+    ) -> tuple[LogicalPort, ...]:
+        """See the port."""
+        del tls
+        self._southbound("gateways", remote)
+        return self.routers_ports.get(datapath, ())
 
     # the kernel
 
@@ -204,6 +279,12 @@ class FakeSwitch:
         self.calls[call] += 1
         if fault := self._faults.get(name):
             raise _away(name, fault)
+
+    def _southbound(self, call: str, remote: str) -> Southbound:
+        self.calls[call] += 1
+        if self.southbound_state is None:
+            raise SwitchError(Fault.CONNECTION_REFUSED, f"{remote}: connection refused")
+        return self.southbound_state
 
     def _flows_of(self, bridge: str) -> tuple[Flow, ...]:
         if bridge not in self.flow_table:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import ssl
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from hypercobalt.adapters.ovs import database, kernel, ovsdb
+from hypercobalt.adapters.ovn import southbound
+from hypercobalt.adapters.ovn.logical import Explained, LogicalPort, Wanted
+from hypercobalt.adapters.ovs import database, kernel, ovsdb, startup
 from hypercobalt.adapters.ovs.daemons import DaemonSocket, Process, version_of
 from hypercobalt.adapters.ovs.model import (
     BondState,
+    ControllerStart,
     ControllerState,
     Daemon,
     DaemonName,
@@ -31,20 +33,26 @@ from hypercobalt.adapters.ovs.model import (
     Link,
     LocalBinding,
     Paths,
+    Pmd,
     Southbound,
+    TlsFiles,
     Upcalls,
 )
 from hypercobalt.adapters.ovs.openflow import statistics
-from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.packet import Packet
+from hypercobalt.adapters.ovs.port import TRACE_DEADLINE, TRACE_LIMIT, Fault, SwitchError
 from hypercobalt.adapters.ovs.remote import Remote, parse_remotes
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.schema import Column
-from hypercobalt.adapters.ovs.text import bonds, controller, counters, datapaths
+from hypercobalt.adapters.ovs.text import bonds, controller, counters, datapaths, pmd
+from hypercobalt.adapters.ovs.text.trace import parse_trace
+from hypercobalt.adapters.ovs.tls import client_context
+from hypercobalt.adapters.ovs.traced import Trace
 from hypercobalt.adapters.ovs.watch import Pace, watch
 from hypercobalt.errors import ConfigurationError
 
 _MAP: Final = Column("string", is_map=True)
-_SOUTHBOUND: Final = "OVN_Southbound"
+T = TypeVar("T")
 
 
 class HostSwitch:
@@ -53,14 +61,10 @@ class HostSwitch:
     Args:
         paths: where the host keeps what is read.
         pace: of all calls, and of following the database.
-        tls: for a southbound database behind `ssl:`.
     """
 
-    def __init__(
-        self, paths: Paths, *, pace: Pace | None = None, tls: ssl.SSLContext | None = None
-    ) -> None:
-        self._paths, self._tls = paths, tls
-        self._pace = pace or Pace()
+    def __init__(self, paths: Paths, *, pace: Pace | None = None) -> None:
+        self._paths, self._pace = paths, pace or Pace()
         self._silent_until: dict[DaemonName, float] = {}
         self._started: dict[DaemonName, tuple[Process, datetime | None]] = {}
 
@@ -123,6 +127,15 @@ class HostSwitch:
         """See the port."""
         return datapaths.parse_upcalls(await self._run(DaemonName.VSWITCHD, "upcall/show"))
 
+    async def pmds(self) -> tuple[Pmd, ...]:
+        """See the port."""
+        try:
+            return pmd.parse_pmds(await self._run(DaemonName.VSWITCHD, pmd.COMMAND))
+        except SwitchError as exc:
+            if exc.fault is not Fault.REFUSED:
+                raise
+            return ()  # there is no bridge in user space
+
     async def memory(self, name: DaemonName) -> Mapping[str, int]:
         """See the port."""
         return counters.parse_memory(await self._run(name, "memory/show"))
@@ -130,6 +143,21 @@ class HostSwitch:
     async def coverage(self, name: DaemonName) -> Mapping[str, int]:
         """See the port."""
         return counters.parse_coverage(await self._run(name, "coverage/show"))
+
+    async def trace(
+        self, bridge: str, in_port: int, packet: Packet, states: tuple[str, ...] = ()
+    ) -> Trace:
+        """See the port."""
+        name, deadline = DaemonName.VSWITCHD, TRACE_DEADLINE.total_seconds()
+        next_states = (word for state in states for word in ("--ct-next", state))
+        arguments = ("--names", bridge, packet.text(in_port), *next_states)
+        with self._sparing(name, f"trace on {bridge}"):
+            control, _ = await self._socket(name).connect(
+                deadline=self._pace.deadline, limit=TRACE_LIMIT
+            )
+            with closing(control):
+                text = await control.run("ofproto/trace", *arguments, deadline=deadline)
+        return parse_trace(text)
 
     # ovn-controller
 
@@ -146,30 +174,46 @@ class HostSwitch:
             controller.parse_connected(connected), controller.parse_paused(paused)
         )
 
+    async def controller_start(self, process: int) -> ControllerStart:
+        """See the port."""
+        return await asyncio.to_thread(startup.controller_start, self._proc, process)
+
     async def local_bindings(self) -> tuple[LocalBinding, ...]:
         """See the port."""
         text = await self._run(DaemonName.OVN_CONTROLLER, "debug/dump-local-bindings")
         return controller.parse_local_bindings(text)
 
-    async def southbound(self, remote: str, chassis: str) -> Southbound:
+    async def southbound(
+        self, remote: str, chassis: str, tls: TlsFiles | None = None
+    ) -> Southbound:
         """See the port."""
         where = [["name", "==", chassis]]
         queries = (
             {"table": "SB_Global", "where": [], "columns": ["nb_cfg"]},
             {"table": "Chassis_Private", "where": where, "columns": ["nb_cfg"]},
         )
-        servers = self._servers(remote)
-        deadline = self._pace.deadline / len(servers)
-        failures: list[SwitchError] = []
-        for server in servers:
-            try:
-                globally, privately = await ovsdb.select(
-                    server, _SOUTHBOUND, queries, deadline=deadline, tls=self._tls
-                )
-                return Southbound(_nb_cfg(globally) or 0, _nb_cfg(privately))
-            except SwitchError as exc:
-                failures.append(exc)
-        raise SwitchError(failures[-1].fault, "; ".join(str(one) for one in failures))
+
+        async def read(ask: ovsdb.Select) -> Southbound:
+            globally, privately = await ask(queries)
+            return Southbound(_nb_cfg(globally) or 0, _nb_cfg(privately))
+
+        return await self._southbound(remote, tls, read)
+
+    async def explain(self, remote: str, wanted: Wanted, tls: TlsFiles | None = None) -> Explained:
+        """See the port."""
+        return await self._southbound(remote, tls, lambda ask: southbound.explain(ask, wanted))
+
+    async def logical_port(
+        self, remote: str, name: str, tls: TlsFiles | None = None
+    ) -> LogicalPort | None:
+        """See the port."""
+        return await self._southbound(remote, tls, lambda ask: southbound.logical_port(ask, name))
+
+    async def gateways(
+        self, remote: str, datapath: str, tls: TlsFiles | None = None
+    ) -> tuple[LogicalPort, ...]:
+        """See the port."""
+        return await self._southbound(remote, tls, lambda ask: southbound.gateways(ask, datapath))
 
     # the kernel
 
@@ -194,23 +238,51 @@ class HostSwitch:
 
     def _socket(self, name: DaemonName) -> DaemonSocket:
         rundir = self._paths.ovn if name is DaemonName.OVN_CONTROLLER else self._paths.ovs
-        return DaemonSocket(name, rundir, self._paths.root / "proc")
+        return DaemonSocket(name, rundir, self._proc)
+
+    @property
+    def _proc(self) -> Path:
+        return self._paths.root / "proc"
+
+    def _files(self) -> Path:
+        """The root of ovn-controller's file system, which may be in a container."""
+        known = self._started.get(DaemonName.OVN_CONTROLLER)
+        return startup.file_system(self._proc, known[0].pid) if known else self._paths.root
 
     def _net(self) -> Path:
         """Of ovs-vswitchd's network namespace, else of ours."""
-        proc = self._paths.root / "proc"
+        proc = self._proc
         process = self._socket(DaemonName.VSWITCHD).recorded()
         of_process = proc / str(process) / "net"
         return of_process if process and of_process.exists() else proc / "net"
 
+    async def _southbound(
+        self, remote: str, tls: TlsFiles | None, read: Callable[[ovsdb.Select], Awaitable[T]]
+    ) -> T:
+        """Read at the first server that answers."""
+        servers = self._servers(remote)
+        context = None
+        if any(server.kind == "ssl" for server in servers):
+            if tls is None:
+                text = f"{remote}: neither a row of SSL nor an option of ovn-controller has its key"
+                raise SwitchError(Fault.UNSUPPORTED, text)
+            context = await asyncio.to_thread(client_context, tls, self._files())
+        deadline = self._pace.deadline / len(servers)
+        failures: list[SwitchError] = []
+        for server in servers:
+            asking = ovsdb.selecting(server, southbound.NAME, deadline=deadline, tls=context)
+            try:
+                async with asking as ask:
+                    return await read(ask)
+            except SwitchError as exc:
+                failures.append(exc)
+        raise SwitchError(failures[-1].fault, "; ".join(str(one) for one in failures))
+
     def _servers(self, remote: str) -> tuple[Remote, ...]:
         try:
-            servers = parse_remotes(remote)
+            return parse_remotes(remote)
         except ConfigurationError as exc:
             raise SwitchError(Fault.UNSUPPORTED, str(exc)) from exc
-        if self._tls is None and any(server.kind == "ssl" for server in servers):
-            raise SwitchError(Fault.UNSUPPORTED, f"{remote}: there is no certificate for TLS")
-        return servers
 
     async def _run(self, name: DaemonName, command: str) -> str:
         with self._sparing(name, command):
@@ -235,7 +307,7 @@ class HostSwitch:
         """When a process started; the same for as long as it runs, although the clock is set."""
         known = self._started.get(name)
         if known is None or known[0] != process:
-            known = process, _time(self._paths.root / "proc/stat", process.ticks)
+            known = process, _time(self._proc / "stat", process.ticks)
             self._started[name] = known
         return known[1]
 

@@ -149,6 +149,7 @@ class Flow:
         priority: of the flow.
         packets: that it has matched.
         in_port: that it matches; None for any.
+        outputs: ports that its actions name, from OpenFlow 1.3 on.
     """
 
     table: int
@@ -156,6 +157,7 @@ class Flow:
     priority: int
     packets: int
     in_port: int | None = None
+    outputs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,21 @@ class Upcalls:
 
 
 @dataclass(frozen=True, slots=True)
+class Pmd:
+    """A thread of ovs-vswitchd that polls DPDK's ports, of dpif-netdev/pmd-perf-show.
+
+    Args:
+        numa: node that it runs on.
+        core: that it runs on.
+        counters: since ovs-vswitchd started, by their names there, such as `Rx packets`.
+    """
+
+    numa: int
+    core: int
+    counters: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class ControllerState:
     """What ovn-controller answers of itself.
 
@@ -242,6 +259,34 @@ class Southbound:
 
     nb_cfg: int
     chassis_nb_cfg: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Files of a client of TLS in PEM, by absolute paths in ovn-controller's file system.
+
+    Args:
+        private_key: of the certificate.
+        certificate: that the client shows.
+        authority: that has signed the server's certificate.
+    """
+
+    private_key: str
+    certificate: str
+    authority: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerStart:
+    """What ovn-controller has been started with, besides Open vSwitch's database.
+
+    Args:
+        chassis: name of the chassis, which goes before `external_ids:system-id`; "" for none.
+        tls: files of its options; the database's SSL row goes before them.
+    """
+
+    chassis: str = ""
+    tls: TlsFiles | None = None
 
 
 # What the kernel shows.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -190,42 +190,64 @@ async def monitored(
         stream.close()
 
 
+Query: TypeAlias = Mapping[str, object]
+Select: TypeAlias = Callable[[Sequence[Query]], Awaitable[list[list[dict[str, object]]]]]
+
+
 async def select(
     remote: Remote,
     database: str,
-    queries: Sequence[Mapping[str, object]],
+    queries: Sequence[Query],
     *,
     deadline: float,
     tls: ssl.SSLContext | None = None,
 ) -> list[list[dict[str, object]]]:
-    """Read rows once, over a connection of its own.
+    """Read rows once, over a connection of its own; see `selecting`.
+
+    Returns:
+        The rows of each query, values as they are sent.
+    """
+    async with selecting(remote, database, deadline=deadline, tls=tls) as ask:
+        return await ask(queries)
+
+
+@asynccontextmanager
+async def selecting(
+    remote: Remote, database: str, *, deadline: float, tls: ssl.SSLContext | None = None
+) -> AsyncGenerator[Select]:
+    """Read rows over one connection; gives a function that takes `table`, `where` and `columns`.
 
     Args:
         remote: of the server.
         database: such as `OVN_Southbound`.
-        queries: `table`, `where` and `columns` of each `select`.
-        deadline: seconds for the connection and for the answer each.
+        deadline: seconds for the connection and for each answer.
         tls: for an `ssl` remote.
-
-    Returns:
-        The rows of each query, values as they are sent.
 
     Raises:
         SwitchError: no connection, no answer, REFUSED, MALFORMED.
     """
     stream = await jsonrpc.connect(remote, deadline=deadline, tls=tls)
-    try:
+
+    async def ask(queries: Sequence[Query]) -> list[list[dict[str, object]]]:
         operations = [{"op": "select", **query} for query in queries]
         answer = await stream.call("transact", [database, *operations], deadline=deadline)
-        results = msgspec.json.decode(answer, type=list[_Result | None])
-    except msgspec.MsgspecError as exc:
-        raise SwitchError(Fault.MALFORMED, f"{remote}: the rows cannot be read: {exc}") from exc
+        return _selected(f"{remote}: {database}", answer)
+
+    try:
+        yield ask
     finally:
         stream.close()
+
+
+def _selected(source: str, answer: jsonrpc.Json) -> list[list[dict[str, object]]]:
+    try:
+        results = msgspec.json.decode(answer, type=list[_Result | None])
+    except msgspec.MsgspecError as exc:
+        raise SwitchError(Fault.MALFORMED, f"{source}: the rows cannot be read: {exc}") from exc
     for result in results:
         if result and result.error:
             words = f"{result.error} {result.details}".strip()
-            raise SwitchError(Fault.REFUSED, f"{remote}: {database}: {words}")
+            raise SwitchError(Fault.REFUSED, f"{source}: {words}")
     return [result.rows if result else [] for result in results]
 
 

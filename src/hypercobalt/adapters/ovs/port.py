@@ -11,8 +11,10 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final, Protocol
 
+from hypercobalt.adapters.ovn.logical import Explained, LogicalPort, Wanted
 from hypercobalt.adapters.ovs.model import (
     BondState,
+    ControllerStart,
     ControllerState,
     Daemon,
     DaemonName,
@@ -23,10 +25,14 @@ from hypercobalt.adapters.ovs.model import (
     LacpState,
     Link,
     LocalBinding,
+    Pmd,
     Southbound,
+    TlsFiles,
     Upcalls,
 )
+from hypercobalt.adapters.ovs.packet import Packet
 from hypercobalt.adapters.ovs.rows import Database
+from hypercobalt.adapters.ovs.traced import Trace
 from hypercobalt.errors import TransientError
 
 DEADLINE: Final = timedelta(seconds=2)
@@ -37,6 +43,12 @@ ECHO: Final = timedelta(seconds=4)
 
 RECONNECT: Final = timedelta(seconds=2)
 """The most between two attempts to connect to ovsdb-server."""
+
+TRACE_DEADLINE: Final = timedelta(seconds=10)
+"""For a trace, which ovs-vswitchd makes on its main thread."""
+
+TRACE_LIMIT: Final = 1024 * 1024
+"""Bytes of the longest trace that is read."""
 
 
 class Fault(StrEnum):
@@ -123,6 +135,10 @@ class Switch(Protocol):
         """Flows of every datapath and their limit (upcall/show)."""
         ...
 
+    async def pmds(self) -> tuple[Pmd, ...]:
+        """Threads that poll DPDK's ports (dpif-netdev/pmd-perf-show)."""
+        ...
+
     async def memory(self, name: DaemonName) -> Mapping[str, int]:
         """memory/show: `handlers`, `revalidators`, `ofconns` …; a key that is absent is 0."""
         ...
@@ -131,23 +147,61 @@ class Switch(Protocol):
         """Totals of coverage/show; an event that never happened is absent."""
         ...
 
+    async def trace(
+        self, bridge: str, in_port: int, packet: Packet, states: tuple[str, ...] = ()
+    ) -> Trace:
+        """What becomes of an imaginary packet (ofproto/trace); nothing is sent, nothing learned.
+
+        Takes TRACE_DEADLINE at most; Malformed beyond TRACE_LIMIT, Refused for an unknown bridge.
+
+        Args:
+            bridge: that it comes in at.
+            in_port: OpenFlow number of the port.
+            packet: as `packet.parse_packet` gives it.
+            states: what connection tracking answers, each time in turn; `trk,new` after the last.
+        """
+        ...
+
     # ovn-controller
 
     async def controller(self) -> ControllerState:
         """connection-status and debug/status."""
         ...
 
+    async def controller_start(self, process: int) -> ControllerStart:
+        """What this process of ovn-controller was started with; empty where /proc denies it."""
+        ...
+
     async def local_bindings(self) -> tuple[LocalBinding, ...]:
         """debug/dump-local-bindings."""
         ...
 
-    async def southbound(self, remote: str, chassis: str) -> Southbound:
+    async def southbound(
+        self, remote: str, chassis: str, tls: TlsFiles | None = None
+    ) -> Southbound:
         """Generations that the southbound database has.
 
         Args:
             remote: as `ovn-remote`, which may be several with commas.
             chassis: name of this host's chassis.
+            tls: for a remote behind `ssl:`; Unsupported if one of the files cannot be used.
         """
+        ...
+
+    async def explain(self, remote: str, wanted: Wanted, tls: TlsFiles | None = None) -> Explained:
+        """Logical flows, ports, networks and hosts that the southbound database has."""
+        ...
+
+    async def logical_port(
+        self, remote: str, name: str, tls: TlsFiles | None = None
+    ) -> LogicalPort | None:
+        """A logical port that the southbound database has; None if there is none."""
+        ...
+
+    async def gateways(
+        self, remote: str, datapath: str, tls: TlsFiles | None = None
+    ) -> tuple[LogicalPort, ...]:
+        """Routers' ports on a logical switch, by name."""
         ...
 
     # the kernel

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hypercobalt.adapters.ovs.model import TlsFiles
+
 
 @dataclass(frozen=True, slots=True)
 class SwitchRow:
@@ -24,6 +26,7 @@ class SwitchRow:
         next_cfg: configuration that clients wait for.
         external_ids: `system-id`, `ovn-remote`, `ovn-encap-ip`, `ovn-bridge-mappings` …
         other_config: `dpdk-init`, `stats-update-interval` …
+        tls: the row of SSL, which ovn-controller uses too; None without one.
     """
 
     ovs_version: str = ""
@@ -33,6 +36,7 @@ class SwitchRow:
     next_cfg: int = 0
     external_ids: Mapping[str, str] = field(default_factory=dict[str, str])
     other_config: Mapping[str, str] = field(default_factory=dict[str, str])
+    tls: TlsFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)

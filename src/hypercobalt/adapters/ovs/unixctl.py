@@ -65,12 +65,17 @@ class Control:
             ) from exc
 
 
-async def connect(socket: Path, *, deadline: float = DEADLINE) -> Control:
+async def connect(socket: Path, *, deadline: float = DEADLINE, limit: int = LIMIT) -> Control:
     """Connect to a control socket.
+
+    Args:
+        socket: its path.
+        deadline: seconds for the connection.
+        limit: bytes of the largest reply that is read.
 
     Raises:
         SwitchError: SOCKET_MISSING, CONNECTION_REFUSED, NOT_PERMITTED, TIMEOUT or CLOSED.
     """
     return Control(
-        await jsonrpc.connect(Remote("unix", str(socket)), deadline=deadline, limit=LIMIT)
+        await jsonrpc.connect(Remote("unix", str(socket)), deadline=deadline, limit=limit)
     )

@@ -23,6 +23,7 @@ UUID, OTHER = "7c2f1f3e-0e0a-4a93-8a4e-1d6c3a6f6f10", "11111111-0e0a-4a93-8a4e-1
 TEXTS = {"key": "string", "value": "string", "min": 0, "max": "unlimited"}
 COLUMNS: dict[str, dict[str, object]] = {
     "Open_vSwitch": {"cur_cfg": "integer"},
+    "SSL": {"ca_cert": "string"},
     "Bridge": {
         "name": "string",
         "fail_mode": {"key": "string", "min": 0},
@@ -150,6 +151,7 @@ async def test_only_columns_of_the_schema_are_asked_for(tmp_path: Path) -> None:
     assert database == "Open_vSwitch"
     assert tables == {
         "Open_vSwitch": [{"columns": ["cur_cfg"]}],
+        "SSL": [{"columns": ["ca_cert"]}],
         "Bridge": [{"columns": ["external_ids", "fail_mode", "name"]}],
         "Port": [{"columns": ["name"]}],
         "Interface": [{"columns": ["name"]}],

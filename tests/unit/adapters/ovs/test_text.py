@@ -21,7 +21,8 @@ from hypercobalt.adapters.ovs.model import (
     Upcalls,
 )
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
-from hypercobalt.adapters.ovs.text import bonds, controller, counters, datapaths
+from hypercobalt.adapters.ovs.text import bonds, controller, counters, datapaths, pmd
+from hypercobalt.adapters.ovs.text.trace import parse_trace
 
 RECORDED = Path(__file__).parent / "recorded"
 ENABLED, DISABLED, ACTIVE = "enabled", "disabled", "active"
@@ -105,6 +106,15 @@ def test_members_were_called_slaves_once() -> None:
     )
 
 
+def test_threads_that_poll_have_their_counters() -> None:
+    first, second = pmd.parse_pmds(recorded("written/pmd-perf-show-3.3.txt"))
+    assert (first.numa, first.core, second.numa, second.core) == (0, 1, 1, 13)
+    assert first.counters["busy iterations"] == 86009
+    assert (first.counters["Rx packets"], first.counters["Lost upcalls"]) == (2399607, 1)
+    assert second.counters == {"Iterations": 0}
+    assert pmd.parse_pmds("") == ()
+
+
 def test_datapaths_in_user_space_and_in_the_kernel() -> None:
     assert datapaths.parse_datapaths(recorded("3.1.0/dpctl-show.txt")) == (
         Datapath("netdev@ovs-netdev", hits=109, missed=39, lost=0, flows=5),
@@ -183,6 +193,8 @@ def test_states_of_the_controller() -> None:
         (datapaths.parse_datapaths, "system@ovs-system:\n  flows: 8\n"),
         (datapaths.parse_datapaths, "ovs-system\n"),
         (datapaths.parse_upcalls, "system@ovs-system:\n  nothing\n"),
+        (parse_trace, ""),
+        (parse_trace, "Flow: in_port=1\n 0. priority 0\n    drop\n"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(parse: Callable[[str], object], text: str) -> None:
@@ -195,10 +207,12 @@ PARSERS: list[tuple[Callable[[str], object], str]] = [
     (bonds.parse_bonds, "3.1.0/cut-bond-show.txt"),
     (bonds.parse_lacp, "3.1.0/cut-lacp-show.txt"),
     (datapaths.parse_datapaths, "written/dpctl-show-kernel-3.3.txt"),
+    (pmd.parse_pmds, "written/pmd-perf-show-3.3.txt"),
     (datapaths.parse_upcalls, "3.1.0/upcall-show.txt"),
     (counters.parse_coverage, "3.1.0/coverage-show.txt"),
     (counters.parse_memory, "3.1.0/memory-show.txt"),
     (controller.parse_local_bindings, "3.1.0/local-bindings.txt"),
+    (parse_trace, "3.1.0/trace-tunnel.txt"),
 ]
 
 

@@ -4,8 +4,8 @@ Statistics of tables give the flows of all tables in about a millisecond, whatev
 dump of 200,000 flows stalls the switch for seconds. So flows themselves are read of one small
 table only. Hidden flows are in neither.
 
-Source: OpenFlow 1.0, section 5.3.5; OpenFlow 1.3.5, sections 7.2.3, 7.3.5.2 and 7.3.5.4, which 1.4
-leaves as they are; 1.5 has flows in another form.
+Source: OpenFlow 1.0, section 5.3.5; OpenFlow 1.3.5, sections 7.2.3 to 7.2.5, 7.3.5.2 and 7.3.5.4,
+which 1.4 leaves as they are; ovs-actions(7), "The clone action"; 1.5 has flows in another form.
 """
 
 from __future__ import annotations
@@ -35,6 +35,12 @@ _ANY: Final = 0xFFFFFFFF
 _MATCH: Final = struct.Struct("!HH")  # type, length
 _OXM: Final = struct.Struct("!HBB")  # class, field and whether it has a mask, length
 _BASIC, _IN_PORT = 0x8000, 0
+_OUTPUT: Final = b"\0\0\0\x10"  # type 0, 16 bytes
+_WITH_ACTIONS: Final = frozenset({3, 4})  # OFPIT_WRITE_ACTIONS, OFPIT_APPLY_ACTIONS
+_OF_ACTIONS: Final = 4  # where actions begin in the body of an instruction
+_EXPERIMENTER: Final = 0xFFFF
+_CLONE: Final = bytes.fromhex("00002320002a")  # Nicira's, NXAST_CLONE
+_OF_CLONE: Final = 12  # where actions begin in its body
 _ONE_MESSAGE: Final = 65536
 _BYTES_A_FLOW: Final = 512
 """More than a flow of OVN takes, however long its actions."""
@@ -109,7 +115,34 @@ def _flow_13(record: bytes) -> Flow:
     _, table, priority, cookie, packets = _FLOW_13.unpack_from(record)
     _, length = _MATCH.unpack_from(record, _FLOW_13.size)
     match = record[_FLOW_13.size + _MATCH.size : _FLOW_13.size + length]
-    return Flow(table, cookie, priority, packets, _in_port(match))
+    outputs: tuple[int, ...] = ()
+    if _OUTPUT in record:  # most flows of OVN have none: actions are walked where one may be
+        outputs = tuple(_outputs(record[_FLOW_13.size + (length + 7) // 8 * 8 :]))
+    return Flow(table, cookie, priority, packets, _in_port(match), outputs)
+
+
+def _outputs(instructions: bytes) -> Iterator[int]:
+    for kind, body in _parts(instructions):
+        if kind in _WITH_ACTIONS:
+            yield from _ports(body[_OF_ACTIONS:])
+
+
+def _ports(actions: bytes) -> Iterator[int]:
+    for kind, body in _parts(actions):
+        if kind == 0:
+            yield struct.unpack_from("!I", body)[0]
+        elif kind == _EXPERIMENTER and body.startswith(_CLONE):
+            yield from _ports(body[_OF_CLONE:])
+
+
+def _parts(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Types and bodies of instructions or actions, which all begin with type and length."""
+    while len(data) >= _MATCH.size:
+        kind, length = _MATCH.unpack_from(data)
+        if length < _MATCH.size:
+            return  # padding
+        yield kind, data[_MATCH.size : length]
+        data = data[length:]
 
 
 def _in_port(match: bytes) -> int | None:

@@ -6,7 +6,6 @@ Source: Open vSwitch's ofproto/bond.c and lib/lacp.c. Before 2.15 a member is ca
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from hypercobalt.adapters.ovs.model import (
@@ -17,6 +16,7 @@ from hypercobalt.adapters.ovs.model import (
     LacpStatus,
 )
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.text.blocks import blocks
 
 _HEADER: Final = re.compile(r"^---- (.+) ----$")
 _MEMBER: Final = re.compile(r"^(?:member|slave) (.+): (enabled|disabled)$")
@@ -30,7 +30,7 @@ def parse_bonds(text: str) -> tuple[BondState, ...]:
     Raises:
         SwitchError: MALFORMED.
     """
-    return tuple(_bond(name, lines) for name, lines in _blocks("bond/show", text))
+    return tuple(_bond(name, lines) for name, lines in blocks("bond/show", _HEADER, text))
 
 
 def parse_lacp(text: str) -> tuple[LacpState, ...]:
@@ -48,7 +48,7 @@ def parse_lacp(text: str) -> tuple[LacpState, ...]:
                 if (found := _LACP_MEMBER.match(line))
             ),
         )
-        for name, lines in _blocks("lacp/show", text)
+        for name, lines in blocks("lacp/show", _HEADER, text)
     )
 
 
@@ -72,20 +72,3 @@ def _bond(name: str, lines: list[str]) -> BondState:
         fallback=values.get("lacp_fallback_ab") == "true",
         members=tuple(sorted(members, key=lambda one: one.name)),
     )
-
-
-def _blocks(command: str, text: str) -> Iterator[tuple[str, list[str]]]:
-    """Names and lines of the blocks of a reply."""
-    name: str | None = None
-    lines: list[str] = []
-    for line in text.splitlines():
-        if found := _HEADER.match(line):
-            if name is not None:
-                yield name, lines
-            name, lines = found[1], []
-        elif name is not None:
-            lines.append(line)
-        elif line.strip():
-            raise SwitchError(Fault.MALFORMED, f"{command}: {line[:80]!r} stands in no block")
-    if name is not None:
-        yield name, lines

@@ -6,11 +6,11 @@ Source: Open vSwitch's lib/dpctl.c and ofproto/ofproto-dpif-upcall.c.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from hypercobalt.adapters.ovs.model import Datapath, Upcalls
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.text.blocks import blocks
 
 _HEADER: Final = re.compile(r"^(\S+@\S+):$")
 _LOOKUPS: Final = re.compile(r"^ +lookups: hit:(\d+) missed:(\d+) lost:(\d+)")
@@ -28,7 +28,7 @@ def parse_datapaths(text: str) -> tuple[Datapath, ...]:
     Raises:
         SwitchError: MALFORMED.
     """
-    return tuple(_datapath(name, block) for name, block in _blocks("dpctl/show", text))
+    return tuple(_datapath(name, block) for name, block in blocks("dpctl/show", _HEADER, text))
 
 
 def parse_upcalls(text: str) -> tuple[Upcalls, ...]:
@@ -37,7 +37,7 @@ def parse_upcalls(text: str) -> tuple[Upcalls, ...]:
     Raises:
         SwitchError: MALFORMED.
     """
-    return tuple(_upcalls(name, block) for name, block in _blocks("upcall/show", text))
+    return tuple(_upcalls(name, block) for name, block in blocks("upcall/show", _HEADER, text))
 
 
 def _datapath(name: str, lines: list[str]) -> Datapath:
@@ -74,19 +74,3 @@ def _found(pattern: re.Pattern[str], lines: list[str]) -> tuple[int, ...] | None
         if found := pattern.match(line):
             return tuple(int(number) for number in found.groups())
     return None
-
-
-def _blocks(command: str, text: str) -> Iterator[tuple[str, list[str]]]:
-    name: str | None = None
-    lines: list[str] = []
-    for line in text.splitlines():
-        if found := _HEADER.match(line):
-            if name is not None:
-                yield name, lines
-            name, lines = found[1], []
-        elif name is not None:
-            lines.append(line)
-        elif line.strip():
-            raise SwitchError(Fault.MALFORMED, f"{command}: {line[:80]!r} stands under no datapath")
-    if name is not None:
-        yield name, lines

@@ -1,0 +1,1 @@
+"""Packets of a network device, by tcpdump."""

@@ -1,0 +1,41 @@
+"""What is captured, and the most of it.
+
+Source: tcpdump(1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+DURATION: Final = timedelta(seconds=60)
+PACKETS: Final = 10_000
+SNAPLEN: Final = 96
+LONGEST: Final = 65_535
+"""Of `snaplen`, in bytes."""
+SHORTEST: Final = 14
+"""Of `snaplen`, in bytes: an Ethernet header."""
+BYTES: Final = 32 * 1024 * 1024
+"""Of a whole capture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One capture.
+
+    Args:
+        device: of the kernel.
+        expression: a filter of pcap-filter(7); "" takes every packet.
+        duration: at most DURATION.
+        packets: at most PACKETS.
+        snaplen: bytes of each packet, SHORTEST to LONGEST.
+        most: bytes of the whole capture.
+    """
+
+    device: str
+    expression: str = ""
+    duration: timedelta = DURATION
+    packets: int = PACKETS
+    snaplen: int = SNAPLEN
+    most: int = BYTES

@@ -1,0 +1,74 @@
+"""Readings shared by all who ask for the same while one is under way.
+
+They get the next one together: it begins after all of them have asked, so it is no older than one
+of their own would be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from hypercobalt.adapters.libvirt.port import LibvirtError
+
+Key = TypeVar("Key", bound=Hashable)
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class _Read(Generic[Found]):
+    value: Found
+
+
+@dataclass(slots=True)
+class _Turn(Generic[Found]):
+    """Readings of one subject, one after the other.
+
+    Attributes:
+        asked: how many have asked.
+        served: how many of them had asked when the last reading began.
+        waiting: how many wait now.
+        last: what it gave; an error that it raised.
+    """
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    asked: int = 0
+    served: int = 0
+    waiting: int = 0
+    last: _Read[Found] | LibvirtError | None = None
+
+
+class SharedReads(Generic[Key, Found]):
+    """One reading at a time for each subject."""
+
+    def __init__(self) -> None:
+        self._turns: dict[Key, _Turn[Found]] = {}  # while somebody waits
+
+    async def get(self, subject: Key, read: Callable[[], Awaitable[Found]]) -> Found:
+        """What a reading gives that begins no earlier than now.
+
+        Raises:
+            LibvirtError: what `read` has raised, also to those who share it.
+        """
+        turn = self._turns.setdefault(subject, _Turn())
+        turn.asked += 1
+        turn.waiting += 1
+        ticket = turn.asked
+        try:
+            async with turn.lock:
+                if turn.last is None or turn.served < ticket:
+                    asked = turn.asked
+                    try:
+                        turn.last = _Read(await read())
+                    except LibvirtError as error:
+                        turn.last = error
+                    turn.served = asked
+                if isinstance(turn.last, LibvirtError):
+                    raise turn.last
+                return turn.last.value
+        finally:
+            turn.waiting -= 1
+            if not turn.waiting:
+                del self._turns[subject]

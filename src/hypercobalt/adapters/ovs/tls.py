@@ -1,0 +1,62 @@
+"""TLS to an OVN database as ovn-controller has it: the same key, certificate and authority.
+
+Source: ovn-controller(8), "PKI Options"; ovs-pki(8): certificates name the chassis or the database,
+not an address, so the chain is verified and no host name.
+"""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from hypercobalt.adapters.ovs.model import TlsFiles
+from hypercobalt.adapters.ovs.port import Fault, SwitchError
+
+
+def client_context(files: TlsFiles, root: Path) -> ssl.SSLContext:
+    """Make a client's context; files are read anew each time, as they are replaced when renewed.
+
+    Args:
+        files: as ovn-controller names them.
+        root: of the file system that they are in.
+
+    Raises:
+        SwitchError: UNSUPPORTED, with the file that is missing, cannot be read or makes no sense.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    key = _readable("private key", files.private_key, root)
+    certificate = _readable("certificate", files.certificate, root)
+    authority = _readable("CA certificate", files.authority, root)
+    try:
+        # Without a password OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(certificate, key, password=b"")
+    except (OSError, ValueError) as exc:
+        text = f"certificate {files.certificate} and private key {files.private_key}: {_words(exc)}"
+        raise SwitchError(Fault.UNSUPPORTED, text) from exc
+    try:
+        context.load_verify_locations(authority)
+    except (OSError, ValueError) as exc:
+        text = f"CA certificate {files.authority}: {_words(exc)}"
+        raise SwitchError(Fault.UNSUPPORTED, text) from exc
+    return context
+
+
+def _readable(what: str, name: str, root: Path) -> Path:
+    """The file, once it is known to be one that can be read: OpenSSL's errors name none."""
+    if not name.startswith("/"):
+        cause = f"{name!r} is no absolute path" if name else "none is configured"
+        raise SwitchError(Fault.UNSUPPORTED, f"{what}: {cause}")
+    file = root / name.lstrip("/")
+    try:
+        with file.open("rb") as opened:
+            opened.read(1)
+    except OSError as exc:
+        raise SwitchError(
+            Fault.UNSUPPORTED, f"{what} {name} cannot be read: {exc.strerror or exc}"
+        ) from exc
+    return file
+
+
+def _words(error: OSError | ValueError) -> str:
+    return getattr(error, "reason", None) or str(error) or type(error).__name__

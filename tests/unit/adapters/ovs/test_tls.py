@@ -1,0 +1,77 @@
+"""Files that cannot be used for TLS are named, with the cause."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trustme
+
+from hypercobalt.adapters.ovs.model import TlsFiles
+from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.adapters.ovs.tls import client_context
+
+FILES = TlsFiles("/pki/key.pem", "/pki/cert.pem", "/pki/ca.pem")
+LOCKED = """-----BEGIN ENCRYPTED PRIVATE KEY-----
+MIGjMF8GCSqGSIb3DQEFDTBSMDEGCSqGSIb3DQEFDDAkBBAAAAAAAAAAAAAAAAAA
+-----END ENCRYPTED PRIVATE KEY-----
+"""
+
+
+@pytest.fixture(scope="module")
+def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("issued")
+    (root / "pki").mkdir()
+    authority = trustme.CA()
+    certificate = authority.issue_cert("kvm-1")
+    certificate.private_key_pem.write_to_path(root / "pki/key.pem")
+    certificate.cert_chain_pems[0].write_to_path(root / "pki/cert.pem")
+    authority.cert_pem.write_to_path(root / "pki/ca.pem")
+    authority.issue_cert("kvm-2").private_key_pem.write_to_path(root / "pki/other.pem")
+    (root / "pki/locked.pem").write_text(LOCKED)
+    (root / "pki/words.pem").write_text("no certificate")
+    return root
+
+
+def test_server_is_verified_by_its_authority_and_not_by_its_name(issued: Path) -> None:
+    context = client_context(FILES, issued)
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, False)
+    assert len(context.get_ca_certs()) == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "cause"),
+    [
+        (replace(FILES, private_key=""), "private key: none is configured"),
+        (replace(FILES, certificate="cert.pem"), "certificate: 'cert.pem' is no absolute path"),
+        (replace(FILES, authority="/gone.pem"), "CA certificate /gone.pem cannot be read: No such"),
+        (replace(FILES, private_key="/pki"), "private key /pki cannot be read: Is a directory"),
+        (replace(FILES, private_key="/pki/other.pem"), "private key /pki/other.pem: .*MISMATCH"),
+        (replace(FILES, private_key="/pki/locked.pem"), "private key /pki/locked.pem: "),
+        (replace(FILES, authority="/pki/words.pem"), "CA certificate /pki/words.pem: "),
+    ],
+)
+def test_file_that_cannot_be_used_is_named(issued: Path, files: TlsFiles, cause: str) -> None:
+    with pytest.raises(SwitchError, match=cause) as failed:
+        client_context(files, issued)
+    assert failed.value.fault is Fault.UNSUPPORTED
+
+
+def test_key_that_is_not_permitted_is_named(
+    issued: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(issued / "pki", tmp_path / "pki")
+    opened = Path.open
+
+    def refuse(self: Path, mode: str = "r") -> object:
+        """As the kernel does for another user; tests run as root, who may read all."""
+        if self.name == "key.pem":
+            raise PermissionError(13, "Permission denied", str(self))
+        return opened(self, mode)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(SwitchError, match=r"private key /pki/key.pem cannot be read: Permission"):
+        client_context(FILES, tmp_path)

@@ -1,0 +1,101 @@
+"""Traces of a real switch are read: passes, tables, bridges, what actions led to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hypercobalt.adapters.ovs.text.trace import parse_trace
+from hypercobalt.adapters.ovs.traced import Action, Step, Trace
+
+RECORDED = Path(__file__).parent / "recorded" / "3.1.0"
+NAMES = sorted(path.stem.removeprefix("trace-") for path in RECORDED.glob("trace-*.txt"))
+
+
+def trace(name: str) -> Trace:
+    return parse_trace((RECORDED / f"trace-{name}.txt").read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_table_and_action_of_a_recorded_trace_is_read(name: str) -> None:
+    text, found = (RECORDED / f"trace-{name}.txt").read_text(), trace(name)
+    steps = [step for one in found.passes for step in one.steps]
+    assert len(steps) == len(re.findall(r"^ *\d+\. ", text, re.MULTILINE))
+    assert [step.cookie for step in steps if step.cookie] == [
+        int(one, 16) for one in re.findall(r", cookie (0x\w+)$", text, re.MULTILINE)
+    ]
+    actions = [action for step in steps for action in step.actions]
+    notes = sum(len(action.notes) for action in actions)
+    assert notes == len(re.findall(r"^ *-> ", text, re.MULTILINE))
+    assert sum(len(action.errors) for action in actions) == text.count(" >> ")
+    assert all(one.flow and one.datapath_actions for one in found.passes)
+    assert not any("===" in remark or "---" in remark for p in found.passes for remark in p.remarks)
+
+
+def test_a_step_has_its_match_priority_cookie_and_actions() -> None:
+    assert trace("spoofed").passes[0].steps[0] == Step(
+        "br-int",
+        0,
+        "in_port=tap1",
+        100,
+        0x72FD84CB,
+        tuple(
+            Action(text)
+            for text in (
+                *("set_field:0x5->reg13", "set_field:0x3->reg11", "set_field:0x2->reg12"),
+                *("set_field:0x2->metadata", "set_field:0x2->reg14", "resubmit(,8)"),
+            )
+        ),
+    )
+
+
+def test_connection_tracking_begins_another_pass() -> None:
+    found = trace("acl")
+    assert [one.resumed.partition(" - ")[2][:16] for one in found.passes] == [
+        *("", "resume conntrack", "resume conntrack")
+    ]
+    assert [one.datapath_actions for one in found.passes][-1] == "drop"
+    assert found.passes[-1].steps[-1].actions == (Action("drop"),)
+
+
+def test_actions_after_a_nested_table_belong_to_the_outer_one() -> None:
+    eighth = trace("delivered").passes[0].steps[1]
+    assert (eighth.table, eighth.actions[-1].text) == (8, "resubmit(,9)")
+    assert "move:NXM_NX_REG10[12]->NXM_NX_XXREG0[111]" in [one.text for one in eighth.actions]
+
+
+def test_a_table_without_a_matching_flow_has_no_priority() -> None:
+    nested = [step for step in trace("routed").passes[1].steps if step.priority is None]
+    assert [(step.table, step.actions) for step in nested] == [
+        (75, (Action("drop"),)),
+        (73, (Action("drop"),)),
+    ]
+
+
+def test_what_follows_a_tunnel_is_on_the_first_bridge_again() -> None:
+    steps = trace("tunnel").passes[-1].steps[-3:]
+    assert [(step.bridge, step.table) for step in steps] == [
+        *(("br-int", 39), ("br-ex", 0), ("br-int", 40))
+    ]
+    output = next(one for one in steps[0].actions if one.text.startswith("output:"))
+    assert output.text == 'output:"ovn-kvm-2-0"'
+    assert "tunneling to 192.0.2.2 via br-ex" in output.notes
+
+
+def test_a_tunnel_without_a_route_is_an_error_of_its_output() -> None:
+    outputs = [
+        action
+        for step in trace("no-route").passes[-1].steps
+        for action in step.actions
+        if action.text.startswith("output:")
+    ]
+    assert [one.errors for one in outputs] == [("native tunnel routing failed",)]
+
+
+def test_the_slow_path_is_a_remark() -> None:
+    assert trace("arp").passes[0].remarks == (
+        "This flow is handled by the userspace slow path because it:",
+        "- Uses action(s) not supported by datapath.",
+    )
