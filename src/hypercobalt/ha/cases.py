@@ -56,7 +56,7 @@ class Step(StrEnum):
     """What is next in a case."""
 
     NONE = "none"
-    LOOK = "look"  # probe the instance
+    PROBE = "look"  # the value is in the journals of hosts
     RESUME = "resume"
     RECOVER = "recover"  # make an Eviction
     FOLLOW = "follow"  # see how the Eviction ends

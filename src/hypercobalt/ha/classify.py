@@ -1,10 +1,10 @@
 """What a signal means for an instance: planned, unplanned or only to be reported. Pure.
 
-The ladder of evidence, first match decides; each verdict has its rule and evidence. Rows 4 and 5,
-which need Nova, and row 3, which needs a fresh look at the Hypervisor, come when something is about
-to be done (`restraint.py`, and the operator's Eviction).
+Evidence is weighed in order, first match decides; each verdict has its rule and evidence. Rows 4
+and 5, which need Nova, and row 3, which needs the Hypervisor as it is now, come when something is
+about to be done (`restraint.py`, and the operator's Eviction).
 
-Source: the HA reference, sections 3 (measured sequences), 4 (ladder) and 5 (reactions).
+Source: the HA reference, sections 3 (measured sequences), 4 (evidence) and 5 (reactions).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COALESCE: Final = timedelta(seconds=2)
 """A reset gives two REBOOT events within 0.2 to 0.7 s."""
 SAME_WATCHDOG: Final = timedelta(seconds=120)
 """A stop so soon after a watchdog's poweroff or shutdown belongs to it."""
-LOOK_AGAIN: Final = timedelta(seconds=10)
+PROBE_AGAIN: Final = timedelta(seconds=10)
 SHORTLY: Final = timedelta(minutes=10)
 """How long a report stays open that nothing closes."""
 
@@ -41,21 +41,21 @@ def _planned(rule: str) -> Verdict:
     return Verdict(nature=Nature.PLANNED, rule=rule)
 
 
-def _looked_at(
+def _probed_first(
     rule: str,
     type_: IncidentType,
     severity: Severity,
     nature: Nature = Nature.UNPLANNED,
-    after: timedelta = LOOK_AGAIN,
+    after: timedelta = PROBE_AGAIN,
 ) -> Verdict:
-    """An incident that may pass by itself: the instance is looked at before anything is done."""
+    """An incident that may pass by itself: the instance is probed before anything is done."""
     return Verdict(
         nature=nature,
         rule=rule,
         type=type_,
         severity=severity,
         reaction=Reaction.WAIT,
-        step=Step.LOOK,
+        step=Step.PROBE,
         after=after,
     )
 
@@ -200,7 +200,7 @@ def _paused(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
         rule="paused by a client of libvirt; never resumed by itself",
         type=IncidentType.PAUSED,
         severity=Severity.WARNING,
-        step=Step.LOOK,
+        step=Step.PROBE,
         after=config.thresholds.paused,
         shown=False,
     )
@@ -233,7 +233,7 @@ def _watchdog(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     acts = signal.action in {"reset", "shutdown", "poweroff"}
     if acts and not again:
         rule = f"the watchdog fired, and QEMU acts: {signal.action}"
-        return _looked_at(rule, IncidentType.WATCHDOG, Severity.WARNING, after=COALESCE)
+        return _probed_first(rule, IncidentType.WATCHDOG, Severity.WARNING, after=COALESCE)
     return Verdict(
         nature=Nature.UNPLANNED,
         rule="the watchdog fired again" if again else "the watchdog fired, the guest hangs",
@@ -266,7 +266,7 @@ def _rebooted(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
             step=Step.EXPIRE,
             after=loop.within,
         )
-    return _looked_at(
+    return _probed_first(
         "the guest reboots; its return is checked",
         IncidentType.REBOOTING,
         Severity.INFO,
@@ -278,7 +278,7 @@ def _rebooted(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
 def _io_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     if signal.kind is Kind.PAUSED_IO_ERROR or signal.action == "pause":
         rule = "paused until its storage is back"
-        return _looked_at(rule, IncidentType.IO_ERROR, Severity.CRITICAL)
+        return _probed_first(rule, IncidentType.IO_ERROR, Severity.CRITICAL)
     if signal.action != "report":
         return _NOTED
     often = config.thresholds.io_errors
@@ -308,7 +308,7 @@ def _control_error(signal: Signal, instance: Instance, config: HaConfig) -> Verd
             nature=Nature.REPORT, rule="an incoming migration is ending: its source reports that"
         )
     rule = "libvirt has lost QEMU's monitor"
-    return _looked_at(rule, IncidentType.CONTROL_ERROR, Severity.WARNING)
+    return _probed_first(rule, IncidentType.CONTROL_ERROR, Severity.WARNING)
 
 
 def _monitor_occupied(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
@@ -316,7 +316,7 @@ def _monitor_occupied(signal: Signal, instance: Instance, config: HaConfig) -> V
     if signal.seconds < config.thresholds.monitor_occupied.total_seconds():
         return _NOTED
     rule = "QEMU's monitor does not answer; libvirt sends no event for that"
-    return _looked_at(rule, IncidentType.MONITOR_HUNG, Severity.WARNING, Nature.REPORT)
+    return _probed_first(rule, IncidentType.MONITOR_HUNG, Severity.WARNING, Nature.REPORT)
 
 
 def _memory_failure(signal: Signal, host: Instance, config: HaConfig) -> Verdict:

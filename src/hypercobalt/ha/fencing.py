@@ -90,10 +90,9 @@ class SwitchOff:
 
 @dataclass(frozen=True, slots=True)
 class WaitUntil:
-    """Nothing may be done before."""
+    """Nothing may be done before: an attempt may be under way, or the last one has failed."""
 
     at: datetime
-    text: str
 
 
 Step = Nothing | Record | SwitchOff | WaitUntil
@@ -136,7 +135,7 @@ def next_step(stored: Fencing | None, facts: Facts, pace: Pace, now: datetime) -
     if not facts.device:
         return _without_device(of_boot, facts, now)
     if of_boot is not None and (at := _pause_end(of_boot, pace)) is not None and now < at:
-        return WaitUntil(at, "the last attempt failed")
+        return WaitUntil(at)
     return Record(_attempt(of_boot or _first(facts, now), facts, now))
 
 
@@ -206,9 +205,7 @@ def _under_way(stored: Fencing, facts: Facts, now: datetime) -> Step:
     mine = stored.phase == FencingPhase.ATTEMPTING and facts.mine == stored.deadline
     if mine and facts.dead and stored.bootID == facts.boot:
         return SwitchOff(stored)
-    if stored.phase == FencingPhase.FAILED:
-        return WaitUntil(deadline, "the last attempt failed, and may still take effect")
-    return WaitUntil(deadline, "an attempt is recorded, and may be under way")
+    return WaitUntil(deadline)  # a failed one may still take effect
 
 
 def _without_device(of_boot: Fencing | None, facts: Facts, now: datetime) -> Step:

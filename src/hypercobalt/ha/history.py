@@ -105,7 +105,7 @@ def _follow(instance: Instance, signal: Signal) -> Instance:
             changes |= {"agent": False, "agent_seen": False, "resumes": 0, "disks": ()}
         case _:
             pass
-    return replace(instance, **changes) if changes else instance
+    return replace(instance, **changes)
 
 
 def _is_new_start(instance: Instance, signal: Signal) -> bool:
@@ -229,7 +229,7 @@ def _merge(old: Case, new: Case) -> Case:
         return replace(again, mode=mode, due=sooner)
     if old.eviction or old.step in {Step.RECOVER, Step.FOLLOW, Step.RESUME}:
         return again
-    if old.step is Step.LOOK and new.step is not Step.RECOVER:
+    if old.step is Step.PROBE and new.step is not Step.RECOVER:
         return again
     return replace(again, step=new.step, due=new.due, mode=new.mode, reaction=new.reaction)
 

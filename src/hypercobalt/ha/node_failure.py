@@ -172,7 +172,7 @@ def judge(signs: Signs, waits: Waits, now: datetime) -> HostVerdict:
     if signs.ready in {"True", ""}:
         back = signs.fenced and signs.agent is Agent.ALIVE and signs.boot != signs.fenced
         return Returned(signs.boot) if back else Well()
-    since = signs.unhealthy_since or now
+    since = min(signs.unhealthy_since or now, now)  # of a clock that has gone back: from now on
     if life := _life(signs):
         until = since + waits.live
         return Alive(life, until if now < until else None, movable=signs.compute is True)

@@ -2,7 +2,7 @@
 
 Telemetry goes on; only reactions are held back. The object must have been read just now.
 
-Source: the HA reference, section 9; row 3 of the ladder in section 4.
+Source: the HA reference, section 9; row 3 of the evidence in section 4.
 """
 
 from __future__ import annotations

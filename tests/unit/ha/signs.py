@@ -9,9 +9,9 @@ from hypercobalt.api.incident import IncidentType
 from hypercobalt.ha.cases import Case, Instance, State, Step
 from hypercobalt.ha.classify import classify
 from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.escalation import Memory, Plan, plan, recovering
 from hypercobalt.ha.history import record
-from hypercobalt.ha.ladder import Memory, Plan, plan, recovering
-from hypercobalt.ha.looks import Probe, looked
+from hypercobalt.ha.probes import Probe, probed
 from hypercobalt.ha.signals import HOST, Kind, Signal
 from hypercobalt.ha.verdict import Verdict
 
@@ -108,10 +108,10 @@ class Story:
     def look(self, state: State = State.RUNNING, who: str = U1, **found: object) -> None:
         """Look at whatever wants it, when it is due."""
         for case in self.get(who).cases:
-            if case.step is Step.LOOK and case.due is not None:
+            if case.step is Step.PROBE and case.due is not None:
                 self.now = max(self.now, case.due)
                 probe = Probe(state=state, **found)  # type: ignore[arg-type]
-                self.known[who] = looked(self.get(who), case, probe, self.config, self.now)
+                self.known[who] = probed(self.get(who), case, probe, self.config, self.now)
 
     @property
     def host(self) -> Instance:

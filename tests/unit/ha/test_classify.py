@@ -12,7 +12,7 @@ from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.cases import State, Step
 from hypercobalt.ha.config import Event, HaConfig, Limits
-from hypercobalt.ha.looks import resumed
+from hypercobalt.ha.probes import resumed
 from hypercobalt.ha.signals import HOST, EventType, Kind
 from hypercobalt.ha.verdict import Nature
 
@@ -262,7 +262,7 @@ def test_an_io_error_that_pauses_waits_for_its_storage_and_resumes() -> None:
     story.see(Kind.PAUSED_IO_ERROR)
     assert (story.cases(), story.only().reaction) == ([IncidentType.IO_ERROR], Reaction.WAIT)
     story.look(State.PAUSED, storage=False)
-    assert story.only().step is Step.LOOK
+    assert story.only().step is Step.PROBE
     story.look(State.PAUSED, storage=True)
     assert story.only().step is Step.RESUME
     story.see(Kind.RESUMED)
@@ -281,7 +281,7 @@ def test_an_io_error_that_lasts_five_minutes_recovers() -> None:
 def resumed_at(story: Story, *, until: float, who: str = U1) -> list[int]:
     """Seconds at which it is resumed, when each resume ends in the next error, until recovered."""
     began, found = story.now, list[int]()
-    while (story.now - began).total_seconds() < until and story.only(who).step is Step.LOOK:
+    while (story.now - began).total_seconds() < until and story.only(who).step is Step.PROBE:
         story.look(State.PAUSED, who=who, storage=True)
         if story.only(who).step is Step.RESUME:
             found.append(round((story.now - began).total_seconds()))
@@ -313,7 +313,7 @@ def test_what_a_storage_has_paused_together_is_resumed_however_late_it_is_back()
         story.see(Kind.PAUSED_IO_ERROR, who=who)
     for _ in range(60):
         for who in (U1, U2):
-            if story.only(who).step is Step.LOOK:
+            if story.only(who).step is Step.PROBE:
                 story.look(State.PAUSED, who=who, storage=False)
         assert story.plan().recoveries == ()
     story.pass_(60)

@@ -61,6 +61,11 @@ def asked(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) ->
             replace(SILENT, unhealthy_since=NOW - timedelta(seconds=59)), Suspected, id="too soon"
         ),
         pytest.param(
+            replace(SILENT, leaving=True, unhealthy_since=NOW + timedelta(hours=1)),
+            Suspected,
+            id="the clock went back",
+        ),
+        pytest.param(
             replace(SILENT, question=asked(False, of=2)), Suspected, id="a peer has not answered"
         ),
         pytest.param(

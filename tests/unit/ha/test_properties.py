@@ -14,9 +14,9 @@ from hypercobalt.api.incident import IncidentType
 from hypercobalt.ha.cases import MOST_DISKS, MOST_EVIDENCE, MOST_TIMES, Instance, State, Step
 from hypercobalt.ha.classify import classify
 from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.escalation import plan, recovering
 from hypercobalt.ha.history import record
-from hypercobalt.ha.ladder import plan, recovering
-from hypercobalt.ha.looks import Probe, looked, resumed
+from hypercobalt.ha.probes import Probe, probed, resumed
 from hypercobalt.ha.signals import HOST, Kind, Signal
 
 CONFIG = HaConfig()
@@ -100,8 +100,8 @@ class World:
             for case in instance.cases:
                 if case.due is None or case.due > self.now:
                     continue
-                if case.step is Step.LOOK:
-                    self.known[who] = looked(self.known[who], case, probe, CONFIG, self.now)
+                if case.step is Step.PROBE:
+                    self.known[who] = probed(self.known[who], case, probe, CONFIG, self.now)
                 elif case.step is Step.RESUME:
                     self.known[who] = resumed(self.known[who], case, self.now)
 

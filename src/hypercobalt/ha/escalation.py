@@ -31,7 +31,7 @@ from hypercobalt.ha.cases import (
     recent,
     with_time,
 )
-from hypercobalt.ha.classify import CRASHES, LOOK_AGAIN, SHORTLY
+from hypercobalt.ha.classify import CRASHES, PROBE_AGAIN, SHORTLY
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.signals import HOST
 
@@ -103,7 +103,7 @@ def plan(
         instances: all that are remembered, and the host as `HOST`.
         node: name of the host.
         config: limits and thresholds.
-        now: time of this look, UTC.
+        now: time of this pass, UTC.
         memory: of the host, read just now.
     """
     known = {HOST: Instance(uuid=HOST), **instances}
@@ -204,7 +204,7 @@ def exhausted(case: Case) -> Case:
 
 def _storage_is_away(known: dict[str, Instance], uuid: str, case: Case, now: datetime) -> bool:
     """Whether other instances have errors on the same storage: moving one mends nothing."""
-    if case.type is not IncidentType.IO_ERROR or not case.about:
+    if case.type is not IncidentType.IO_ERROR:
         return False
     pool = pool_of(case.about)
     others = [
@@ -219,7 +219,7 @@ def _storage_is_away(known: dict[str, Instance], uuid: str, case: Case, now: dat
     waits = replace(case, reaction=Reaction.WAIT).with_evidence(text)
     if known[uuid].state is State.PAUSED:  # it is resumed when the storage is back, however late
         anew = replace(known[uuid], resumes=0, paused_since=now)
-        known[uuid] = anew.with_case(waits.then(Step.LOOK, now + LOOK_AGAIN))
+        known[uuid] = anew.with_case(waits.then(Step.PROBE, now + PROBE_AGAIN))
     else:
         known[uuid] = known[uuid].with_case(waits.then(Step.RECOVER, now + _MINUTE))
     _open_on_host(known, IncidentType.STORAGE_DEGRADED, text, now, about=case.about)
@@ -250,8 +250,8 @@ def _short_of_memory(known: dict[str, Instance], uuid: str, case: Case, memory: 
 def _many_crashed(known: Mapping[str, Instance], config: HaConfig, now: datetime) -> str:
     """Why the crashes of this minute are the host's; "" when they are not."""
     rule = config.thresholds.many_crashes
-    crashed = {u for u, one in known.items() if u and recent(one.crashes, now, rule.within)}
-    there = crashed | {u for u, one in known.items() if u and one.active}
+    crashed = {uuid for uuid, one in known.items() if recent(one.crashes, now, rule.within)}
+    there = crashed | {uuid for uuid, one in known.items() if one.active}
     if len(crashed) < rule.count or len(crashed) * 100 < rule.percent * len(there):
         return ""
     return f"{len(crashed)} of {len(there)} instances crashed within {rule.within}"

@@ -1,4 +1,4 @@
-"""What a look at an instance means for an open case: over, wait, resume or recover. Pure.
+"""What a probe of an instance means for an open case: over, wait, resume or recover. Pure.
 
 Source: the HA reference, section 5.
 """
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.cases import Case, Instance, State, Step, key_of
-from hypercobalt.ha.classify import LOOK_AGAIN
+from hypercobalt.ha.classify import PROBE_AGAIN
 from hypercobalt.ha.config import HaConfig
 from hypercobalt.ha.history import earliest
 
@@ -23,7 +23,7 @@ _QUIET_DISKS: Final = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What a look at an instance has found.
+    """What a probe of an instance has found.
 
     Args:
         state: of the instance; UNKNOWN when libvirt does not answer.
@@ -42,11 +42,11 @@ class Probe:
     quiet_seconds: float = 0
 
 
-def looked(
+def probed(
     instance: Instance, case: Case, probe: Probe, config: HaConfig, now: datetime
 ) -> Instance:
     """Give the instance with the case closed, or with its next step."""
-    later = instance.with_case(case.then(Step.LOOK, now + LOOK_AGAIN))
+    later = instance.with_case(case.then(Step.PROBE, now + PROBE_AGAIN))
     if probe.state is State.UNKNOWN:
         return later
     match case.type:
@@ -103,7 +103,7 @@ def _back(
     if now - case.first_seen < config.thresholds.reboot_deadline or (
         probe.state is State.RUNNING and probe.quiet_seconds < _QUIET_DISKS.total_seconds()
     ):
-        return instance.with_case(case.then(Step.LOOK, now + LOOK_AGAIN))
+        return instance.with_case(case.then(Step.PROBE, now + PROBE_AGAIN))
     text = (
         f"runs, but neither its agent nor its disks have been back since {case.first_seen:%FT%TZ}"
         if probe.state is State.RUNNING
@@ -133,7 +133,7 @@ def _storage(
         return instance.with_case(changed.then(Step.RESUME, now))
     since = instance.paused_since or case.first_seen
     if now - since < config.thresholds.io_error_wait:
-        return instance.with_case(case.then(Step.LOOK, now + LOOK_AGAIN))
+        return instance.with_case(case.then(Step.PROBE, now + PROBE_AGAIN))
     text = f"its storage has been away since {since:%FT%TZ}"
     return _recover(instance, case.with_evidence(text), config, now)
 
@@ -148,7 +148,7 @@ def _may_resume(instance: Instance, config: HaConfig, now: datetime) -> bool:
 
 
 def resumed(instance: Instance, case: Case, now: datetime) -> Instance:
-    """After the agent has resumed it: look whether it stays."""
+    """After the agent has resumed it: probe whether it stays so."""
     text = f"resumed at {now:%FT%TZ}"
-    changed = case.with_evidence(text).then(Step.LOOK, now + LOOK_AGAIN)
+    changed = case.with_evidence(text).then(Step.PROBE, now + PROBE_AGAIN)
     return replace(instance, resumes=instance.resumes + 1, resumed_at=now).with_case(changed)

@@ -1,0 +1,204 @@
+"""What a signal means at the limits of the thresholds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.unit.ha.signs import NOON, U1
+
+from hypercobalt.api.eviction import EvictionMode
+from hypercobalt.api.incident import IncidentType, Reaction, Severity
+from hypercobalt.ha.cases import Case, DiskErrors, Instance, State, Step
+from hypercobalt.ha.classify import SETTLE, classify
+from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.signals import Kind, Signal
+from hypercobalt.ha.verdict import Verdict
+
+CONFIG = HaConfig()
+LIMITS = CONFIG.thresholds
+S = timedelta(seconds=1)
+MOVES = (Reaction.MOVE, EvictionMode.COLD)
+RESTARTS = (Reaction.RESTART, EvictionMode.AUTO)
+
+
+def judged(
+    known: Instance,
+    kind: Kind,
+    *,
+    action: str = "",
+    about: str = "",
+    seconds: float = 0,
+    missed: bool = False,
+) -> Verdict:
+    """The verdict on a signal at noon."""
+    signal = Signal(
+        kind=kind,
+        instance=U1,
+        name="vm-1",
+        at=NOON,
+        action=action,
+        about=about,
+        seconds=seconds,
+        missed=missed,
+    )
+    return classify(signal, known, CONFIG)
+
+
+def runs(**fields: object) -> Instance:
+    return Instance(uuid=U1, state=State.RUNNING, **fields)  # type: ignore[arg-type]
+
+
+def fired(ago: float) -> tuple[Case, ...]:
+    """The open incident of a watchdog."""
+    then = NOON - ago * S
+    of, grave = IncidentType.WATCHDOG, Severity.WARNING
+    return (Case(id="w", type=of, severity=grave, start="", first_seen=then, last_seen=then),)
+
+
+@pytest.mark.parametrize(
+    ("known", "type_", "done"),
+    [
+        pytest.param(runs(), IncidentType.CRASH, RESTARTS, id="the first crash"),
+        pytest.param(
+            runs(crashes=(NOON,) * (LIMITS.crashes.count - 1)),
+            IncidentType.CRASH,
+            MOVES,
+            id="one too many",
+        ),
+        pytest.param(runs(cases=fired(119)), IncidentType.WATCHDOG, RESTARTS, id="its watchdog"),
+        pytest.param(runs(cases=fired(120)), IncidentType.CRASH, RESTARTS, id="long after that"),
+        pytest.param(
+            runs(cases=fired(1), watchdogs=(NOON - S,)),
+            IncidentType.WATCHDOG,
+            RESTARTS,
+            id="a watchdog that fired once",
+        ),
+        pytest.param(
+            runs(cases=fired(1), watchdogs=(NOON - 9 * S, NOON - S)),
+            IncidentType.WATCHDOG,
+            MOVES,
+            id="a watchdog that fired twice",
+        ),
+        pytest.param(
+            runs(watchdogs=(NOON - 9 * S, NOON - S)), IncidentType.CRASH, RESTARTS, id="and is over"
+        ),
+    ],
+)
+def test_crash(known: Instance, type_: IncidentType, done: tuple[Reaction, EvictionMode]) -> None:
+    found = judged(known, Kind.STOPPED_CRASHED)
+    assert (found.type, (found.reaction, found.mode)) == (type_, done)
+    often = f"crashes within {LIMITS.crashes.within}" in found.rule
+    assert often is (len(known.crashes) > 0)
+
+
+@pytest.mark.parametrize(
+    ("missed", "rule"),
+    [
+        (False, "its QEMU or its guest crashed"),
+        (True, "found crashed, and running in the journal: its end was missed"),
+    ],
+)
+def test_crash_that_a_listing_has_found_is_named(rule: str, *, missed: bool) -> None:
+    assert judged(runs(), Kind.STOPPED_CRASHED, missed=missed).rule == rule
+
+
+@pytest.mark.parametrize(
+    ("times", "rule", "done"),
+    [
+        pytest.param((), "the watchdog fired, the guest hangs", RESTARTS, id="once"),
+        pytest.param((NOON - 9 * S,), "the watchdog fired again", MOVES, id="again"),
+        pytest.param((NOON - 2 * S,), "the watchdog fired again", MOVES, id="again, soon"),
+        pytest.param((NOON - S,), "the watchdog fired, the guest hangs", RESTARTS, id="one firing"),
+    ],
+)
+def test_watchdog(
+    times: tuple[object, ...], rule: str, done: tuple[Reaction, EvictionMode]
+) -> None:
+    found = judged(runs(watchdogs=times), Kind.PAUSED_WATCHDOG, action="pause")
+    assert (found.rule, (found.reaction, found.mode)) == (rule, done)
+
+
+OFTEN = LIMITS.io_errors
+
+
+@pytest.mark.parametrize(
+    ("suspect", "count", "persists"),
+    [
+        pytest.param(None, OFTEN.count, False, id="not suspected"),
+        pytest.param(NOON - OFTEN.within, OFTEN.count - 1, True, id="just so many, just so long"),
+        pytest.param(NOON - OFTEN.within, OFTEN.count - 2, False, id="fewer"),
+        pytest.param(NOON - OFTEN.within + S, OFTEN.count, False, id="not for so long"),
+    ],
+)
+def test_disk_errors_that_persist_move_an_instance(
+    suspect: object, count: int, *, persists: bool
+) -> None:
+    disk = DiskErrors(path="/a", since=NOON, count=count, suspect=suspect)  # type: ignore[arg-type]
+    found = judged(runs(disks=(disk,)), Kind.IO_ERROR, action="report", about="/a")
+    assert (found.reaction, found.step, found.after, found.rule) == (
+        (Reaction.MOVE, Step.RECOVER, SETTLE, "disk errors persist")
+        if persists
+        else (
+            Reaction.REPORT,
+            Step.EXPIRE,
+            LIMITS.io_errors_over,
+            "a disk error was reported to the guest",
+        )
+    )
+
+
+MEMORY = LIMITS.memory_failures
+
+
+@pytest.mark.parametrize(
+    ("action", "before", "type_", "empties"),
+    [
+        pytest.param("fatal", 0, IncidentType.MEMORY_FAILURE, False, id="one"),
+        pytest.param("fatal", MEMORY.count - 1, IncidentType.MEMORY_FAILURE, True, id="many"),
+        pytest.param("ignore", 0, None, False, id="nothing that matters"),
+        pytest.param("inject", 0, None, False, id="one that its guest mends"),
+    ],
+)
+def test_failure_of_memory(
+    action: str, before: int, type_: IncidentType | None, *, empties: bool
+) -> None:
+    found = judged(runs(memory_failures=(NOON,) * before), Kind.MEMORY_FAILURE, action=action)
+    assert found.type is type_
+    if type_ is not None:
+        assert (found.reaction, found.step, found.after) == (
+            (Reaction.MOVE, Step.RECOVER, SETTLE)
+            if empties
+            else (Reaction.REPORT, Step.EXPIRE, MEMORY.within)
+        )
+        assert ("failures of the host's memory within" in found.rule) is empties
+
+
+def test_guests_that_mend_many_failures_of_memory_empty_no_host() -> None:
+    many = (NOON,) * LIMITS.corrected_memory_failures.count
+    found = judged(runs(memory_warnings=many), Kind.MEMORY_FAILURE, action="inject")
+    assert (found.type, found.reaction) == (IncidentType.MEMORY_FAILURE, Reaction.REPORT)
+    assert judged(runs(memory_warnings=many), Kind.MEMORY_FAILURE, action="ignore").type is None
+
+
+@pytest.mark.parametrize(("ago", "type_"), [(1.9, None), (2, IncidentType.REBOOTING)])
+def test_reboot_within_two_seconds_is_the_same(ago: float, type_: IncidentType | None) -> None:
+    assert judged(runs(reboots=(NOON - ago * S,)), Kind.REBOOTED).type is type_
+
+
+@pytest.mark.parametrize(("less", "looped"), [(1, True), (2, False)])
+def test_so_many_reboots_are_a_loop(less: int, *, looped: bool) -> None:
+    times = (NOON - 9 * S,) * (LIMITS.reboot_loop.count - less)
+    assert (judged(runs(reboots=times), Kind.REBOOTED).type is IncidentType.REBOOT_LOOP) is looped
+
+
+@pytest.mark.parametrize(("less", "type_"), [(0, IncidentType.MONITOR_HUNG), (0.1, None)])
+def test_monitor_that_owes_an_answer(less: float, type_: IncidentType | None) -> None:
+    owed = LIMITS.monitor_occupied / S - less
+    assert judged(runs(), Kind.MONITOR_OCCUPIED, seconds=owed).type is type_
+
+
+def test_incoming_instance_is_judged_by_what_does_not_stop_it() -> None:
+    incoming = Instance(uuid=U1, state=State.INCOMING)
+    assert judged(incoming, Kind.STOPPED_FAILED).type is None
+    assert judged(incoming, Kind.PAUSED).type is IncidentType.PAUSED
