@@ -15,7 +15,7 @@ from tests.unit.compute.crashing import Crashing, Fuse
 from tests.unit.compute.memory import BOOT, MARK, C, Memory, Present, identity
 
 from hypercobalt.adapters.libvirt.model import Devices, Disk, DomainState, Evacuated
-from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
+from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import Stopped
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct.outcome import HostView, why_not
@@ -217,6 +217,21 @@ async def test_server_that_starts_with_its_host_is_refused_by_name(world: Memory
         assert "virsh autostart --disable a" in server.waits_for_host
         with pytest.raises(RefusedError, match="autostart"):
             await service.moves.evacuate(server, B)
+
+
+async def test_storage_that_hangs_on_every_host_makes_no_disk_a_local_one(world: Memory) -> None:
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    for host in (B, C):
+        world.host(host).failures["has_file"] = LibvirtError("no answer within 10 s")
+    async with world.service() as service:
+        found = await named(service, A, "a")
+        assert found.waits_for_host == ""
+        with pytest.raises(RefusedError, match="share its disks"):
+            await service.moves.evacuate(found, B)
+        del world.host(B).failures["has_file"]
+        assert (await evacuate(service)).status == "done"
+    assert running(world) == [B]
 
 
 async def test_file_of_the_same_name_is_no_shared_disk(world: Memory) -> None:

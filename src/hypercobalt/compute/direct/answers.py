@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Final
 
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.port import Daemons, LibvirtError, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.shared_reads import SharedReads
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.identity import daemon_of
 from hypercobalt.compute.direct.tls_errors import explained
@@ -24,24 +24,8 @@ _REMEMBERED: Final = 5.0
 """Seconds for which its silence is: each of its servers would ask it twice."""
 
 
-@dataclass(slots=True)
-class _Turn:
-    """Listings of one host, one after the other."""
-
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    asked: int = 0
-    """How many have asked."""
-    served: int = 0
-    """How many of them had asked when the last listing began."""
-    waiting: int = 0
-    found: tuple[Domain, ...] | None = None
-
-
 class Answers:
-    """What hosts answer now.
-
-    Those who ask while a host is being listed share the next listing: it begins after all of them
-    have asked, so it is no older than one of their own would be.
+    """What hosts answer now; those who ask while a host is being listed share the next listing.
 
     Args:
         daemons: of the hosts.
@@ -51,26 +35,12 @@ class Answers:
     def __init__(self, daemons: Daemons, clock: Clock) -> None:
         self._daemons, self._clock = daemons, clock
         self._silent: dict[tuple[str, str], float] = {}  # host and boot, of those proven dead
-        self._turns: dict[tuple[str, str, str], _Turn] = {}  # while somebody waits
+        self._reads = SharedReads[tuple[str, str, str], tuple[Domain, ...] | None]()
 
     async def domains(self, place: Place) -> tuple[Domain, ...] | None:
         """What is on a host; None when it is silent, or is fenced and was silent a moment ago."""
         key = (place.name, place.control, place.fenced_boot)
-        turn = self._turns.setdefault(key, _Turn())
-        turn.asked += 1
-        turn.waiting += 1
-        ticket = turn.asked
-        try:
-            async with turn.lock:
-                if turn.served < ticket:
-                    asked = turn.asked
-                    turn.found = await self._listed(place)
-                    turn.served = asked
-                return turn.found
-        finally:
-            turn.waiting -= 1
-            if not turn.waiting:
-                del self._turns[key]
+        return await self._reads.get(key, lambda: self._listed(place))
 
     async def _listed(self, place: Place) -> tuple[Domain, ...] | None:
         dead, now = (place.name, place.fenced_boot), self._clock.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from hypercobalt.adapters.libvirt.model import Disk, Domain
@@ -11,6 +12,7 @@ from hypercobalt.compute.direct import servers
 from hypercobalt.compute.direct.answers import translated
 from hypercobalt.compute.direct.definitions import stored_domain
 from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.obstacles import IsShared
 from hypercobalt.compute.direct.remains import remains
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.compute.model import Server
@@ -41,6 +43,9 @@ class DeadDomain:
 async def servers_of(site: Site, place: Place) -> tuple[Server, ...]:
     """What is still on a dead host.
 
+    A disk counts as shared while a host has not answered whether it is: its storage may hang. What
+    cannot be started then is refused, and tried again later.
+
     Raises:
         UnreachableError: its definitions cannot be read.
     """
@@ -50,9 +55,14 @@ async def servers_of(site: Site, place: Place) -> tuple[Server, ...]:
     stored = found.stored
     answering = [one for one in others if one.name in found.answering]
     await site.sharing.learn_dead(found.domains, stored.mark, place, answering)
+
+    def is_shared(disk: Disk) -> bool:
+        known = site.sharing.is_shared(disk, place.name)
+        return known or site.sharing.is_open(disk, place.name, answering)
+
     return (
         *(
-            server(site, place, one, autostart=stored.domains[one.uuid].autostart)
+            server(site, one, place, is_shared, autostart=stored.domains[one.uuid].autostart)
             for one in found.domains
         ),
         *(_unknown(place, uuid, name) for uuid, name in stored.left_out.items()),
@@ -75,12 +85,17 @@ async def find(site: Site, place: Place, uuid: str, others: Iterable[Place]) -> 
     return DeadDomain(domain, place, kept.xml, stored.mark, kept.autostart)
 
 
-def server(site: Site, place: Place, domain: Domain, *, autostart: bool) -> Server:
+def strict(site: Site, found: DeadDomain) -> Server:
+    """The server that a domain of a dead host is, by what is known for sure."""
+    place = found.place
+    known = partial(site.sharing.is_shared, here=place.name)
+    return server(site, found.domain, place, known, autostart=found.autostart)
+
+
+def server(
+    site: Site, domain: Domain, place: Place, is_shared: IsShared, *, autostart: bool
+) -> Server:
     """The server that a domain of a dead host is."""
-
-    def is_shared(disk: Disk) -> bool:
-        return site.sharing.is_shared(disk, place.name)
-
     found = servers.server(domain, place.name, is_shared, autostart=autostart)
     move = site.records.under_way(domain.uuid)
     return replace(found, hindrance="", task_state=EVACUATING if move else "")

@@ -169,7 +169,7 @@ class DirectMoves:
                 reason="NotFound",
                 code=404,
             )
-        was = dead.server(self._site, source, found.domain, autostart=found.autostart)
+        was = dead.strict(self._site, found)
         if was.waits_for_host:
             raise RefusedError(
                 f"server {_called(server)} waits for {source.name}: {was.waits_for_host}",

@@ -106,6 +106,11 @@ class Sharing:
         self._known[key] = (self._clock.monotonic(), found)
         return found
 
+    def is_open(self, disk: Disk, dead: str, others: Iterable[Place]) -> bool:
+        """Whether one of some hosts has never answered whether it shares a disk of a dead one."""
+        pairs = (frozenset((dead, other.name)) for other in others)
+        return any((_subject(disk), pair) not in self._known for pair in pairs)
+
     def is_shared(self, disk: Disk, here: str) -> bool:
         """Whether the host is known to share a disk with any other."""
         return any(
