@@ -43,8 +43,8 @@ from hypercobalt.operator.agent_reporting import AgentReportingReconciler
 from hypercobalt.operator.certificate_assembly import add_approval, add_certificates
 from hypercobalt.operator.certificates import Issuing
 from hypercobalt.operator.eviction.assembly import add_eviction
-from hypercobalt.operator.eviction.networks import BY_NETWORK, network_of
-from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.eviction.model.policy import Policy
+from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
 from hypercobalt.operator.ha.assembly import add_ha
 from hypercobalt.operator.ha.fences import Fences, TemplateFences
 from hypercobalt.operator.ha.settings import HaMode, HaSettings
@@ -224,7 +224,9 @@ def _add_compute(
         manager,
         shared,
         service,
-        settings=dataclasses.replace(options.lifecycle, ha=options.ha.mode),
+        settings=dataclasses.replace(
+            options.lifecycle, ha=options.ha.mode, ovs_namespace=options.ovs_namespace
+        ),
         labels=copied_labels(options.label_selector),
         unfenced=unfenced,
         metrics=metrics,

@@ -47,6 +47,7 @@ FIELDS: Final = (
     "waits",
     "unhealthySince",
     "fencing",
+    "recovery",
 )
 """Fields of the status that the operator writes."""
 

@@ -23,8 +23,8 @@ from hypercobalt.compute.fake.moves import FakeMoves
 from hypercobalt.compute.model import Host, Server, Size
 from hypercobalt.compute.port import Fleet
 from hypercobalt.operator.eviction.assembly import add_eviction
-from hypercobalt.operator.eviction.networks import BY_NETWORK, network_of
-from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.eviction.model.policy import Policy
+from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
 from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
 
 SMALL = Size(1, 1024, 0)

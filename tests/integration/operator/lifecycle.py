@@ -53,6 +53,11 @@ async def agent_reports(
     )
 
 
+def phase(hypervisor: Hypervisor) -> str:
+    """How far its recovery is; "" for a host that is well."""
+    return hypervisor.status.recovery.phase if hypervisor.status.recovery else ""
+
+
 def message(hypervisor: Hypervisor, type_: str) -> str:
     """Of a condition, empty if there is none."""
     found = get_condition(hypervisor.conditions, type_)

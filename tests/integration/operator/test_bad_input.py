@@ -180,7 +180,7 @@ async def test_hypervisor_without_a_node_shows_what_the_compute_service_reports(
         spec = HypervisorSpec(lifecycleEnabled=True)
         await kube.create(Hypervisor(metadata=ObjectMeta(name=name), spec=spec))
         shown = await until(
-            kube, Hypervisor, name, lambda hv: "knows no host" in message(hv, "Registered")
+            kube, Hypervisor, name, lambda hv: "has no host" in message(hv, "Registered")
         )
     assert reason(shown, "Ready") == "False/Onboarding"
 

@@ -43,8 +43,9 @@ def in_service(hypervisor: Hypervisor) -> bool:
 @pytest.mark.parametrize(
     ("instances", "most"),
     [
-        pytest.param(20, 50, id="20"),  # the existing operator makes 63
-        pytest.param(100, 250, id="100"),  # and 302
+        # 43 and 178 on a quiet machine: a busy one polls more often until the same moves are done.
+        pytest.param(20, 60, id="20"),  # the existing operator makes 63
+        pytest.param(100, 280, id="100"),  # and 302
     ],
 )
 async def test_emptying_a_host_takes_fewer_calls_than_the_existing_operator(

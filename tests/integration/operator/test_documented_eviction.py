@@ -14,7 +14,8 @@ from tests.simulated_openstack.model import Fault, Server
 from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.eviction import polling, status
+from hypercobalt.operator.eviction.planning import polling
+from hypercobalt.operator.eviction.recording import status
 from hypercobalt.runtime import InvalidError, Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

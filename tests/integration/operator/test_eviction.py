@@ -41,10 +41,11 @@ from hypercobalt.api.migration import (
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import Action, Size
-from hypercobalt.operator.eviction import cancel, observe, polling, settled
-from hypercobalt.operator.eviction.migrations import Migrations
-from hypercobalt.operator.eviction.policy import Doubt, Policy
-from hypercobalt.operator.eviction.progress import Job, Left
+from hypercobalt.operator.eviction import observe
+from hypercobalt.operator.eviction.model.policy import Doubt, Policy
+from hypercobalt.operator.eviction.model.tracks import Job, Left
+from hypercobalt.operator.eviction.observing.migrations import Migrations
+from hypercobalt.operator.eviction.planning import cancel, polling, settled
 from hypercobalt.runtime import Change, Kube, Metrics, SystemClock
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

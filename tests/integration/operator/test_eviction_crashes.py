@@ -21,10 +21,10 @@ from tests.integration.operator.eviction_world import (
 from hypercobalt.api.eviction import FINALIZER, Eviction, InstancePhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.fake.script import Script
-from hypercobalt.operator.eviction.actions import Actions
-from hypercobalt.operator.eviction.migrations import Migrations
+from hypercobalt.operator.eviction.act import Actions
+from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observe import Observer
-from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.reconciler import EvictionReconciler
 from hypercobalt.runtime import (
     Informer,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tests.integration.operator.failing import (
     run_until_death,
     start,
 )
-from tests.integration.operator.lifecycle import QUICK, message, set_spec
+from tests.integration.operator.lifecycle import QUICK, message, phase, set_spec
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.adapters.fencing.port import FenceError, FenceFailure, PowerState
@@ -34,7 +35,8 @@ from hypercobalt.api.peers import probes
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.ha.facts import BEFORE
-from hypercobalt.runtime import Kube
+from hypercobalt.operator.ha.observe import FINALIZER
+from hypercobalt.runtime import Kube, NotFoundError
 
 BLOCKED = "RecoveryBlocked"
 
@@ -72,12 +74,14 @@ async def test_dead_host_is_fenced_evacuated_and_taken_back(
         assert world.hosts[name].disabled_reason.endswith("maintenance=ha")
         assert world.calls.count(f"hosts.force_down {name}") == 1
         await dead.until("Ready", "False/Evicted")
+        await until(kube, Hypervisor, name, lambda hv: phase(hv) == "Recovered")
 
         await dead.comes_back()
         pending = await until(
             kube, Hypervisor, name, lambda hv: "is back" in message(hv, "RecoveryBlocked")
         )
         assert "evacuation migration records remain" in message(pending, "RecoveryBlocked")
+        assert phase(pending) == "Returning"
         site.compute.moves.clean(name)
         back = await until(kube, Hypervisor, name, lambda hv: not hv.spec.maintenance)
         assert reason(back, "Fenced") == "False/Released"
@@ -87,7 +91,7 @@ async def test_dead_host_is_fenced_evacuated_and_taken_back(
         assert await evictions_of(kube, name) == []
         assert dead.device.orders == [PowerState.OFF]
         well = await dead.until("RecoveryBlocked", "False/NotNeeded")
-        assert well.status.unhealthySince is None
+        assert (well.status.unhealthySince, well.status.recovery) == (None, None)
 
 
 async def test_host_that_is_off_already_is_proven_dead_without_an_order(
@@ -328,6 +332,29 @@ async def gone(kube: Kube, name: str) -> None:
         return not await evictions_of(kube, name)
 
     await eventually(nothing, seconds=20)
+
+
+async def test_dead_host_whose_node_is_deleted_is_evacuated_before_its_record_goes(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    site = failing_site(kube, name)
+    site.compute.moves.disabled.update(host.name for host in site.hosts)
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        await dead.dies()
+        await until(kube, Hypervisor, name, lambda hv: FINALIZER in hv.metadata.finalizers)
+        await kube.delete(Node, name)
+        with suppress(NotFoundError):  # where no collector does it
+            await kube.delete(Hypervisor, name)
+        await until(kube, Hypervisor, name, lambda hv: hv.metadata.deletionTimestamp is not None)
+        site.compute.moves.disabled.clear()
+        await recovered(site, name)
+
+        async def is_gone() -> bool:
+            return await kube.get(Hypervisor, name) is None
+
+        await eventually(is_gone, seconds=20)
+    assert dead.device.orders == [PowerState.OFF]
 
 
 async def test_host_in_termination_goes_on_with_that_once_it_is_evacuated(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.operator.conftest import (
+    SWITCHES,
     add_node,
     operator,
     ready,
@@ -291,10 +292,12 @@ async def test_unhealthy_bridge_and_old_libvirt_hold_the_test_and_are_named(
 ) -> None:
     compute = site(name)
     spec = OVSNodeSpec(nodeRef=NodeReference(name=name))
-    meta = ObjectMeta(name=name, namespace="agents")
-    async with operator(kubeconfig, compute, lifecycle=QUICK):
+    meta = ObjectMeta(name=name, namespace=SWITCHES)
+    elsewhere = ObjectMeta(name=name, namespace="agents")  # is no agent's report
+    async with operator(kubeconfig, compute, lifecycle=QUICK, ovs_namespace=SWITCHES):
         await add_node(kube, name, labels=TESTED, annotations=GENERAL)
-        await kube.create(OVSNode(metadata=meta, spec=spec))
+        for where in (meta, elsewhere):
+            await kube.create(OVSNode(metadata=where, spec=spec))
         await until(
             kube,
             Hypervisor,
@@ -313,7 +316,8 @@ async def test_unhealthy_bridge_and_old_libvirt_hold_the_test_and_are_named(
         good = OVSNodeStatus(bridges=(Bridge(name="br-int", status="Active"),))
         await kube.apply(OVSNode(metadata=meta, spec=spec, status=good), subresource="status")
         await until(kube, Hypervisor, name, is_ready)
-    await kube.delete(OVSNode, name, "agents")
+    for namespace in (SWITCHES, "agents"):
+        await kube.delete(OVSNode, name, namespace)
 
 
 async def test_storage_that_is_not_there_holds_the_test_and_is_named(
@@ -368,8 +372,11 @@ async def test_where_there_are_no_traits_aggregates_and_tests(
     async with operator(kubeconfig, site(name, has=())):
         await begun(kube, name, labels=TESTED, annotations=GENERAL)
         made = await until(kube, Hypervisor, name, is_ready)
-    assert message(made, "TraitsUpdated") == "fake has no traits; 0 are wanted"
-    assert message(made, "AggregatesUpdated") == "fake has no host aggregates; 2 are wanted"
+    assert message(made, "TraitsUpdated") == "fake has no traits"
+    assert (
+        message(made, "AggregatesUpdated")
+        == "fake has no host aggregates; 2 of spec.aggregates are ignored"
+    )
 
 
 async def test_outside_ha_service_is_waited_for_and_not_overwritten(

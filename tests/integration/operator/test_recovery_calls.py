@@ -13,7 +13,7 @@ from tests.simulated_openstack.model import Server
 
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.fencing import Fencing
-from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.eviction.model.policy import Policy
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

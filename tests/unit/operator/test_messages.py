@@ -29,7 +29,7 @@ from hypercobalt.operator.lifecycle.step import Facts
 ROOMS = ("operator", "node_agent", "compute/direct")
 ALLOWED = {
     ("node_agent/host/os_update.py", "_in_message"),  # of agents that had no field for it
-    ("operator/explain/hypervisor.py", "_recovery"),  # one line on the screen for each gate
+    ("operator/explain/recovery.py", "details"),  # one line on the screen for each gate
 }
 READS = {"startswith", "endswith", "partition", "rpartition", "split", "find", "removeprefix"}
 

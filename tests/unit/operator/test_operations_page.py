@@ -23,9 +23,9 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType as Typ
 from hypercobalt.cli.operator import operator
 from hypercobalt.compute.model import Host, ServerStatus
 from hypercobalt.operator.election import lease_name
-from hypercobalt.operator.eviction.course import INSTANCE_TRIGGERS
-from hypercobalt.operator.eviction.policy import Doubt, Policy
-from hypercobalt.operator.eviction.preflight import of_host, of_instances
+from hypercobalt.operator.eviction.assessing.course import INSTANCE_TRIGGERS
+from hypercobalt.operator.eviction.model.policy import Doubt, Policy
+from hypercobalt.operator.eviction.planning.preflight import of_host, of_instances
 from hypercobalt.operator.from_node import RECORD
 from hypercobalt.operator.lifecycle import holding
 from hypercobalt.operator.node_facts import (

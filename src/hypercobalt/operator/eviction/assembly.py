@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.port import ComputeService
-from hypercobalt.operator.eviction.actions import Actions
-from hypercobalt.operator.eviction.migrations import Migrations
-from hypercobalt.operator.eviction.networks import networks
+from hypercobalt.operator.eviction.act import Actions
+from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observe import Observer
-from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.eviction.observing.migrations import Migrations
+from hypercobalt.operator.eviction.observing.networks import networks
 from hypercobalt.operator.eviction.reconciler import NAME, EvictionReconciler
 from hypercobalt.runtime import Controller, Informer, Manager, Metrics, Recorder, mapped, primary
 from hypercobalt.runtime.write_cache import WriteCache

@@ -13,17 +13,22 @@ from typing import Final
 
 from hypercobalt.api.eviction import EvictionInstance, EvictionMode, InstancePhase
 from hypercobalt.compute.model import Move, MoveKind
-from hypercobalt.operator.eviction.case import OTHER_CLOCK, About, Case
-from hypercobalt.operator.eviction.course import Course, course_of, is_asked_by_person, recovers
-from hypercobalt.operator.eviction.evacuating import evacuating
-from hypercobalt.operator.eviction.facts import Facts
-from hypercobalt.operator.eviction.leaving import leaving
-from hypercobalt.operator.eviction.movability import OnItsWay, movability
-from hypercobalt.operator.eviction.owner import incident_of
-from hypercobalt.operator.eviction.policy import Policy
-from hypercobalt.operator.eviction.progress import FRESH, Track
-from hypercobalt.operator.eviction.restarting import brought_up, left_to_owner, restarting
-from hypercobalt.operator.eviction.states import (
+from hypercobalt.operator.eviction.assessing.case import OTHER_CLOCK, About, Case
+from hypercobalt.operator.eviction.assessing.course import (
+    Course,
+    course_of,
+    is_asked_by_person,
+    recovers,
+)
+from hypercobalt.operator.eviction.assessing.evacuating import evacuating
+from hypercobalt.operator.eviction.assessing.leaving import leaving
+from hypercobalt.operator.eviction.assessing.movability import OnItsWay, movability
+from hypercobalt.operator.eviction.assessing.owner import incident_of
+from hypercobalt.operator.eviction.assessing.restarting import brought_up, left_to_owner, restarting
+from hypercobalt.operator.eviction.assessing.witnesses import sightings
+from hypercobalt.operator.eviction.model.facts import Facts
+from hypercobalt.operator.eviction.model.policy import Policy
+from hypercobalt.operator.eviction.model.states import (
     Assessment,
     Crashed,
     Departed,
@@ -35,7 +40,7 @@ from hypercobalt.operator.eviction.states import (
     Unaffected,
     Waiting,
 )
-from hypercobalt.operator.eviction.witnesses import sightings
+from hypercobalt.operator.eviction.model.tracks import FRESH, Track
 
 _OVER: Final = frozenset({InstancePhase.SUCCEEDED, InstancePhase.SKIPPED})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from hypercobalt.api.eviction import Eviction, EvictionStatus, InstancePhase, has_ended
 from hypercobalt.compute.model import Host, Move, Server
-from hypercobalt.operator.eviction.estimate import Timings
-from hypercobalt.operator.eviction.progress import Track
-from hypercobalt.operator.eviction.starts import Going, Load
+from hypercobalt.operator.eviction.model.decision import Going, Load
+from hypercobalt.operator.eviction.model.tracks import Track
+from hypercobalt.operator.eviction.planning.estimate import Timings
 
 _NEVER = float("-inf")
 

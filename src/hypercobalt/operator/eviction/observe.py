@@ -16,19 +16,17 @@ from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableE
 from hypercobalt.compute.model import Action, Capacity, Host, Server
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.eviction.course import Course, course_of, is_dead
-from hypercobalt.operator.eviction.facts import Facts
-from hypercobalt.operator.eviction.lookups import to_be_asked_about, to_be_verified
+from hypercobalt.operator.eviction.assessing.course import Course, course_of, is_dead
+from hypercobalt.operator.eviction.assessing.owner import incident_of
 from hypercobalt.operator.eviction.memory import Listing, Memory
-from hypercobalt.operator.eviction.migrations import Migrations
-from hypercobalt.operator.eviction.networks import Networks
-from hypercobalt.operator.eviction.owner import incident_of
-from hypercobalt.operator.eviction.plan import Questions
-from hypercobalt.operator.eviction.policy import Policy
-from hypercobalt.operator.eviction.preflight import is_anothers
-from hypercobalt.operator.eviction.settled import settled
-from hypercobalt.operator.eviction.states import Moment
-from hypercobalt.operator.eviction.targets import Need, need
+from hypercobalt.operator.eviction.model.decision import Questions
+from hypercobalt.operator.eviction.model.facts import Facts, Need, Networks, need
+from hypercobalt.operator.eviction.model.policy import Policy
+from hypercobalt.operator.eviction.model.states import Moment
+from hypercobalt.operator.eviction.observing.lookups import to_be_asked_about, to_be_verified
+from hypercobalt.operator.eviction.observing.migrations import Migrations
+from hypercobalt.operator.eviction.planning.preflight import is_anothers
+from hypercobalt.operator.eviction.planning.settled import settled
 from hypercobalt.operator.node_facts import host_names
 from hypercobalt.runtime import Cache, Clock, Kube
 from hypercobalt.runtime.tasks import sole

@@ -6,21 +6,34 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hypercobalt.api.eviction import EvictionInstance, EvictionReason
-from hypercobalt.compute.model import Host, Server
-from hypercobalt.operator.eviction import preflight
-from hypercobalt.operator.eviction.calls import asked, remedy
-from hypercobalt.operator.eviction.cancel import cancel
-from hypercobalt.operator.eviction.course import Course, course_of
-from hypercobalt.operator.eviction.decision import End, Plan
-from hypercobalt.operator.eviction.estimate import Timings
-from hypercobalt.operator.eviction.facts import Facts
-from hypercobalt.operator.eviction.policy import Policy, order_of
-from hypercobalt.operator.eviction.polling import is_quiet, poll_after
-from hypercobalt.operator.eviction.preflight import Preflight
-from hypercobalt.operator.eviction.settled import settled
-from hypercobalt.operator.eviction.starts import (
-    Going,
+from hypercobalt.compute.model import Host
+from hypercobalt.operator.eviction.assessing.course import Course, course_of
+from hypercobalt.operator.eviction.model.actions import Action, Restart
+from hypercobalt.operator.eviction.model.decision import (
+    End,
     Load,
+    Plan,
+    Preflight,
+    Questions,
+)
+from hypercobalt.operator.eviction.model.facts import Facts
+from hypercobalt.operator.eviction.model.policy import Policy, order_of
+from hypercobalt.operator.eviction.model.states import (
+    Assessment,
+    Observed,
+    Ready,
+    Restarted,
+    State,
+    Stranded,
+    Unaffected,
+)
+from hypercobalt.operator.eviction.planning import preflight
+from hypercobalt.operator.eviction.planning.calls import asked, remedy
+from hypercobalt.operator.eviction.planning.cancel import cancel
+from hypercobalt.operator.eviction.planning.estimate import Timings
+from hypercobalt.operator.eviction.planning.polling import is_quiet, poll_after
+from hypercobalt.operator.eviction.planning.settled import settled
+from hypercobalt.operator.eviction.planning.starts import (
     Places,
     Starts,
     choose_starts,
@@ -29,33 +42,6 @@ from hypercobalt.operator.eviction.starts import (
     ready,
     to_be_placed,
 )
-from hypercobalt.operator.eviction.states import (
-    Action,
-    Assessment,
-    Observed,
-    Ready,
-    Restart,
-    Restarted,
-    Start,
-    State,
-    Stranded,
-    Unaffected,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Questions:
-    """What the plan of a pass depends on besides.
-
-    Args:
-        servers: for which hosts with enough capacity are to be known.
-        next: for which such hosts are to be counted.
-        counted: what the host counts is to be known.
-    """
-
-    servers: tuple[Server, ...] = ()
-    next: Server | None = None
-    counted: bool = False
 
 
 def questions(
@@ -76,7 +62,7 @@ def questions(
     waiting = [server for server, _ in ready(now).values()]
     limited = not (facts.eviction.spec.parallelism or policy.per_target)
     first = waiting[0] if waiting and limited and facts.targets is None else None
-    if not due and _places(facts, now, others, policy).free:
+    if not due and _places(facts, host, now, others, policy).free:
         servers = to_be_placed(now, policy, chooses=facts.chooses_target)
     return Questions(servers, first)
 
@@ -111,7 +97,7 @@ def plan(
         starts = choose_starts(
             now,
             facts.candidates,
-            _places(facts, now, others, policy),
+            _places(facts, facts.host, now, others, policy),
             policy,
             order=order_of(facts.eviction, policy),
             chooses=facts.chooses_target,
@@ -136,21 +122,21 @@ def plan(
         end=over.end,
         release=over.end is not None,
         look_again=poll_after(done, checks, timings, facts.moment),
-        load=_load(facts.host, done, starts.chosen if begun else ()),
+        load=_load(facts.host, done),
         quiet=is_quiet(done) and not stale,
         lingering=over.lingering,
     )
 
 
 def _places(
-    facts: Facts, now: Sequence[Assessment], others: Sequence[Load], policy: Policy
+    facts: Facts, host: Host, now: Sequence[Assessment], others: Sequence[Load], policy: Policy
 ) -> Places:
     parallelism = facts.eviction.spec.parallelism
     return places(
         now,
         others,
         policy,
-        host=facts.host.name if facts.host else facts.name,
+        host=host.name,
         parallelism=parallelism,
         targets=None if parallelism or policy.per_target else facts.targets,
     )
@@ -162,9 +148,8 @@ def _placeless(instance: Assessment, homeless: Mapping[str, str]) -> Assessment:
     return replace(instance, state=replace(instance.state, message=homeless[instance.id]))
 
 
-def _load(host: Host, done: Iterable[Assessment], starts: Iterable[Start]) -> Load:
-    begun = {start.server.id: Going(start.target, start.server) for start in starts}
-    return Load(host.name, {one.id: going(one) for one in done if one.occupies} | begun)
+def _load(host: Host, done: Iterable[Assessment]) -> Load:
+    return Load(host.name, {one.id: going(one) for one in done if one.occupies})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,22 +12,23 @@ from typing import Final
 
 from hypercobalt.api.eviction import FINALIZER, Eviction, EvictionStatus
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.eviction.actions import Actions
+from hypercobalt.operator.eviction.act import Actions
 from hypercobalt.operator.eviction.assess import assess
-from hypercobalt.operator.eviction.calls import after
-from hypercobalt.operator.eviction.claims import held_by
-from hypercobalt.operator.eviction.decision import Plan
-from hypercobalt.operator.eviction.facts import Facts
+from hypercobalt.operator.eviction.assessing.claims import held_by
 from hypercobalt.operator.eviction.memory import Memories, Memory
-from hypercobalt.operator.eviction.migrations import Migrations
-from hypercobalt.operator.eviction.notes import Note, notes
+from hypercobalt.operator.eviction.model.actions import Restart
+from hypercobalt.operator.eviction.model.decision import Plan
+from hypercobalt.operator.eviction.model.facts import Facts
+from hypercobalt.operator.eviction.model.policy import Policy, order_of
+from hypercobalt.operator.eviction.model.states import Assessment
 from hypercobalt.operator.eviction.observe import Observer
+from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.plan import plan, questions
-from hypercobalt.operator.eviction.policy import Policy, order_of
-from hypercobalt.operator.eviction.settled import settled
-from hypercobalt.operator.eviction.starts import as_of
-from hypercobalt.operator.eviction.states import Assessment, Restart
-from hypercobalt.operator.eviction.status import pending, status_of, write_after
+from hypercobalt.operator.eviction.planning.calls import after
+from hypercobalt.operator.eviction.planning.settled import settled
+from hypercobalt.operator.eviction.planning.starts import as_of
+from hypercobalt.operator.eviction.recording.notes import Note, notes
+from hypercobalt.operator.eviction.recording.status import pending, status_of, write_after
 from hypercobalt.runtime import Kube, Recorder, Result
 from hypercobalt.runtime.finalizer import Finalizer
 from hypercobalt.runtime.write_cache import WriteCache

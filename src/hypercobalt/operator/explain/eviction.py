@@ -22,8 +22,7 @@ from hypercobalt.api.eviction import (
     evicting,
 )
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.eviction.course import INSTANCE_TRIGGERS
-from hypercobalt.operator.eviction.status import called, count
+from hypercobalt.operator.eviction.assessing.course import INSTANCE_TRIGGERS
 from hypercobalt.operator.explain.model import Explanation, Finding, Group, Remedy, age, command
 from hypercobalt.operator.explain.reporters import (
     OPERATOR,
@@ -31,6 +30,7 @@ from hypercobalt.operator.explain.reporters import (
     operator_findings,
     unseen_by_operator,
 )
+from hypercobalt.operator.wording import called, count
 
 _Type = EvictionConditionType
 _LISTED: Final = 20

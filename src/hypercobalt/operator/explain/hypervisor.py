@@ -13,10 +13,9 @@ from datetime import datetime
 from typing import Final
 
 from hypercobalt.api.conditions import Condition, get_condition
-from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
-from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
-from hypercobalt.ha.guard import SEPARATOR
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.operator.explain import recovery
 from hypercobalt.operator.explain.advice import (
     EXPECTED,
     NORMAL,
@@ -27,7 +26,6 @@ from hypercobalt.operator.explain.advice import (
 from hypercobalt.operator.explain.model import (
     Explanation,
     Finding,
-    Group,
     Remedy,
     Sighting,
     command,
@@ -105,6 +103,9 @@ def explain(facts: Facts) -> Explanation:
         # What the agent reported before its silence may be over, or be the host's end.
         found = {type_: one for type_, one in found.items() if one.reporter != AGENT}
         found[_Type.AGENT_REPORTING] = silent
+    fenced = get_condition(host.conditions, _Type.FENCED)
+    if host.status.recovery is not None and fenced is not None and fenced.status == "True":
+        found.pop(_Type.FENCED, None)  # the next step names what is to be done
     ends = [type_ for type_ in _ENDS.get(state, ()) if type_ in found]
     waiting = [found.pop(type_) for type_ in ends]
     order = {type_: place for place, type_ in enumerate(EXPECTED)}
@@ -116,26 +117,15 @@ def explain(facts: Facts) -> Explanation:
         state=state,
         since=since,
         summary=summary,
-        waiting=(*waiting, *_of_the_spec(host, state)),
+        waiting=(*recovery.next_step(host, facts.now), *waiting, *_of_the_spec(host, state)),
         also=(
             *operator_findings(facts.reporters, facts.now),
             *_silent(facts),
             *(found[type_] for type_ in rest),
         ),
-        groups=tuple(_recovery(host)),
+        groups=tuple(recovery.details(host)),
         seen=_sightings(facts),
     )
-
-
-def _recovery(host: Hypervisor) -> Iterable[Group]:
-    """Each gate's answer for a host that has failed, and how its fencing went."""
-    blocked = get_condition(host.conditions, _Type.RECOVERY_BLOCKED)
-    if blocked is not None and blocked.reason != RecoveryBlockedReason.NOT_NEEDED:
-        yield Group("Gates of its recovery", tuple(blocked.message.split(SEPARATOR)))
-    fencing = host.status.fencing
-    if fencing is not None and fencing.phase != FencingPhase.RELEASED:
-        boot = f"Fencing of boot {fencing.bootID}: {fencing.phase}"
-        yield Group(boot, fencing.evidence)
 
 
 def _state(host: Hypervisor) -> tuple[str, datetime | None, str]:
@@ -176,7 +166,8 @@ def _of_the_spec(host: Hypervisor, state: str) -> Iterable[Finding]:
         text = "The Node terminates, but spec.maintenance is not `termination`: nothing is emptied"
         yield Finding(text, remedies=(Remedy("set it, if the host is to go for good", patch),))
     if state in {"Evicted", "Evicting", "Maintenance"} and spec.maintenance == Maintenance.HA:
-        yield Finding("The high-availability service has the host, and gives it back")
+        if host.status.recovery is None:  # an external service reports no steps
+            yield Finding("The high-availability service ends the maintenance `ha`")
     elif state in {"Evicted", "Evicting", "Maintenance"}:
         text = f"The end of the maintenance `{spec.maintenance}`{reason}"
         yield Finding(text, remedies=(back,))

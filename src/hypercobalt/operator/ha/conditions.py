@@ -57,7 +57,11 @@ def part(hypervisor: Hypervisor, plan: Plan, now: datetime) -> Part:
         reason, text = plan.blocked
         blocked = "True" if reason in _BLOCKING else "False"
         own = set_condition(own, _Type.RECOVERY_BLOCKED, blocked, reason, text, now=now)
-    fields = {"unhealthySince": plan.unhealthy_since, "fencing": plan.fencing}
+    fields = {
+        "unhealthySince": plan.unhealthy_since,
+        "fencing": plan.fencing,
+        "recovery": plan.recovery,
+    }
     return Part(TYPES, own, fields)
 
 
@@ -80,7 +84,7 @@ def _note(one: Condition) -> Iterable[Note]:
     elif one.status == "True":
         yield Note("Warning", "RecoveryBlocked", one.message)
     elif one.reason == RecoveryBlockedReason.GATES_PASSED:
-        yield Note("Normal", "RecoveryAllowed", one.message)
+        yield Note("Normal", "RecoveryAllowed", "Every gate of the host's recovery is open")
 
 
 def _text(fencing: Fencing) -> str:

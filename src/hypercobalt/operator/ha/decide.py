@@ -29,7 +29,7 @@ from hypercobalt.ha.node_failure import (
     Suspected,
     Well,
 )
-from hypercobalt.operator.ha.evictions import is_recovery, recovery, succeeded
+from hypercobalt.operator.ha.evictions import failed_before, is_recovery, recovery, succeeded
 from hypercobalt.operator.ha.facts import (
     BEFORE,
     Action,
@@ -43,6 +43,7 @@ from hypercobalt.operator.ha.facts import (
     SetMaintenance,
     TakeBack,
 )
+from hypercobalt.operator.ha.fleet import healthy_since
 from hypercobalt.operator.ha.settings import HaSettings
 
 OVERRULED: Final = frozenset({Maintenance.NONE, Maintenance.TERMINATION})
@@ -58,7 +59,9 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
     """Give the next step for a host."""
     stored = facts.hypervisor.status
     well = facts.ready in {"True", ""}
-    since = None if well else stored.unhealthySince or facts.now.replace(microsecond=0)
+    # A moment ahead of the clock was taken before the clock went back: the wait begins again.
+    since = None if well else min(stored.unhealthySince or facts.now, facts.now)
+    since = since and since.replace(microsecond=0)
     plan = Plan(since, stored.fencing, look_again=settings.poll)
     if facts.stopped:
         return _stopped(facts, plan, settings)
@@ -68,7 +71,7 @@ def decide(facts: Facts, settings: HaSettings) -> Plan:
         case Well() | Returned():
             return _back(facts, plan, settings)
         case Alive():
-            return _alive(facts, facts.verdict, plan)
+            return _alive(facts, facts.verdict, plan, settings)
         case Suspected() | RebootGrace() | Dead():
             return _silent(facts, plan, settings)
 
@@ -88,13 +91,13 @@ def _stopped(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     """The agent lives and has ended every instance: that is a proof, until the host reboots."""
     if facts.silenced:
         return plan
-    step = _fencing_step(facts, plan, settings, dead=False)
+    step = _fencing_step(facts, plan, settings)
     if isinstance(step, fencing.Record):
         return replace(plan, fencing=step.fencing, look_again=AT_ONCE)
-    return _fenced(facts, plan)
+    return _fenced(facts, plan, settings)
 
 
-def _alive(facts: Facts, verdict: Alive, plan: Plan) -> Plan:
+def _alive(facts: Facts, verdict: Alive, plan: Plan, settings: HaSettings) -> Plan:
     """A host that lives though its Node is not Ready: its instances migrate."""
     if verdict.until is not None:
         return _no_later(plan, verdict.until, facts.now)
@@ -105,7 +108,7 @@ def _alive(facts: Facts, verdict: Alive, plan: Plan) -> Plan:
     plan = _with_gates(facts, plan)
     if facts.silenced or not is_open(facts.gates) or _running(facts):
         return plan
-    return _recover(facts, plan, EvictionMode.LIVE)
+    return _recover(facts, plan, EvictionMode.LIVE, settings)
 
 
 def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
@@ -113,44 +116,47 @@ def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     plan = _with_gates(facts, plan)
     if not is_fenced(facts.hypervisor):
         return _fence(facts, plan, settings)
-    return plan if facts.silenced else _fenced(facts, plan)
+    return plan if facts.silenced else _fenced(facts, plan, settings)
 
 
-def _fenced(facts: Facts, plan: Plan) -> Plan:
+def _fenced(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     """A host that is proven dead."""
     if (action := _enter(facts)) is not None:
         return _then(plan, action)
     stored = plan.fencing
     if stored is not None and stored.forcedDownAt is None:
         return _then(plan, ForceDown(stored))
-    return _recover(facts, plan, EvictionMode.EVACUATE)
+    return _recover(facts, plan, EvictionMode.EVACUATE, settings)
 
 
 def _fence(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     verdict = facts.verdict
     if not facts.hypervisor.status.bootID or facts.silenced:
         return plan
-    may = is_open(facts.gates)
-    dead = isinstance(verdict, Dead) and may
-    step = _fencing_step(facts, plan, settings, dead=dead)
+    step = _fencing_step(facts, plan, settings)
     if isinstance(step, fencing.Record) and step.fencing.phase == FencingPhase.FENCED:
         return replace(plan, fencing=step.fencing, look_again=AT_ONCE)
     if isinstance(verdict, Suspected) and verdict.ask:
-        return replace(plan, action=AskPeers()) if may else plan
-    if dead and (action := _enter(facts)) is not None:
+        return replace(plan, action=AskPeers()) if is_open(facts.gates) else plan
+    if _is_dead(facts) and (action := _enter(facts)) is not None:
         return _then(plan, action)
     match step:
         case fencing.Record(record):
             return replace(plan, fencing=record, look_again=AT_ONCE)
         case fencing.SwitchOff(record):
             return _then(plan, Fence(record))
-        case fencing.WaitUntil(at, _):
+        case fencing.WaitUntil(at):
             return _no_later(plan, at, facts.now)
         case fencing.Nothing():
             return _soon(plan, facts)
 
 
-def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings, *, dead: bool) -> fencing.Step:
+def _is_dead(facts: Facts) -> bool:
+    """Whether nothing of the host has answered for long enough, and all gates are open."""
+    return isinstance(facts.verdict, Dead) and is_open(facts.gates)
+
+
+def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings) -> fencing.Step:
     known = fencing.Facts(
         boot=facts.hypervisor.status.bootID or "",
         node_boot=facts.node_boot,
@@ -159,7 +165,7 @@ def _fencing_step(facts: Facts, plan: Plan, settings: HaSettings, *, dead: bool)
         device=", ".join(facts.fence.devices),
         lasts=facts.fence.lasts,
         silent=isinstance(facts.verdict, Dead | Suspected | RebootGrace),
-        dead=dead,
+        dead=_is_dead(facts),
         evidence=_silence(facts),
         mine=facts.mine,
     )
@@ -171,7 +177,7 @@ def _silence(facts: Facts) -> tuple[str, ...]:
     return verdict.evidence if isinstance(verdict, Dead | Suspected | RebootGrace) else ()
 
 
-def _recover(facts: Facts, plan: Plan, mode: EvictionMode) -> Plan:
+def _recover(facts: Facts, plan: Plan, mode: EvictionMode, settings: HaSettings) -> Plan:
     """Have one Eviction of all instances, in maintenance `ha` where that may be set."""
     if (action := _enter(facts)) is not None:
         return _then(plan, action)
@@ -179,14 +185,23 @@ def _recover(facts: Facts, plan: Plan, mode: EvictionMode) -> Plan:
     for one in _running(facts):
         # One that migrates live cannot go on from a host that is dead.
         return replace(plan, action=DeleteEviction(one)) if _is_other(one, mode) else plan
-    if _is_empty(facts):
+    if is_empty(facts):
         return _emptied(facts, plan)
-    if any(one.metadata.name == wanted.metadata.name for one in facts.evictions):
-        return plan  # it has failed: a person sees it there
+    for one in facts.evictions:
+        if one.metadata.name == wanted.metadata.name:  # it has failed: a person sees it there
+            again = failed_before(one, facts.now - settings.again)
+            return replace(plan, action=DeleteEviction(one)) if again else plan
     return replace(plan, action=Evict(wanted))
 
 
-def _is_empty(facts: Facts) -> bool:
+def is_over(facts: Facts) -> bool:
+    """Whether a deleted Hypervisor may go: no proof is open, or nothing is left on its host."""
+    stored, going = facts.hypervisor.status.fencing, facts.hypervisor.metadata.deletionTimestamp
+    proven = stored is not None and stored.phase == FencingPhase.FENCED
+    return not proven or (going is not None and is_empty(facts))
+
+
+def is_empty(facts: Facts) -> bool:
     """Whether nothing is left to be recovered: by the compute service, or an Eviction's end."""
     counted = facts.host is not None and not facts.host.servers
     return counted or any(is_recovery(one) and succeeded(one) for one in facts.evictions)
@@ -214,13 +229,13 @@ def _back(facts: Facts, plan: Plan, settings: HaSettings) -> Plan:
     if stored is not None and fencing.is_under_way(stored, facts.now):
         at = stored.deadline or facts.now
         return replace(plan, look_again=_until(at, facts.now))  # it may be switched off yet
-    if _mode(hypervisor) != Maintenance.HA and not _is_open(hypervisor):
+    if _mode(hypervisor) != Maintenance.HA and not is_unreleased(hypervisor):
         return replace(_at_rest(facts, plan), look_again=None)
-    healthy = _healthy_since(hypervisor)
+    healthy = healthy_since(hypervisor)
     if healthy is None or is_fenced(hypervisor):
         return plan  # the agent of the new boot has not reported yet
     due = healthy + settings.waits.healthy
-    if facts.now < due:
+    if healthy <= facts.now < due:  # ahead of the clock: long ago, before the clock went back
         return replace(plan, look_again=_until(due, facts.now))
     if stored is not None and stored.phase != FencingPhase.RELEASED:
         return _take_back(facts, plan, stored)
@@ -240,7 +255,7 @@ def _take_back(facts: Facts, plan: Plan, stored: Fencing) -> Plan:
     return _then(plan, TakeBack(facts.host, closed)) if facts.host is not None else plan
 
 
-def _is_open(hypervisor: Hypervisor) -> bool:
+def is_unreleased(hypervisor: Hypervisor) -> bool:
     """Whether the record of a fencing is not closed yet."""
     stored = hypervisor.status.fencing
     return stored is not None and stored.phase != FencingPhase.RELEASED
@@ -251,14 +266,6 @@ def _at_rest(facts: Facts, plan: Plan) -> Plan:
     return replace(plan, blocked=(_Why.NOT_NEEDED, "The host is well")) if blocked else plan
 
 
-def _healthy_since(hypervisor: Hypervisor) -> datetime | None:
-    """Since when Node, node agent and libvirt are in order; None while one of them is not."""
-    types = (_Type.NODE_HEALTHY, _Type.AGENT_REPORTING, _Type.LIBVIRT_CONNECTION)
-    found = [get_condition(hypervisor.conditions, type_) for type_ in types]
-    times = [one.lastTransitionTime for one in found if one is not None and one.status == "True"]
-    return max(times) if len(times) == len(types) else None
-
-
 def _enter(facts: Facts) -> Action | None:
     """Maintenance `ha`, where it is not set and may be.
 
@@ -267,7 +274,7 @@ def _enter(facts: Facts) -> Action | None:
     mode = _mode(facts.hypervisor)
     if mode not in OVERRULED:
         return None
-    if mode == Maintenance.TERMINATION and _is_empty(facts):
+    if mode == Maintenance.TERMINATION and is_empty(facts):
         return None
     return SetMaintenance(Maintenance.HA, before=mode)
 

@@ -13,6 +13,7 @@ from hypercobalt.api.eviction import (
     EvictionSpec,
     Trigger,
     evicting,
+    has_ended,
 )
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta, owner_reference
@@ -63,3 +64,10 @@ def succeeded(eviction: Eviction) -> bool:
     """Whether it has ended, and well."""
     found = evicting(eviction.status)
     return found is not None and found.reason == EvictionReason.SUCCEEDED
+
+
+def failed_before(eviction: Eviction, moment: datetime) -> bool:
+    """Whether it has ended before a moment, and not well."""
+    found = evicting(eviction.status)
+    ended = has_ended(eviction.status) and not succeeded(eviction)
+    return ended and found is not None and found.lastTransitionTime <= moment

@@ -10,6 +10,7 @@ from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.fencing import Fencing
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
+from hypercobalt.api.recovery import Recovery
 from hypercobalt.compute.model import Host
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import HostVerdict
@@ -134,6 +135,7 @@ class Plan:
         blocked: reason and message of `RecoveryBlocked`; None leaves the condition as it is.
         action: to be taken before that.
         look_again: after this long; None waits for a change.
+        recovery: for the status; see `hypercobalt.operator.ha.phase`.
     """
 
     unhealthy_since: datetime | None
@@ -141,3 +143,4 @@ class Plan:
     blocked: tuple[RecoveryBlockedReason, str] | None = None
     action: Action | None = None
     look_again: timedelta | None = None
+    recovery: Recovery | None = None

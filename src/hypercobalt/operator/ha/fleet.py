@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Final
 
 from hypercobalt.api.conditions import get_condition, is_true
@@ -40,8 +41,20 @@ def domains(hypervisor: Hypervisor, labels: Sequence[str]) -> tuple[str, ...]:
     return (*by_label, *(f"aggregate {one.name}" for one in hypervisor.status.aggregates))
 
 
+def healthy_since(hypervisor: Hypervisor) -> datetime | None:
+    """Since when Node, node agent and libvirt are in order; None while one of them is not."""
+    types = (_Type.NODE_HEALTHY, _Type.AGENT_REPORTING, _Type.LIBVIRT_CONNECTION)
+    found = [get_condition(hypervisor.conditions, type_) for type_ in types]
+    times = [one.lastTransitionTime for one in found if one is not None and one.status == "True"]
+    return max(times) if len(times) == len(types) else None
+
+
 def state(
-    hypervisor: Hypervisor, node: Node | None, lease: Sighting | None, labels: Sequence[str]
+    hypervisor: Hypervisor,
+    node: Node | None,
+    lease: Sighting | None,
+    labels: Sequence[str],
+    settled: datetime,
 ) -> HostState:
     """A host, as the census counts it.
 
@@ -50,9 +63,14 @@ def state(
         node: of the host; None: there is none.
         lease: of its node agent; None while not enough is known.
         labels: see `domains`.
+        settled: a recovered host that has been in order since then is back: it only waits to be
+            taken back, perhaps for another host that has failed.
     """
     status, found = hypervisor.status, ready(node)
     recovered = hypervisor.spec.maintenance == Maintenance.HA or is_fenced(hypervisor)
+    healthy = healthy_since(hypervisor) if found == "True" else None
+    if healthy is not None and healthy <= settled and not is_fenced(hypervisor):
+        recovered = False
     unwell = found in {"False", "Unknown"}
     agent = get_condition(hypervisor.conditions, _Type.AGENT_REPORTING)
     silent = agent is not None and agent.reason == AgentReportingReason.AGENT_SILENT

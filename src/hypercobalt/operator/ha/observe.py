@@ -12,11 +12,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from hypercobalt.api.conditions import get_condition
-from hypercobalt.api.core import Node
+from hypercobalt.api.core import Node, NodeCondition, NodeStatus
 from hypercobalt.api.eviction import Eviction, Trigger, has_ended
 from hypercobalt.api.fencing import CLAIM, OUT_OF_SERVICE, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
+from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService, Fleet
@@ -33,6 +34,10 @@ from hypercobalt.operator.ha.silenced import silenced
 from hypercobalt.operator.node_facts import host_names
 from hypercobalt.runtime import Cache, Clock, Kube
 from hypercobalt.runtime.write_cache import WriteCache
+
+FINALIZER: Final = "kvm.cloud.sap/recovery"
+"""Keeps the Hypervisor of a dead host, whose Node was deleted, until its instances run elsewhere:
+the proof, the Eviction and the definitions of the instances would go with it."""
 
 _LISTED: Final = 5.0
 """Seconds that a listing of the compute service's hosts counts as fresh, for all hosts together."""
@@ -111,11 +116,15 @@ class Observation:
         in_ha = hypervisor.spec.maintenance == Maintenance.HA
         blocked = get_condition(status.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
         noted = blocked is not None and blocked.reason != RecoveryBlockedReason.NOT_NEEDED
+        held = FINALIZER in hypervisor.metadata.finalizers
         well = fleet.ready(self._world.nodes.get(name)) in {"True", ""}
-        return well and not (status.unhealthySince or open_ or in_ha or noted)
+        unwell = status.unhealthySince or status.recovery
+        return well and not (unwell or open_ or in_ha or noted or held)
 
     async def facts(self, name: str, mine: datetime | None) -> Facts | None:
-        """Everything about a host; None when it, or its Node, is gone.
+        """Everything about a host; None when it is gone, or its Node while it was not proven dead.
+
+        A host that is proven dead and whose Node was deleted is as silent as it was.
 
         Nothing is awaited after the gates were asked: a caller that begins a recovery at once, and
         notes it in `fleet`, is counted by the next one.
@@ -128,9 +137,10 @@ class Observation:
         lease = await world.leases.of(name)
         node = await world.kube.get(Node, name)
         hypervisor = await world.kube.get(Hypervisor, name)
-        if node is None or hypervisor is None:
+        if hypervisor is None or (node is None and not is_fenced(hypervisor)):
             return None
         world.hypervisors.wrote(hypervisor)
+        node = node or _gone(name)
         compute = await self._compute(hypervisor)
         evictions = tuple(
             one
@@ -254,13 +264,17 @@ class Observation:
                 for one in hypervisor.conditions
             )
             self._storm_over = now if many else None
+        if self._storm_over is not None:  # never ahead of a clock that has gone back
+            self._storm_over = min(self._storm_over, now)
         return Observer(self._world.leads(), self._world.contact(), problem, self._storm_over)
 
     def _states(self) -> Iterable[HostState]:
         world, labels = self._world, self._settings.domain_labels
+        settled = self._clock.now() - self._settings.waits.healthy
         for one in world.hypervisors.all():
             name = one.metadata.name
-            yield fleet.state(one, world.nodes.get(name), world.leases.glance(name), labels)
+            lease = world.leases.glance(name)
+            yield fleet.state(one, world.nodes.get(name), lease, labels, settled)
 
 
 def stopped(hypervisor: Hypervisor) -> str:
@@ -283,6 +297,12 @@ def claim(hypervisor: Hypervisor, node: Node) -> str:
     if taint is not None:
         return f"the Node has the taint {OUT_OF_SERVICE}={taint.value}:{taint.effect}"
     return ""
+
+
+def _gone(name: str) -> Node:
+    """What stands for a Node that was deleted: nothing is known of the host any more."""
+    unknown = NodeCondition(type="Ready", status="Unknown")
+    return Node(metadata=ObjectMeta(name=name), status=NodeStatus(conditions=(unknown,)))
 
 
 def _fenced_boot(hypervisor: Hypervisor) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec.structs import replace as with_fields
@@ -12,7 +12,7 @@ from msgspec.structs import replace as with_fields
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.fencing import Fencing, FencingPhase
-from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.leadership import LeaderGuard
@@ -22,7 +22,7 @@ from hypercobalt.ha import fencing
 from hypercobalt.ha.node_failure import Contradicted, Returned, Well
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha import conditions
-from hypercobalt.operator.ha.decide import decide
+from hypercobalt.operator.ha.decide import decide, is_over
 from hypercobalt.operator.ha.facts import (
     BEFORE,
     AskPeers,
@@ -37,12 +37,14 @@ from hypercobalt.operator.ha.facts import (
 )
 from hypercobalt.operator.ha.fences import switch_off
 from hypercobalt.operator.ha.metrics import HaMetrics
-from hypercobalt.operator.ha.observe import Observation, World
+from hypercobalt.operator.ha.observe import FINALIZER, Observation, World
 from hypercobalt.operator.ha.peers import Peers
+from hypercobalt.operator.ha.phase import recovery
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.status_writer import Part, StatusWriter
 from hypercobalt.runtime import AlreadyExistsError, Clock, Recorder, Result
 from hypercobalt.runtime.client.errors import ConflictError as StaleError
+from hypercobalt.runtime.finalizer import Finalizer
 
 log = get_logger(__name__)
 
@@ -81,6 +83,7 @@ class HostFailureReconciler:
         self._settings, self._guard, self._clock = settings, guard, clock
         self._events, self._metrics = events, metrics
         metrics.count_unhealthy(lambda: observation.fleet.census().unwell)
+        self._finalizer = Finalizer(FINALIZER, self._kube, world.hypervisors)
         self._mine: dict[str, datetime] = {}
         """Deadlines of attempts that this process has recorded, until it makes the call."""
 
@@ -93,15 +96,28 @@ class HostFailureReconciler:
         if facts is None:
             self._metrics.judged(name, ())
             self._mine.pop(name, None)
+            if (left := self._world.hypervisors.get(name)) is not None:
+                await self._finalizer.remove(left)
             return Result()
+        if is_fenced(facts.hypervisor) and await self._is_held_now(facts.hypervisor):
+            return Result(timedelta(0))
         plan = decide(facts, self._settings)
         over = isinstance(facts.verdict, Well | Returned | Contradicted)
         self._metrics.judged(name, () if over else facts.gates)
         if over:
             await self._peers.forget(name)
         done = await self._act(facts, plan)
+        done = replace(done, recovery=recovery(facts, done, self._settings))
         await self._write(facts, done)
+        if is_over(facts):
+            await self._finalizer.remove(facts.hypervisor)
         return Result(done.look_again)
+
+    async def _is_held_now(self, hypervisor: Hypervisor) -> bool:
+        """Keep it from being deleted before its recovery is over; gives whether that is new."""
+        if self._finalizer.is_on(hypervisor) or hypervisor.metadata.deletionTimestamp is not None:
+            return False
+        return await self._finalizer.add(hypervisor) is not None
 
     async def _act(self, facts: Facts, plan: Plan) -> Plan:
         """Take the plan's action; gives the plan with what has come of it."""

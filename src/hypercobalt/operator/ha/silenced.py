@@ -42,7 +42,7 @@ def silenced(hypervisor: Hypervisor, host: Host | None, evictions: Iterable[Evic
         return why
     if not spec.lifecycleEnabled:
         return "spec.lifecycleEnabled is false"
-    if hypervisor.metadata.deletionTimestamp is not None:
+    if hypervisor.metadata.deletionTimestamp is not None and not is_fenced(hypervisor):
         return "the Hypervisor is being deleted"
     if not _serves(hypervisor):
         return "the host is not in service: its onboarding has not succeeded"

@@ -238,7 +238,8 @@ def _after(host: Host, plan: Plan, known: Sequence[HostAggregate]) -> list[HostA
 def _none(facts: Facts, wanted: Desired, service: str) -> Facts:
     """A compute service without aggregates has all that can be had."""
     number = len(facts.hypervisor.spec.aggregates)
-    text = f"{service} has no host aggregates; {number} are wanted"
+    ignored = f"; {number} of spec.aggregates are ignored" if number else ""
+    text = f"{service} has no host aggregates{ignored}"
     shown = Desired(None, wanted.status, wanted.reason, text)
     return _set(facts.with_status(aggregates=()), shown)
 

@@ -23,25 +23,25 @@ from hypercobalt.api.ovsnode_reasons import ReadyReason as OVSReadyReason
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.lifecycle.step import Facts, Type
-from hypercobalt.runtime import Kube, NotFoundError
+from hypercobalt.runtime import Kube
 
 _VERSION: Final = re.compile(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?", re.ASCII)
 NODE, HYPERVISOR = "node:", "hypervisor:"
 
 
-def unmet(facts: Facts, node: Node | None, switches: Iterable[OVSNode], settings: Settings) -> str:
+def unmet(facts: Facts, node: Node | None, switch: OVSNode | None, settings: Settings) -> str:
     """The first check that does not pass, in words; "" when all do.
 
     Args:
         facts: of the pass.
         node: of the host.
-        switches: OVSNodes of the host's name; without any, its bridge is not checked.
+        switch: OVSNode of the host; without one, its bridge is not checked.
         settings: what to check for.
     """
     hypervisor = facts.hypervisor
-    bridges = (_bridge(switch, settings.bridge) for switch in switches)
+    bridge = _bridge(switch, settings.bridge) if switch is not None else ""
     probes = (_probe(probe, node, hypervisor) for probe in settings.storage_probes)
-    return unreported(facts, settings) or next((text for text in (*bridges, *probes) if text), "")
+    return unreported(facts, settings) or next((text for text in (bridge, *probes) if text), "")
 
 
 def unreported(facts: Facts, settings: Settings) -> str:
@@ -135,13 +135,11 @@ def probed(settings: Settings) -> Iterable[str]:
             yield probe.removeprefix(HYPERVISOR)
 
 
-async def read_switches(kube: Kube, name: str) -> tuple[OVSNode, ...]:
-    """The OVSNodes of a host; none where the cluster does not know the kind.
+async def read_switch(kube: Kube, name: str, namespace: str) -> OVSNode | None:
+    """The OVSNode of a host in the OVS agents' namespace; None without one, or without the kind.
 
-    They are read when they are needed: a cache of all would grow with every port of the fleet.
+    It is read when it is needed: a cache of all would grow with every port of the fleet. One of the
+    host's name in another namespace is no agent's report: whoever may write there is not trusted
+    with the host.
     """
-    try:
-        found = await kube.list(OVSNode, fields=f"metadata.name={name}")
-    except NotFoundError:
-        return ()
-    return tuple(found.items)
+    return await kube.get(OVSNode, name, namespace) if namespace else None

@@ -36,7 +36,6 @@ from hypercobalt.api.meta import owner_reference
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.port import Hosts
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.eviction.status import count
 from hypercobalt.operator.ha.evictions import is_recovery
 from hypercobalt.operator.ha.settings import HaMode
 from hypercobalt.operator.lifecycle.reads import Reads
@@ -47,6 +46,7 @@ from hypercobalt.operator.lifecycle.step import (
     Type,
     is_onboarding,
 )
+from hypercobalt.operator.wording import count
 from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
 from hypercobalt.runtime.write_cache import WriteCache
 

@@ -18,7 +18,7 @@ from hypercobalt.compute.model import Host, TestServer
 from hypercobalt.compute.port import ComputeService, SmokeTests
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle import onboarding, service, smoke_test
-from hypercobalt.operator.lifecycle.checks import probed, read_switches, unmet, unreported
+from hypercobalt.operator.lifecycle.checks import probed, read_switch, unmet, unreported
 from hypercobalt.operator.lifecycle.onboarding import Act, Plan, Skip
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.settings import Settings
@@ -76,7 +76,7 @@ class Onboarding:
             checked, due = "", onboarding.is_checked(facts, self._settings)
             if due:
                 checked = await self._unmet(facts, skip)
-            if due and not checked:  # the switches are read once in a pass
+            if due and not checked:  # the switch is read once in a pass
                 facts = facts.with_compared(_CHECKS)
             grouped = self._service.aggregates is not None
             plan = onboarding.decide(facts, skip, checked, self._settings, grouped=grouped)
@@ -109,8 +109,10 @@ class Onboarding:
             return f"the Node has no label {ZONE_LABEL}, which names the zone to test in"
         if waits := unreported(facts, self._settings):
             return waits
-        switches = () if (_CHECKS,) in facts.compared else await read_switches(self._kube, name)
-        return unmet(facts, self._nodes.get(name), switches, self._settings)
+        switch = None
+        if (_CHECKS,) not in facts.compared:
+            switch = await read_switch(self._kube, name, self._settings.ovs_namespace)
+        return unmet(facts, self._nodes.get(name), switch, self._settings)
 
     async def _act(self, facts: Facts, plan: Plan) -> Outcome:
         host = facts.host

@@ -39,7 +39,7 @@ def decide(
 
     Args:
         facts: of the pass.
-        found: what the compute service knows under the Hypervisor's names.
+        found: what the compute service has under the Hypervisor's names.
         claimants: Hypervisors, this one or others, that may have a claim to the host.
         service: name of the compute service.
     """
@@ -48,9 +48,9 @@ def decide(
     if found is None:
         known = own.status.serviceId
         text = (
-            f"{service} no longer knows a host {name!r}: does its nova-compute run?"
+            f"{service} no longer has a host {name!r}; check that nova-compute runs there"
             if known
-            else f"Waiting for nova-compute: {service} knows no host {name!r}"
+            else f"Waiting for nova-compute: {service} has no host {name!r}"
         )
         reason = RegisteredReason.NOT_REGISTERED
         lost = facts.with_condition(Type.REGISTERED, "False", reason, text, waits_for=reason)
@@ -67,7 +67,7 @@ def decide(
         )
         return replace(taken.with_status(hypervisorId=None, serviceId=None), host=None)
     noted = facts.with_status(hypervisorId=found.hypervisor_id, serviceId=found.service_id)
-    text = f"{service} knows it as {found.name}"
+    text = f"Registered with {service} as {found.name}"
     after = noted.with_condition(Type.REGISTERED, "True", RegisteredReason.REGISTERED, text)
     return replace(after, host=found)
 

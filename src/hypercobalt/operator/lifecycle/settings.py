@@ -16,6 +16,7 @@ class Settings:
         test_aggregate: that a host is in while it is tested, besides its zone; "" for none.
         minimum_libvirt: oldest version that onboarding lets pass, `major.minor.release`.
         bridge: that an OVSNode must show healthy, if the host has an OVSNode.
+        ovs_namespace: of the OVSNodes; "" for a site without OVS agents, where none is checked.
         storage_probes: conditions that must be True, as `node:TYPE` or `hypervisor:TYPE`.
         test_tries: servers that the smoke test boots before it gives up.
         poll: between two looks at a test server.
@@ -36,6 +37,7 @@ class Settings:
     test_aggregate: str = "tenant_filter_tests"
     minimum_libvirt: str = "8.0.0"
     bridge: str = "br-int"
+    ovs_namespace: str = ""
     storage_probes: tuple[str, ...] = ()
     test_tries: int = 3
     poll: timedelta = timedelta(seconds=5)

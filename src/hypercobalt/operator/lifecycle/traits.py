@@ -113,7 +113,8 @@ class TraitSync:
         traits = self._service.traits
         if traits is None:
             wanted = len(facts.hypervisor.spec.customTraits)
-            text = f"{self._service.name} has no traits; {wanted} are wanted"
+            ignored = f"; {wanted} of spec.customTraits are ignored" if wanted else ""
+            text = f"{self._service.name} has no traits{ignored}"
             return Outcome(_set(facts, "True", text))
         try:
             return await self._sync(facts, traits, facts.host.hypervisor_id)

@@ -15,9 +15,16 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Capacity, Move, Server, Size
-from hypercobalt.operator.eviction.facts import Facts
-from hypercobalt.operator.eviction.policy import Policy
-from hypercobalt.operator.eviction.states import Assessment, Mode, Moment, Observed, Ready, State
+from hypercobalt.operator.eviction.model.facts import Facts
+from hypercobalt.operator.eviction.model.policy import Policy
+from hypercobalt.operator.eviction.model.states import (
+    Assessment,
+    Mode,
+    Moment,
+    Observed,
+    Ready,
+    State,
+)
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = Moment(BEGAN + timedelta(minutes=10), 1000.0)

@@ -9,17 +9,9 @@ import pytest
 from tests.unit.operator.eviction.made import BEGAN, NOW, POLICY, entry, move, server
 
 from hypercobalt.operator.eviction.assess import assess_one
-from hypercobalt.operator.eviction.case import About
-from hypercobalt.operator.eviction.policy import Policy
-from hypercobalt.operator.eviction.progress import (
-    FRESH,
-    Begun,
-    Left,
-    Recorded,
-    Track,
-    Unrecoverable,
-)
-from hypercobalt.operator.eviction.states import (
+from hypercobalt.operator.eviction.assessing.case import About
+from hypercobalt.operator.eviction.model.policy import Policy
+from hypercobalt.operator.eviction.model.states import (
     Arrived,
     Assessment,
     Damaged,
@@ -31,6 +23,14 @@ from hypercobalt.operator.eviction.states import (
     Stranded,
     Unaffected,
     Waiting,
+)
+from hypercobalt.operator.eviction.model.tracks import (
+    FRESH,
+    Begun,
+    Left,
+    Recorded,
+    Track,
+    Unrecoverable,
 )
 
 LEAVING = server(task_state="migrating")
@@ -341,3 +341,16 @@ def test_way_that_was_taken_is_taken_again(noted: str | None, tried: str) -> Non
 def test_record_is_believed_until_it_has_been_still_for_long_enough() -> None:
     still = move(updated=NOW.now - POLICY.stall)
     assert isinstance(assessed(seen(server(), still)).state, Moving)
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "state"),
+    [
+        pytest.param("", "evacuation", Ready, id="an evacuation that nobody goes on with"),
+        pytest.param("rebuild_spawning", "evacuation", Moving, id="an evacuation at work"),
+        pytest.param("powering-off", "live-migration", Waiting, id="a task that is no move"),
+    ],
+)
+def test_record_that_nobody_writes_is_left_over(task: str, kind: str, state: type) -> None:
+    of = seen(server(task_state=task), move(kind=kind, updated=AGES_AGO))
+    assert isinstance(assessed(of).state, state)

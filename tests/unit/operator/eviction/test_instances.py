@@ -16,22 +16,25 @@ from tests.unit.operator.eviction.made import (
     server,
 )
 
-from hypercobalt.api.eviction import EvictionInstance, EvictionStatus
+from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionStatus
 from hypercobalt.compute.model import Move, Server
 from hypercobalt.operator.eviction.assess import assess
-from hypercobalt.operator.eviction.case import OTHER_CLOCK
-from hypercobalt.operator.eviction.plan import still_counted
-from hypercobalt.operator.eviction.states import (
+from hypercobalt.operator.eviction.assessing.case import OTHER_CLOCK
+from hypercobalt.operator.eviction.model.states import (
     Arrived,
+    Crashed,
     Departed,
     Mode,
+    Moving,
     Ready,
     Restarted,
     State,
     Stranded,
     Unaffected,
+    Waiting,
     phase_of,
 )
+from hypercobalt.operator.eviction.plan import still_counted
 
 BEFORE = BEGAN - timedelta(hours=1)
 
@@ -117,9 +120,38 @@ def test_what_is_over_stays_over_unless_it_comes_back_to_a_host_that_is_emptied(
         pytest.param(Stranded(""), (), set[str](), id="it is known to stay"),
         pytest.param(Unaffected(""), (), {"a"}, id="it was on no host, and is here now"),
         pytest.param(Departed(""), ("b",), set[str](), id="another is named"),
+        pytest.param(Departed(""), ("a",), {"a"}, id="it is named"),
     ],
 )
 def test_what_is_left_by_the_hosts_own_count(
     state: State, named: tuple[str, ...], counted: set[str]
 ) -> None:
     assert still_counted(named, ["a"], [assessed(server(), state)]) == counted
+
+
+@pytest.mark.parametrize(
+    ("about", "here", "state"),
+    [
+        pytest.param(eviction(), server(), Waiting, id="ready to leave"),
+        pytest.param(eviction(mode="restart"), server(status="SHUTOFF"), Waiting, id="crashed"),
+        pytest.param(eviction(), server(status="MIGRATING"), Moving, id="on its way"),
+    ],
+)
+def test_what_another_eviction_has_is_left_to_it_and_followed(
+    about: Eviction, here: Server, state: type
+) -> None:
+    (found,) = assess(facts(about, servers=(here,), held={"a": "other"}), {}, POLICY)
+    assert isinstance(found.state, state)
+    assert (found.state.message == "Eviction other has it, and goes first") is (state is Waiting)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "state"), [("InstanceCrash", Unaffected), ("Manual", Crashed), (None, Crashed)]
+)
+def test_recovery_that_an_owner_has_turned_off_is_made_by_hand_only(
+    trigger: str | None, state: type
+) -> None:
+    about = eviction(mode="restart", trigger=trigger)
+    off = server(status="SHUTOFF", recovers=False)
+    (found,) = assess(facts(about, servers=(off,)), {}, POLICY)
+    assert isinstance(found.state, state)

@@ -29,19 +29,22 @@ from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.eviction.assess import assess
-from hypercobalt.operator.eviction.decision import Plan
-from hypercobalt.operator.eviction.estimate import Timings
-from hypercobalt.operator.eviction.facts import Facts
-from hypercobalt.operator.eviction.plan import plan, questions
-from hypercobalt.operator.eviction.policy import Doubt, Policy
-from hypercobalt.operator.eviction.progress import Begun
-from hypercobalt.operator.eviction.starts import Going, Load
-from hypercobalt.operator.eviction.states import (
+from hypercobalt.operator.eviction.model.actions import (
+    Confirm,
+    Recover,
+    Restart,
+    Start,
+    is_evacuation,
+)
+from hypercobalt.operator.eviction.model.decision import Going, Load, Plan, Questions
+from hypercobalt.operator.eviction.model.facts import Facts, Need
+from hypercobalt.operator.eviction.model.policy import Doubt, Policy
+from hypercobalt.operator.eviction.model.states import (
     Arrived,
     Assessment,
-    Confirm,
     Crashed,
     Damaged,
     Departed,
@@ -50,19 +53,23 @@ from hypercobalt.operator.eviction.states import (
     Moving,
     Observed,
     Ready,
-    Recover,
-    Restart,
     Restarted,
     Restarting,
-    Start,
     Stranded,
     Unaffected,
-    is_evacuation,
 )
-from hypercobalt.operator.eviction.targets import Need
+from hypercobalt.operator.eviction.model.tracks import Begun
+from hypercobalt.operator.eviction.plan import plan, questions
+from hypercobalt.operator.eviction.planning.estimate import Timings
 
 CHECKED = EvictionStatus(checks=(EvictionCheck(name="Instances", result="Passed"),))
 DISABLED = set_condition((), "HypervisorDisabled", "True", "Succeeded", "", now=NOW.now)
+DOWN = Host("here", "h", "s", enabled=False, up=False)
+DEAD = hypervisor("Fenced")
+EVACUATED = Ready(Mode.EVACUATE)
+DELETED = with_fields(
+    eviction(CHECKED), metadata=ObjectMeta(name="here", deletionTimestamp=NOW.now)
+)
 FOUR = [assessed(server(str(n))) for n in range(4)]
 LEFT = Assessment(Observed(entry("a", "Migrating"), None), Departed("moved"))
 STAYS = assessed(server("b"), Stranded("no"))
@@ -119,6 +126,34 @@ def test_capacity_is_read_only_where_something_may_begin(
     assert not found.counted
 
 
+@pytest.mark.parametrize(
+    "of",
+    [
+        pytest.param(read(host=None), id="the compute service knows no such host"),
+        pytest.param(read(hypervisor=None), id="there is no Hypervisor"),
+        pytest.param(read(trouble=UnreachableError("Nova is away")), id="it cannot be read"),
+        pytest.param(replace(read(), eviction=DELETED), id="the Eviction is deleted"),
+    ],
+)
+def test_nothing_more_is_read_where_nothing_will_begin(of: Facts) -> None:
+    fresh = replace(of, status=EvictionStatus(), targets=None, chooses_target=False)
+    assert questions(fresh, FOUR, (), POLICY) == Questions()
+
+
+def test_targets_are_counted_for_the_first_that_waits_unless_a_limit_is_set() -> None:
+    of = read(targets=None)
+    assert questions(of, FOUR, (), POLICY).next == server("0")
+    limited = replace(of, eviction=eviction(CHECKED, parallelism=2))
+    assert questions(limited, FOUR, (), POLICY).next is None
+
+
+def test_limits_of_an_evacuation_free_places_for_which_capacity_is_read() -> None:
+    of = read(hypervisor=DEAD, host=DOWN, chooses_target=False)
+    busy = [assessed(server(f"m{n}"), Evacuating()) for n in range(POLICY.per_source)]
+    waiting = assessed(server(), EVACUATED)
+    assert questions(of, [*busy, waiting], (), POLICY).servers == (server(),)
+
+
 def test_host_is_counted_when_nothing_is_left_to_do() -> None:
     assert questions(read(), [LEFT, STAYS], (), POLICY).counted
     assert not questions(read(), [LEFT, *FOUR], (), POLICY).counted
@@ -157,8 +192,51 @@ def test_nothing_begins_by_servers_that_were_listed_earlier() -> None:
     found = planned(read(reused=True), under_way, *FOUR)
     assert not found.actions
     assert not found.quiet  # the next pass lists them
+    assert found.load is not None
+    assert set(found.load.servers) == {"m"}
     full = planned(read(reused=True), under_way, *FOUR, policy=Policy(per_source=1))
     assert full.quiet
+    assert not planned(read(), *FOUR).quiet, "nothing is under way yet"
+
+
+def test_plan_of_a_host_that_was_not_read_is_refused() -> None:
+    with pytest.raises(ValueError, match="its host was not read"):
+        planned(replace(read(), looked=False, host=None))
+
+
+def test_load_names_the_targets_of_what_begins() -> None:
+    of = read(chooses_target=False, candidates={Need(SIZE, ""): (capacity("x"),)})
+    found = planned(of, assessed(server()))
+    assert found.load == Load("here", {"a": Going("x", server())})
+
+
+@pytest.mark.parametrize(
+    ("of", "policy", "begin"),
+    [
+        pytest.param(read(targets=1), POLICY, 2, id="one target bears two"),
+        pytest.param(
+            replace(read(targets=1), eviction=eviction(CHECKED, parallelism=4)),
+            POLICY,
+            4,
+            id="unless the Eviction sets the limit",
+        ),
+        pytest.param(
+            read(targets=1, chooses_target=False, candidates={Need(SIZE, ""): (capacity("x"),)}),
+            Policy(per_target=4),
+            4,
+            id="or the site does",
+        ),
+    ],
+)
+def test_moves_that_the_targets_bear(of: Facts, policy: Policy, begin: int) -> None:
+    assert len(planned(of, *FOUR, policy=policy).actions) == begin
+
+
+def test_moves_of_another_eviction_of_the_host_count_by_the_name_in_nova() -> None:
+    of = read(host=Host("in-nova", "h", "s", enabled=False))
+    full = {str(n): Going() for n in range(100, 100 + POLICY.per_source - 1)}
+    assert len(planned(of, *FOUR, others=(Load("in-nova", full),)).actions) == 1
+    assert len(planned(of, *FOUR, others=(Load("here", full),)).actions) == 4
 
 
 def test_an_instance_without_a_target_is_reported() -> None:
@@ -190,9 +268,6 @@ def test_instances_get_what_their_state_needs_whatever_the_checks_find(
     assert found.actions.get("a") == action
 
 
-DOWN = Host("here", "h", "s", enabled=False, up=False)
-DEAD = hypervisor("Fenced")
-EVACUATED = Ready(Mode.EVACUATE)
 CRASHED = Crashed(server("a", "SHUTOFF"), due=True, message="")
 
 

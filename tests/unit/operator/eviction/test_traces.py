@@ -11,9 +11,9 @@ from tests.unit.operator.eviction.made import POLICY
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionSpec, EvictionStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.operator.eviction.assess import assess
-from hypercobalt.operator.eviction.facts import Facts
-from hypercobalt.operator.eviction.progress import FRESH
-from hypercobalt.operator.eviction.states import Moment, State
+from hypercobalt.operator.eviction.model.facts import Facts
+from hypercobalt.operator.eviction.model.states import Moment, State
+from hypercobalt.operator.eviction.model.tracks import FRESH
 
 
 def replayed(looks: tuple[Look, ...]) -> list[State]:

@@ -17,6 +17,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType as Type
 from hypercobalt.api.hypervisor_status import HypervisorStatus, SmokeTest
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.recovery import Recovery
 from hypercobalt.cli import app
 from hypercobalt.operator.explain.advice import EXPECTED, NORMAL, REMEDIES
 from hypercobalt.operator.explain.hypervisor import Facts, explain
@@ -43,9 +44,9 @@ WAITING = [
     pytest.param(
         of(
             "Onboarding",
-            condition("Registered", "False", "NotRegistered", "nova knows no host 'kvm-a'"),
+            condition("Registered", "False", "NotRegistered", "nova has no host 'kvm-a'"),
         ),
-        "Registered False/NotRegistered for 5m (operator): nova knows no host 'kvm-a'",
+        "Registered False/NotRegistered for 5m (operator): nova has no host 'kvm-a'",
         "openstack compute service list --service nova-compute --host kvm-a",
         id="onboarding: not registered",
     ),
@@ -132,7 +133,7 @@ WAITING = [
     ),
     pytest.param(
         of("Maintenance", spec=HypervisorSpec(lifecycleEnabled=True, maintenance="ha")),
-        "The high-availability service has the host",
+        "The high-availability service ends the maintenance",
         "",
         id="maintenance of the HA service",
     ),
@@ -432,3 +433,44 @@ def test_gates_and_fencing_of_a_failed_host_are_shown_one_by_one() -> None:
     assert "  - Observer open: heard" in lines
     assert "Fencing of boot b1: Failed" in lines
     assert "  - attempt 1: 401 Unauthorized" in lines
+
+
+UNREACHABLE = of("NodeUnreachable", condition("Fenced", "True", "Proven", "proof"))
+
+
+@pytest.mark.parametrize(
+    ("phase", "until", "expected"),
+    [
+        ("Suspected", 42, "high availability fences it at 00:05:42 UTC (in 42s) and then starts"),
+        ("Suspected", None, "high availability fences it once the other hosts have tried"),
+        ("Suspected", -5, "high availability fences it now and then starts"),
+        ("Unwell", 90, "its instances migrate at 00:06:30 UTC (in 90s), unless that ends"),
+        ("RebootGrace", 90, "fences it at 00:06:30 UTC (in 90s), unless it is back by then"),
+        ("Blocked", None, "see RecoveryBlocked and the gates below"),
+        ("Fencing", 42, "the present attempt ends at 00:05:42 UTC (in 42s)"),
+        ("Recovering", None, "An Eviction starts or moves the host's instances elsewhere"),
+        ("Recovered", None, "None of its instances is left on the host"),
+        ("Returning", 90, "takes instances again at 00:06:30 UTC (in 90s), if it stays healthy"),
+        ("Returning", None, "once kubelet, node agent and libvirt have reported"),
+    ],
+)
+def test_host_in_recovery_names_the_next_step_and_its_time_first(
+    phase: str, until: int | None, expected: str
+) -> None:
+    due = None if until is None else LATER + timedelta(seconds=until)
+    status = replace(UNREACHABLE.status, recovery=Recovery(phase, due))
+    found = explained(replace(UNREACHABLE, status=status))
+    assert expected in found.waiting[0].message
+    assert not any("Fenced" in one.condition for one in found.also)
+
+
+def test_phase_of_a_newer_operator_is_left_out() -> None:
+    status = replace(UNREACHABLE.status, recovery=Recovery("Pondering"))
+    found = explained(replace(UNREACHABLE, status=status))
+    assert not any("Pondering" in line for line in found.lines)
+
+
+def test_unproven_death_keeps_its_advice_during_recovery() -> None:
+    failed = of("NodeUnreachable", condition("Fenced", "Unknown", "Failed", "401"))
+    found = explained(replace(failed, status=replace(failed.status, recovery=Recovery("Fencing"))))
+    assert any(one.condition.startswith("Fenced") for one in found.also)

@@ -7,31 +7,42 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace as with_fields
+from tests.unit.operator.ha.made import (
+    ATTEMPT,
+    CLOSED,
+    DEAD,
+    DOWN,
+    EMPTY,
+    EVACUATION,
+    FACTS,
+    HEALTHY,
+    HOST,
+    OPEN,
+    PROVEN,
+    SETTINGS,
+    S,
+    hypervisor,
+)
 from tests.unit.operator.samples import NOW, condition
 
-from hypercobalt.api.conditions import Condition
 from hypercobalt.api.eviction import Eviction, EvictionMode, EvictionStatus
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
-from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
-from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
 from hypercobalt.ha.guard import Gate
 from hypercobalt.ha.node_failure import (
     Alive,
     Contradicted,
-    Dead,
     HostVerdict,
     RebootGrace,
     Returned,
     Suspected,
     Well,
 )
-from hypercobalt.operator.ha.decide import decide
+from hypercobalt.operator.ha.decide import decide, is_over
 from hypercobalt.operator.ha.evictions import recovery
 from hypercobalt.operator.ha.facts import (
-    BEFORE,
     Action,
     AskPeers,
     DeleteEviction,
@@ -43,58 +54,8 @@ from hypercobalt.operator.ha.facts import (
     SetMaintenance,
     TakeBack,
 )
-from hypercobalt.operator.ha.fences import Setup
-from hypercobalt.operator.ha.settings import HaMode, HaSettings
 
-S = timedelta(seconds=1)
-SETTINGS = HaSettings(mode=HaMode.INTERNAL)
-DEAD = Dead(("silent",))
-HEALTHY = ("NodeHealthy", "AgentReporting", "LibVirtConnection")
-ATTEMPT = Fencing(
-    phase=FencingPhase.ATTEMPTING, bootID="b1", method=FencingMethod.BMC, device="bmc", attempts=1,
-    startedAt=NOW, deadline=NOW + 61 * S, evidence=("silent",),
-)  # fmt: skip
-PROVEN = with_fields(ATTEMPT, phase=FencingPhase.FENCED, fencedAt=NOW, proof="off")
-DOWN = with_fields(PROVEN, forcedDownAt=NOW)
-OPEN, CLOSED = Gate("MaxUnhealthy", True, "few"), Gate("MaxUnhealthy", False, "many", storm=True)
-HOST = Host("kvm-a", "h", "s", enabled=True, up=False, servers=("vm-1",))
-EMPTY = replace(HOST, servers=())
-
-
-def hypervisor(
-    fencing: Fencing | None = None,
-    *,
-    mode: str = "",
-    before: str = "",
-    boot: str = "b1",
-    conditions: tuple[Condition, ...] = (),
-) -> Hypervisor:
-    return Hypervisor(
-        metadata=ObjectMeta(name="kvm-a", uid="u", annotations={BEFORE: before} if before else {}),
-        spec=HypervisorSpec(maintenance=mode),
-        status=HypervisorStatus(
-            bootID=boot, fencing=fencing, unhealthySince=NOW, conditions=conditions
-        ),
-    )
-
-
-FACTS = Facts(
-    hypervisor=hypervisor(mode="ha"),
-    verdict=DEAD,
-    ready="Unknown",
-    node_boot="b1",
-    silenced="",
-    gates=(OPEN,),
-    host=HOST,
-    evictions=(),
-    fence=Setup(("bmc",), 60 * S),
-    stopped="",
-    claim="",
-    mine=None,
-    now=NOW,
-)
 LIVE = recovery(FACTS.hypervisor, EvictionMode.LIVE, NOW)
-EVACUATION = recovery(FACTS.hypervisor, EvictionMode.EVACUATE, NOW)
 FOREIGN = with_fields(LIVE, metadata=ObjectMeta(name="upgrade"))
 
 
@@ -242,6 +203,7 @@ def test_silent_host_is_unwell_since_it_was_seen_so_first() -> None:
     late = NOW + timedelta(seconds=7, milliseconds=9)
     assert planned(hypervisor=first, now=late).unhealthy_since == NOW + 7 * S
     assert planned(now=late).unhealthy_since == NOW
+    assert planned(now=NOW - 3600 * S).unhealthy_since == NOW - 3600 * S, "the clock went back"
     assert planned(verdict=Well(), ready="True").unhealthy_since is None
     assert planned(verdict=Well(), ready="").unhealthy_since is None
 
@@ -290,6 +252,12 @@ def test_condition_names_what_blocks(
         pytest.param(fenced(), {"evictions": (over(EVACUATION),)}, None, id="it has succeeded"),
         pytest.param(
             fenced(), {"evictions": (over(EVACUATION, "Failed"),)}, None, id="it has failed"
+        ),
+        pytest.param(
+            fenced(),
+            {"evictions": (over(EVACUATION, "Failed"),), "now": NOW + 600 * S},
+            DeleteEviction(over(EVACUATION, "Failed")),
+            id="it has failed ten minutes ago: another one is made next",
         ),
         pytest.param(
             fenced(), {"evictions": (over(FOREIGN),)}, Evict(EVACUATION), id="another has succeeded"
@@ -451,6 +419,9 @@ RELEASED = with_fields(DOWN, phase=FencingPhase.RELEASED)
     ("given", "changes", "action", "again"),
     [
         pytest.param(back(), {"now": NOW + 119 * S}, None, 1 * S, id="well for too short a time"),
+        pytest.param(
+            back(RELEASED), {"now": NOW - 3600 * S}, SetMaintenance(""), 0 * S, id="clock went back"
+        ),
         pytest.param(back(unwell="AgentReporting"), {}, None, 5 * S, id="its agent is not well"),
         pytest.param(back(reported=HEALTHY[:2]), {}, None, 5 * S, id="libvirt is not reported"),
         pytest.param(back(boot="b1"), {}, None, 5 * S, id="the new boot has not reported"),
@@ -529,3 +500,22 @@ def test_condition_of_a_host_at_rest_no_longer_blocks() -> None:
     assert planned(back(RELEASED, mode="")).blocked is None
     well = planned(back(None, mode=""), verdict=Well())
     assert (well.action, well.look_again) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("fencing", "deleted", "host", "over_"),
+    [
+        pytest.param(None, True, HOST, True, id="nothing was fenced"),
+        pytest.param(ATTEMPT, True, HOST, True, id="nothing is proven"),
+        pytest.param(DOWN, True, HOST, False, id="instances are left on a dead host"),
+        pytest.param(DOWN, True, EMPTY, True, id="nothing is left there"),
+        pytest.param(DOWN, False, EMPTY, False, id="it is not deleted"),
+    ],
+)
+def test_when_a_deleted_hypervisor_may_go(
+    fencing: Fencing | None, host: Host, *, deleted: bool, over_: bool
+) -> None:
+    found = hypervisor(fencing)
+    gone = with_fields(found.metadata, deletionTimestamp=NOW if deleted else None)
+    facts = replace(FACTS, hypervisor=with_fields(found, metadata=gone), host=host)
+    assert is_over(facts) is over_

@@ -49,7 +49,7 @@ def made(
 
 
 def counted(host: Hypervisor, ready: str = "True", lease: Sighting | None = RENEWED) -> HostState:
-    return state(host, node(reports("Ready", ready)), lease, ZONE)
+    return state(host, node(reports("Ready", ready)), lease, ZONE, NOW)
 
 
 def test_well_host_has_room_and_domains() -> None:
@@ -102,6 +102,26 @@ def test_recovered_host_counts_as_unwell_until_it_is_back(
 
 
 @pytest.mark.parametrize(
+    ("ready", "boot", "settled", "unwell"),
+    [
+        pytest.param("True", "b2", NOW, False, id="it only waits to be taken back"),
+        pytest.param("True", "b2", NOW - timedelta(seconds=1), True, id="for too short a time"),
+        pytest.param("True", "b1", NOW, True, id="the new boot has not reported"),
+        pytest.param("Unknown", "b2", NOW, True, id="it has failed again"),
+    ],
+)
+def test_recovered_host_that_is_in_order_again_holds_up_no_other_recovery(
+    ready: str, boot: str, settled: datetime, *, unwell: bool
+) -> None:
+    types = ("NodeHealthy", "AgentReporting", "LibVirtConnection")
+    host = made(*(condition(one, "True") for one in types), spec=replace(SPEC, maintenance="ha"))
+    record = Fencing(phase=FencingPhase.FENCED, bootID="b1")
+    host = replace(host, status=replace(host.status, bootID=boot, fencing=record))
+    found = state(host, node(reports("Ready", ready)), RENEWED, ZONE, settled)
+    assert (found.unwell, found.free_mib) == (unwell, 0)
+
+
+@pytest.mark.parametrize(
     ("fencing", "boot", "unwell"),
     [
         (FencingPhase.FENCED, "b1", True),
@@ -135,7 +155,7 @@ def test_host_is_lost_since_it_fell_ill_and_no_more_once_it_is_well(
 
 
 def test_host_without_a_node_is_neither_unwell_nor_observed() -> None:
-    found = state(made(), None, RENEWED, ZONE)
+    found = state(made(), None, RENEWED, ZONE, NOW)
     assert (found.unwell, found.stale, found.observed) == (False, False, False)
 
 
@@ -211,7 +231,9 @@ def test_recovery_that_begins_counts_before_it_is_written() -> None:
 
 def test_ten_thousand_hosts_are_counted_within_a_second() -> None:
     host, seen = made(condition("Ready", "True")), node(reports("Ready"))
-    fleet = Fleet(lambda: (state(host, seen, RENEWED, ZONE) for _ in range(10_000)), FakeClock())
+    fleet = Fleet(
+        lambda: (state(host, seen, RENEWED, ZONE, NOW) for _ in range(10_000)), FakeClock()
+    )
     begun = time.process_time()
     assert fleet.census().total == 10_000
     assert time.process_time() - begun < 1

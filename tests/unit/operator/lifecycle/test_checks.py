@@ -48,7 +48,7 @@ POOL = node(reports("example.org/Pool"))
     ],
 )
 def test_libvirt(given: Facts, expected: str) -> None:
-    text = unmet(given, node(), (), Settings())
+    text = unmet(given, node(), None, Settings())
     assert expected in text
     assert bool(text) is bool(expected)
 
@@ -86,14 +86,14 @@ def test_probes_of_the_hypervisor_are_read_by_their_types() -> None:
     ],
 )
 def test_agent(agent: tuple[Condition, ...], expected: str) -> None:
-    text = unmet(facts(*agent, CONNECTED, libVirtVersion="9.0.0"), node(), (), Settings())
+    text = unmet(facts(*agent, CONNECTED, libVirtVersion="9.0.0"), node(), None, Settings())
     assert expected in text
     assert bool(text) is bool(expected)
 
 
 def test_agent_without_a_lease_must_have_reported_libvirt() -> None:
     never = condition("AgentReporting", "Unknown", "NeverReported")
-    assert "not reported libvirt" in unmet(facts(never), node(), (), Settings())
+    assert "not reported libvirt" in unmet(facts(never), node(), None, Settings())
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_bridge(status: OVSNodeStatus, expected: str) -> None:
         spec=OVSNodeSpec(nodeRef=NodeReference(name="kvm-a")),
         status=status,
     )
-    text = unmet(GOOD, node(), (switch,), Settings())
+    text = unmet(GOOD, node(), switch, Settings())
     assert expected in text
     assert bool(text) is bool(expected)
 
@@ -186,14 +186,14 @@ def test_bridge(status: OVSNodeStatus, expected: str) -> None:
     ],
 )
 def test_storage(given: Facts, of: Node | None, expected: str) -> None:
-    text = unmet(given, of, (), PROBES)
+    text = unmet(given, of, None, PROBES)
     assert expected in text
     assert bool(text) is bool(expected)
 
 
 def test_of_many_conditions_the_one_of_the_probe_counts() -> None:
     others = facts(REPORTING, CONNECTED, SHARED, condition("Z", "False"), libVirtVersion="9.0.0")
-    assert unmet(others, POOL, (), PROBES) == ""
+    assert unmet(others, POOL, None, PROBES) == ""
 
 
 def test_probes_are_given_with_commas() -> None:

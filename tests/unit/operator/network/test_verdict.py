@@ -125,6 +125,11 @@ DOWN = bad(BRIDGES, "BridgeDown")
             switch(bad(OVN, "SBStale")), "False/OVNDisconnected", False, True, id="it hangs"
         ),
         pytest.param(
+            switch(bad(OVN, "NotUsed", "True")),
+            *("True/Healthy", False, False),
+            id="a host without OVN",
+        ),
+        pytest.param(
             switch(bad(OVN, "NotRunning")),
             *("False/OVNControllerFailed", False, True),
             id="ovn-controller is dead",

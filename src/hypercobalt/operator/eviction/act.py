@@ -1,0 +1,140 @@
+"""Has the compute service do what is planned, all at once, and reports how each call ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import assert_never
+
+from hypercobalt.api.hypervisor import Hypervisor, is_fenced
+from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.model import ServerStatus
+from hypercobalt.compute.port import ComputeService
+from hypercobalt.logs import get_logger
+from hypercobalt.operator.eviction.model.actions import (
+    Abort,
+    Accepted,
+    Action,
+    Confirm,
+    Force,
+    Needless,
+    Outcome,
+    Outdated,
+    Recover,
+    Refused,
+    Restart,
+    Start,
+    Unanswered,
+    is_evacuation,
+)
+from hypercobalt.operator.eviction.model.states import Mode
+from hypercobalt.runtime import Kube
+from hypercobalt.runtime.tasks import sole
+
+log = get_logger(__name__)
+
+
+class Actions:
+    """The calls that change something.
+
+    Args:
+        compute: makes them.
+        kube: for the proof that a host is dead, as it is when its instances are evacuated.
+    """
+
+    def __init__(self, compute: ComputeService, kube: Kube) -> None:
+        self._moves, self._kube = compute.moves, kube
+
+    async def perform(self, host: str, actions: Mapping[str, Action]) -> dict[str, Outcome]:
+        """Make the calls; gives how each ended, by UUID of the instance.
+
+        Args:
+            host: the Hypervisor that the instances are on.
+            actions: by UUID.
+
+        Raises:
+            TransientError: this process may not change anything any more, or the proof that a host
+                is dead cannot be read.
+        """
+        evacuated = [id_ for id_, action in actions.items() if is_evacuation(action)]
+        if evacuated and (doubt := await self._unproven(host)):
+            log.warning("evacuation_without_proof", hypervisor=host, text=doubt)
+            left = {id_: action for id_, action in actions.items() if id_ not in evacuated}
+            return dict.fromkeys(evacuated, Outdated(doubt)) | await self._all(left)
+        return await self._all(actions)
+
+    async def _unproven(self, host: str) -> str:
+        """Why the host is not proven dead now, read past every cache; "" when it is."""
+        found = await self._kube.get(Hypervisor, host)
+        if found is not None and is_fenced(found):
+            return ""
+        return f"Hypervisor {host} is no longer proven dead: status.fencing is not of its last boot"
+
+    async def _all(self, actions: Mapping[str, Action]) -> dict[str, Outcome]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = {
+                    id_: group.create_task(self._perform(id_, action))
+                    for id_, action in actions.items()
+                }
+        except BaseExceptionGroup as errors:
+            raise sole(errors) from errors
+        return {id_: task.result() for id_, task in tasks.items()}
+
+    async def _perform(self, server: str, action: Action) -> Outcome:
+        name = type(action).__name__.lower()
+        try:
+            return await self._call(server, action)
+        except UnreachableError as error:
+            log.warning("action_unanswered", server=server, action=name, error=str(error))
+            return Unanswered(str(error))
+        except ConflictError as error:
+            log.warning("action_outdated", server=server, action=name, error=str(error))
+            return Outdated(str(error))
+        except RefusedError as error:
+            log.warning("action_refused", server=server, action=name, error=str(error))
+            return Refused(str(error))
+
+    async def _call(self, server: str, action: Action) -> Outcome:
+        match action:
+            case Start():
+                return await self._start(action)
+            case Confirm():
+                return await self._confirm(server)
+            case Force(move):
+                log.info("forcing_completion", server=server, move=move.id)
+                await self._moves.force_complete(move)
+            case Abort(move):
+                log.info("aborting_migration", server=server, move=move.id)
+                await self._moves.abort(move)
+            case Recover(damaged):
+                log.info("recovering_instance", server=server)
+                await self._moves.recover(damaged)
+            case Restart(crashed):
+                log.info("restarting_instance", server=server, host=crashed.host)
+                await self._moves.restart(crashed)
+            case _:
+                assert_never(action)
+        return Accepted()
+
+    async def _start(self, start: Start) -> Outcome:
+        server, mode, target = start.server, start.mode, start.target
+        log.info("migrating_instance", server=server.id, mode=mode, target=target or None)
+        match mode:
+            case Mode.LIVE:
+                await self._moves.live_migrate(server, target)
+            case Mode.COLD:
+                await self._moves.cold_migrate(server, target)
+            case Mode.EVACUATE:
+                await self._moves.evacuate(server, target)
+            case _:
+                assert_never(mode)
+        return Accepted()
+
+    async def _confirm(self, id_: str) -> Outcome:
+        server = await self._moves.server(id_)
+        if server is None or server.status != ServerStatus.VERIFY_RESIZE:
+            return Needless()
+        log.info("confirming_migration", server=id_)
+        await self._moves.confirm(server)
+        return Accepted()

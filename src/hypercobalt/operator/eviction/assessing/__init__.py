@@ -1,0 +1,1 @@
+"""The rules of `assess`: how far each instance is."""

@@ -1,0 +1,147 @@
+"""One instance, while its state is looked for, and what all courses share. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from hypercobalt.api.eviction import EvictionMode, InstancePhase
+from hypercobalt.compute.model import Move, MoveKind
+from hypercobalt.operator.eviction.assessing.course import Course
+from hypercobalt.operator.eviction.model.policy import Policy
+from hypercobalt.operator.eviction.model.states import (
+    Evacuating,
+    Mode,
+    Moment,
+    Moving,
+    Observed,
+    Ready,
+    State,
+    Stranded,
+    Waiting,
+)
+from hypercobalt.operator.eviction.model.tracks import Begun, Blocking, Failed, Track
+
+OTHER_CLOCK: Final = timedelta(minutes=1)
+"""How far the clocks of the compute service and of the Kubernetes API may be apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is the same for all instances of an Eviction.
+
+    Args:
+        began: when the Eviction was made; earlier records are others'.
+        incident: when what led to it happened.
+        course: which way the instances go.
+        recovers: instances are to run afterwards, unless their owners want it otherwise.
+        only_if_wanted: an instance whose metadata, flavor or image turns recovery off gets none.
+    """
+
+    began: datetime
+    incident: datetime
+    course: Course = Course.LEAVE
+    recovers: bool = False
+    only_if_wanted: bool = False
+
+
+_KINDS: Final = {
+    EvictionMode.LIVE: frozenset({MoveKind.LIVE, MoveKind.COLD}),
+    EvictionMode.COLD: frozenset({MoveKind.LIVE, MoveKind.COLD}),
+    EvictionMode.EVACUATE: frozenset({MoveKind.EVACUATION}),
+}
+"""Moves as an Eviction begins them; the others are owners' and rescuers'."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One instance, while its state is looked for.
+
+    Args:
+        seen: without records that are left over.
+        track: what is remembered of it.
+        left_over: such a record.
+        policy: waits and attempts.
+        moment: now.
+        about: what the whole Eviction is about.
+        mode: what is tried.
+        attempts: how often that was begun.
+        failed: moves of that mode that have failed, newest first.
+    """
+
+    seen: Observed
+    track: Track
+    left_over: Move | None
+    policy: Policy
+    moment: Moment
+    about: About
+    mode: EvictionMode = EvictionMode.LIVE
+    attempts: int = 0
+    failed: tuple[Move, ...] = ()
+
+    def of(self, mode: EvictionMode) -> Case:
+        """The case with what was tried in this mode; live and cold are counted together."""
+        entry, kinds = self.seen.entry, _KINDS.get(mode, frozenset[MoveKind]())
+        noted = EvictionMode(entry.mode) if entry.mode else EvictionMode.LIVE
+        same = noted is mode or bool(kinds & _KINDS.get(noted, frozenset[MoveKind]()))
+        left = (self.left_over,) if self.left_over else ()
+        ours = [
+            move
+            for move in (*self.seen.moves, *left)
+            if move.created >= self.about.began and move.kind in kinds
+        ]
+        return replace(
+            self,
+            mode=mode,
+            attempts=max((entry.attempts or 0) if same else 0, len(ours)),
+            failed=tuple(move for move in ours if move.ended and not move.succeeded),
+        )
+
+
+Found = tuple[State, Track]
+
+
+def waiting(case: Case, why: str, *, moves: bool = False) -> Found:
+    """Wait for something else to end, but not for ever.
+
+    Args:
+        case: of the instance.
+        why: for people; another reason is another wait.
+        moves: what it waits for is the end of a move.
+    """
+    at, track = case.moment.at, case.track
+    if track.of != Blocking(why):
+        track = replace(track, of=Blocking(why), since=at)
+    waited = at - track.since
+    if waited > case.policy.patience.total_seconds():
+        what = why or "moving without a migration record"
+        return Stranded(f"{what} for {waited:.0f} s; check the instance"), track
+    return (Moving(why) if moves else Waiting(why)), track
+
+
+def attempt(case: Case, mode: Mode) -> Found:
+    """Begin a move, or begin it again: after a wait, elsewhere, and not for ever."""
+    entry, move, at = case.seen.entry, case.seen.move, case.moment.at
+    track, policy, why = case.track, case.policy, entry.message or ""
+    if case.left_over is not None:
+        why = f"migration record {case.left_over.id} was left {case.left_over.status}"
+    if track.of == Begun(move.id if move else "") and at < track.not_before:
+        # The call has gone out, and nothing shows it yet.
+        return (Evacuating(why) if mode is Mode.EVACUATE else Moving(why)), track
+    if case.failed and case.failed[0] is move:
+        last = case.failed[0]
+        reason = last.message or "the compute service gives no reason"
+        kind = "evacuation" if mode is Mode.EVACUATE else "migration"
+        why = f"{kind} to {last.target or 'an unnamed host'}: {last.status}; {reason}"
+        if track.of != Failed(last.id):
+            not_before = at + policy.retry_wait(case.attempts)
+            track = track.anew(Failed(last.id), since=at, not_before=not_before)
+    if case.attempts >= policy.most_attempts(evacuates=mode is Mode.EVACUATE):
+        given_up = f"{why or 'not moved'}; given up after {case.attempts} attempts"
+        kept = entry.message if entry.phase == InstancePhase.FAILED else None
+        return Stranded(kept or given_up), track
+    if at < track.not_before:
+        return Waiting(why), track
+    failed = frozenset(move.target for move in case.failed if move.target)
+    return Ready(mode, why, failed | track.refused), track

@@ -1,0 +1,102 @@
+"""Which way the instances of an Eviction go, and whether their host has to be proven dead. Pure.
+
+Source: docs/decisions/0028-evacuation-is-a-mode.md.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from hypercobalt.api.eviction import EvictionMode, EvictionSpec, Trigger
+from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_fenced
+from hypercobalt.compute.model import Host
+from hypercobalt.operator.eviction.model.facts import Facts
+
+INSTANCE_TRIGGERS: Final = frozenset(
+    {
+        Trigger.INSTANCE_CRASH,
+        Trigger.REBOOT_FAILED,
+        Trigger.WATCHDOG,
+        Trigger.CONTROL_ERROR,
+        Trigger.IO_ERROR,
+    }
+)
+"""What happens to an instance whose host is well: it is restarted there first."""
+
+_BY_PERSON: Final = frozenset({None, Trigger.MANUAL})
+
+
+class Course(StrEnum):
+    """What is done with the instances."""
+
+    LEAVE = "leave"
+    """Running ones are moved live, the others cold."""
+    LIVE = "live"
+    """Running ones are moved live, the others stay."""
+    COLD = "cold"
+    """All are moved cold."""
+    RESTART = "restart"
+    """Restarted on their host, and no more."""
+    RECOVER = "recover"
+    """Restarted on their host; moved if that fails."""
+    EVACUATE = "evacuate"
+    """Rebuilt elsewhere from their disks: the host is dead."""
+
+    @property
+    def restarts(self) -> bool:
+        """Whether instances are restarted on their host first."""
+        return self in {Course.RESTART, Course.RECOVER}
+
+
+_BY_MODE: Final = {
+    EvictionMode.RESTART: Course.RESTART,
+    EvictionMode.LIVE: Course.LIVE,
+    EvictionMode.COLD: Course.COLD,
+    EvictionMode.EVACUATE: Course.EVACUATE,
+}
+
+
+def course_of(facts: Facts) -> Course:
+    """Which way the instances of this Eviction go now."""
+    spec = facts.eviction.spec
+    if (named := _BY_MODE.get(_mode(spec))) is not None:
+        return named
+    if is_dead(facts.hypervisor, facts.host):
+        return Course.EVACUATE
+    return Course.RECOVER if spec.trigger in INSTANCE_TRIGGERS else Course.LEAVE
+
+
+def recovers(facts: Facts) -> bool:
+    """Whether instances are to run afterwards that do not now, unless their owners want it so."""
+    course = course_of(facts)
+    of_instance = facts.eviction.spec.trigger in INSTANCE_TRIGGERS
+    return course is not Course.EVACUATE and (course.restarts or of_instance)
+
+
+def is_dead(hypervisor: Hypervisor | None, host: Host | None) -> bool:
+    """Whether the host's present boot is proven dead, and the compute service knows it is down."""
+    return hypervisor is not None and host is not None and is_fenced(hypervisor) and is_down(host)
+
+
+def needs_proof(spec: EvictionSpec, hypervisor: Hypervisor, host: Host) -> bool:
+    """Whether nothing may be begun until the host is proven dead."""
+    mode = _mode(spec)
+    if mode is not EvictionMode.AUTO:
+        return mode is EvictionMode.EVACUATE
+    failed = spec.trigger == Trigger.NODE_FAILURE or hypervisor.spec.maintenance == Maintenance.HA
+    return failed or is_down(host)
+
+
+def is_asked_by_person(spec: EvictionSpec) -> bool:
+    """Whether it was asked for by hand, rather than by what reacts to failures."""
+    return spec.trigger in _BY_PERSON
+
+
+def _mode(spec: EvictionSpec) -> EvictionMode:
+    return EvictionMode(spec.mode) if spec.mode in set(EvictionMode) else EvictionMode.AUTO
+
+
+def is_down(host: Host) -> bool:
+    """Whether the compute service has the host as down, or has it forced down."""
+    return host.forced_down or not host.up

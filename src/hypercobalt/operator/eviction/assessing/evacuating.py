@@ -1,0 +1,95 @@
+"""How far an instance is whose host is proven dead. Pure.
+
+It is started elsewhere unless something else may have it: a move that was under way when the host
+died, an evacuation that has left a copy. In doubt it waits, and is given up with what to look at.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from hypercobalt.compute.model import Move, MoveKind, Server, ServerStatus
+from hypercobalt.operator.eviction.assessing.case import OTHER_CLOCK, Case, Found, attempt, waiting
+from hypercobalt.operator.eviction.assessing.leaving import gone
+from hypercobalt.operator.eviction.assessing.movability import (
+    Absent,
+    Blocked,
+    Busy,
+    Movable,
+    OnItsWay,
+    evacuability,
+)
+from hypercobalt.operator.eviction.assessing.witnesses import doubt
+from hypercobalt.operator.eviction.model.states import (
+    Departed,
+    Evacuating,
+    Moving,
+    Stranded,
+    Unaffected,
+)
+
+
+def evacuating(case: Case) -> Found:
+    """How far it is."""
+    server, move = case.seen.server, case.seen.move
+    evacuation = move if move is not None and move.kind == MoveKind.EVACUATION else None
+    if server is None:
+        since = case.about.began - OTHER_CLOCK
+        ours = evacuation is not None and evacuation.created >= since
+        return _arrived(case, evacuation) if evacuation is not None and ours else gone(case)
+    if evacuation is not None and not evacuation.ended:
+        return _under_way(case, evacuation)
+    if server.recovers is False and case.about.only_if_wanted:
+        why = "its metadata, flavor or image turns recovery off; it waits for its host"
+        return Unaffected(why, stays=True), case.track
+    may = evacuability(server)
+    match may:
+        case OnItsWay():
+            return _as_evacuation(waiting(case, "", moves=True))
+        case Absent(why):
+            return Unaffected(why), case.track
+        case Blocked(why):
+            return Stranded(why), case.track
+        case Busy(why):
+            return waiting(case, why)
+        case Movable(mode):
+            why = doubt(case)
+            return waiting(case, why) if why else attempt(case, mode)
+        case _:
+            assert_never(may)
+
+
+def _under_way(case: Case, move: Move) -> Found:
+    track, _ = case.track.reading(move, case.moment.at)
+    still = case.moment.at - track.since
+    if still > case.policy.patience.total_seconds():
+        text = f"evacuation to {move.target} is {move.status} for {still:.0f} s"
+        return Stranded(f"{text}; check {move.target or 'the scheduler'}"), track
+    return Evacuating(move.status), track
+
+
+def _arrived(case: Case, move: Move) -> Found:
+    """It counts once it is on another host, and there as it was here."""
+    there = case.seen.elsewhere
+    if not move.ended:
+        return _as_evacuation(waiting(case, f"arrives on {move.target}", moves=True))
+    if there is None:
+        return Departed("deleted after its evacuation"), case.track
+    if there.host == move.source or there.task_state:
+        text = there.task_state or f"arrives on {move.target}"
+        return _as_evacuation(waiting(case, text, moves=True))
+    if there.status == ServerStatus.ERROR:
+        fault = there.fault or "the compute service gives no reason"
+        return Stranded(f"was evacuated to {there.host} and is in ERROR there: {fault}"), case.track
+    if there.status == ServerStatus.ACTIVE and not there.running:
+        return _as_evacuation(waiting(case, f"starts on {there.host}", moves=True))
+    return Departed(f"evacuated to {there.host}{_state(there)}"), case.track
+
+
+def _state(there: Server) -> str:
+    return "" if there.status == ServerStatus.ACTIVE else f"; {there.status} there, as before"
+
+
+def _as_evacuation(found: Found) -> Found:
+    state, track = found
+    return (Evacuating(state.message) if isinstance(state, Moving) else state), track

@@ -1,0 +1,180 @@
+"""How far an instance is that leaves a host which is alive. Pure.
+
+The rules are in `leaving`, in their order; the first that fits decides.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, assert_never
+
+from hypercobalt.compute.model import Move, MoveKind, Server, ServerStatus
+from hypercobalt.operator.eviction.assessing.case import OTHER_CLOCK, Case, Found, attempt, waiting
+from hypercobalt.operator.eviction.assessing.course import Course
+from hypercobalt.operator.eviction.assessing.movability import (
+    Absent,
+    Blocked,
+    Busy,
+    Movable,
+    OnItsWay,
+    movability,
+)
+from hypercobalt.operator.eviction.assessing.progress import progress
+from hypercobalt.operator.eviction.model.policy import StuckHelp
+from hypercobalt.operator.eviction.model.states import (
+    Arrived,
+    Damaged,
+    Departed,
+    Mode,
+    Moving,
+    Stranded,
+    Stuck,
+    Unaffected,
+)
+from hypercobalt.operator.eviction.model.tracks import Unrecoverable
+
+_GONE: Final = "left the host: deleted, or moved outside this Eviction"
+
+
+def leaving(case: Case) -> Found:
+    """How far it is."""
+    server, move = case.seen.server, case.seen.move
+    if move is not None and not move.ended:
+        return _arriving(case, move) if server is None else _under_way(case, move)
+    if server is None:
+        return gone(case)
+    may = movability(server)
+    if isinstance(may, OnItsWay):
+        # Accepted, but there is no record yet; or somebody resizes it.
+        return waiting(case, "", moves=True)
+    if isinstance(may, Absent):
+        return Unaffected(may.why), case.track
+    if found := _moved_unnoticed(case):
+        return found
+    if move is not None and _settles(server, move, case):
+        text = f"migration to {move.target} ended as {move.status}; waiting for the final state"
+        return Moving(text), case.track
+    if move is not None and _is_damaged(server, move, case.about.began):
+        return _damaged(case, server, move)
+    match may:
+        case Blocked(why):
+            return Stranded(why), case.track
+        case Busy(why):
+            return waiting(case, why)
+        case Movable(mode):
+            return _movable(case, server, mode)
+        case _:
+            assert_never(may)
+
+
+def _movable(case: Case, server: Server, mode: Mode) -> Found:
+    course, runs = case.about.course, mode is Mode.LIVE
+    if course is Course.LIVE and not runs:
+        return Unaffected(
+            "is off: the Eviction moves running instances only", stays=True
+        ), case.track
+    if course is Course.COLD and server.paused:
+        return Stranded("is paused and cannot be moved cold: unpause or stop it"), case.track
+    dead = course is Course.RECOVER and not (server.running or server.paused)
+    return attempt(case, Mode.COLD if course is Course.COLD or dead else mode)
+
+
+# -- no longer on the host ---------------------------------------------------------------------
+
+
+def _arriving(case: Case, move: Move) -> Found:
+    """Nova shows the server elsewhere a moment before the record does: the record counts."""
+    track, _ = case.track.reading(move, case.moment.at)
+    if case.moment.at - track.since > case.policy.stall.total_seconds():
+        return Departed(f"has left the host; its migration record still shows {move.status}"), track
+    return Moving("arrives"), track
+
+
+def gone(case: Case) -> Found:
+    """It has left the host, and no move of it is under way."""
+    entry, move = case.seen.entry, case.seen.move
+    if move is None or not (entry.attempts or move.created >= case.about.began - OTHER_CLOCK):
+        return Departed(entry.message or _GONE), case.track
+    if move.kind == MoveKind.COLD and move.status == "finished":
+        track, _ = case.track.reading(move, case.moment.at)
+        text = f"moved to {move.target}; waiting to be confirmed"
+        return Arrived(case.moment.at >= track.not_before, text), track
+    return Departed(f"moved to {move.target}" if move.succeeded else _GONE), case.track
+
+
+# -- on its way --------------------------------------------------------------------------------
+
+
+def _under_way(case: Case, move: Move) -> Found:
+    policy, at = case.policy, case.moment.at
+    now = progress(case.track, move, case.seen.job, policy, at)
+    track, record = now.track, now.record
+    runs = move.kind == MoveKind.LIVE and move.status == "running"
+    text = f"{move.status}; {now.disagreement}" if now.disagreement else move.status
+    measured = runs and (now.in_memory or now.is_over)
+    patient = not (measured or record.aborts or record.helped)
+    if now.still <= (policy.longest if patient else policy.stall).total_seconds():
+        if record.aborts and track.may_abort(record, at):
+            return Stuck(move, force=False, message=f"{text}; aborting"), track
+        return Moving(text), track
+    text = f"no progress for {now.still:.0f} s while {text}"
+    if move.kind != MoveKind.LIVE:
+        return Stranded(text), track
+    # Forced while its disks are copied, it would be paused until they are.
+    can_help = runs and not now.is_over and (now.in_memory or not record.lowest.disk)
+    if can_help and not record.helped and policy.stuck_help is StuckHelp.FORCE:
+        return Stuck(move, force=True, message=f"{text}; forcing completion"), track
+    if not record.aborts:
+        return Stuck(move, force=False, message=f"{text}; aborting"), track
+    return Stranded(f"{text}; abort failed as well; check both hosts"), track
+
+
+def _moved_unnoticed(case: Case) -> Found | None:
+    """Its host reports a move, of which the compute service does not; None if it reports none."""
+    job, at = case.seen.job, case.moment.at
+    track = case.track.seeing(job, at)
+    if job is None or job.ended or track.view is None:
+        return None
+    if at - track.view.since > case.policy.stall.total_seconds():
+        return None
+    return Moving("libvirt reports a migration, the compute service does not; waiting"), track
+
+
+# -- on the host, after a move that has failed -------------------------------------------------
+
+
+def _is_our_failure(move: Move, began: datetime) -> bool:
+    """Whether a live move has failed on its way; not one for which there was no target."""
+    failed = move.kind == MoveKind.LIVE and move.ended and not move.succeeded
+    return failed and bool(move.target) and move.created >= began
+
+
+def _settles(server: Server, move: Move, case: Case) -> bool:
+    """Whether what Nova shows of a server after its move may still change.
+
+    A compute service's times are taken as they are, even if its clock is wrong.
+    """
+    just = abs(case.moment.now - move.updated) < case.policy.settle
+    return server.status != ServerStatus.ERROR and just and _is_our_failure(move, case.about.began)
+
+
+def _is_damaged(server: Server, move: Move, began: datetime) -> bool:
+    """Whether a move has left it in ERROR; or, once out of that, ACTIVE though it is paused."""
+    if server.task_state or not _is_our_failure(move, began):
+        return False
+    if server.status == ServerStatus.ERROR:
+        return server.running or server.paused
+    return server.status == ServerStatus.ACTIVE and server.paused
+
+
+def _damaged(case: Case, server: Server, move: Move) -> Found:
+    guest = "is paused" if server.paused else "runs"
+    text = f"migration to {move.target} left it in {server.status} although its guest {guest} here"
+    if case.track.of == Unrecoverable(move.id):
+        may = movability(server)
+        return Stranded(may.why if isinstance(may, Blocked) else text), case.track
+    text = f"{text}; recovering"
+    state, track = waiting(case, text)
+    if isinstance(state, Stranded):
+        return state, track
+    return Damaged(server, case.moment.at >= track.not_before, text), track

@@ -1,0 +1,137 @@
+"""How far an instance is that is restarted on its host. Pure.
+
+An attempt is written to the status before the call: a process that finds one does not know whether
+the call was made, and waits until the compute service must show what came of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from hypercobalt.compute.model import Server, ServerStatus
+from hypercobalt.operator.eviction.assessing.case import Case, Found, waiting
+from hypercobalt.operator.eviction.assessing.course import Course
+from hypercobalt.operator.eviction.assessing.leaving import leaving
+from hypercobalt.operator.eviction.assessing.movability import Absent, Blocked, Busy, restartability
+from hypercobalt.operator.eviction.assessing.owner import planned, started
+from hypercobalt.operator.eviction.model.states import (
+    Crashed,
+    Departed,
+    Restarted,
+    Restarting,
+    Stranded,
+    Unaffected,
+    Waiting,
+)
+from hypercobalt.operator.eviction.model.tracks import Rebooted
+
+_FOREIGN: Final = (
+    "is on another host, as the compute service has it: a domain of this UUID that is left on "
+    "this one is not started"
+)
+
+
+def restarting(case: Case) -> Found | None:
+    """How far it is; None when every restart has failed and it is to leave."""
+    server, move = case.seen.server, case.seen.move
+    if server is None:
+        return _away(case)
+    if move is not None and not move.ended:
+        return leaving(case)
+    if case.attempts:
+        return _follow(case, server)
+    match restartability(server):
+        case Blocked(why):
+            return Stranded(why), case.track
+        case Busy(why):
+            return waiting(case, why)
+        case Absent(why):
+            return Unaffected(why), case.track
+        case _:
+            return Crashed(server, due=True, message=case.seen.entry.message or ""), case.track
+
+
+def left_to_owner(case: Case) -> Found | None:
+    """Leave alone what its owner has stopped, or what runs again already."""
+    server, move = case.seen.server, case.seen.move
+    if server is None or (move is not None and not move.ended):
+        return None
+    if not case.attempts and (why := _needless(case, server)):
+        return Unaffected(why, stays=True), case.track
+    if wish := _planned(case):
+        return Unaffected(f"planned by its owner: {wish}", stays=True), case.track
+    return None
+
+
+def _away(case: Case) -> Found:
+    """The compute service has it elsewhere; a stale domain of it here is never started."""
+    there = case.seen.elsewhere
+    if there is not None and case.seen.entry.target == there.host:
+        found = _follow(case, there)
+        gave_up = f"moved to {there.host}; does not run there after {case.attempts} restarts"
+        return found or (Stranded(gave_up), case.track)
+    if not (case.attempts or case.seen.move):
+        return Unaffected(_FOREIGN), case.track
+    return leaving(case)
+
+
+def brought_up(case: Case, found: Found) -> Found:
+    """Have a crashed instance that was moved cold started where it has come to."""
+    state, track = found
+    there = case.seen.elsewhere
+    if not isinstance(state, Departed) or there is None or there.task_state:
+        return found
+    if there.status != ServerStatus.SHUTOFF or _planned(case):
+        return found
+    return Crashed(there, due=True, message=f"moved to {there.host}; off there"), track
+
+
+def _needless(case: Case, server: Server) -> str:
+    if server.recovers is False and case.about.only_if_wanted:
+        return "its metadata, flavor or image turns recovery off"
+    asked = started(case.seen.wishes, case.about.incident)
+    if asked and _runs(server):
+        return f"runs again: its owner has requested {asked}"
+    return ""
+
+
+def _planned(case: Case) -> str:
+    return planned(case.seen.wishes, case.about.incident, case.policy.planned_within)
+
+
+def _follow(case: Case, server: Server) -> Found | None:
+    """What has become of the restarts that were begun."""
+    track, policy, at = case.track, case.policy, case.moment.at
+    if not isinstance(track.of, Rebooted):
+        lag = policy.power_lag.total_seconds()
+        track = track.anew(Rebooted(), since=at, not_before=at + lag)
+        return Restarting("begun by an earlier process; waiting for what comes of it"), track
+    if track.of.failed:
+        return _again(replace(case, track=track), server, track.of.failed)
+    if at >= track.not_before and _runs(server):
+        return Restarted(f"restarted, attempt {case.attempts}"), track
+    waited = at - track.since
+    settled = at >= max(track.not_before, track.since + policy.settle.total_seconds())
+    idle = not server.task_state and server.status in {ServerStatus.SHUTOFF, ServerStatus.ERROR}
+    if not (settled and idle) and waited <= policy.restart_within.total_seconds():
+        return Restarting(server.task_state), track
+    why = f"is {server.status} {waited:.0f} s after its restart"
+    again = at + policy.restart_wait(case.attempts)
+    failed = track.anew(Rebooted(why), since=at, not_before=again)
+    return _again(replace(case, track=failed), server, why)
+
+
+def _again(case: Case, server: Server, why: str) -> Found | None:
+    moves_then, waits = case.about.course is Course.RECOVER, case.policy.restart_waits
+    most = case.policy.restarts if moves_then else len(waits) + 1
+    if case.attempts >= most:
+        text = f"{why}; given up after {case.attempts} restarts"
+        return None if moves_then else (Stranded(text), case.track)
+    if case.moment.at < case.track.not_before:
+        return Waiting(why), case.track
+    return Crashed(server, due=True, message=why), case.track
+
+
+def _runs(server: Server) -> bool:
+    return server.status == ServerStatus.ACTIVE and server.running and not server.task_state

@@ -1,0 +1,68 @@
+"""What the node agents of other hosts report of an instance whose own host is dead. Pure.
+
+A live migration may have come to its end on its target while the source died: Nova shows the
+instance on the source for ever then. So its targets are looked at before it is started anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.api.conditions import is_true
+from hypercobalt.api.hypervisor import Hypervisor, is_fenced
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.compute.model import Move, MoveKind
+from hypercobalt.operator.eviction.assessing.case import Case
+from hypercobalt.operator.eviction.model.states import Sighting
+
+_NOT_THERE_YET: Final = frozenset({"accepted", "queued", "preparing", "pre-migrating"})
+"""States of a record in which nothing of the instance can run on the target yet."""
+
+
+def sightings(
+    id_: str, moves: Iterable[Move], neighbours: Mapping[str, Hypervisor]
+) -> dict[str, Sighting]:
+    """What the agents of the targets of an instance's moves report of it, by host."""
+    targets = {move.target for move in moves if move.target}
+    return {target: sighting(id_, neighbours[target]) for target in targets if target in neighbours}
+
+
+def sighting(id_: str, host: Hypervisor) -> Sighting:
+    """What the agent of a host reports of an instance."""
+    if is_fenced(host):
+        return Sighting.ABSENT
+    if not is_true(host.conditions, HypervisorConditionType.AGENT_REPORTING):
+        return Sighting.SILENT
+    runs = any(one.id == id_ and one.active for one in host.status.instances)
+    return Sighting.RUNS if runs else Sighting.ABSENT
+
+
+def doubt(case: Case) -> str:
+    """Why an instance of a dead host may run elsewhere all the same; "" when it does not."""
+    left = (case.left_over,) if case.left_over else ()
+    for move in (*case.seen.moves, *left):
+        recent = move.created >= case.about.began
+        if move.target and not move.succeeded and (recent or not move.ended):
+            quiet_for = case.moment.now - move.updated
+            if why := _doubt(case, move, quiet_for):
+                return why
+    return ""
+
+
+def _doubt(case: Case, move: Move, quiet_for: timedelta) -> str:
+    seen = case.seen.sightings.get(move.target, Sighting.SILENT)
+    if seen is Sighting.RUNS:
+        return (
+            f"runs on {move.target}, as its node agent reports, though the compute service shows "
+            "it on the dead host"
+        )
+    if move.ended or move.status in _NOT_THERE_YET:
+        return ""
+    text = f"its migration to {move.target} was {move.status} when the host died"
+    if seen is Sighting.SILENT:
+        return f"{text}, and the node agent of {move.target} does not report whether it runs there"
+    if move.kind == MoveKind.COLD and quiet_for <= case.policy.stall:
+        return f"{text}; waiting until its record has not changed for {case.policy.stall}"
+    return ""

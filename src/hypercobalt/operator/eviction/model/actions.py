@@ -1,0 +1,110 @@
+"""What is called for an instance, and how that call ends: each as a tagged type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypercobalt.compute.model import Move, Server
+from hypercobalt.operator.eviction.model.states import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Begin a move.
+
+    Args:
+        target: host to go to; "" leaves it to the compute service.
+    """
+
+    server: Server
+    mode: Mode
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Confirm a cold move.
+
+    Args:
+        server: UUID.
+    """
+
+    server: str
+
+
+@dataclass(frozen=True, slots=True)
+class Force:
+    """Have a live migration complete: it pauses the instance, or fetches its memory afterwards."""
+
+    move: Move
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Stop a live migration."""
+
+    move: Move
+
+
+@dataclass(frozen=True, slots=True)
+class Recover:
+    """Take a server out of the ERROR in which its move has left it."""
+
+    server: Server
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Start a server again, or reboot it hard, on the host that it is on."""
+
+    server: Server
+
+
+Action = Start | Confirm | Force | Abort | Recover | Restart
+
+
+def is_evacuation(action: Action) -> bool:
+    """Whether an action starts an instance elsewhere while its host is taken for dead."""
+    return isinstance(action, Start) and action.mode is Mode.EVACUATE
+
+
+# -- outcomes ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _NotDone:
+    """An outcome other than what was wanted.
+
+    Args:
+        why: for people.
+    """
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The compute service does what was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needless:
+    """There was nothing to be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(_NotDone):
+    """The compute service will not, for the reason that it gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated(_NotDone):
+    """The compute service will not, because something has changed since it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered(_NotDone):
+    """Whether it was done is not known; the next passes will show."""
+
+
+Outcome = Accepted | Needless | Refused | Outdated | Unanswered

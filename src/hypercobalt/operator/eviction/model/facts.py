@@ -1,0 +1,132 @@
+"""All that one pass over an Eviction has read. `observe` fills it; the rules read nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from hypercobalt.api.eviction import Eviction, EvictionStatus
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.compute.model import Action, Capacity, Host, Move, Server, Size
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.operator.eviction.model.states import Mode, Moment
+from hypercobalt.operator.eviction.model.tracks import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a server needs of a host: those who need the same could go to the same ones.
+
+    Args:
+        size: of the server.
+        claim: what the compute service asks for besides.
+    """
+
+    size: Size
+    claim: str
+
+
+def need(server: Server) -> Need:
+    """What a server needs of a host."""
+    return Need(server.size, server.claim)
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """Hosts by what their networks keep out, under the compute service's names.
+
+    Args:
+        broken: nothing goes there.
+        unbound: OVN binds no ports there.
+        named: a target has to be named: the compute service does not leave all of them out itself.
+    """
+
+    broken: frozenset[str] = frozenset()
+    unbound: frozenset[str] = frozenset()
+    named: bool = False
+
+    def without_broken(self, candidates: Iterable[Capacity]) -> tuple[Capacity, ...]:
+        """The candidates that may take anything at all."""
+        return tuple(one for one in candidates if one.host not in self.broken)
+
+    def taking(self, mode: Mode, candidates: Sequence[Capacity]) -> tuple[Capacity, ...]:
+        """The candidates that may take an instance that moves in this way."""
+        if mode is not Mode.LIVE:
+            return tuple(candidates)
+        return tuple(one for one in candidates if one.host not in self.unbound)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What was read, in this order; what comes after something that settles the pass is not read.
+
+    Args:
+        eviction: as stored.
+        status: as decided last, which may not be written yet.
+        moment: of the last reading.
+        service: name of the compute service.
+        chooses_target: the compute service finds targets itself.
+        hypervisor: None when this operator has none of that name.
+        is_anothers: another operator, of another shard, has it.
+        trouble: why the compute service could not be read.
+        looked: the compute service was asked for the host.
+        host: None when the compute service knows no such host.
+        unknown_for: how long it has known none.
+        lingered: instances were seen there, or counted, that have to leave.
+        servers: on the host.
+        reused: the servers are as they were a moment ago: nothing may be begun by them.
+        moves: records of moves away from the host, newest first.
+        elsewhere: servers on other hosts that were evacuated or restarted there, by UUID.
+        neighbours: Hypervisors of hosts to which moves of instances of a dead host went, by the
+            compute service's name for them.
+        wishes: what was asked of instances that are to be restarted, by UUID.
+        held: instances that another running Eviction has, with its name, by UUID.
+        jobs: live migrations as the node agents report them, by UUID.
+        groups_refused: why the servers are listed without their groups; "" if they have them.
+        networks: hosts whose networks keep instances out.
+        candidates: hosts that could take an instance, for each need that was asked for.
+        targets: how many hosts could take the next instance; None: to be asked for.
+        counted: UUIDs that the compute service counts to the host; None: it was not asked, or
+            knows no such host just now.
+        counted_for: for how long it has counted what it does not list.
+    """
+
+    eviction: Eviction
+    status: EvictionStatus
+    moment: Moment
+    service: str = ""
+    chooses_target: bool = True
+    hypervisor: Hypervisor | None = None
+    is_anothers: bool = False
+    trouble: HypercobaltError | None = None
+    looked: bool = False
+    host: Host | None = None
+    unknown_for: timedelta = timedelta(0)
+    lingered: bool = False
+    servers: tuple[Server, ...] = ()
+    reused: bool = False
+    moves: tuple[Move, ...] = ()
+    elsewhere: Mapping[str, Server] = field(default_factory=dict[str, Server])
+    neighbours: Mapping[str, Hypervisor] = field(default_factory=dict[str, Hypervisor])
+    wishes: Mapping[str, tuple[Action, ...]] = field(default_factory=dict[str, tuple[Action, ...]])
+    held: Mapping[str, str] = field(default_factory=dict[str, str])
+    jobs: Mapping[str, Job] = field(default_factory=dict[str, Job])
+    groups_refused: str = ""
+    networks: Networks = field(default_factory=Networks)
+    candidates: Mapping[Need, tuple[Capacity, ...]] = field(
+        default_factory=dict[Need, tuple[Capacity, ...]]
+    )
+    targets: int | None = None
+    counted: frozenset[str] | None = None
+    counted_for: timedelta = timedelta(0)
+
+    @property
+    def name(self) -> str:
+        """Of the host, as Kubernetes has it."""
+        return self.eviction.spec.hypervisor
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether the Eviction is to be cancelled."""
+        return self.eviction.metadata.deletionTimestamp is not None

@@ -1,0 +1,131 @@
+"""What a site chooses for its evictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+from hypercobalt.api.eviction import Eviction, Trigger
+
+
+class Order(StrEnum):
+    """Which instances go first."""
+
+    LARGEST = "largest"
+    """Those with most memory: all are done soonest."""
+    SMALLEST = "smallest"
+    """Those with least memory: after a given time most have left."""
+    URGENT = "urgent"
+    """Running ones first, the smallest first: when the host may go at any moment."""
+
+
+class Doubt(StrEnum):
+    """What to do when preflight expects that not every instance can be moved."""
+
+    WARN = "warn"
+    """Say so, and move those that can be."""
+    STOP = "stop"
+    """Move nothing until the checks pass."""
+
+
+class StuckHelp(StrEnum):
+    """What to do first for a live migration without progress."""
+
+    FORCE = "force"
+    """Have the service complete it: it pauses the instance, or fetches its memory afterwards."""
+    NONE = "none"
+    """Nothing: it is aborted and tried elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Limits and choices.
+
+    Args:
+        per_source: moves away from one host at once; `spec.parallelism` replaces it.
+        per_target: moves to one host at once, each to a target that is named; 0 leaves the targets
+            to the compute service, and begins `per_possible_target` for each.
+        per_possible_target: moves at once for each host that could take the next instance; to each
+            of them where the targets are ours to name. `spec.parallelism` goes before it.
+        per_cluster: moves at once, over all Evictions.
+        order: which instances go first; a shutdown of the host is always urgent.
+        doubt: what to do when preflight is in doubt.
+        stuck_help: what to do first for a live migration without progress.
+        attempts: how often a move is begun before it is given up.
+        evacuation_attempts: the same of an evacuation, for ten minutes: its instance is down, and
+            what a dead host has left passes by itself, such as the locks of its disks.
+        stall: a live migration whose remaining memory has not become less for so long is stuck.
+        longest: a move that reports no progress, or whose disks are still copied, is
+            stuck after so long without any. To abort it is to copy them anew.
+        patience: how long to wait for an instance that can be moved later (it is being built …).
+        retry_after: wait before another attempt, doubled with each.
+        longest_retry: bound of that.
+        settle: how long after a live move has failed its server may still change: Nova 34 shows it
+            as ACTIVE first, then in ERROR.
+        unsure: after a call whose outcome is not known, how long to look before it is repeated.
+        evacuations: from one dead host at once; `spec.parallelism` replaces it. Nothing is copied,
+            so neither source nor targets bear more than the start of a guest.
+        restarts: failed restarts after which an instance is moved, where it may be.
+        restart_waits: before the second restart, the third …; after the last one it is given up,
+            where it may not be moved.
+        restart_within: how long a restart may take.
+        power_lag: how long the compute service may show an instance as running that has died: Nova
+            waits 15 s after libvirt's event.
+        planned_within: so long before an incident its owner may have asked for what led to it.
+    """
+
+    per_source: int = 10
+    per_target: int = 0
+    per_possible_target: int = 2
+    per_cluster: int = 50
+    order: Order = Order.LARGEST
+    doubt: Doubt = Doubt.WARN
+    stuck_help: StuckHelp = StuckHelp.FORCE
+    attempts: int = 3
+    evacuation_attempts: int = 12
+    stall: timedelta = timedelta(seconds=150)
+    longest: timedelta = timedelta(hours=1)
+    patience: timedelta = timedelta(minutes=10)
+    retry_after: timedelta = timedelta(seconds=5)
+    longest_retry: timedelta = timedelta(seconds=60)
+    settle: timedelta = timedelta(seconds=3)
+    unsure: timedelta = timedelta(seconds=10)
+    evacuations: int = 20
+    restarts: int = 2
+    restart_waits: tuple[timedelta, ...] = tuple(timedelta(seconds=s) for s in (10, 30, 120))
+    restart_within: timedelta = timedelta(seconds=120)
+    power_lag: timedelta = timedelta(seconds=20)
+    planned_within: timedelta = timedelta(minutes=2)
+
+    def restart_wait(self, attempts: int) -> float:
+        """Seconds to wait after so many failed restarts."""
+        return self.restart_waits[min(attempts, len(self.restart_waits)) - 1].total_seconds()
+
+    def retry_wait(self, attempts: int) -> float:
+        """Seconds to wait after so many failed attempts."""
+        doubled = self.retry_after * 2.0 ** max(0, attempts - 1)
+        return min(doubled, self.longest_retry).total_seconds()
+
+    def most_attempts(self, *, evacuates: bool) -> int:
+        """How often a move is begun before it is given up."""
+        return self.evacuation_attempts if evacuates else self.attempts
+
+    @property
+    def for_evacuation(self) -> Policy:
+        """For a dead host: other limits, and what can be started elsewhere does not wait."""
+        return replace(
+            self,
+            per_source=self.evacuations,
+            per_possible_target=self.evacuations,
+            doubt=Doubt.WARN,
+        )
+
+
+_URGENT: Final = frozenset({Trigger.HOST_SHUTDOWN, Trigger.NODE_FAILURE})
+
+
+def order_of(eviction: Eviction, policy: Policy) -> Order:
+    """Which instances go first: the running ones, and as many as possible, when it is urgent."""
+    return Order.URGENT if eviction.spec.trigger in _URGENT else policy.order

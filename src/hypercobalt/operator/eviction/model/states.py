@@ -1,0 +1,269 @@
+"""What there is of an instance, and how far it is, as a tagged type.
+
+A state is made anew in each pass from what the compute service reports (`assess`), never from what
+was written before; so any pass may be the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import assert_never
+
+from hypercobalt.api.eviction import EvictionInstance, EvictionMode, InstancePhase
+from hypercobalt.compute.model import Action as Asked
+from hypercobalt.compute.model import Move, Server
+from hypercobalt.operator.eviction.model.tracks import FRESH, Job, Track
+
+
+class Mode(StrEnum):
+    """How an instance leaves its host."""
+
+    LIVE = "live"
+    COLD = "cold"
+    EVACUATE = "evacuate"
+    """Rebuilt elsewhere from its disks: the host is dead, and fenced."""
+
+
+class Sighting(StrEnum):
+    """What the node agent of another host reports of an instance."""
+
+    RUNS = "runs"
+    ABSENT = "absent"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The time of a pass.
+
+    Args:
+        now: for people.
+        at: seconds of the clock that never steps.
+    """
+
+    now: datetime
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What there is of one instance.
+
+    Args:
+        entry: its entry in the status so far.
+        server: when it is on the host.
+        moves: records of its moves away from the host, newest first.
+        job: its live migration as the node agent reports it; None when it reports none.
+        elsewhere: the server on another host; None when it was not looked for, or is gone.
+        sightings: what the node agents of its moves' targets report of it, by host.
+        wishes: what its owner and administrators have asked of it, newest first.
+        held: the other Eviction that has it; "" for none.
+    """
+
+    entry: EvictionInstance
+    server: Server | None
+    moves: tuple[Move, ...] = ()
+    job: Job | None = None
+    elsewhere: Server | None = None
+    sightings: Mapping[str, Sighting] = field(default_factory=dict[str, Sighting])
+    wishes: tuple[Asked, ...] = ()
+    held: str = ""
+
+    @property
+    def move(self) -> Move | None:
+        """The newest record."""
+        return self.moves[0] if self.moves else None
+
+
+# -- states ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """A state of which there is nothing but a text for people."""
+
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _AwaitsCall:
+    """A state that a call ends.
+
+    Args:
+        server: on the host.
+        due: the call may be made now.
+    """
+
+    server: Server
+    due: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """It may be moved as soon as there is a place for another move.
+
+    Args:
+        avoid: hosts where it has failed.
+    """
+
+    mode: Mode
+    message: str = ""
+    avoid: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting(_Plain):
+    """It cannot be moved yet: for something that ends by itself, or until the next attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged(_AwaitsCall):
+    """A failed move has left it in ERROR though its guest is well; it is to be recovered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moving(_Plain):
+    """It is on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """It is on its way without progress.
+
+    Args:
+        move: its record.
+        force: complete the move by force; else abort it.
+    """
+
+    move: Move
+    force: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evacuating(_Plain):
+    """It is being rebuilt on another host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed(_AwaitsCall):
+    """It is to be restarted on the host that it is on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restarting(_Plain):
+    """It is being restarted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted(_Plain):
+    """It runs again on its host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """It is on another host by a cold move, which has to be confirmed.
+
+    Args:
+        due: the call may be made now.
+    """
+
+    due: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Departed(_Plain):
+    """It has left the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unaffected:
+    """Nothing is done with it.
+
+    Args:
+        stays: it is on the host, and stays there.
+    """
+
+    message: str
+    stays: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stranded(_Plain):
+    """It cannot be moved, or every attempt has failed."""
+
+
+Underway = Moving | Stuck | Evacuating | Restarting
+Ended = Departed | Restarted | Unaffected | Stranded
+State = Ready | Waiting | Damaged | Crashed | Arrived | Underway | Ended
+
+
+def phase_of(state: State) -> InstancePhase:
+    """What the status calls a state."""
+    match state:
+        case Ready() | Waiting() | Damaged() | Crashed():
+            return InstancePhase.PENDING
+        case Moving() | Stuck():
+            return InstancePhase.MIGRATING
+        case Evacuating():
+            return InstancePhase.EVACUATING
+        case Restarting():
+            return InstancePhase.RESTARTING
+        case Arrived():
+            return InstancePhase.CONFIRMING
+        case Departed() | Restarted():
+            return InstancePhase.SUCCEEDED
+        case Unaffected():
+            return InstancePhase.SKIPPED
+        case Stranded():
+            return InstancePhase.FAILED
+        case _:
+            assert_never(state)
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """How far one instance is.
+
+    Args:
+        observed: what the state was made of.
+        track: what to remember until the next pass.
+        attempts: how often what is tried was begun.
+        mode: what is tried.
+    """
+
+    observed: Observed
+    state: State
+    track: Track = FRESH
+    attempts: int = 0
+    mode: EvictionMode | None = None
+
+    @property
+    def id(self) -> str:
+        """UUID of the instance."""
+        return self.observed.entry.id
+
+    @property
+    def server(self) -> Server | None:
+        """When it is on the host."""
+        return self.observed.server
+
+    @property
+    def move(self) -> Move | None:
+        """The newest record of a move."""
+        return self.observed.move
+
+    @property
+    def occupies(self) -> bool:
+        """Whether it takes one of the places for moves."""
+        return isinstance(self.state, Moving | Stuck | Evacuating)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is still to happen."""
+        return not isinstance(self.state, Ended)

@@ -1,0 +1,217 @@
+"""What is remembered of an instance between passes: what is followed, and its last progress. Pure.
+
+A record of the compute service and a job that the host's node agent sees are followed apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from hypercobalt.compute.model import Move, MoveKind
+
+_OTHER_CLOCK: Final = timedelta(minutes=1)
+"""How far the clocks of the compute service and of a host may be apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Bytes that are still to be moved; 0 where nothing is known.
+
+    Disks and memory are apart, since they go one after the other: the first of the memory is more
+    than the last of a disk.
+    """
+
+    memory: int = 0
+    disk: int = 0
+
+    def is_less(self, than: Left) -> bool:
+        """Whether less is left of one of them, or something is known for the first time."""
+        return _is_less(self.memory, than.memory) or _is_less(self.disk, than.disk)
+
+    def least(self, other: Left) -> Left:
+        """The least of each."""
+        return Left(
+            self.memory if _is_less(self.memory, other.memory) else other.memory,
+            self.disk if _is_less(self.disk, other.disk) else other.disk,
+        )
+
+
+def _is_less(now: int, lowest: int) -> bool:
+    return bool(now) and (not lowest or now < lowest)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A live migration as the node agent of the host that the server leaves sees it.
+
+    Args:
+        started: when it was first seen, by the clock of the host.
+        left: to be moved.
+        ended: how it has ended (`failed` …); "" while it goes on.
+    """
+
+    started: datetime | None
+    left: Left = Left()
+    ended: str = ""
+
+    def is_before(self, other: Job) -> bool:
+        """Whether another one began later."""
+        return bool(self.started and other.started and self.started < other.started)
+
+    def is_of(self, move: Move) -> bool:
+        """Whether it may be what a record is of, and not an earlier attempt."""
+        early = self.started is not None and self.started < move.created - _OTHER_CLOCK
+        return move.kind == MoveKind.LIVE and not early
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """What is remembered of a job.
+
+    Args:
+        started: distinguishes one job from the next.
+        lowest: the least that was left.
+        since: when it last made progress.
+    """
+
+    started: datetime | None
+    lowest: Left
+    since: float
+
+
+# -- what is remembered of an instance ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A move was asked for, and nothing shows it yet.
+
+    Args:
+        known: the newest record before the call; "" for none.
+    """
+
+    known: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A record is followed.
+
+    Args:
+        id: of the record.
+        status: its status.
+        lowest: the least that was left.
+        helped: the move was to be completed by force.
+        aborts: how often it was to be aborted.
+        refused: the last abort was refused, or its outcome is not known.
+    """
+
+    id: str
+    status: str
+    lowest: Left = Left()
+    helped: bool = False
+    aborts: int = 0
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The last move has failed; the next attempt waits.
+
+    Args:
+        record: of the move.
+    """
+
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """Something else has to end first.
+
+    Args:
+        why: for people; another reason is another wait.
+    """
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rebooted:
+    """A restart was asked for.
+
+    Args:
+        failed: why it has not brought the instance up; the next attempt waits. "" before that.
+    """
+
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unrecoverable:
+    """The compute service would not take it out of the ERROR that its move left it in.
+
+    Args:
+        record: of the move.
+    """
+
+    record: str
+
+
+Followed = Begun | Recorded | Failed | Blocking | Rebooted | Unrecoverable
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What is remembered of one instance, timed by a clock that never steps.
+
+    It only times waits: without it they begin anew.
+
+    Args:
+        of: what is followed.
+        since: when that last made progress, or when the wait began.
+        not_before: no call for this instance before then.
+        refused: hosts that the compute service would not move it to.
+        view: of its newest job.
+    """
+
+    of: Followed | None = None
+    since: float = 0.0
+    not_before: float = 0.0
+    refused: frozenset[str] = frozenset()
+    view: HostView | None = None
+
+    def anew(self, of: Followed | None, *, since: float, not_before: float = 0.0) -> Track:
+        """What is remembered once something else is followed."""
+        return Track(of, since, not_before, self.refused, self.view)
+
+    def reading(self, move: Move, at: float) -> tuple[Track, Recorded]:
+        """What is remembered of a record: what is less than ever, or new, is progress."""
+        left, known = Left(move.remaining, move.disk_remaining), self.of
+        if not isinstance(known, Recorded) or known.id != move.id:
+            known = Recorded(move.id, move.status, left)
+            return self.anew(known, since=at), known
+        progressed = known.status != move.status or left.is_less(known.lowest)
+        known = replace(known, status=move.status, lowest=left.least(known.lowest))
+        return replace(self, of=known, since=at if progressed else self.since), known
+
+    def seeing(self, job: Job | None, at: float) -> Track:
+        """What is remembered of a job that goes on; likewise."""
+        if job is None or job.ended:
+            return self
+        known = self.view
+        if known is None or known.started != job.started:
+            return replace(self, view=HostView(job.started, job.left, at))
+        if not job.left.is_less(known.lowest):
+            return self
+        return replace(self, view=HostView(job.started, job.left.least(known.lowest), at))
+
+    def may_abort(self, record: Recorded, at: float) -> bool:
+        """Whether to abort the move: once for a record, and again when that was refused."""
+        return not record.aborts or (record.refused and at >= self.not_before)
+
+
+FRESH: Final = Track()
+"""Nothing is remembered."""

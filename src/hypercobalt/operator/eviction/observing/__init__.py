@@ -1,0 +1,1 @@
+"""What `observe` reads besides the compute service, and which servers it reads one by one."""

@@ -1,0 +1,211 @@
+"""The call for an instance: which its state asks for, and what it makes of the instance. Pure.
+
+What a call changes is remembered before it is made (`asked`): a pass that is cut off is not
+repeated by the next one. How it ended is taken in afterwards (`after`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from msgspec.structs import replace as with_fields
+
+from hypercobalt.api.eviction import EvictionMode
+from hypercobalt.operator.eviction.model.actions import (
+    Abort,
+    Accepted,
+    Action,
+    Confirm,
+    Force,
+    Needless,
+    Outcome,
+    Outdated,
+    Recover,
+    Refused,
+    Restart,
+    Start,
+    Unanswered,
+)
+from hypercobalt.operator.eviction.model.policy import Policy
+from hypercobalt.operator.eviction.model.states import (
+    Arrived,
+    Assessment,
+    Crashed,
+    Damaged,
+    Departed,
+    Evacuating,
+    Mode,
+    Moment,
+    Moving,
+    Restarting,
+    Stranded,
+    Stuck,
+    Waiting,
+)
+from hypercobalt.operator.eviction.model.tracks import (
+    Begun,
+    Rebooted,
+    Recorded,
+    Track,
+    Unrecoverable,
+)
+
+
+def remedy(instance: Assessment) -> Action | None:
+    """What is done about an instance whose move needs something."""
+    match instance.state:
+        case Stuck(move, force):
+            return Force(move) if force else Abort(move)
+        case Arrived(due=True):
+            return Confirm(instance.id)
+        case Damaged(server, due=True):
+            return Recover(server)
+        case Crashed(server, due=True):
+            return Restart(server)
+        case _:
+            return None
+
+
+def asked(
+    instance: Assessment, action: Action | None, policy: Policy, moment: Moment
+) -> Assessment:
+    """The instance once an action is accepted."""
+    track, at = instance.track, moment.at
+    match action:
+        case Start(mode=mode, target=target):
+            known = instance.move.id if instance.move else ""
+            unsure = policy.unsure.total_seconds()
+            entry = with_fields(instance.observed.entry, target=target or None)
+            return Assessment(
+                replace(instance.observed, entry=entry),
+                Evacuating() if mode is Mode.EVACUATE else Moving(),
+                track.anew(Begun(known), since=at, not_before=at + unsure),
+                instance.attempts + 1,
+                EvictionMode(mode),
+            )
+        case Restart(server):
+            again = instance.mode is EvictionMode.RESTART
+            entry = instance.observed.entry
+            if instance.server is None:
+                entry = with_fields(entry, target=server.host)
+            return Assessment(
+                replace(instance.observed, entry=entry),
+                Restarting(),
+                track.anew(Rebooted(), since=at, not_before=at),
+                instance.attempts + 1 if again else 1,
+                EvictionMode.RESTART,
+            )
+        case Force() if isinstance(track.of, Recorded):
+            track = replace(track, of=replace(track.of, helped=True), since=at)
+        case Abort() if isinstance(track.of, Recorded):
+            record = replace(track.of, aborts=track.of.aborts + 1, refused=False)
+            track = replace(track, of=record, since=track.since if track.of.aborts else at)
+        case _:
+            return instance
+    return replace(instance, track=track)
+
+
+def after(
+    done: tuple[Assessment, ...],
+    actions: Mapping[str, Action],
+    outcomes: Mapping[str, Outcome],
+    policy: Policy,
+    moment: Moment,
+) -> tuple[Assessment, ...]:
+    """Give the instances as they are after the calls: one that was not accepted changes them.
+
+    Args:
+        done: as they are if every action is accepted.
+        actions: by UUID.
+        outcomes: how each ended, by UUID.
+        policy: waits and attempts.
+        moment: now.
+    """
+    return tuple(
+        _after(one, actions[one.id], outcomes[one.id], policy, moment)
+        if one.id in outcomes
+        else one
+        for one in done
+    )
+
+
+def _after(
+    instance: Assessment, action: Action, outcome: Outcome, policy: Policy, moment: Moment
+) -> Assessment:
+    match outcome:
+        case Accepted():
+            return instance
+        case Needless():
+            move = instance.move
+            return replace(instance, state=Departed(f"moved to {move.target}" if move else ""))
+        case Refused() | Outdated() | Unanswered():
+            return _failed(instance, action, outcome, policy, moment)
+        case _:
+            assert_never(outcome)
+
+
+def _failed(
+    instance: Assessment,
+    action: Action,
+    outcome: Refused | Outdated | Unanswered,
+    policy: Policy,
+    moment: Moment,
+) -> Assessment:
+    why = outcome.why
+    retry = policy.retry_after.total_seconds()
+    match action:
+        case Start():
+            if not isinstance(outcome, Unanswered):
+                return _refused(instance, action, why, policy, moment)
+            # It may have begun all the same: the next passes will show, and it holds its place.
+            state = replace(instance.state, message=why)
+            return replace(instance, state=state, attempts=instance.attempts - 1)
+        case Restart():
+            if isinstance(outcome, Unanswered):
+                return replace(instance, state=Restarting(why))
+            # Failed at once: when to try again, and whether, is decided in the next pass.
+            again = moment.at + policy.restart_wait(instance.attempts)
+            track = replace(instance.track, of=Rebooted(why), not_before=again)
+            return replace(instance, state=Waiting(why), track=track)
+        case Recover() if isinstance(outcome, Refused) and instance.move is not None:
+            track = replace(instance.track, of=Unrecoverable(instance.move.id))
+            state = Stranded(f"is in ERROR after its move; {why}")
+            return replace(instance, state=state, track=track)
+        case Abort() if isinstance(instance.track.of, Recorded):
+            record = instance.track.of
+            wait = retry * 2 ** (record.aborts - 1)
+            track = replace(instance.track, of=replace(record, refused=True))
+            return _again(instance, why, track, moment.at + wait)
+        case Confirm() | Force() | Abort() | Recover():
+            return _again(instance, why, instance.track, moment.at + retry)
+        case _:
+            assert_never(action)
+
+
+def _again(instance: Assessment, why: str, track: Track, not_before: float) -> Assessment:
+    """The call may be made again, but not at once."""
+    state = replace(instance.state, message=f"{instance.state.message}; {why}")
+    return replace(instance, state=state, track=replace(track, not_before=not_before))
+
+
+def _refused(
+    instance: Assessment, start: Start, why: str, policy: Policy, moment: Moment
+) -> Assessment:
+    """The move was not begun: it is tried again, later and elsewhere."""
+    attempts, target = instance.attempts, start.target
+    given_up = attempts >= policy.most_attempts(evacuates=start.mode is Mode.EVACUATE)
+    seen = instance.observed
+    return Assessment(
+        replace(seen, entry=with_fields(seen.entry, target=None)),
+        Stranded(f"{why}; given up after {attempts} attempts") if given_up else Waiting(why),
+        replace(
+            instance.track,
+            of=None,
+            not_before=moment.at + policy.retry_wait(attempts),
+            refused=instance.track.refused | ({target} if target else set()),
+        ),
+        attempts,
+        instance.mode,
+    )

@@ -1,0 +1,132 @@
+"""An Eviction that is deleted: what it began is stopped before the object goes. Pure.
+
+Live moves are aborted. Cold ones come to their end and are confirmed, since nobody else would; the
+object is kept for as long as that may take. Evacuations and restarts are left alone: each ends by
+itself. A server that an abort leaves in ERROR, though its guest runs, is recovered. Whether the
+host takes new instances again is decided by the maintenance controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.api.eviction import EvictionInstance, EvictionMode, EvictionReason
+from hypercobalt.compute.model import MoveKind
+from hypercobalt.operator.eviction.model.actions import Abort, Action
+from hypercobalt.operator.eviction.model.decision import End, Plan
+from hypercobalt.operator.eviction.model.facts import Facts
+from hypercobalt.operator.eviction.model.policy import Policy
+from hypercobalt.operator.eviction.model.states import (
+    Arrived,
+    Assessment,
+    Crashed,
+    Damaged,
+    Departed,
+    Moment,
+    Ready,
+    Unaffected,
+    Waiting,
+)
+from hypercobalt.operator.eviction.model.tracks import Recorded
+from hypercobalt.operator.eviction.planning.calls import asked, remedy
+from hypercobalt.operator.wording import called, count
+
+LONGEST: Final = timedelta(minutes=2)
+"""A deleted object must not stay for ever because a live move does not end. A cold one may take as
+long as any move that reports no progress (`Policy.longest`)."""
+
+_FASTEST: Final = timedelta(milliseconds=500)
+"""An aborted migration ends within a second or so, and somebody waits."""
+
+_SLOWEST: Final = timedelta(seconds=5)
+_SHARE: Final = 0.1  # of the time that it has waited may pass before it looks again
+_NAMED: Final = 20  # instances in one message
+
+_LEFT_ALONE: Final = frozenset({EvictionMode.EVACUATE, EvictionMode.RESTART})
+"""What is neither undone nor needs an end."""
+
+
+def cancel(facts: Facts, now: Sequence[Assessment], policy: Policy) -> Plan:
+    """Stop what the Eviction began, or see it to its end. Earlier moves are others'."""
+    left = [one for one in now if _is_to_be_ended(one)]
+    waited = since_deletion(facts)
+    limit = policy.longest if any(map(_is_cold, left)) else LONGEST
+    late = bool(left) and waited > limit
+    actions = {one.id: action for one in left if (action := _stop(one, facts.moment)) is not None}
+    done = tuple(asked(_skipped(one), actions.get(one.id), policy, facts.moment) for one in now)
+    return Plan(
+        instances=done,
+        actions={} if late else actions,
+        end=End(EvictionReason.CANCELLED, cancelled(done, left)),
+        release=late or not left,
+        left_behind=left_behind([one.observed.entry for one in left], limit) if late else "",
+        look_again=poll_after(waited),
+    )
+
+
+def _stop(instance: Assessment, moment: Moment) -> Action | None:
+    move, record = instance.move, instance.track.of
+    if move is None or move.ended or move.kind != MoveKind.LIVE:
+        return remedy(instance)
+    due = isinstance(record, Recorded) and instance.track.may_abort(record, moment.at)
+    return Abort(move) if due else None
+
+
+def _is_to_be_ended(instance: Assessment) -> bool:
+    if isinstance(instance.state, Arrived | Damaged):
+        return True
+    if instance.mode in _LEFT_ALONE:
+        return False
+    goes_on = instance.move is not None and not instance.move.ended
+    return bool(instance.attempts) and (instance.occupies or goes_on)
+
+
+def _is_cold(instance: Assessment) -> bool:
+    return instance.move is not None and instance.move.kind != MoveKind.LIVE
+
+
+def _skipped(instance: Assessment) -> Assessment:
+    if not isinstance(instance.state, Ready | Waiting | Crashed):
+        return instance
+    return replace(instance, state=Unaffected("the Eviction was cancelled"))
+
+
+def cancelled(done: Iterable[Assessment], left: Sequence[Assessment]) -> str:
+    """What became of a deleted Eviction."""
+    departed = sum(isinstance(one.state, Departed) for one in done)
+    text = f"cancelled: the Eviction was deleted when {count(departed)} had left"
+    if not left:
+        return text
+    names = ", ".join(called(one.observed.entry) for one in left[:_NAMED])
+    return f"{text}; {count(len(left), 'move')} under way: {names}"
+
+
+def left_behind(entries: Sequence[EvictionInstance], limit: timedelta) -> str:
+    """What is let go, and what is to be done about it: the object is gone then.
+
+    Args:
+        entries: of what may be under way; none: it is not known what.
+        limit: how long it was waited for.
+    """
+    if not entries:
+        return "gave up waiting: migrations may still run, their state cannot be read"
+    names = ", ".join(called(entry) for entry in entries[:_NAMED])
+    more = ", …" if len(entries) > _NAMED else ""
+    text = f"gave up waiting: {count(len(entries), 'move')} may still run, of {names}{more}"
+    if limit > LONGEST:
+        text += "; one that ends in VERIFY_RESIZE: openstack server resize confirm ID"
+    return text
+
+
+def since_deletion(facts: Facts) -> timedelta:
+    """For how long the deletion has waited."""
+    asked = facts.eviction.metadata.deletionTimestamp
+    return max(facts.moment.now - asked, timedelta(0)) if asked else timedelta(0)
+
+
+def poll_after(waited: timedelta) -> timedelta:
+    """When to look again at a deleted Eviction."""
+    return min(max(_FASTEST, waited * _SHARE), _SLOWEST)

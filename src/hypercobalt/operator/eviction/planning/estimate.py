@@ -1,0 +1,207 @@
+"""When the last instance should have left, judging by the pace so far. Pure.
+
+A move takes a fixed time and a time for its memory, the second only where the moves that have ended
+show that it matters. Those under way count too, as lasting at least as long as they do already:
+else the short ones, which end first, would make it look too good. What is left is then put into the
+places for moves, in its order, several times over, with lengths that stray from the pace as much as
+those seen: the last to leave is a late one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from hypercobalt.api.eviction import EvictionStatus, InstancePhase
+from hypercobalt.operator.eviction.model.states import Arrived, Assessment, Departed, Moment
+
+_ROUNDS: Final = 3  # of filling in what the moves under way will take; it settles quickly
+_DRAWS: Final = 12  # enough for the mean to stray by a few percent
+_STRIDE: Final = 7  # through the strayings seen, so that neighbours in time are not neighbours here
+_CLEAR: Final = 3.0  # times its own uncertainty that the share of memory must be
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A move.
+
+    Args:
+        memory_mib: of the instance.
+        seconds: that it took, or has taken so far.
+    """
+
+    memory_mib: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long moves take.
+
+    Args:
+        fixed: seconds for any.
+        per_mib: seconds for each MiB of memory.
+    """
+
+    fixed: float
+    per_mib: float
+
+    def seconds(self, memory_mib: int) -> float:
+        """For one instance."""
+        return self.fixed + self.per_mib * memory_mib
+
+
+def seconds_left(
+    ended: Sequence[Sample], running: Sequence[Sample], waiting: Sequence[int], places: int
+) -> float | None:
+    """Seconds until the last instance should have left; None while no move has ended.
+
+    Args:
+        ended: moves that have ended.
+        running: those under way, with what they have taken so far.
+        waiting: memory of those not begun, in MiB, in their order.
+        places: moves at once.
+    """
+    pace = fit(ended, running)
+    if pace is None:
+        return None
+    strays = sorted(move.seconds / max(pace.seconds(move.memory_mib), 0.001) for move in ended)
+    draws = [
+        _last(
+            pace,
+            [strays[(draw + _STRIDE * i) % len(strays)] for i in range(len(strays))],
+            running,
+            waiting,
+            places,
+        )
+        for draw in range(min(_DRAWS, len(strays)))
+    ]
+    return sum(draws) / len(draws)
+
+
+def _last(
+    pace: Pace,
+    strays: Sequence[float],
+    running: Sequence[Sample],
+    waiting: Sequence[int],
+    places: int,
+) -> float:
+    """When the last one leaves if the next moves stray from the pace like these."""
+    free: list[float] = []
+    for index, move in enumerate(running):
+        expected = pace.seconds(move.memory_mib)
+        longer = [stray for stray in strays if expected * stray > move.seconds]
+        # One that lasts longer than any has done is given a tenth more.
+        whole = expected * longer[index % len(longer)] if longer else move.seconds * 1.1
+        free.append(whole - move.seconds)
+    free += [0.0] * max(places - len(free), 0)
+    heapq.heapify(free)
+    last = max(free, default=0.0)
+    for index, memory_mib in enumerate(waiting):
+        end = heapq.heappop(free) + pace.seconds(memory_mib) * strays[index % len(strays)]
+        heapq.heappush(free, end)
+        last = max(last, end)
+    return last
+
+
+def fit(ended: Sequence[Sample], running: Sequence[Sample]) -> Pace | None:
+    """The pace by the moves that have ended and those under way; None while none has ended."""
+    if not ended:
+        return None
+    pace = _line(ended)
+    for _ in range(_ROUNDS):
+        filled = [
+            Sample(move.memory_mib, max(move.seconds, pace.seconds(move.memory_mib)))
+            for move in running
+        ]
+        pace = _line([*ended, *filled])
+    return pace
+
+
+def _line(samples: Sequence[Sample]) -> Pace:
+    """Least squares, neither part below zero; flat while memory does not clearly matter."""
+    count = len(samples)
+    memory = sum(s.memory_mib for s in samples) / count
+    seconds = sum(s.seconds for s in samples) / count
+    flat = Pace(seconds, 0.0)
+    spread = sum((s.memory_mib - memory) ** 2 for s in samples)
+    if not spread or count <= 2:  # noqa: PLR2004 - two points always lie on a line
+        return flat
+    slope = sum((s.memory_mib - memory) * (s.seconds - seconds) for s in samples) / spread
+    rest = sum((s.seconds - seconds - slope * (s.memory_mib - memory)) ** 2 for s in samples)
+    if slope <= _CLEAR * (rest / (count - 2) / spread) ** 0.5:
+        return flat
+    fixed = seconds - slope * memory
+    if fixed >= 0:
+        return Pace(fixed, slope)
+    return Pace(0.0, seconds / memory)
+
+
+@dataclass(slots=True)
+class Timings:
+    """How long the moves of one Eviction take and have taken.
+
+    Attributes:
+        sizes: memory in MiB of every instance that was seen, by UUID.
+        begun: when each move under way was first seen, by the clock that never steps.
+        ended: how long moves took.
+    """
+
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
+    begun: dict[str, float] = field(default_factory=dict[str, float])
+    ended: list[Sample] = field(default_factory=list[Sample])
+
+    def observe(self, instances: Iterable[Assessment], moment: Moment) -> None:
+        """Take in which moves are under way, and which have ended."""
+        for instance in instances:
+            if instance.server is not None:
+                self.sizes[instance.id] = instance.server.size.memory_mib
+            if instance.occupies:
+                self.begun.setdefault(instance.id, moment.at)
+                continue
+            begun = self.begun.pop(instance.id, None)
+            if begun is not None and isinstance(instance.state, Departed | Arrived):
+                size = self.sizes.get(instance.id, 0)
+                self.ended.append(Sample(size, _lasted(instance, moment.at - begun)))
+
+    def recall(self, status: EvictionStatus) -> None:
+        """After a restart, take the pace from what is written."""
+        for entry in status.instances:
+            started, finished = entry.startedAt, entry.finishedAt
+            moved = entry.phase == InstancePhase.SUCCEEDED and entry.attempts
+            if moved and started and finished:
+                seconds = max((finished - started).total_seconds(), 0.5)
+                self.ended.append(Sample(0, seconds))
+
+    def typical(self, at: float) -> float | None:
+        """Seconds that a move takes; None while none has ended."""
+        pace = fit(self.ended, self._running(at))
+        mean = round(sum(self.sizes.values()) / len(self.sizes)) if self.sizes else 0
+        return pace.seconds(mean) if pace else None
+
+    def soonest(self, ids: Iterable[str], at: float) -> float:
+        """Seconds until the first of these moves should end, by the pace; 0 without one."""
+        pace = fit(self.ended, self._running(at))
+        if pace is None:
+            return 0.0
+        left = (pace.seconds(self.sizes.get(id_, 0)) - at + self.begun.get(id_, at) for id_ in ids)
+        return min(left, default=0.0)
+
+    def seconds_left(self, waiting: Sequence[int], places: int, at: float) -> float | None:
+        """See `seconds_left`."""
+        return seconds_left(self.ended, self._running(at), waiting, places)
+
+    def _running(self, at: float) -> list[Sample]:
+        return [Sample(self.sizes.get(id_, 0), at - begun) for id_, begun in self.begun.items()]
+
+
+def _lasted(instance: Assessment, seen: float) -> float:
+    """Seconds that a move took, by its record: that it has ended is seen late.
+
+    When to look for the next end depends on it, so a lag that counted would lead to a longer one.
+    """
+    move = instance.move
+    recorded = (move.updated - move.created).total_seconds() if move is not None else 0.0
+    return min(recorded, seen) if recorded > 0 else seen

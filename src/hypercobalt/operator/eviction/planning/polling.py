@@ -1,0 +1,67 @@
+"""When to look at an Eviction again. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.operator.eviction.model.decision import Preflight
+from hypercobalt.operator.eviction.model.states import Assessment, Moment, Ready
+from hypercobalt.operator.eviction.planning.estimate import Timings
+
+IDLE: Final = timedelta(seconds=10)
+"""While nothing is under way: no compute service reports that a host was disabled or an instance
+was built."""
+
+AWAY: Final = timedelta(seconds=5)
+"""While the compute service cannot be read, or does not know the host."""
+
+_SLOWEST: Final = timedelta(seconds=2)
+_FASTEST: Final = timedelta(milliseconds=200)
+_FIRST: Final = timedelta(milliseconds=500)
+_SHARE: Final = 0.1  # of a move's length that may pass before its end is noticed
+_EARLY: Final = 0.7  # of the time until the first move should end: lengths stray
+
+
+def is_quiet(done: Sequence[Assessment]) -> bool:
+    """Whether a move is under way, and only its end makes a difference: others wait for a place.
+
+    A move that was begun and has no record yet is not under way for sure.
+    """
+    still_open = [one for one in done if one.is_open]
+    under_way = [one for one in still_open if one.occupies and one.move and not one.move.ended]
+    waiting = [one for one in still_open if isinstance(one.state, Ready)]
+    return bool(under_way) and len(under_way) + len(waiting) == len(still_open)
+
+
+def poll_after(
+    done: Sequence[Assessment], checks: Preflight, timings: Timings, moment: Moment
+) -> timedelta:
+    """When to look again.
+
+    No compute service reports that a move has ended, so it is asked, more often when moves are
+    short: a place stays empty for a small share of a move's time, and long moves cost few calls.
+    Shortly before the first should end it is asked for the first time.
+
+    Args:
+        done: all instances, once the actions are accepted.
+        checks: what they have found.
+        timings: of the moves so far.
+        moment: now.
+    """
+    busy = [one for one in done if one.occupies]
+    if busy:
+        typical = timings.typical(moment.at)
+        soonest = timings.soonest((one.id for one in busy), moment.at)
+        ages = [moment.at - one.track.since for one in busy if one.track.since]
+        long = typical if typical is not None else min(ages, default=0.0)
+        if typical is None and long < _FIRST.total_seconds():
+            return _FIRST
+        wait = max(long * _SHARE, soonest * _EARLY)
+        return min(max(timedelta(seconds=wait), _FASTEST), _SLOWEST)
+    if checks.obstacles:
+        return IDLE
+    waits = [one.track.not_before - moment.at for one in done if one.is_open]
+    due = min((wait for wait in waits if wait > 0), default=_SLOWEST.total_seconds())
+    return min(max(timedelta(seconds=due), _FASTEST), _SLOWEST)

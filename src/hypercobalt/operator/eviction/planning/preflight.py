@@ -1,0 +1,307 @@
+"""What is checked before the first move, and found again while moves run. Pure.
+
+A check about the host stops the moves until it passes; that the host is disabled is not asked for
+when it is being shut down, nor when only some instances leave. Where the host has to be dead, the
+proof of that takes the place of both. A check about the instances stops or
+warns, by the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from hypercobalt.api.conditions import get_condition, is_true
+from hypercobalt.api.eviction import (
+    CheckResult,
+    Eviction,
+    EvictionCheck,
+    EvictionMode,
+    EvictionSpec,
+    EvictionStatus,
+    Trigger,
+)
+from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor, is_fenced
+from hypercobalt.api.hypervisor_conditions import (
+    DisabledReason,
+    HypervisorConditionType,
+    RegisteredReason,
+)
+from hypercobalt.compute.model import Capacity, Host, Server, Size
+from hypercobalt.operator.eviction.assessing.course import (
+    Course,
+    course_of,
+    is_dead,
+    is_down,
+    needs_proof,
+)
+from hypercobalt.operator.eviction.assessing.movability import (
+    Blocked,
+    Movable,
+    evacuability,
+    movability,
+    restartability,
+)
+from hypercobalt.operator.eviction.model.decision import Preflight
+from hypercobalt.operator.eviction.model.facts import Facts, Need, need
+from hypercobalt.operator.eviction.model.policy import Doubt
+from hypercobalt.operator.eviction.model.states import Assessment
+from hypercobalt.operator.eviction.planning.targets import Promises, choose
+
+_NAMED: Final = 10  # instances in one message; their entries say the rest
+_HOST_CHECKS: Final = {"HostUp", "HostFenced", "HostDisabled"}
+
+
+def refusal(hypervisor: Hypervisor, eviction: Eviction) -> str:
+    """Why the instances of this host are not to be moved by an Eviction at all; "" if they are.
+
+    A HostShutdown is what a host's own agent reports; it moves instances of a host that need not be
+    disabled, so it counts only for the host that the Eviction is named after.
+    """
+    trigger = eviction.spec.trigger
+    if trigger == Trigger.HOST_SHUTDOWN and eviction.metadata.name != hypervisor.metadata.name:
+        return (
+            f"the trigger HostShutdown is for an Eviction named {hypervisor.metadata.name}, as its "
+            "host; use another trigger, or that name"
+        )
+    return ""
+
+
+def is_anothers(hypervisor: Hypervisor) -> bool:
+    """Whether the host of its name belongs to another Hypervisor: what runs there is that one's."""
+    registered = get_condition(hypervisor.conditions, HypervisorConditionType.REGISTERED)
+    return registered is not None and registered.reason == RegisteredReason.CLAIMED
+
+
+def is_instance_check_due(status: EvictionStatus) -> bool:
+    """Whether the instances are to be checked: until those checks have passed once."""
+    kept = _kept(status)
+    return not kept or any(check.result == CheckResult.FAILED for check in kept)
+
+
+def _kept(status: EvictionStatus) -> tuple[EvictionCheck, ...]:
+    return tuple(check for check in status.checks if check.name not in _HOST_CHECKS)
+
+
+def check_host(
+    facts: Facts, hypervisor: Hypervisor, host: Host, instances: Sequence[Assessment]
+) -> Preflight:
+    """Check the host, as in every pass."""
+    empty = not any(one.server or one.is_open for one in instances)
+    return Preflight(of_host(hypervisor, host, facts.eviction.spec, empty=empty))
+
+
+def check(
+    facts: Facts, hypervisor: Hypervisor, host: Host, instances: Sequence[Assessment], doubt: Doubt
+) -> Preflight:
+    """Check the host, and the instances until they have passed once.
+
+    Args:
+        facts: of the pass.
+        hypervisor: as read.
+        host: as read.
+        instances: all.
+        doubt: what a check of the instances in doubt amounts to.
+    """
+    checks = check_host(facts, hypervisor, host, instances).checks
+    if not is_instance_check_due(facts.status):
+        return Preflight((*checks, *_kept(facts.status)))
+    servers = [one.server for one in instances if one.server is not None]
+    course = course_of(facts)
+    found = of_instances(servers, facts.candidates, doubt, facts.groups_refused, course)
+    return Preflight((*checks, *found))
+
+
+def of_host(
+    hypervisor: Hypervisor, host: Host, spec: EvictionSpec, *, empty: bool = False
+) -> tuple[EvictionCheck, ...]:
+    """Whether the host is such that moves may begin.
+
+    Args:
+        hypervisor: as read.
+        host: as the compute service knows it.
+        spec: of the Eviction.
+        empty: nothing is there to be moved, nor on its way.
+    """
+    if needs_proof(spec, hypervisor, host):
+        return (_fenced(hypervisor, host, spec, empty=empty),)
+    return (_up(host, empty=empty), _disabled(hypervisor, host, spec))
+
+
+def of_instances(
+    servers: Sequence[Server],
+    candidates: Mapping[Need, tuple[Capacity, ...]],
+    doubt: Doubt,
+    groups_refused: str = "",
+    course: Course = Course.LEAVE,
+) -> tuple[EvictionCheck, ...]:
+    """Whether every instance can be moved, as far as that is known.
+
+    Args:
+        servers: those to be moved.
+        candidates: for each distinct need, the hosts that could take it.
+        doubt: what a check in doubt amounts to.
+        groups_refused: why the server groups are not known; "" when they are.
+        course: what is done with them; those that are restarted need no other host.
+    """
+    bad = CheckResult.FAILED if doubt is Doubt.STOP else CheckResult.WARNING
+    if course.restarts:
+        found = [(server, restartability(server)) for server in servers]
+        text = f"{len(servers)} instances can be restarted"
+        return (_check("Instances", _hindered(found), bad, text),)
+    ask = evacuability if course is Course.EVACUATE else movability
+    movable = [server for server in servers if isinstance(ask(server), Movable)]
+    hindered = _hindered([(server, ask(server)) for server in servers])
+    return (
+        _check("Instances", hindered, bad, f"{len(servers)} instances can be moved"),
+        _check("TargetCapacity", _homeless(movable, candidates), bad, "other hosts have capacity"),
+        _check("ServerGroups", _grouped(movable), bad, "no server group prevents a migration"),
+        _groups_listed(groups_refused),
+    )
+
+
+def _groups_listed(refused: str) -> EvictionCheck:
+    """Never more than a warning: Nova itself keeps to the groups' policies when it moves."""
+    name = "ServerGroupsListed"
+    if not refused:
+        return EvictionCheck(name=name, result=CheckResult.PASSED)
+    text = f"server groups are unknown, so targets are chosen without them: {refused}"
+    return EvictionCheck(name=name, result=CheckResult.WARNING, message=text)
+
+
+def _up(host: Host, *, empty: bool) -> EvictionCheck:
+    if host.up and not host.forced_down:
+        return EvictionCheck(name="HostUp", result=CheckResult.PASSED)
+    why = "is forced down" if host.forced_down else "does not report"
+    if empty:
+        text = f"the compute service of {host.name} {why}, but the host is empty"
+        return EvictionCheck(name="HostUp", result=CheckResult.WARNING, message=text)
+    text = (
+        f"the compute service of {host.name} {why}: instances cannot be moved away from a "
+        "host that is down; the Eviction continues when the host is back"
+    )
+    return EvictionCheck(name="HostUp", result=CheckResult.FAILED, message=text)
+
+
+def _fenced(
+    hypervisor: Hypervisor, host: Host, spec: EvictionSpec, *, empty: bool
+) -> EvictionCheck:
+    """Pending for as long as it takes: nothing is started elsewhere while the host may run it."""
+    name, why = "HostFenced", unproven(spec, hypervisor, host)
+    if not why:
+        proof = hypervisor.status.fencing.proof if hypervisor.status.fencing else None
+        return EvictionCheck(name=name, result=CheckResult.PASSED, message=proof)
+    if empty:
+        text = f"{why}; nothing is there to be evacuated"
+        return EvictionCheck(name=name, result=CheckResult.WARNING, message=text)
+    return EvictionCheck(name=name, result=CheckResult.PENDING, message=why)
+
+
+def unproven(spec: EvictionSpec, hypervisor: Hypervisor, host: Host) -> str:
+    """Why nothing may be begun: the host is to be proven dead, and is not; "" when it may."""
+    if not needs_proof(spec, hypervisor, host) or is_dead(hypervisor, host):
+        return ""
+    fencing = hypervisor.status.fencing
+    if is_fenced(hypervisor):
+        why = "it is fenced; waiting until it is declared down"
+    elif fencing is None or fencing.phase == FencingPhase.RELEASED:
+        why = "it was not fenced"
+    elif fencing.phase == FencingPhase.FENCED:
+        why = f"boot {fencing.bootID} was fenced, but the host has reported another one since"
+    else:
+        last = f": {fencing.evidence[-1]}" if fencing.evidence else ""
+        why = f"fencing is {fencing.phase}{last}"
+    then = f"are started elsewhere once {host.name} is proven dead: {why}"
+    if spec.mode == EvictionMode.EVACUATE or not is_down(host):
+        return f"instances {then}"
+    sign = "is forced down" if host.forced_down else "does not report"
+    text = f"the compute service of {host.name} {sign}; its instances are moved when it is back"
+    return f"{text}, or {then}"
+
+
+def _disabled(hypervisor: Hypervisor, host: Host, spec: EvictionSpec) -> EvictionCheck:
+    name = "HostDisabled"
+    marked = is_true(hypervisor.conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
+    if marked and not host.enabled:
+        return EvictionCheck(name=name, result=CheckResult.PASSED)
+    if spec.instances:
+        text = "only the named instances leave; the host may stay in service"
+        return EvictionCheck(name=name, result=CheckResult.PASSED, message=text)
+    if spec.mode == EvictionMode.RESTART:
+        text = "instances are restarted on the host; it may stay in service"
+        return EvictionCheck(name=name, result=CheckResult.PASSED, message=text)
+    if spec.trigger == Trigger.HOST_SHUTDOWN:
+        text = "hypervisor not disabled; check skipped because the host is shutting down"
+        return EvictionCheck(name=name, result=CheckResult.WARNING, message=text)
+    result = CheckResult.FAILED
+    if marked:
+        why = (
+            "its condition shows it as disabled, but the compute service still places new "
+            "instances there"
+        )
+    elif hypervisor.spec.maintenance:
+        mode, hitch = hypervisor.spec.maintenance, _hitch(hypervisor)
+        why = f"spec.maintenance is {mode}, so it is about to be{f' ({hitch})' if hitch else ''}"
+        result = CheckResult.PENDING
+    else:
+        why = "set spec.maintenance of the Hypervisor"
+    return EvictionCheck(name=name, result=result, message=f"hypervisor not disabled: {why}")
+
+
+def _hitch(hypervisor: Hypervisor) -> str:
+    """What is in the way of disabling the host, as its conditions say; "" when nothing is."""
+    registered = get_condition(hypervisor.conditions, HypervisorConditionType.REGISTERED)
+    if registered is not None and registered.status != "True":
+        return registered.message
+    found = get_condition(hypervisor.conditions, HypervisorConditionType.HYPERVISOR_DISABLED)
+    return found.message if found is not None and found.reason == DisabledReason.FAILED else ""
+
+
+def _check(name: str, bad: list[str], result: CheckResult, good: str) -> EvictionCheck:
+    if not bad:
+        return EvictionCheck(name=name, result=CheckResult.PASSED, message=good)
+    more = f"; and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
+    return EvictionCheck(name=name, result=result, message="; ".join(bad[:_NAMED]) + more)
+
+
+def _hindered(found: Sequence[tuple[Server, object]]) -> list[str]:
+    return [f"{_called(server)} {may.why}" for server, may in found if isinstance(may, Blocked)]
+
+
+def _homeless(
+    servers: Sequence[Server], candidates: Mapping[Need, tuple[Capacity, ...]]
+) -> list[str]:
+    """Those for which no host is left when every one before has found its place."""
+    promises, homeless = Promises(), list[Server]()
+    for server in sorted(servers, key=lambda s: s.size.memory_mib, reverse=True):
+        target = choose(server, candidates.get(need(server), ()), promises)
+        if target is None:
+            homeless.append(server)
+        else:
+            promises.add(server, target)
+    sizes: dict[Size, int] = {}
+    for server in homeless:
+        sizes[server.size] = sizes.get(server.size, 0) + 1
+    return [
+        f"no host has capacity for {count} instances of {size.vcpus:g} vCPUs and "
+        f"{size.memory_mib} MiB"
+        for size, count in sizes.items()
+    ]
+
+
+def _grouped(servers: Sequence[Server]) -> list[str]:
+    """Strict affinity: the members cannot leave one after the other.
+
+    Nova's filter looks at where the group's other members are, and they are still here.
+    """
+    found = list[str]()
+    for server in servers:
+        group = server.group
+        if group is not None and group.policy == "affinity" and group.members:
+            found.append(f"{_called(server)} is in a server group with strict affinity")
+    return found
+
+
+def _called(server: Server) -> str:
+    return f"{server.name} ({server.id})" if server.name else server.id

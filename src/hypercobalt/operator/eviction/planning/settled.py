@@ -1,0 +1,113 @@
+"""Passes that end before any instance is looked at. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from hypercobalt.api.eviction import (
+    FINALIZER,
+    EvictionReason,
+    InstancePhase,
+    evicting,
+    has_begun,
+    has_ended,
+)
+from hypercobalt.errors import TransientError
+from hypercobalt.operator.eviction.model.decision import End, Plan, Wait
+from hypercobalt.operator.eviction.model.facts import Facts
+from hypercobalt.operator.eviction.model.policy import Policy
+from hypercobalt.operator.eviction.planning.cancel import (
+    LONGEST,
+    left_behind,
+    poll_after,
+    since_deletion,
+)
+from hypercobalt.operator.eviction.planning.polling import AWAY, IDLE
+from hypercobalt.operator.eviction.planning.preflight import refusal, unproven
+from hypercobalt.operator.wording import count
+
+_UNDER_WAY: Final = {InstancePhase.MIGRATING, InstancePhase.CONFIRMING}
+"""What a deletion ends; an evacuation and a restart go on by themselves."""
+
+
+def settled(facts: Facts, policy: Policy) -> Plan | None:
+    """The plan of a pass that ends before its instances are looked at; None: they are."""
+    if facts.is_deleted:
+        return _settled_deletion(facts, policy)
+    if has_ended(facts.eviction.status):
+        return Plan(release=True)
+    if facts.is_anothers:
+        return Plan()
+    if facts.hypervisor is None:
+        way_out = "spec.hypervisor is immutable: delete and recreate the Eviction"
+        return _waits(f"Hypervisor {facts.name} does not exist; {way_out}", IDLE)
+    if refused := refusal(facts.hypervisor, facts.eviction):
+        return _ends(EvictionReason.FAILED, refused)
+    if facts.trouble is not None:
+        asked = facts.trouble.retry_after if isinstance(facts.trouble, TransientError) else None
+        text = f"cannot read from the compute service {facts.service}: {facts.trouble}"
+        host = facts.host
+        if host is not None and (why := unproven(facts.eviction.spec, facts.hypervisor, host)):
+            text = f"{why}; {text}"
+        return _waits(text, asked or AWAY)
+    return _unknown_host(facts, policy) if facts.looked and facts.host is None else None
+
+
+def _waits(text: str, look_again: timedelta) -> Plan:
+    return Plan(wait=Wait(f"Running: waits; {text}", text), look_again=look_again)
+
+
+def _ends(reason: EvictionReason, text: str) -> Plan:
+    return Plan(end=End(reason, text), release=True)
+
+
+def _unknown_host(facts: Facts, policy: Policy) -> Plan:
+    name, service = facts.name, facts.service
+    status = facts.hypervisor.status if facts.hypervisor else None
+    begun = has_begun(facts.status)
+    if begun or (status and status.hypervisorId and status.serviceId):
+        text = f"failed to get hypervisor {name}: got 404, {service} knows no such host"
+        # For a moment it reports nothing of the moves; an empty host has none to wait for.
+        may_move = begun and (facts.status.instances or facts.lingered)
+        if may_move and facts.unknown_for <= policy.patience:
+            return _waits(text, AWAY)
+        return _ends(EvictionReason.FAILED, text)
+    if status and status.numInstances:
+        text = (
+            f"failed to get hypervisor {name}: {service} does not know the host, but its node "
+            f"agent sees {count(status.numInstances)} there"
+        )
+        return _ends(EvictionReason.FAILED, text)
+    text = f"eviction completed successfully: {name} was never registered with {service}"
+    return _ends(EvictionReason.SUCCEEDED, text)
+
+
+def _settled_deletion(facts: Facts, policy: Policy) -> Plan | None:
+    stored = facts.eviction.status
+    if FINALIZER not in facts.eviction.metadata.finalizers:
+        return Plan()
+    if has_ended(stored) and not _is_cancelled(facts):
+        return Plan(release=True)
+    noted = [entry for entry in stored.instances if entry.phase in _UNDER_WAY]
+    error = str(facts.trouble) if facts.trouble is not None else ""
+    if facts.looked and facts.host is None and not error:
+        if not noted:
+            return Plan(release=True)
+        error = f"{facts.service} knows no host {facts.name}"
+    if not error:
+        return None
+    # Which of them are cold is not noted.
+    limit, waited = policy.longest if noted else LONGEST, since_deletion(facts)
+    if waited > limit:
+        return Plan(release=True, left_behind=left_behind(noted, limit))
+    latest = facts.moment.now - waited + limit
+    until = f"until {latest:%H:%M:%SZ} at the latest"
+    text = f"deleted; waiting to stop its migrations, {until}: {error}"
+    wait = None if has_ended(stored) else Wait(text)
+    return Plan(wait=wait, look_again=poll_after(waited))
+
+
+def _is_cancelled(facts: Facts) -> bool:
+    found = evicting(facts.eviction.status)
+    return found is not None and found.reason == EvictionReason.CANCELLED

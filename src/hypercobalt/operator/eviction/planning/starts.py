@@ -1,0 +1,235 @@
+"""Which moves begin now: within the limits, in the order of the policy. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from hypercobalt.compute.model import Capacity, Server, Size
+from hypercobalt.operator.eviction.model.actions import Start
+from hypercobalt.operator.eviction.model.decision import Going, Load
+from hypercobalt.operator.eviction.model.facts import Need, Networks, need
+from hypercobalt.operator.eviction.model.policy import Order, Policy
+from hypercobalt.operator.eviction.model.states import Assessment, Ready
+from hypercobalt.operator.eviction.planning.targets import Promises, choose
+
+NETWORKS: Final = Networks()
+"""Of a fleet in order."""
+
+_NOT_CLAIMED: Final = "accepted"
+"""State of a record while the target's capacity may not show the move yet."""
+
+
+def going(instance: Assessment) -> Going:
+    """Where an instance that is on its way goes."""
+    move = instance.move
+    if move is None or move.ended:
+        return Going(instance.observed.entry.target or "", instance.server)
+    return Going(move.target, instance.server, claimed=move.status != _NOT_CLAIMED)
+
+
+def as_of(before: Iterable[Load], now: Iterable[Load]) -> tuple[Load, ...]:
+    """What others have under way now, as capacities show it that were read before."""
+    claimed = {id_ for load in before for id_, each in load.servers.items() if each.claimed}
+    return tuple(
+        replace(
+            load,
+            servers={
+                id_: replace(each, claimed=each.claimed and id_ in claimed)
+                for id_, each in load.servers.items()
+            },
+        )
+        for load in now
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """What begins now.
+
+    Args:
+        chosen: moves to begin.
+        homeless: instances for which no host has room, each with why, by UUID.
+    """
+
+    chosen: tuple[Start, ...] = ()
+    homeless: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def in_order(servers: Iterable[Server], order: Order) -> list[Server]:
+    """The servers, those that go first in front: of the same priority, by the order."""
+
+    def key(server: Server) -> tuple[int, bool, int, str]:
+        size = server.size.memory_mib
+        late = order is Order.URGENT and not server.running
+        return -server.priority, late, -size if order is Order.LARGEST else size, server.id
+
+    return sorted(servers, key=key)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """How many moves may be under way, and are.
+
+    Args:
+        free: moves that may begin now.
+        busy: those under way away from the host.
+    """
+
+    free: int
+    busy: int
+
+
+def places(
+    instances: Sequence[Assessment],
+    others: Sequence[Load],
+    policy: Policy,
+    *,
+    host: str,
+    parallelism: int | None,
+    targets: int | None = None,
+) -> Places:
+    """Count the moves that may begin now.
+
+    Hosts that could take instances bear some moves each, whoever chooses among them.
+
+    Args:
+        instances: all.
+        others: what other Evictions have under way.
+        policy: limits.
+        host: that is emptied.
+        parallelism: moves away from it at once; None takes the policy's.
+        targets: hosts that could take the next instance; None where that sets no limit.
+    """
+    busy = sum(instance.occupies for instance in instances)
+    same = sum(len(load.servers) for load in others if load.host == host)
+    everywhere = sum(len(load.servers) for load in others)
+    own = (parallelism or policy.per_source) - busy - same
+    if targets is not None:
+        borne = max(targets, 1) * policy.per_possible_target
+        own = min(own, max(borne - busy - everywhere, 0 if busy else 1))
+    return Places(max(min(own, policy.per_cluster - busy - everywhere), 0), busy)
+
+
+def per_target(policy: Policy, *, chooses: bool) -> int:
+    """Moves to one host at once, where we name it; 0 for any number.
+
+    Args:
+        policy: limits.
+        chooses: the compute service finds targets itself.
+    """
+    return policy.per_target or (0 if chooses else policy.per_possible_target)
+
+
+def ready(instances: Iterable[Assessment]) -> dict[str, tuple[Server, Ready]]:
+    """Those that may be begun, by UUID."""
+    return {
+        instance.id: (instance.server, instance.state)
+        for instance in instances
+        if instance.server is not None and isinstance(instance.state, Ready)
+    }
+
+
+def to_be_placed(
+    instances: Iterable[Assessment], policy: Policy, *, chooses: bool
+) -> tuple[Server, ...]:
+    """Servers that may be begun, on a host that is ours to name.
+
+    Args:
+        instances: all.
+        policy: limits.
+        chooses: the compute service finds targets itself.
+    """
+    waiting = ready(instances).values()
+    return tuple(s for s, state in waiting if _is_named(state, policy, chooses=chooses))
+
+
+def choose_starts(
+    instances: Sequence[Assessment],
+    candidates: Mapping[Need, tuple[Capacity, ...]],
+    places: Places,
+    policy: Policy,
+    *,
+    order: Order,
+    chooses: bool,
+    networks: Networks = NETWORKS,
+    others: Sequence[Load] = (),
+) -> Starts:
+    """Choose the moves that begin now.
+
+    Args:
+        instances: all.
+        candidates: for the needs of `to_be_placed`.
+        places: how many may begin.
+        policy: limits.
+        order: which go first.
+        chooses: the compute service finds targets itself.
+        networks: hosts whose networks keep instances out.
+        others: what other Evictions have under way; they keep their servers.
+    """
+    taken = {server for load in others for server in load.servers}
+    promises, limit = _promised(instances, others), per_target(policy, chooses=chooses)
+    waiting = {id_: found for id_, found in ready(instances).items() if id_ not in taken}
+    chosen: list[Start] = []
+    homeless: dict[str, str] = {}
+    for server in in_order((server for server, _ in waiting.values()), order):
+        if len(chosen) >= places.free:
+            break
+        (_, state), target = waiting[server.id], ""
+        if _is_named(state, policy, chooses=chooses):
+            fitting = candidates.get(need(server), ())
+            taking = networks.taking(state.mode, fitting)
+            found = choose(
+                server,
+                taking,
+                promises,
+                avoid=state.avoid,
+                last=networks.unbound,
+                per_target=limit,
+            )
+            if found is None and fitting and not taking:
+                homeless[server.id] = unbound_text(len(fitting))
+                continue
+            if found is None:
+                homeless[server.id] = no_room(server.size, taking, places.busy + len(chosen))
+                continue
+            target = found
+            promises.add(server, target)
+        chosen.append(Start(server, state.mode, target))
+    return Starts(tuple(chosen), homeless)
+
+
+def no_room(size: Size, candidates: Sequence[Capacity], busy: int) -> str:
+    """Why an instance has no place."""
+    wanted = f"{size.vcpus:g} vCPUs, {size.memory_mib} MiB"
+    wanted += f" and {size.disk_gib} GiB of local disk" if size.disk_gib else ""
+    later = "; waiting for running migrations" if busy else ""
+    return f"none of {len(candidates)} candidate hosts has capacity for {wanted}{later}"
+
+
+def unbound_text(count: int) -> str:
+    """Why a running instance waits though hosts have capacity for it."""
+    return (
+        f"OVN binds no ports on any of {count} candidate hosts (NetworkHealthy of their "
+        "Hypervisors); waiting until ovn-controller is connected there"
+    )
+
+
+def _is_named(state: Ready, policy: Policy, *, chooses: bool) -> bool:
+    """Whether we name the target: where the service does not, for a limit, to try elsewhere."""
+    return not chooses or policy.per_target > 0 or bool(state.avoid)
+
+
+def _promised(instances: Sequence[Assessment], others: Sequence[Load]) -> Promises:
+    promises = Promises()
+    under_way = [each for load in others for each in load.servers.values()]
+    under_way += [going(instance) for instance in instances if instance.occupies]
+    for each in under_way:
+        if not each.target:
+            continue
+        if each.server is None or each.claimed:
+            promises.moves[each.target] += 1
+        else:
+            promises.add(each.server, each.target)
+    return promises

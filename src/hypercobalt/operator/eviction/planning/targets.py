@@ -1,0 +1,89 @@
+"""Which host an instance goes to, where that is ours to say. Pure.
+
+Capacity is what the compute service last reported, less what has been promised since: no host is
+filled above it while many moves are begun at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from hypercobalt.compute.model import Capacity, Server, ServerGroup, Size
+
+
+class Promises:
+    """Places that have been given away and that no reported capacity shows yet."""
+
+    def __init__(self) -> None:
+        self.moves: Counter[str] = Counter()
+        """Moves under way to each host."""
+        self._sizes: dict[str, list[Size]] = {}
+        self._apart: set[tuple[tuple[str, ...], str]] = set()
+
+    def add(self, server: Server, host: str) -> None:
+        """Give away a place on a host, and one of its moves."""
+        self.moves[host] += 1
+        self._sizes.setdefault(host, []).append(server.size)
+        if _must_part(server.group):
+            self._apart.add((_members(server), host))
+
+    def fits(self, server: Server, on: Capacity) -> bool:
+        """Whether the host has room for the server besides what is promised."""
+        sizes = self._sizes.get(on.host, [])
+        wanted, left, used = server.size, on.total, on.used
+        return (
+            used.vcpus + sum(s.vcpus for s in sizes) + wanted.vcpus <= left.vcpus
+            and used.memory_mib + sum(s.memory_mib for s in sizes) + wanted.memory_mib
+            <= left.memory_mib
+            and used.disk_gib + sum(s.disk_gib for s in sizes) + wanted.disk_gib <= left.disk_gib
+            and not (_must_part(server.group) and (_members(server), on.host) in self._apart)
+        )
+
+    def free_mib(self, on: Capacity) -> int:
+        """Memory that the host has left."""
+        promised = sum(size.memory_mib for size in self._sizes.get(on.host, []))
+        return on.total.memory_mib - on.used.memory_mib - promised
+
+
+def choose(
+    server: Server,
+    candidates: Sequence[Capacity],
+    promises: Promises,
+    *,
+    avoid: Collection[str] = (),
+    last: Collection[str] = (),
+    per_target: int = 0,
+) -> str | None:
+    """The host with most memory left among those that fit; None if there is none.
+
+    One that is to come last is still better than one to avoid, where it has failed already.
+
+    Args:
+        server: to be moved.
+        candidates: hosts that could take it.
+        promises: given away since.
+        avoid: hosts not to go to, unless no other fits.
+        last: hosts to go to where no other fits but those to avoid.
+        per_target: most moves to one host at once; 0 for any number.
+    """
+    fitting = [
+        each
+        for each in candidates
+        if promises.fits(server, each) and not 0 < per_target <= promises.moves[each.host]
+    ]
+
+    def key(each: Capacity) -> tuple[bool, bool, int]:
+        return each.host not in avoid, each.host not in last, promises.free_mib(each)
+
+    best = max(fitting, key=key, default=None)
+    return best.host if best else None
+
+
+def _must_part(group: ServerGroup | None) -> bool:
+    return group is not None and group.policy == "anti-affinity"
+
+
+def _members(server: Server) -> tuple[str, ...]:
+    """Of its group, itself included: the same for all of them."""
+    return tuple(sorted({server.id, *(server.group.members if server.group else ())}))

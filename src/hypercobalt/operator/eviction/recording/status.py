@@ -1,0 +1,282 @@
+"""The status of an Eviction: from the facts and the plan of a pass. Pure.
+
+Conditions, reasons and the fields that upstream has mean what they do there, with one difference:
+an Eviction that leaves an instance behind ends as Failed, and names it.
+
+Source: openstack-hypervisor-operator, internal/controller/eviction_controller.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from hypercobalt.api.conditions import Condition, set_condition
+from hypercobalt.api.eviction import (
+    EVICTION_REASONS,
+    UNDER_WAY,
+    EvictionConditionType,
+    EvictionInstance,
+    EvictionMode,
+    EvictionProgress,
+    EvictionReason,
+    EvictionStatus,
+    InstancePhase,
+    evicting,
+    has_begun,
+)
+from hypercobalt.compute.model import Server
+from hypercobalt.operator.eviction.model.decision import Plan, Preflight
+from hypercobalt.operator.eviction.model.facts import Facts
+from hypercobalt.operator.eviction.model.policy import Order
+from hypercobalt.operator.eviction.model.states import Assessment, Moment, Stranded, phase_of
+from hypercobalt.operator.eviction.planning.starts import in_order
+from hypercobalt.operator.wording import called, count
+
+_Type, _Reason = EvictionConditionType, EvictionReason
+
+WRITE_APART: Final = timedelta(seconds=1)
+"""Progress is written at most so often: for people, who look no more often."""
+
+WRITE_TEXTS_APART: Final = timedelta(seconds=10)
+"""What only words and the estimate change may wait so long."""
+
+_ENDED: Final = frozenset({InstancePhase.SUCCEEDED, InstancePhase.FAILED})
+_NAMED: Final = 20  # instances in the message of one condition
+
+
+class Conditions:
+    """The conditions of an Eviction, being set."""
+
+    def __init__(self, stored: tuple[Condition, ...], generation: int, now: datetime) -> None:
+        self.now, self._generation, self.value = now, generation, stored
+
+    def set(self, type_: str, status: str, reason: str, message: str) -> None:
+        self.value = set_condition(
+            self.value,
+            type_,
+            status,
+            reason,
+            message,
+            now=self.now,
+            observed_generation=self._generation,
+        )
+
+    def evicting(self, status: str, reason: str, message: str) -> None:
+        """Set whether the Eviction is under way, and how it ended."""
+        self.set(_Type.EVICTING, status, reason, message)
+
+    def preflight(self, status: str, reason: str, message: str) -> None:
+        """Set whether moves may begin."""
+        self.set(_Type.PREFLIGHT_CHECKS_SUCCEEDED, status, reason, message)
+
+
+def status_of(facts: Facts, plan: Plan, order: Order, seconds_left: float | None) -> EvictionStatus:
+    """Make the status.
+
+    Args:
+        facts: of the pass; its status is the one before.
+        plan: with the instances as they are after the calls.
+        order: which instances go first.
+        seconds_left: as estimated.
+    """
+    before, moment = facts.status, facts.moment
+    conditions = Conditions(before.conditions, facts.eviction.metadata.generation, moment.now)
+    if plan.instances is not None or plan.wait is not None or plan.end is not None:
+        stored = evicting(facts.eviction.status)
+        reason = plan.end.reason if plan.end is not None else _Reason.RUNNING
+        EVICTION_REASONS.check(stored.reason if stored else None, reason)
+    if plan.instances is None:
+        if plan.wait is not None:
+            conditions.evicting("True", _Reason.RUNNING, plan.wait.message)
+            if plan.wait.obstacle and not has_begun(before):
+                conditions.preflight("False", _Reason.FAILED, plan.wait.obstacle)
+        elif plan.end is not None:
+            conditions.evicting("False", plan.end.reason, plan.end.message)
+            if plan.end.reason == _Reason.FAILED:
+                conditions.preflight("False", _Reason.FAILED, plan.end.message)
+        return replace(before, conditions=conditions.value)
+    status = with_instances(before, plan.instances, order, moment.now)
+    status = with_progress(status, seconds_left, moment)
+    if plan.checks is not None:
+        set_preflight(conditions, plan.checks)
+        set_migrating(conditions, status)
+        status = replace(status, checks=plan.checks.checks)
+    if plan.end is None:
+        set_running(conditions, status, facts.name)
+    else:
+        text = plan.end.message or ended_text(status, facts.name)
+        conditions.evicting("False", plan.end.reason, text)
+    if facts.host is not None:
+        # The hypervisor's UUID, in the field that upstream puts it into.
+        status = replace(status, hypervisorServiceId=facts.host.hypervisor_id or None)
+    return replace(status, conditions=conditions.value)
+
+
+def entry_of(instance: Assessment, now: datetime) -> EvictionInstance:
+    """The entry of one instance."""
+    old, move, server = instance.observed.entry, instance.move, instance.server
+    phase, target = phase_of(instance.state), old.target
+    if move is not None and move.target and (move.succeeded or not move.ended):
+        target = move.target
+    started = old.startedAt
+    if started is None and (instance.attempts or phase in UNDER_WAY):
+        started = now.replace(microsecond=0)
+    finished = old.finishedAt if old.phase == phase else None
+    if phase in _ENDED and finished is None:
+        finished = now.replace(microsecond=0)
+    return EvictionInstance(
+        id=old.id,
+        name=(server.name if server else None) or old.name,
+        phase=phase,
+        mode=(instance.mode or old.mode) if instance.attempts or old.mode else None,
+        target=target,
+        attempts=instance.attempts or None,
+        startedAt=started,
+        finishedAt=finished,
+        message=instance.state.message or None,
+    )
+
+
+def with_instances(
+    status: EvictionStatus, instances: Sequence[Assessment], order: Order, now: datetime
+) -> EvictionStatus:
+    """The status with how far each instance is."""
+    failed = [one.id for one in instances if isinstance(one.state, Stranded)]
+    there = pending(instances, order)
+    waiting = [server.id for server in reversed(there)]
+    listed = {*failed, *waiting}
+    under_way = [one.id for one in instances if one.is_open and not _is_pending(one)]
+    left = listed | {*under_way}
+    return replace(
+        status,
+        instances=tuple(entry_of(one, now) for one in instances),
+        outstandingInstances=(*failed, *waiting, *under_way),
+        outstandingRamMb=sum(
+            one.server.size.memory_mib for one in instances if one.server and one.id in left
+        ),
+    )
+
+
+def _is_pending(instance: Assessment) -> bool:
+    return instance.server is not None and phase_of(instance.state) is InstancePhase.PENDING
+
+
+def pending(instances: Iterable[Assessment], order: Order) -> list[Server]:
+    """The servers that have not begun to leave, in their order."""
+    there = (one.server for one in instances if one.server is not None and _is_pending(one))
+    return in_order(there, order)
+
+
+def with_progress(
+    status: EvictionStatus, seconds_left: float | None, moment: Moment
+) -> EvictionStatus:
+    """The status with how far all of it is."""
+    phases = [entry.phase for entry in status.instances if entry.phase != InstancePhase.SKIPPED]
+    total, done = len(phases), phases.count(InstancePhase.SUCCEEDED)
+    expected: datetime | None = None
+    if seconds_left is not None and any(phase not in _ENDED for phase in phases):
+        expected = (moment.now + timedelta(seconds=seconds_left)).replace(microsecond=0)
+    return replace(
+        status,
+        progress=EvictionProgress(
+            total=total,
+            done=done,
+            failed=phases.count(InstancePhase.FAILED),
+            percent=100 * done // total if total else 100,
+            estimatedCompletion=expected,
+        ),
+    )
+
+
+def set_preflight(conditions: Conditions, found: Preflight) -> None:
+    """Say what the checks have found."""
+    if found.obstacles:
+        conditions.preflight("False", _Reason.FAILED, "; ".join(found.obstacles))
+    else:
+        doubts = f", with doubts: {'; '.join(found.doubts)}" if found.doubts else ""
+        conditions.preflight("True", _Reason.SUCCEEDED, f"Preflight checks passed{doubts}")
+
+
+def set_migrating(conditions: Conditions, status: EvictionStatus) -> None:
+    """Say what became of the instances: of a failed one as long as there is one."""
+    failed = [e for e in status.instances if e.phase == InstancePhase.FAILED]
+    if failed:
+        conditions.set(_Type.MIGRATING_INSTANCE, "False", _Reason.FAILED, listed(failed))
+        return
+    done = [e for e in status.instances if e.phase == InstancePhase.SUCCEEDED and e.finishedAt]
+    if done:
+        last = max(done, key=lambda entry: (entry.finishedAt or conditions.now, entry.id))
+        text = f"Instance {last.id} finished: {last.message or 'has left'}"
+        conditions.set(_Type.MIGRATING_INSTANCE, "False", _Reason.SUCCEEDED, text)
+
+
+def set_running(conditions: Conditions, status: EvictionStatus, host: str) -> None:
+    """Say how far it is."""
+    phases = [entry.phase for entry in status.instances]
+    done, moving = phases.count(InstancePhase.SUCCEEDED), phases.count(InstancePhase.MIGRATING)
+    total = len(phases) - phases.count(InstancePhase.SKIPPED)
+    text = f"Running: {done} of {count(total)} have left {host}, {moving} migrating"
+    if restarts := sum(entry.mode == EvictionMode.RESTART for entry in status.instances):
+        text = f"Running: {done} of {count(total)} run again or have left {host}"
+        text += f", {phases.count(InstancePhase.RESTARTING)} of {restarts} restarting"
+    elif evacuating := phases.count(InstancePhase.EVACUATING):
+        text += f", {evacuating} evacuating"
+    conditions.evicting("True", _Reason.RUNNING, text)
+
+
+def ended_text(status: EvictionStatus, host: str) -> str:
+    """How it ended, when nothing is left to do."""
+    failed = [e for e in status.instances if e.phase == InstancePhase.FAILED]
+    done = [e for e in status.instances if e.phase == InstancePhase.SUCCEEDED]
+    again = sum(e.mode == EvictionMode.RESTART and not e.target for e in done)
+    left = len(done) - again
+    restarted = f"{count(again)} restarted on {host}" if again else ""
+    if not failed:
+        parts = [f"{count(left)} left {host}" if left or not again else "", restarted]
+        return f"eviction completed successfully: {', '.join(filter(None, parts))}"
+    what = "restarted on" if _only_restarts(failed) else "moved away from"
+    return (
+        f"eviction failed: {count(len(failed))} could not be {what} {host}, "
+        f"{left} moved{f', {restarted}' if restarted else ''}: {listed(failed)}"
+    )
+
+
+def _only_restarts(entries: Iterable[EvictionInstance]) -> bool:
+    return all(entry.mode == EvictionMode.RESTART for entry in entries)
+
+
+def listed(entries: Sequence[EvictionInstance]) -> str:
+    """Instances, each with what is to be known of it."""
+    texts = [f"{called(entry)}: {entry.message or entry.phase}" for entry in entries[:_NAMED]]
+    more = len(entries) - len(texts)
+    return "; ".join([*texts, *([f"and {more} more"] if more else [])])
+
+
+def write_after(written: EvictionStatus, now: EvictionStatus, since: float) -> timedelta | None:
+    """How long a write may wait; zero: not at all; None: there is nothing to write.
+
+    Args:
+        written: the status as the API has it.
+        now: as it should be.
+        since: seconds since this process wrote last.
+    """
+    if written == now:
+        return None
+    if _marks(written) != _marks(now):
+        return timedelta(0)
+    moved = _phases(written) != _phases(now)
+    apart = WRITE_APART if moved else WRITE_TEXTS_APART
+    return max(apart - timedelta(seconds=min(since, 1e6)), timedelta(0))
+
+
+def _marks(status: EvictionStatus) -> list[tuple[str, str, str]]:
+    """What programs wait for; of the running state it is the reason, not its words."""
+    return [(c.type, c.status, c.reason) for c in status.conditions]
+
+
+def _phases(status: EvictionStatus) -> list[tuple[str, str | None, str | None]]:
+    return [(entry.id, entry.phase, entry.target) for entry in status.instances]

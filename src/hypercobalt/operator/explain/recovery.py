@@ -1,0 +1,91 @@
+"""What high availability does about a host that has failed, and what it does next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
+from hypercobalt.api.recovery import Recovery, RecoveryPhase
+from hypercobalt.ha.guard import SEPARATOR
+from hypercobalt.operator.explain.model import Finding, Group, Remedy, age, command
+
+_Phase = RecoveryPhase
+
+_DUE: Final[Mapping[str, tuple[str, str]]] = {
+    _Phase.SUSPECTED: (
+        "Nothing of the host answers: high availability fences it {at} and then starts its "
+        "instances elsewhere, unless it answers before",
+        "once the other hosts have tried to reach it",
+    ),
+    _Phase.UNWELL: (
+        "The host lives, but its Node is not Ready: its instances migrate {at}, unless that ends",
+        "soon",
+    ),
+    _Phase.REBOOT_GRACE: (
+        "The host was shutting down: high availability fences it {at}, unless it is back by then",
+        "soon",
+    ),
+    _Phase.BLOCKED: ("High availability waits: see RecoveryBlocked and the gates below", ""),
+    _Phase.FENCING: (
+        "High availability fences the host; the present attempt ends {at}",
+        "soon",
+    ),
+    _Phase.RECOVERING: ("An Eviction starts or moves the host's instances elsewhere", ""),
+    _Phase.RECOVERED: (
+        "None of its instances is left on the host; it goes back into service by itself after a "
+        "boot",
+        "",
+    ),
+    _Phase.RETURNING: (
+        "The host is back; it takes instances again {at}, if it stays healthy",
+        "once kubelet, node agent and libvirt have reported",
+    ),
+}
+"""Text by phase, and what stands for `{at}` while the time is not known."""
+
+_REMEDIES: Final[Mapping[str, Remedy]] = {
+    _Phase.RECOVERING: Remedy("see each instance", "cobalt explain {node}"),
+    _Phase.RECOVERED: Remedy("mend the host, then start it"),
+}
+
+_GATED: Final = frozenset(_Phase) - {_Phase.RECOVERED, _Phase.RETURNING}
+
+
+def next_step(host: Hypervisor, now: datetime) -> Iterable[Finding]:
+    """What is waited for, where the host is in recovery."""
+    recovery = host.status.recovery
+    if recovery is None or recovery.phase not in _DUE:
+        return
+    text, unknown = _DUE[recovery.phase]
+    remedy = _REMEDIES.get(recovery.phase)
+    filled = command(remedy.command, node=host.metadata.name) if remedy else ""
+    yield Finding(
+        text.format(at=_due(recovery, now, unknown)),
+        remedies=(Remedy(remedy.text, filled),) if remedy else (),
+    )
+
+
+def details(host: Hypervisor) -> Iterable[Group]:
+    """Each gate's answer for a host that has failed, and how its fencing went."""
+    blocked = get_condition(host.conditions, HypervisorConditionType.RECOVERY_BLOCKED)
+    recovery, fencing = host.status.recovery, host.status.fencing
+    gated = recovery is None or recovery.phase in _GATED
+    if gated and blocked is not None and blocked.reason != RecoveryBlockedReason.NOT_NEEDED:
+        yield Group("Gates of its recovery", tuple(blocked.message.split(SEPARATOR)))
+    if fencing is not None and fencing.phase != FencingPhase.RELEASED:
+        boot = f"Fencing of boot {fencing.bootID}: {fencing.phase}"
+        yield Group(boot, fencing.evidence)
+
+
+def _due(recovery: Recovery, now: datetime, unknown: str) -> str:
+    """`at 13:03:53 UTC (in 42s)`."""
+    if recovery.until is None:
+        return unknown
+    if recovery.until <= now:
+        return "now"
+    return f"at {recovery.until:%H:%M:%S} UTC (in {age(now, recovery.until)})"

@@ -1,0 +1,88 @@
+"""How far the recovery of a host is, for `status.recovery`. Pure; nothing is decided by it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from hypercobalt.api.eviction import has_ended
+from hypercobalt.api.hypervisor import Maintenance, is_fenced
+from hypercobalt.api.recovery import Recovery, RecoveryPhase
+from hypercobalt.ha import fencing
+from hypercobalt.ha.guard import is_open
+from hypercobalt.ha.node_failure import (
+    Alive,
+    Contradicted,
+    Dead,
+    RebootGrace,
+    Returned,
+    Suspected,
+    Well,
+)
+from hypercobalt.operator.ha.decide import is_empty, is_unreleased
+from hypercobalt.operator.ha.facts import Facts, Plan
+from hypercobalt.operator.ha.fleet import healthy_since
+from hypercobalt.operator.ha.settings import HaSettings
+
+_Phase = RecoveryPhase
+
+
+def recovery(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery | None:
+    """Give the phase that the plan leaves the host in; None for a host that is well."""
+    match facts.verdict:
+        case Well() | Returned():
+            return _back(facts, plan, settings)
+        case Contradicted():
+            return Recovery(_Phase.BLOCKED)
+        case Alive(_, until, movable):
+            if until is not None:
+                return Recovery(_Phase.UNWELL, until)
+            return _elsewhere(facts) if movable else Recovery(_Phase.BLOCKED)
+        case Suspected() | RebootGrace() | Dead():
+            if facts.stopped or is_fenced(facts.hypervisor):
+                return _elsewhere(facts)
+            return _silent(facts, plan, settings)
+
+
+def _silent(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery:
+    stored = plan.fencing
+    if stored is not None and fencing.is_under_way(stored, facts.now):
+        return Recovery(_Phase.FENCING, stored.deadline)
+    if _is_held(facts) or not facts.hypervisor.status.bootID:
+        return Recovery(_Phase.BLOCKED)
+    match facts.verdict:
+        case RebootGrace(_, until):
+            return Recovery(_Phase.REBOOT_GRACE, until)
+        case Suspected(_, until):
+            since = min(plan.unhealthy_since or facts.now, facts.now)
+            return Recovery(_Phase.SUSPECTED, until or _ahead(since + settings.waits.dead, facts))
+        case _:
+            return Recovery(_Phase.FENCING)
+
+
+def _elsewhere(facts: Facts) -> Recovery:
+    """A host whose instances may run elsewhere."""
+    if any(not has_ended(one.status) for one in facts.evictions):
+        return Recovery(_Phase.RECOVERING)
+    if is_empty(facts):
+        return Recovery(_Phase.RECOVERED)
+    return Recovery(_Phase.BLOCKED if _is_held(facts) else _Phase.RECOVERING)
+
+
+def _back(facts: Facts, plan: Plan, settings: HaSettings) -> Recovery | None:
+    hypervisor, stored = facts.hypervisor, plan.fencing
+    if stored is not None and fencing.is_under_way(stored, facts.now):
+        return Recovery(_Phase.FENCING, stored.deadline)
+    if hypervisor.spec.maintenance != Maintenance.HA and not is_unreleased(hypervisor):
+        return None
+    healthy = healthy_since(hypervisor)
+    if healthy is None or is_fenced(hypervisor):
+        return Recovery(_Phase.RETURNING)
+    return Recovery(_Phase.RETURNING, healthy + settings.waits.healthy)
+
+
+def _is_held(facts: Facts) -> bool:
+    return bool(facts.silenced) or not is_open(facts.gates)
+
+
+def _ahead(at: datetime, facts: Facts) -> datetime | None:
+    return at if at > facts.now else None

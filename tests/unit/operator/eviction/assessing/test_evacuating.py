@@ -1,0 +1,368 @@
+"""How far an instance is whose host is proven dead."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.unit.operator.eviction.made import (
+    BEGAN,
+    NOW,
+    POLICY,
+    entry,
+    eviction,
+    facts,
+    hypervisor,
+    move,
+    server,
+)
+
+from hypercobalt.api.conditions import set_condition
+from hypercobalt.api.eviction import EvictionStatus
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.model import Host, Move
+from hypercobalt.operator.eviction.assess import assess, assess_one
+from hypercobalt.operator.eviction.assessing.case import OTHER_CLOCK, About
+from hypercobalt.operator.eviction.assessing.course import Course
+from hypercobalt.operator.eviction.assessing.witnesses import sighting
+from hypercobalt.operator.eviction.model.states import (
+    Assessment,
+    Departed,
+    Evacuating,
+    Mode,
+    Observed,
+    Ready,
+    Sighting,
+    Stranded,
+    Unaffected,
+    Waiting,
+)
+from hypercobalt.operator.eviction.model.tracks import FRESH, Begun, Blocking, Recorded, Track
+
+AGES_AGO = BEGAN - timedelta(days=1)
+JUST_NOW = {"updated": NOW.now - timedelta(seconds=1)}
+ABOUT = About(BEGAN, BEGAN, Course.EVACUATE, only_if_wanted=True)
+THERE = server(host="there")
+
+
+def evacuation(status: str = "pre-migrating", **fields: object) -> Move:
+    return move(status, kind="evacuation", **fields)
+
+
+def seen(of: object = None, *moves: Move, known: object = None, **more: object) -> Observed:
+    return Observed(known or entry(), of, moves, **more)  # type: ignore[arg-type]
+
+
+def assessed(of: Observed, track: Track = FRESH) -> Assessment:
+    return assess_one(of, track, ABOUT, POLICY, NOW)
+
+
+REBUILDS = server(status="REBUILD", task_state="rebuild_spawning")
+
+
+@pytest.mark.parametrize(
+    ("of", "state", "said"),
+    [
+        pytest.param(seen(server()), Ready, "", id="ran"),
+        pytest.param(seen(server(status="SHUTOFF")), Ready, "", id="was off"),
+        pytest.param(seen(server(status="ERROR")), Ready, "", id="was in ERROR"),
+        pytest.param(seen(server(status="PAUSED", paused=True)), Ready, "", id="was paused"),
+        pytest.param(
+            seen(server(task_state="powering-off")), Ready, "", id="something was done to it"
+        ),
+        pytest.param(seen(server(status="HARD_REBOOT")), Ready, "", id="was being rebooted"),
+        pytest.param(seen(server(task_state="deleting")), Waiting, "deleted", id="is deleted"),
+        pytest.param(
+            seen(server(status="BUILD")), Stranded, "was BUILD when", id="was being built"
+        ),
+        pytest.param(seen(server(status="SUSPENDED")), Stranded, "was SUSPENDED", id="suspended"),
+        pytest.param(seen(server(status="VERIFY_RESIZE")), Stranded, "reset", id="was resized"),
+        pytest.param(seen(server(status="SHELVED_OFFLOADED")), Unaffected, "", id="on no host"),
+        pytest.param(
+            seen(server(waits_for_host="its disk is on it")),
+            Stranded,
+            "waits for its host: its disk is on it",
+            id="its data are there alone",
+        ),
+        pytest.param(
+            seen(server(recovers=False)), Unaffected, "turns recovery off", id="recovery is off"
+        ),
+        pytest.param(seen(REBUILDS), Evacuating, "", id="accepted, no record yet"),
+        pytest.param(seen(REBUILDS, evacuation()), Evacuating, "pre-migrating", id="under way"),
+        pytest.param(
+            seen(REBUILDS, evacuation(updated=BEGAN)),
+            Evacuating,
+            "pre-migrating",
+            id="under way for long: images are copied",
+        ),
+        pytest.param(
+            seen(server(status="ERROR"), evacuation("failed")), Waiting, "failed", id="failed"
+        ),
+        pytest.param(
+            seen(server(status="ERROR"), *(evacuation("error", id=str(n)) for n in range(11))),
+            Waiting,
+            "evacuation to there: error",
+            id="failed often: a lock of its disk, or a full target, may last some minutes",
+        ),
+        pytest.param(
+            seen(server(status="ERROR"), *(evacuation("error", id=str(n)) for n in range(12))),
+            Stranded,
+            "evacuation to there: error; .*given up after 12",
+            id="failed too often",
+        ),
+        pytest.param(
+            seen(server(), *(move("error", id=str(n)) for n in range(3))),
+            Ready,
+            "",
+            id="live moves that failed while the host died are no attempts",
+        ),
+        pytest.param(
+            seen(server(), known=entry(attempts=3, mode="live", message="no")),
+            Ready,
+            "",
+            id="nor are refused ones",
+        ),
+        pytest.param(
+            seen(server(), known=entry(attempts=12, mode="evacuate", message="no host")),
+            Stranded,
+            "no host; given up after 12",
+            id="refused too often",
+        ),
+        pytest.param(seen(None), Departed, "left the host", id="gone"),
+        pytest.param(seen(None, evacuation()), Evacuating, "arrives on there", id="arrives"),
+        pytest.param(
+            seen(None, evacuation("done"), elsewhere=THERE),
+            Departed,
+            "^evacuated to there$",
+            id="runs on another host",
+        ),
+        pytest.param(
+            seen(None, evacuation("done"), elsewhere=server(host="x", status="SHUTOFF")),
+            Departed,
+            "SHUTOFF there, as before",
+            id="is off on another host",
+        ),
+        pytest.param(
+            seen(None, evacuation("done"), elsewhere=server(host="x", running=False)),
+            Evacuating,
+            "starts on x",
+            id="starts on another host",
+        ),
+        pytest.param(
+            seen(None, evacuation("done"), elsewhere=server(host="x", task_state="powering-on")),
+            Evacuating,
+            "powering-on",
+            id="is started on another host",
+        ),
+        pytest.param(
+            seen(None, evacuation("done"), elsewhere=server(host="here")),
+            Evacuating,
+            "arrives on there",
+            id="its host differs from one answer to the next",
+        ),
+        pytest.param(
+            seen(None, evacuation("done"), elsewhere=server(status="ERROR", host="x", fault="no")),
+            Stranded,
+            "ERROR there: no",
+            id="is in ERROR on another host",
+        ),
+        pytest.param(
+            seen(None, evacuation("done")), Departed, "deleted after", id="deleted meanwhile"
+        ),
+        pytest.param(
+            seen(None, evacuation("done", created=BEGAN - OTHER_CLOCK), elsewhere=THERE),
+            Departed,
+            "^evacuated to there$",
+            id="evacuated by an Eviction whose clock is ahead",
+        ),
+        pytest.param(
+            seen(None, evacuation("done"), elsewhere=server(status="ERROR", host="x")),
+            Stranded,
+            "ERROR there: the compute service gives no reason",
+            id="is in ERROR on another host, and Nova does not tell why",
+        ),
+        pytest.param(
+            seen(server(status="BUILD"), move(), sightings={"there": Sighting.RUNS}),
+            Stranded,
+            "was BUILD when",
+            id="was built, whatever runs elsewhere",
+        ),
+        pytest.param(
+            seen(None, evacuation("done", created=AGES_AGO), elsewhere=THERE),
+            Departed,
+            "left the host",
+            id="an evacuation of long ago",
+        ),
+        pytest.param(
+            seen(None, move("completed")), Departed, "moved to there", id="moved before that"
+        ),
+    ],
+)
+def test_states(of: Observed, state: type, said: str) -> None:
+    found = assessed(of).state
+    assert isinstance(found, state), found
+    assert re.search(said, found.message), found.message
+    if isinstance(found, Ready):
+        assert found.mode is Mode.EVACUATE
+
+
+def test_one_that_is_not_wanted_stays_unless_a_person_asks_for_it() -> None:
+    of = seen(server(recovers=False))
+    left = assessed(of).state
+    assert isinstance(left, Unaffected)
+    assert left.stays
+    by_hand = replace(ABOUT, only_if_wanted=False)
+    assert isinstance(assess_one(of, FRESH, by_hand, POLICY, NOW).state, Ready)
+
+
+@pytest.mark.parametrize(
+    ("status", "runs"), [("ACTIVE", False), ("REBUILD", True)], ids=["starts there", "is rebuilt"]
+)
+def test_what_does_not_arrive_is_given_up(status: str, runs: bool) -> None:
+    there = server(host="x", running=runs, status=status, task_state="" if not runs else "rebuild")
+    of = seen(None, evacuation("done"), elsewhere=there)
+    text = "starts on x" if not runs else "rebuild"
+    since = NOW.at - POLICY.patience.total_seconds()
+    assert isinstance(assessed(of, Track(Blocking(text), since=since)).state, Evacuating)
+    assert isinstance(assessed(of, Track(Blocking(text), since=since - 1)).state, Stranded)
+
+
+@pytest.mark.parametrize(
+    ("record", "sighted", "starts"),
+    [
+        pytest.param(move("running"), Sighting.ABSENT, True, id="its target does not run it"),
+        pytest.param(move("running"), Sighting.RUNS, False, id="its target runs it"),
+        pytest.param(move("running"), None, False, id="its target is silent"),
+        pytest.param(
+            move("running"), Sighting.SILENT, False, id="its target has stopped to report"
+        ),
+        pytest.param(move("running", created=AGES_AGO), None, False, id="somebody else's move"),
+        pytest.param(move("queued"), None, True, id="nothing had begun"),
+        pytest.param(move("queued"), Sighting.RUNS, False, id="its target runs it all the same"),
+        pytest.param(move("running", target=""), None, True, id="no target was chosen"),
+        pytest.param(move("error"), None, True, id="its move had failed"),
+        pytest.param(
+            move("error"), Sighting.RUNS, False, id="a failed move, yet its target runs it"
+        ),
+        pytest.param(
+            move("error", created=AGES_AGO), Sighting.RUNS, True, id="a move of long ago is over"
+        ),
+        pytest.param(
+            evacuation("failed"), Sighting.RUNS, False, id="a failed evacuation left a copy"
+        ),
+        pytest.param(
+            move("running", **JUST_NOW), Sighting.ABSENT, True, id="its target is sure at once"
+        ),
+        pytest.param(
+            move("running", created=BEGAN), Sighting.RUNS, False, id="begun with the Eviction"
+        ),
+        pytest.param(
+            move("error", created=BEGAN), Sighting.RUNS, False, id="begun with it, and failed"
+        ),
+        pytest.param(
+            move("running", kind="migration"), Sighting.ABSENT, True, id="a cold move is quiet"
+        ),
+        pytest.param(
+            move("running", kind="migration", **JUST_NOW),
+            Sighting.ABSENT,
+            False,
+            id="a cold move is still written to",
+        ),
+        pytest.param(
+            move("running", kind="migration", updated=NOW.now - POLICY.stall),
+            Sighting.ABSENT,
+            False,
+            id="a cold move is not quiet for long enough",
+        ),
+    ],
+)
+@pytest.mark.parametrize("status", ["ACTIVE", "MIGRATING"])
+def test_one_that_was_on_its_way_is_started_only_where_nothing_else_has_it(
+    record: Move, sighted: Sighting | None, starts: bool, status: str
+) -> None:
+    sightings = {} if sighted is None else {"there": sighted}
+    task = "migrating" if status == "MIGRATING" else ""
+    of = seen(server(status=status, task_state=task), record, sightings=sightings)
+    due = Track(not_before=0.0)
+    found = assessed(of, due).state
+    if isinstance(found, Waiting) and record.ended:  # of the last attempt's failure
+        later = replace(NOW, at=NOW.at + 100)
+        found = assess_one(of, assessed(of).track, ABOUT, POLICY, later).state
+    assert isinstance(found, Ready if starts else Waiting), found
+    if not starts:
+        assert "there" in found.message
+        since = NOW.at - POLICY.patience.total_seconds() - 1
+        given_up = assessed(of, Track(Blocking(found.message), since=since)).state
+        assert isinstance(given_up, Stranded)
+
+
+@pytest.mark.parametrize(
+    ("host", "sighted"),
+    [
+        pytest.param({"agent": "True", "runs": ("a",)}, Sighting.RUNS, id="it runs there"),
+        pytest.param({"agent": "True", "off": ("a",)}, Sighting.ABSENT, id="it is off there"),
+        pytest.param({"agent": "True", "runs": ("b",)}, Sighting.ABSENT, id="another runs there"),
+        pytest.param({"agent": "True", "runs": ("b", "a")}, Sighting.RUNS, id="both run there"),
+        pytest.param({"agent": "False"}, Sighting.SILENT, id="its agent is silent"),
+        pytest.param({"agent": "Unknown", "runs": ("a",)}, Sighting.SILENT, id="it has no Lease"),
+        pytest.param(
+            {"agent": "False", "runs": ("a",), "phase": "Fenced"}, Sighting.ABSENT, id="dead"
+        ),
+    ],
+)
+def test_what_an_agent_reports(host: dict[str, object], sighted: Sighting) -> None:
+    assert sighting("a", neighbour(**host)) is sighted  # type: ignore[arg-type]
+
+
+def neighbour(
+    agent: str, runs: tuple[str, ...] = (), off: tuple[str, ...] = (), phase: str = ""
+) -> Hypervisor:
+    conditions = set_condition((), "AgentReporting", agent, "Reporting", "", now=BEGAN)
+    instances = tuple(Instance(id=id_, name=id_, active=id_ in runs) for id_ in (*runs, *off))
+    known = hypervisor(phase).status
+    return Hypervisor(
+        metadata=ObjectMeta(name="there"),
+        spec=hypervisor().spec,
+        status=HypervisorStatus(
+            conditions=conditions, instances=instances, bootID="1", fencing=known.fencing
+        ),
+    )
+
+
+def test_targets_of_its_moves_are_looked_at() -> None:
+    of = facts(
+        eviction(EvictionStatus()),
+        hypervisor=hypervisor("Fenced"),
+        host=Host("here", "h", "s", enabled=False, up=False),
+        servers=(server(),),
+        moves=(move(),),
+        neighbours={"there": neighbour("True", runs=("a",)), "else": neighbour("True")},
+    )
+    (found,) = assess(of, {}, POLICY)
+    assert isinstance(found.state, Waiting)
+    assert found.observed.sightings == {"there": Sighting.RUNS}
+
+
+def test_call_is_not_repeated_before_it_had_time_to_show() -> None:
+    just_now = Track(Begun(""), since=995.0, not_before=1005.0)
+    assert isinstance(assessed(seen(server()), just_now).state, Evacuating)
+    assert isinstance(assessed(seen(server()), replace(just_now, not_before=NOW.at)).state, Ready)
+
+
+@pytest.mark.parametrize(("still", "state"), [(600, Evacuating), (601, Stranded)])
+def test_an_evacuation_without_a_change_is_given_up(still: float, state: type) -> None:
+    track = Track(Recorded("1", "pre-migrating"), since=NOW.at - still)
+    found = assessed(seen(REBUILDS, evacuation(total=0, remaining=0)), track).state
+    assert isinstance(found, state), found
+
+
+def test_another_target_is_tried_after_a_failure() -> None:
+    failed = seen(server(status="ERROR"), evacuation("failed", target="x"))
+    later = replace(NOW, at=NOW.at + 60)
+    found = assess_one(failed, assessed(failed).track, ABOUT, POLICY, later).state
+    assert isinstance(found, Ready)
+    assert found.avoid == {"x"}

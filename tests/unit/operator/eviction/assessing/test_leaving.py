@@ -1,0 +1,267 @@
+"""How far an instance is that leaves a host which is alive."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from tests.unit.operator.eviction.made import BEGAN, NOW, POLICY, entry, move, server
+
+from hypercobalt.compute.model import Move, Server
+from hypercobalt.operator.eviction.assess import assess_one
+from hypercobalt.operator.eviction.assessing.case import OTHER_CLOCK, About
+from hypercobalt.operator.eviction.assessing.course import Course
+from hypercobalt.operator.eviction.model.states import (
+    Arrived,
+    Assessment,
+    Damaged,
+    Departed,
+    Mode,
+    Moving,
+    Observed,
+    Ready,
+    State,
+    Stranded,
+    Stuck,
+    Unaffected,
+)
+from hypercobalt.operator.eviction.model.tracks import (
+    FRESH,
+    HostView,
+    Job,
+    Left,
+    Recorded,
+    Track,
+    Unrecoverable,
+)
+
+AGES_AGO = BEGAN - timedelta(days=1)
+OFF = server(status="SHUTOFF")
+LEAVING = server(task_state="migrating")
+IN_ERROR = server(status="ERROR", running=True)
+GONE = "left the host: deleted, or moved outside this Eviction"
+STILL = NOW.at - POLICY.stall.total_seconds() - 50
+
+
+def seen(of: Server | None, *moves: Move, known: object = None, job: Job | None = None) -> Observed:
+    return Observed(known or entry(), of, moves, job)  # type: ignore[arg-type]
+
+
+def leaves(
+    of: Observed, track: Track = FRESH, course: Course = Course.LEAVE, *, recovers: bool = False
+) -> Assessment:
+    about = About(BEGAN, BEGAN, course, recovers=recovers)
+    return assess_one(of, track, about, POLICY, NOW)
+
+
+@pytest.mark.parametrize(
+    ("of", "course", "state"),
+    [
+        pytest.param(server(), Course.LEAVE, Ready(Mode.LIVE), id="a running one live"),
+        pytest.param(OFF, Course.LEAVE, Ready(Mode.COLD), id="the others cold"),
+        pytest.param(
+            OFF,
+            Course.LIVE,
+            Unaffected("is off: the Eviction moves running instances only", stays=True),
+            id="or not at all, where only running ones are wanted",
+        ),
+        pytest.param(server(), Course.LIVE, Ready(Mode.LIVE), id="though running ones are"),
+        pytest.param(server(), Course.COLD, Ready(Mode.COLD), id="all cold, where that is wanted"),
+        pytest.param(server(), Course.RECOVER, Ready(Mode.LIVE), id="a running one is not stopped"),
+        pytest.param(
+            server(paused=True, running=False), Course.RECOVER, Ready(Mode.LIVE), id="nor a paused"
+        ),
+        pytest.param(
+            server(running=False), Course.RECOVER, Ready(Mode.COLD), id="one that only seems active"
+        ),
+        pytest.param(
+            server(running=False), Course.LEAVE, Ready(Mode.LIVE), id="as Nova has it otherwise"
+        ),
+    ],
+)
+def test_way_that_an_instance_leaves(of: Server, course: Course, state: State) -> None:
+    assert leaves(seen(of, known=entry(mode="live")), course=course).state == state
+
+
+@pytest.mark.parametrize(
+    ("record", "known", "state"),
+    [
+        pytest.param(None, entry(), Departed(GONE), id="without a record"),
+        pytest.param(None, entry(message="has left"), Departed("has left"), id="known before"),
+        pytest.param(move("completed"), entry(), Departed("moved to there"), id="by a move"),
+        pytest.param(move("error"), entry(), Departed(GONE), id="not by the move that failed"),
+        pytest.param(
+            move("completed", created=AGES_AGO), entry(), Departed(GONE), id="not by an old move"
+        ),
+        pytest.param(
+            move("completed", created=AGES_AGO),
+            entry(attempts=1),
+            Departed("moved to there"),
+            id="by our move, whatever its time",
+        ),
+        pytest.param(
+            move("completed", created=BEGAN - OTHER_CLOCK),
+            entry(),
+            Departed("moved to there"),
+            id="by a move with the Eviction, as another clock has it",
+        ),
+    ],
+)
+def test_how_one_that_is_gone_has_left(record: Move | None, known: object, state: State) -> None:
+    assert leaves(seen(None, *([record] if record else []), known=known)).state == state
+
+
+@pytest.mark.parametrize(
+    ("wait", "due"), [(0, True), (0.1, False)], ids=["the wait is over", "not yet"]
+)
+def test_arrival_is_confirmed_and_damage_repaired_when_their_wait_is_over(
+    wait: float, *, due: bool
+) -> None:
+    track = Track(not_before=NOW.at + wait)
+    confirming = replace(track, of=Recorded("1", "finished", Left(500)))
+    arrived = leaves(seen(None, move("finished", kind="migration")), confirming).state
+    damaged = leaves(seen(IN_ERROR, move("error")), track).state
+    assert isinstance(arrived, Arrived)
+    assert isinstance(damaged, Damaged)
+    assert (arrived.due, damaged.due) == (due, due)
+
+
+NOTHING = Left()
+
+
+def followed(status: str = "running", lowest: Left = NOTHING, **more: object) -> Track:
+    return Track(Recorded("1", status, lowest, **more), since=STILL)  # type: ignore[arg-type]
+
+
+SILENT = {"remaining": 0, "total": 0}
+FAILED = Job(None, ended="failed")
+
+
+@pytest.mark.parametrize(
+    ("record", "track", "job", "outcome"),
+    [
+        pytest.param(
+            move(kind="migration"), followed(lowest=Left(500)), None, Moving, id="a cold move"
+        ),
+        pytest.param(
+            move("post-migrating"),
+            followed("post-migrating", Left(500)),
+            None,
+            Moving,
+            id="a move past its memory",
+        ),
+        pytest.param(move(**SILENT), followed(), None, Moving, id="a move that measures nothing"),
+        pytest.param(
+            move(**SILENT), followed(), FAILED, "aborted", id="a move that libvirt reports as ended"
+        ),
+        pytest.param(
+            move(**SILENT), followed(helped=True), None, "aborted", id="a move that was forced"
+        ),
+        pytest.param(
+            move(**SILENT),
+            followed(helped=True, aborts=1),
+            None,
+            Stranded,
+            id="a move that nothing ends",
+        ),
+        pytest.param(
+            move(**SILENT),
+            replace(followed(), since=NOW.at - POLICY.longest.total_seconds() - 1),
+            None,
+            "forced",
+            id="one that measures nothing for an hour",
+        ),
+        pytest.param(
+            move(), followed(lowest=Left(900), aborts=1), None, Moving, id="an abort that goes on"
+        ),
+        pytest.param(
+            move(),
+            followed(lowest=Left(900), aborts=1, refused=True),
+            None,
+            "aborted",
+            id="an abort that was refused",
+        ),
+    ],
+)
+def test_patience_with_a_move(
+    record: Move, track: Track, job: Job | None, outcome: type | str
+) -> None:
+    state = leaves(seen(LEAVING, record, job=job), track).state
+    if isinstance(state, Stuck):
+        assert outcome == ("forced" if state.force else "aborted")
+    else:
+        assert type(state) is outcome
+
+
+@pytest.mark.parametrize(
+    ("job", "still", "waits"),
+    [
+        pytest.param(Job(BEGAN, Left(5)), 150, True, id="it has only just stopped"),
+        pytest.param(Job(BEGAN, Left(5)), 150.1, False, id="it stands still"),
+        pytest.param(None, 1, False, id="it is reported no longer"),
+        pytest.param(Job(BEGAN, ended="cancelled"), 1, False, id="it has ended"),
+    ],
+)
+def test_migration_that_only_libvirt_reports_is_waited_for(
+    job: Job | None, still: float, *, waits: bool
+) -> None:
+    track = Track(view=HostView(BEGAN, Left(5), NOW.at - still))
+    assert isinstance(leaves(seen(server(), job=job), track).state, Moving) is waits
+
+
+@pytest.mark.parametrize(
+    ("of", "record", "damaged"),
+    [
+        pytest.param(IN_ERROR, move("error"), True, id="its move has failed"),
+        pytest.param(IN_ERROR, move("completed"), False, id="its move has succeeded"),
+        pytest.param(IN_ERROR, move("error", target=""), False, id="there was no target"),
+        pytest.param(IN_ERROR, move("error", created=BEGAN), True, id="began with the Eviction"),
+        pytest.param(
+            server(status="ERROR", running=True, task_state="rebuilding"),
+            move("error"),
+            False,
+            id="something is done about it",
+        ),
+    ],
+)
+def test_error_that_a_move_has_left(of: Server, record: Move, *, damaged: bool) -> None:
+    assert isinstance(leaves(seen(of, record)).state, Damaged) is damaged
+
+
+def ago(seconds: float) -> datetime:
+    return NOW.now - timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("record", "settles"),
+    [
+        pytest.param(move("error", updated=ago(2.9)), True, id="failed just now"),
+        pytest.param(move("error", updated=ago(3)), False, id="failed, and the wait is over"),
+        pytest.param(move("completed", updated=ago(1)), False, id="it did not fail"),
+    ],
+)
+def test_server_settles_after_a_move_that_failed(record: Move, *, settles: bool) -> None:
+    assert isinstance(leaves(seen(server(), record)).state, Moving) is settles
+
+
+@pytest.mark.parametrize(
+    ("of", "text"),
+    [
+        (IN_ERROR, "migration to there left it in ERROR although its guest runs here"),
+        (
+            server(paused=True, running=False),
+            "migration to there left it in ACTIVE although its guest is paused here",
+        ),
+    ],
+    ids=["runs", "is paused"],
+)
+def test_damage_is_named_with_what_the_guest_does(of: Server, text: str) -> None:
+    assert leaves(seen(of, move("error"))).state.message == f"{text}; recovering"
+
+
+def test_damage_that_cannot_be_repaired_keeps_its_name_where_nothing_else_hinders() -> None:
+    paused = server(paused=True, running=False)
+    state = leaves(seen(paused, move("error")), Track(Unrecoverable("1"))).state
+    assert isinstance(state, Stranded)
+    assert state.message.startswith("migration to there left it in ACTIVE")

@@ -1,0 +1,505 @@
+"""How far an instance is that is restarted on its host."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from tests.unit.operator.eviction.made import (
+    BEGAN,
+    NOW,
+    POLICY,
+    entry,
+    eviction,
+    facts,
+    hypervisor,
+    move,
+    server,
+)
+
+from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionStatus
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.incident import LABEL, Incident
+from hypercobalt.compute.model import Action as Asked
+from hypercobalt.compute.model import Host
+from hypercobalt.operator.eviction.assess import assess, assess_one
+from hypercobalt.operator.eviction.assessing.case import About
+from hypercobalt.operator.eviction.assessing.course import Course
+from hypercobalt.operator.eviction.assessing.owner import incident_of, planned, started
+from hypercobalt.operator.eviction.model.actions import (
+    Accepted,
+    Outcome,
+    Outdated,
+    Refused,
+    Restart,
+    Unanswered,
+)
+from hypercobalt.operator.eviction.model.states import (
+    Arrived,
+    Assessment,
+    Crashed,
+    Departed,
+    Moment,
+    Moving,
+    Observed,
+    Ready,
+    Restarted,
+    Restarting,
+    Stranded,
+    Unaffected,
+    Waiting,
+)
+from hypercobalt.operator.eviction.model.tracks import FRESH, Rebooted, Track
+from hypercobalt.operator.eviction.observing.lookups import to_be_asked_about, to_be_verified
+from hypercobalt.operator.eviction.planning.calls import after, asked, remedy
+from hypercobalt.operator.eviction.recording.status import entry_of
+
+OFF = server(status="SHUTOFF")
+STARTING = server(status="SHUTOFF", task_state="powering-on")
+COLD = {"kind": "migration"}
+BEFORE = BEGAN - timedelta(days=1)
+
+
+def about(course: Course = Course.RECOVER) -> About:
+    return About(BEGAN, BEGAN, course, recovers=True, only_if_wanted=True)
+
+
+def seen(of: object = None, *moves: object, known: object = None, **more: object) -> Observed:
+    return Observed(known or entry(), of, moves, **more)  # type: ignore[arg-type]
+
+
+def assessed(
+    of: Observed, track: Track = FRESH, course: Course = Course.RECOVER, now: Moment = NOW
+) -> Assessment:
+    return assess_one(of, track, about(course), POLICY, now)
+
+
+def wish(name: str, seconds: float = 0, user: str = "owner") -> Asked:
+    return Asked(name, BEGAN + timedelta(seconds=seconds), user)
+
+
+@pytest.mark.parametrize(
+    ("of", "state", "said"),
+    [
+        pytest.param(seen(OFF), Crashed, "", id="off"),
+        pytest.param(seen(server()), Crashed, "", id="Nova does not show the crash yet"),
+        pytest.param(seen(server(status="ERROR")), Crashed, "", id="in ERROR"),
+        pytest.param(seen(server(status="PAUSED", paused=True)), Crashed, "", id="stopped"),
+        pytest.param(
+            seen(server(task_state="powering-off")), Waiting, "busy: powering-off", id="has a task"
+        ),
+        pytest.param(seen(server(status="REBOOT")), Waiting, "", id="is being rebooted"),
+        pytest.param(seen(server(status="MIGRATING")), Waiting, "", id="leaves, no record yet"),
+        pytest.param(seen(server(status="VERIFY_RESIZE")), Waiting, "", id="was resized"),
+        pytest.param(seen(server(status="SUSPENDED")), Stranded, "SUSPENDED", id="suspended"),
+        pytest.param(seen(server(status="MIGRATING"), move()), Moving, "", id="under way"),
+        pytest.param(seen(None), Unaffected, "is on another host", id="a stale copy on this host"),
+        pytest.param(seen(server(status="SHELVED_OFFLOADED")), Unaffected, "", id="on no host"),
+        pytest.param(
+            seen(server(recovers=False)), Unaffected, "turns recovery off", id="recovery is off"
+        ),
+        pytest.param(
+            seen(OFF, wishes=(wish("stop", 1),)), Unaffected, "planned by .*stop", id="stopped"
+        ),
+        pytest.param(
+            seen(OFF, wishes=(wish("stop", -119),)), Unaffected, "planned", id="a deaf guest"
+        ),
+        pytest.param(seen(OFF, wishes=(wish("stop", -121),)), Crashed, "", id="an older wish"),
+        pytest.param(
+            seen(OFF, wishes=(wish("stop", 16, user=""),)), Crashed, "", id="Nova's power sync"
+        ),
+        pytest.param(
+            seen(server(), wishes=(wish("start", 5),)), Unaffected, "runs again", id="started"
+        ),
+        pytest.param(
+            seen(OFF, wishes=(wish("start", -5),)), Crashed, "", id="crashed after its start"
+        ),
+        pytest.param(seen(OFF, wishes=(wish("lock", 5),)), Crashed, "", id="no wish about that"),
+        pytest.param(
+            seen(OFF, wishes=(wish("start", 5),)), Crashed, "", id="started, and off all the same"
+        ),
+        pytest.param(
+            seen(OFF, move("error", created=BEFORE)), Crashed, "", id="did not leave long ago"
+        ),
+        pytest.param(
+            seen(OFF, move("error", created=BEFORE), wishes=(wish("stop", 1),)),
+            Unaffected,
+            "planned",
+            id="did not leave long ago, and was stopped now",
+        ),
+        pytest.param(
+            seen(server(status="MIGRATING"), move(), wishes=(wish("live-migration", 1),)),
+            Moving,
+            "",
+            id="its owner moves it",
+        ),
+        pytest.param(seen(None, move("completed")), Departed, "moved to", id="has been moved"),
+        pytest.param(
+            seen(OFF, known=entry(message="not yet")), Crashed, "not yet", id="waited before"
+        ),
+    ],
+)
+@pytest.mark.parametrize("course", [Course.RESTART, Course.RECOVER])
+def test_before_the_first_restart(of: Observed, state: type, said: str, course: Course) -> None:
+    found = assessed(of, course=course).state
+    assert isinstance(found, state), found
+    assert re.search(said, found.message), found.message
+    assert not isinstance(found, Crashed) or found.due
+    assert not isinstance(found, Unaffected) or found.stays is (of.server is not None) or not said
+
+
+ONCE = entry(mode="restart", attempts=1, phase="Restarting")
+TWICE = entry(mode="restart", attempts=2, phase="Restarting")
+CALLED = Track(Rebooted(), since=NOW.at - 10, not_before=NOW.at - 10)
+EARLY = Track(Rebooted(), since=NOW.at - 120, not_before=NOW.at - 120)
+JUST = Track(Rebooted(), since=NOW.at - 3, not_before=NOW.at - 3)
+LATE = Track(Rebooted(), since=NOW.at - 121, not_before=NOW.at - 121)
+
+
+@pytest.mark.parametrize(
+    ("of", "track", "state"),
+    [
+        pytest.param(server(), CALLED, Restarted, id="runs"),
+        pytest.param(STARTING, CALLED, Restarting, id="is being started"),
+        pytest.param(server(task_state="rebooting_hard"), CALLED, Restarting, id="is rebooted"),
+        pytest.param(server(running=False), CALLED, Restarting, id="is active, does not run yet"),
+        pytest.param(server(running=False), LATE, Waiting, id="does not run in time"),
+        pytest.param(server(running=False), EARLY, Restarting, id="may still run in time"),
+        pytest.param(STARTING, LATE, Waiting, id="a start that does not end"),
+        pytest.param(OFF, JUST, Waiting, id="is off as soon as that counts"),
+        pytest.param(
+            server(status="SHUTOFF", task_state="powering-on"), JUST, Restarting, id="has a task"
+        ),
+        pytest.param(
+            OFF, replace(CALLED, not_before=NOW.at + 1), Restarting, id="may be off by an old view"
+        ),
+        pytest.param(
+            server(),
+            replace(CALLED, not_before=NOW.at),
+            Restarted,
+            id="runs once that counts",
+        ),
+        pytest.param(OFF, CALLED, Waiting, id="is off again"),
+        pytest.param(server(status="ERROR"), CALLED, Waiting, id="is in ERROR"),
+        pytest.param(
+            OFF, replace(CALLED, since=NOW.at - 2), Restarting, id="is still off, just after"
+        ),
+        pytest.param(server(), FRESH, Restarting, id="another process's: what shows may be old"),
+        pytest.param(OFF, FRESH, Restarting, id="another process's: it may be under way"),
+        pytest.param(
+            server(), replace(CALLED, not_before=NOW.at + 1), Restarting, id="may be old still"
+        ),
+    ],
+)
+def test_after_a_restart(of: object, track: Track, state: type) -> None:
+    found = assessed(seen(of, known=ONCE), track).state
+    assert isinstance(found, state), found
+
+
+def test_what_its_owner_does_after_a_restart_does_not_make_that_needless() -> None:
+    of = seen(server(), known=ONCE, wishes=(wish("start", 5),))
+    assert isinstance(assessed(of, CALLED).state, Restarted)
+
+
+def test_restart_of_an_earlier_process_is_judged_when_nova_must_show_it() -> None:
+    waiting = assessed(seen(OFF, known=ONCE))
+    lag = POLICY.power_lag.total_seconds()
+    assert waiting.track.not_before == NOW.at + lag
+    later = replace(NOW, at=NOW.at + lag)
+    assert isinstance(assessed(seen(OFF, known=ONCE), waiting.track, now=later).state, Waiting)
+    done = assessed(seen(server(), known=ONCE), waiting.track, now=later)
+    assert isinstance(done.state, Restarted)
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 3])
+def test_each_attempt_waits_longer(attempts: int) -> None:
+    known = entry(mode="restart", attempts=attempts)
+    found = assessed(seen(OFF, known=known), CALLED, Course.RESTART)
+    assert isinstance(found.state, Waiting)
+    wait = (10, 30, 120)[attempts - 1]
+    assert found.track.not_before == NOW.at + wait
+    due = replace(NOW, at=NOW.at + wait)
+    again = assessed(seen(OFF, known=known), found.track, Course.RESTART, due).state
+    assert isinstance(again, Crashed)
+    assert again.due
+    assert "SHUTOFF" in again.message
+
+
+def test_after_the_last_restart_it_is_given_up() -> None:
+    known = entry(mode="restart", attempts=4)
+    found = assessed(seen(OFF, known=known), CALLED, Course.RESTART).state
+    assert isinstance(found, Stranded)
+    assert "given up after 4 restarts" in found.message
+
+
+@pytest.mark.parametrize(
+    ("of", "mode"),
+    [
+        pytest.param(server(running=False), "cold", id="Nova shows it as active"),
+        pytest.param(OFF, "cold", id="off"),
+        pytest.param(server(status="PAUSED", paused=True), "live", id="paused"),
+    ],
+)
+def test_after_two_failed_restarts_it_is_moved(of: object, mode: str) -> None:
+    found = assessed(seen(of, known=TWICE), LATE)
+    assert isinstance(found.state, Ready), found.state
+    assert (found.state.mode, found.attempts) == (mode, 0)
+    noted = entry_of(found, NOW.now)
+    assert noted.mode in {"live", "cold"}, "else it would be restarted again"
+
+
+@pytest.mark.parametrize(
+    ("of", "mode"), [(server(task_state="powering-off"), "live"), (OFF, "cold")]
+)
+def test_move_after_failed_restarts_is_noted_as_what_it_will_be(of: object, mode: str) -> None:
+    assert assessed(seen(of, known=TWICE), LATE).mode == mode
+
+
+@pytest.mark.parametrize(
+    ("known", "mode"),
+    [
+        pytest.param(entry(mode="restart", target="there"), "restart", id="restarted where it is"),
+        pytest.param(entry(mode="restart"), "live", id="restarted here, and now to leave"),
+        pytest.param(entry(mode="live", target="there"), "live", id="moved"),
+    ],
+)
+def test_what_is_tried_once_instances_are_to_leave(known: EvictionInstance, mode: str) -> None:
+    assert assessed(seen(server(), known=known), course=Course.LEAVE).mode == mode
+
+
+def test_wish_of_an_owner_holds_up_no_eviction_that_only_moves() -> None:
+    of = seen(OFF, wishes=(wish("stop", 1),))
+    assert isinstance(assess_one(of, FRESH, About(BEGAN, BEGAN), POLICY, NOW).state, Ready)
+
+
+@pytest.mark.parametrize("course", [Course.COLD, Course.LIVE])
+def test_one_that_crashes_often_is_moved_unless_its_owner_has_stopped_it(course: Course) -> None:
+    up = server(running=False)
+    assert isinstance(assessed(seen(up), course=course).state, Ready)
+    stopped = assessed(seen(up, wishes=(wish("stop", 1),)), course=course).state
+    assert isinstance(stopped, Unaffected)
+    assert stopped.stays
+
+
+def test_one_that_is_moved_is_not_restarted_here_again() -> None:
+    known = entry(mode="cold", attempts=1)
+    failed = move("error", **COLD)
+    found = assessed(seen(OFF, failed, known=known))
+    assert isinstance(found.state, Waiting)
+    assert found.attempts == 1
+
+
+def test_its_owner_may_still_stop_it_between_two_attempts() -> None:
+    failed = Track(Rebooted("is SHUTOFF"), since=NOW.at, not_before=NOW.at)
+    of = seen(OFF, known=ONCE, wishes=(wish("stop", 30),))
+    assert isinstance(assessed(of, failed).state, Unaffected)
+
+
+@pytest.mark.parametrize("course", [Course.RECOVER, Course.COLD])
+def test_crashed_one_that_was_moved_cold_is_started_where_it_is(course: Course) -> None:
+    known = entry(mode="cold", attempts=1, phase="Confirming")
+    over, there = move("confirmed", **COLD), server(status="SHUTOFF", host="there")
+    found = assessed(seen(None, over, known=known, elsewhere=there), course=course)
+    assert isinstance(found.state, Crashed)
+    assert remedy(found) == Restart(there)
+    begun = asked(found, Restart(there), POLICY, NOW)
+    assert (begun.attempts, begun.mode, begun.observed.entry.target) == (1, "restart", "there")
+    noted = entry_of(begun, NOW.now)
+    runs = seen(None, over, known=noted, elsewhere=server(host="there"))
+    assert isinstance(assessed(runs, begun.track, course).state, Restarted)
+    off = seen(None, over, known=entry(mode="restart", attempts=2, target="there"), elsewhere=there)
+    given_up = assessed(off, CALLED).state
+    assert isinstance(given_up, Stranded)
+    assert "does not run there after 2 restarts" in given_up.message
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param(server(host="there"), id="it runs"),
+        pytest.param(None, id="it is gone"),
+        pytest.param(server(status="SHUTOFF", host="there", task_state="deleting"), id="a task"),
+        pytest.param(server(running=False, host="there"), id="it starts"),
+    ],
+)
+def test_one_that_was_moved_and_runs_is_done(there: object) -> None:
+    known = entry(mode="cold", attempts=1, phase="Confirming")
+    found = assessed(seen(None, move("confirmed", **COLD), known=known, elsewhere=there))
+    assert isinstance(found.state, Departed)
+
+
+def test_one_that_its_owner_stops_where_it_has_come_to_stays_off() -> None:
+    known = entry(mode="cold", attempts=1, phase="Confirming")
+    there = server(status="SHUTOFF", host="there")
+    over, stop = move("confirmed", **COLD), (wish("stop", 60),)
+    found = assessed(seen(None, over, known=known, elsewhere=there, wishes=stop))
+    assert isinstance(found.state, Departed)
+
+
+def test_cold_move_of_a_crashed_one_is_confirmed_first() -> None:
+    known = entry(mode="cold", attempts=1, phase="Migrating")
+    found = assessed(seen(None, move("finished", **COLD), known=known))
+    assert isinstance(found.state, Arrived)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "attempts"),
+    [
+        pytest.param(Accepted(), Restarting, 1, id="accepted"),
+        pytest.param(Unanswered("no answer"), Restarting, 1, id="not known"),
+        pytest.param(Refused("no"), Waiting, 1, id="refused"),
+        pytest.param(Outdated("busy"), Waiting, 1, id="outdated"),
+    ],
+)
+def test_how_the_call_ends(outcome: Outcome, state: type, attempts: int) -> None:
+    begun = asked(assessed(seen(OFF)), Restart(OFF), POLICY, NOW)
+    (found,) = after((begun,), {"a": Restart(OFF)}, {"a": outcome}, POLICY, NOW)
+    assert isinstance(found.state, state)
+    assert (found.attempts, found.mode) == (attempts, "restart")
+    if state is Waiting:
+        assert found.track.of == Rebooted(found.state.message)
+        assert found.track.not_before == NOW.at + 10
+
+
+def test_attempts_are_counted() -> None:
+    again = asked(
+        replace(assessed(seen(OFF, known=ONCE), CALLED), attempts=1), Restart(OFF), POLICY, NOW
+    )
+    assert again.attempts == 2
+
+
+@pytest.mark.parametrize(
+    ("known", "state"),
+    [
+        pytest.param(entry(phase="Succeeded", mode="restart", attempts=1), Restarted, id="runs"),
+        pytest.param(entry(phase="Skipped", message="planned"), Unaffected, id="skipped"),
+    ],
+)
+def test_what_is_over_stays_over(known: EvictionInstance, state: type) -> None:
+    status = EvictionStatus(instances=(known,))
+    of = facts(
+        eviction(status, trigger="InstanceCrash", instances=("a",)),
+        hypervisor=hypervisor(),
+        host=Host("here", "h", "s", enabled=True),
+        servers=(OFF,),
+    )
+    (found,) = assess(of, {}, POLICY)
+    assert isinstance(found.state, state)
+    assert found.attempts == (known.attempts or 0)
+    assert not isinstance(found.state, Unaffected) or found.state.stays
+
+
+FIRST = BEGAN - timedelta(seconds=30)
+
+
+@pytest.mark.parametrize(
+    ("labels", "of", "at"),
+    [
+        pytest.param({LABEL: "i1"}, "i1", FIRST, id="the incident's"),
+        pytest.param({LABEL: "i1"}, "i2", BEGAN, id="another incident"),
+        pytest.param({}, "i1", BEGAN, id="made by hand"),
+    ],
+)
+def test_when_it_happened(labels: dict[str, str], of: str, at: datetime) -> None:
+    incident = Incident(id=of, type="Crash", severity="Critical", firstSeen=FIRST)
+    made = eviction()
+    labelled = Eviction(
+        metadata=type(made.metadata)(name="x", labels=labels, creationTimestamp=BEGAN),
+        spec=made.spec,
+    )
+    host = Hypervisor(
+        metadata=made.metadata,
+        spec=hypervisor().spec,
+        status=HypervisorStatus(incidents=(incident,)),
+    )
+    assert incident_of(labelled, host) == at
+    assert incident_of(labelled, None) == BEGAN
+
+
+@pytest.mark.parametrize("wanted", [True, None])
+def test_an_owner_without_a_wish_has_it_recovered(wanted: bool | None) -> None:
+    assert isinstance(assessed(seen(server(status="SHUTOFF", recovers=wanted))).state, Crashed)
+
+
+def test_a_person_overrules_an_owner_who_wants_no_recovery() -> None:
+    of = seen(server(status="SHUTOFF", recovers=False))
+    by_hand = replace(about(Course.RESTART), only_if_wanted=False)
+    assert isinstance(assess_one(of, FRESH, by_hand, POLICY, NOW).state, Crashed)
+
+
+def test_one_that_was_restarted_and_has_left_is_followed() -> None:
+    gone = seen(None, move("completed"), known=ONCE)
+    assert isinstance(assessed(gone, CALLED).state, Departed)
+    moved = seen(None, known=ONCE, elsewhere=server(host="there"))
+    assert isinstance(assessed(moved, CALLED).state, Departed)
+
+
+def test_wishes_are_named_with_their_time() -> None:
+    within = timedelta(minutes=2)
+    assert planned([wish("lock", 9), wish("stop", 5)], BEGAN, within) == "stop at 00:00:05Z"
+    assert planned([wish("stop", -120)], BEGAN, within)
+    assert not planned([wish("start", 5)], BEGAN, within)
+    assert started([wish("start", 0)], BEGAN) == "start at 00:00:00Z"
+    assert not started([wish("start", -1), wish("start", 1, user="")], BEGAN)
+
+
+RECOVERS = {"trigger": "InstanceCrash", "instances": ("a",)}
+COLDLY = {**RECOVERS, "mode": "cold"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "known", "there", "ids"),
+    [
+        pytest.param(RECOVERS, (), (OFF,), ("a",), id="before the first restart"),
+        pytest.param(RECOVERS, (ONCE,), (OFF,), ("a",), id="before the next one"),
+        pytest.param({"mode": "restart"}, (), (OFF, server("b")), ("a", "b"), id="all of a host"),
+        pytest.param(RECOVERS, (), (server("b"),), (), id="others are not named"),
+        pytest.param(RECOVERS, (), (STARTING,), (), id="has a task"),
+        pytest.param(RECOVERS, (entry(mode="cold"),), (OFF,), ("a",), id="before it is moved"),
+        pytest.param(COLDLY, (), (OFF,), ("a",), id="moved after crashes"),
+        pytest.param(RECOVERS, (entry(phase="Skipped"),), (OFF,), (), id="is over"),
+        pytest.param(RECOVERS, (entry(mode="cold"),), (), ("a",), id="has been moved"),
+        pytest.param({}, (), (OFF,), (), id="nothing is restarted"),
+    ],
+)
+def test_whose_owners_are_listened_to(
+    spec: dict[str, object],
+    known: tuple[EvictionInstance, ...],
+    there: tuple[object, ...],
+    ids: tuple[str, ...],
+) -> None:
+    of = facts(eviction(EvictionStatus(instances=known), **spec), servers=there)
+    assert to_be_asked_about(of) == ids
+
+
+@pytest.mark.parametrize(
+    ("spec", "known", "ids"),
+    [
+        pytest.param({}, entry(mode="evacuate", phase="Evacuating"), ("a",), id="evacuated"),
+        pytest.param({}, entry(mode="evacuate", phase="Succeeded"), (), id="and seen there"),
+        pytest.param({}, entry(mode="live", phase="Migrating"), (), id="moved live"),
+        pytest.param({}, entry(mode="cold", phase="Migrating"), (), id="moved cold, as it was"),
+        pytest.param(RECOVERS, entry(mode="cold", phase="Migrating"), ("a",), id="it had crashed"),
+        pytest.param(COLDLY, entry(mode="cold", phase="Migrating"), ("a",), id="it crashed often"),
+        pytest.param(RECOVERS, entry(mode="restart", target="x"), ("a",), id="restarted there"),
+        pytest.param({}, entry("b"), ("b",), id="evacuated by a process that died"),
+        pytest.param({}, entry("d", mode="evacuate"), (), id="its evacuation is under way"),
+        pytest.param({}, entry("c", mode="evacuate"), (), id="is here"),
+    ],
+)
+def test_who_is_looked_for_elsewhere(
+    spec: dict[str, object], known: EvictionInstance, ids: tuple[str, ...]
+) -> None:
+    of = facts(
+        eviction(EvictionStatus(instances=(known,)), **spec),
+        servers=(server("c"),),
+        moves=(
+            move("done", "b", kind="evacuation"),
+            move("pre-migrating", "d", kind="evacuation"),
+            move("completed", "e"),
+        ),
+    )
+    assert to_be_verified(of) == ids

@@ -1,0 +1,286 @@
+"""What is planned and written, when, and when to look again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace as with_fields
+from tests.unit.operator.eviction.made import (
+    NOW,
+    POLICY,
+    assessed,
+    entry,
+    eviction,
+    facts,
+    move,
+    server,
+)
+
+from hypercobalt.api.conditions import get_condition, set_condition
+from hypercobalt.api.eviction import EvictionCheck, EvictionStatus
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.model import Host, Size
+from hypercobalt.operator.eviction.model.decision import Plan, Preflight
+from hypercobalt.operator.eviction.model.facts import Facts
+from hypercobalt.operator.eviction.model.policy import Order, order_of
+from hypercobalt.operator.eviction.model.states import (
+    Assessment,
+    Departed,
+    Moving,
+    Observed,
+    State,
+    Stranded,
+    Unaffected,
+    Waiting,
+)
+from hypercobalt.operator.eviction.model.tracks import Track
+from hypercobalt.operator.eviction.plan import plan
+from hypercobalt.operator.eviction.planning.estimate import Sample, Timings
+from hypercobalt.operator.eviction.planning.polling import is_quiet, poll_after
+from hypercobalt.operator.eviction.recording.notes import Note, notes
+from hypercobalt.operator.eviction.recording.status import status_of, write_after
+
+GOOD = Preflight(())
+BAD = Preflight((EvictionCheck(name="HostDisabled", result="Failed", message="not disabled"),))
+HOST = Host("here", "h", "s", enabled=False)
+
+
+def gone(id_: str, state: State = Departed("moved to x")) -> Assessment:  # noqa: B008
+    return Assessment(Observed(entry(id_, "Migrating", name=f"vm-{id_}"), None), state)
+
+
+def failed(id_: str) -> Assessment:
+    return assessed(server(id_), Stranded("no"))
+
+
+def read(*, disabled: bool, verified: bool, before: EvictionStatus | None) -> Facts:
+    marked = set_condition((), "HypervisorDisabled", "True", "Succeeded", "", now=NOW.now)
+    hypervisor = Hypervisor(
+        metadata=ObjectMeta(name="here"),
+        spec=HypervisorSpec(),
+        status=HypervisorStatus(conditions=marked if disabled else ()),
+    )
+    counted = frozenset[str]() if verified else None
+    of = eviction(before)
+    return facts(of, hypervisor=hypervisor, looked=True, host=HOST, counted=counted)
+
+
+class Settled:
+    def __init__(self, given: Facts, made: Plan) -> None:
+        self.plan = made
+        self.status = status_of(given, made, POLICY.order, 30.0)
+        self.notes: tuple[Note, ...] = notes(given.status, self.status, "here")
+
+
+def settled(
+    *instances: Assessment,
+    disabled: bool = True,
+    verified: bool = True,
+    before: EvictionStatus | None = None,
+) -> Settled:
+    """A pass in which no call was made."""
+    given = read(disabled=disabled, verified=verified, before=before)
+    made = plan(given, instances, (), Timings(), replace(POLICY, per_cluster=0))
+    return Settled(given, made)
+
+
+def condition_of(of: Settled, type_: str) -> str:
+    found = get_condition(of.status.conditions, type_)
+    return f"{found.status}/{found.reason}" if found else ""
+
+
+@pytest.mark.parametrize(
+    ("of", "evicting", "migrating", "preflight"),
+    [
+        pytest.param(settled(), "False/Succeeded", "", "True/Succeeded", id="nothing there"),
+        pytest.param(
+            settled(gone("a")),
+            "False/Succeeded",
+            "False/Succeeded",
+            "True/Succeeded",
+            id="all left",
+        ),
+        pytest.param(
+            settled(gone("a"), verified=False),
+            "True/Running",
+            "False/Succeeded",
+            "True/Succeeded",
+            id="all left, but not verified",
+        ),
+        pytest.param(
+            settled(gone("a"), assessed(server("b"))),
+            "True/Running",
+            "False/Succeeded",
+            "True/Succeeded",
+            id="one left",
+        ),
+        pytest.param(
+            settled(gone("a"), failed("b"), assessed(server("c"))),
+            "True/Running",
+            "False/Failed",
+            "True/Succeeded",
+            id="a failure stays in sight while others go on",
+        ),
+        pytest.param(
+            settled(gone("a"), failed("b")),
+            "False/Failed",
+            "False/Failed",
+            "True/Succeeded",
+            id="one could not be moved: failed is not success",
+        ),
+        pytest.param(
+            settled(disabled=False), "True/Running", "", "False/Failed", id="stopped by a check"
+        ),
+        pytest.param(
+            settled(gone("a", Unaffected(""))),
+            "False/Succeeded",
+            "",
+            "True/Succeeded",
+            id="none to move",
+        ),
+    ],
+)
+def test_conditions(of: Settled, evicting: str, migrating: str, preflight: str) -> None:
+    assert condition_of(of, "Evicting") == evicting
+    assert condition_of(of, "MigratingInstance") == migrating
+    assert condition_of(of, "PreflightChecksSucceeded") == preflight
+    assert (of.plan.end is not None) == evicting.startswith("False")
+
+
+def test_the_next_instance_is_last_and_a_failed_one_first() -> None:
+    small, large = server("small", size=Size(1, 1)), server("large", size=Size(1, 9))
+    moving = assessed(server("moving"), Moving())
+    found = settled(moving, assessed(large), failed("bad"), assessed(small)).status
+    assert found.outstandingInstances == ("bad", "small", "large", "moving")
+    assert found.outstandingRamMb == 1024 + 1024 + 1 + 9
+
+
+def test_progress() -> None:
+    found = settled(gone("a"), failed("b"), assessed(server("c")), gone("d", Unaffected(""))).status
+    progress = found.progress
+    assert progress is not None
+    assert (progress.total, progress.done, progress.failed, progress.percent) == (3, 1, 1, 33)
+    assert progress.estimatedCompletion == NOW.now + timedelta(seconds=30)
+
+
+def test_events_come_once() -> None:
+    first = settled(gone("a"), failed("b"), assessed(server("c")))
+    assert [note.reason for note in first.notes] == ["EvictionStarted", "InstanceNotMoved"]
+    again = settled(gone("a"), failed("b"), assessed(server("c")), before=first.status)
+    assert again.notes == ()
+    end = settled(gone("a"), failed("b"), gone("c"), before=first.status)
+    assert [note.reason for note in end.notes] == ["EvictionFailed"]
+
+
+RUNNING = settled(gone("a"), assessed(server("b"))).status
+ENDED = settled(gone("a"), gone("b")).status
+LATER = with_fields(
+    RUNNING,
+    progress=with_fields(RUNNING.progress, estimatedCompletion=NOW.now),  # type: ignore[type-var]
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "now", "since", "wait"),
+    [
+        pytest.param(RUNNING, RUNNING, 100, None, id="nothing new"),
+        pytest.param(RUNNING, ENDED, 0, 0, id="the end, at once"),
+        pytest.param(EvictionStatus(), RUNNING, 0, 0, id="the start, at once"),
+        pytest.param(
+            settled(assessed(server("a")), assessed(server("b")), before=RUNNING).status,
+            RUNNING,
+            0.25,
+            0.75,
+            id="an instance more, once a second",
+        ),
+        pytest.param(RUNNING, LATER, 4, 6, id="the estimate alone, every ten seconds"),
+        pytest.param(RUNNING, LATER, float("inf"), 0, id="the first write of this process"),
+    ],
+)
+def test_when_to_write(
+    written: EvictionStatus, now: EvictionStatus, since: float, wait: float | None
+) -> None:
+    found = write_after(written, now, since)
+    assert found == (None if wait is None else timedelta(seconds=wait))
+
+
+def busy(seconds: float) -> Assessment:
+    return assessed(server(), Moving(), track=Track(since=NOW.at - seconds))
+
+
+def timings(typical: float | None, soonest: float = 0.0) -> Timings:
+    """Moves take so long; that of the one that is busy ends so soon."""
+    found = Timings(sizes={"a": 0})
+    if typical is not None:
+        found.ended.append(Sample(0, typical))
+        found.begun["a"] = NOW.at - typical + soonest
+    return found
+
+
+@pytest.mark.parametrize(
+    ("of", "found", "typical", "seconds"),
+    [
+        pytest.param((busy(0.1),), GOOD, None, 0.5, id="just begun"),
+        pytest.param((busy(10),), GOOD, None, 1.0, id="nothing has ended in ten seconds"),
+        pytest.param((busy(1),), GOOD, 2.0, 0.2, id="short moves"),
+        pytest.param((busy(1),), GOOD, 60.0, 2.0, id="long moves"),
+        pytest.param((), BAD, None, 10.0, id="waits for somebody"),
+        pytest.param(
+            (assessed(server(), Waiting(), track=Track(not_before=NOW.at + 0.7)),),
+            GOOD,
+            None,
+            0.7,
+            id="waits for another attempt",
+        ),
+        pytest.param((assessed(server()),), GOOD, None, 2.0, id="waits for an instance"),
+    ],
+)
+def test_when_to_look_again(
+    of: tuple[Assessment, ...], found: Preflight, typical: float | None, seconds: float
+) -> None:
+    after = poll_after(of, found, timings(typical), NOW)
+    assert after.total_seconds() == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("soonest", "seconds"),
+    [(1.8, 1.26), (0.5, 0.35), (0.1, 0.2)],
+    ids=["just begun", "soon", "now"],
+)
+def test_moves_are_looked_at_shortly_before_the_first_should_end(
+    soonest: float, seconds: float
+) -> None:
+    found = poll_after((busy(1),), GOOD, timings(2.0, soonest), NOW)
+    assert found.total_seconds() == pytest.approx(seconds)
+
+
+WAITING = assessed(server("w"))
+UNRECORDED = assessed(server("u"), Moving())
+SEEN = UNRECORDED.observed
+UNDER_WAY = replace(UNRECORDED, observed=replace(SEEN, moves=(move("running", "u"),)))
+ARRIVED = replace(UNRECORDED, observed=replace(SEEN, moves=(move("completed", "u"),)))
+
+
+@pytest.mark.parametrize(
+    ("of", "quiet"),
+    [
+        pytest.param((UNDER_WAY, WAITING), True, id="one goes, one waits for a place"),
+        pytest.param((WAITING,), False, id="nothing goes"),
+        pytest.param((UNRECORDED, WAITING), False, id="begun, without a record yet"),
+        pytest.param((ARRIVED, WAITING), False, id="one has arrived"),
+        pytest.param((), False, id="nothing is left"),
+    ],
+)
+def test_servers_are_listed_again_unless_only_the_end_of_a_move_matters(
+    of: tuple[Assessment, ...], *, quiet: bool
+) -> None:
+    assert is_quiet(of) is quiet
+
+
+def test_a_shutdown_is_urgent() -> None:
+    assert order_of(eviction(trigger="HostShutdown"), POLICY) is Order.URGENT
+    assert order_of(eviction(), POLICY) is Order.LARGEST

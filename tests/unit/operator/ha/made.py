@@ -1,0 +1,72 @@
+"""A silent host at the stages of its recovery, for tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from msgspec.structs import replace as with_fields
+from tests.unit.operator.samples import NOW
+
+from hypercobalt.api.conditions import Condition
+from hypercobalt.api.eviction import EvictionMode
+from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.compute.model import Host
+from hypercobalt.ha.guard import Gate
+from hypercobalt.ha.node_failure import Dead
+from hypercobalt.operator.ha.evictions import recovery
+from hypercobalt.operator.ha.facts import BEFORE, Facts
+from hypercobalt.operator.ha.fences import Setup
+from hypercobalt.operator.ha.settings import HaMode, HaSettings
+
+S = timedelta(seconds=1)
+SETTINGS = HaSettings(mode=HaMode.INTERNAL)
+DEAD = Dead(("silent",))
+HEALTHY = ("NodeHealthy", "AgentReporting", "LibVirtConnection")
+ATTEMPT = Fencing(
+    phase=FencingPhase.ATTEMPTING, bootID="b1", method=FencingMethod.BMC, device="bmc", attempts=1,
+    startedAt=NOW, deadline=NOW + 61 * S, evidence=("silent",),
+)  # fmt: skip
+PROVEN = with_fields(ATTEMPT, phase=FencingPhase.FENCED, fencedAt=NOW, proof="off")
+DOWN = with_fields(PROVEN, forcedDownAt=NOW)
+OPEN, CLOSED = Gate("MaxUnhealthy", True, "few"), Gate("MaxUnhealthy", False, "many", storm=True)
+HOST = Host("kvm-a", "h", "s", enabled=True, up=False, servers=("vm-1",))
+EMPTY = replace(HOST, servers=())
+
+
+def hypervisor(
+    fencing: Fencing | None = None,
+    *,
+    mode: str = "",
+    before: str = "",
+    boot: str = "b1",
+    conditions: tuple[Condition, ...] = (),
+) -> Hypervisor:
+    return Hypervisor(
+        metadata=ObjectMeta(name="kvm-a", uid="u", annotations={BEFORE: before} if before else {}),
+        spec=HypervisorSpec(maintenance=mode),
+        status=HypervisorStatus(
+            bootID=boot, fencing=fencing, unhealthySince=NOW, conditions=conditions
+        ),
+    )
+
+
+FACTS = Facts(
+    hypervisor=hypervisor(mode="ha"),
+    verdict=DEAD,
+    ready="Unknown",
+    node_boot="b1",
+    silenced="",
+    gates=(OPEN,),
+    host=HOST,
+    evictions=(),
+    fence=Setup(("bmc",), 60 * S),
+    stopped="",
+    claim="",
+    mine=None,
+    now=NOW,
+)
+EVACUATION = recovery(FACTS.hypervisor, EvictionMode.EVACUATE, NOW)

@@ -1,0 +1,133 @@
+"""What `status.recovery` has of a host, by its verdict, gates, fencing and Evictions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace as with_fields
+from tests.unit.operator.ha.made import (
+    ATTEMPT,
+    CLOSED,
+    DOWN,
+    EMPTY,
+    EVACUATION,
+    FACTS,
+    HEALTHY,
+    SETTINGS,
+    hypervisor,
+)
+from tests.unit.operator.samples import NOW, condition
+
+from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.recovery import Recovery, RecoveryPhase
+from hypercobalt.ha.node_failure import (
+    Alive,
+    Contradicted,
+    RebootGrace,
+    Returned,
+    Suspected,
+    Well,
+)
+from hypercobalt.operator.ha.decide import decide
+from hypercobalt.operator.ha.facts import Facts
+from hypercobalt.operator.ha.phase import recovery
+
+_Phase = RecoveryPhase
+MINUTE, LATER = timedelta(minutes=1), NOW + timedelta(minutes=5)
+CONDITIONS = tuple(condition(type_, "True", "Fine") for type_ in HEALTHY)
+RELEASED = with_fields(DOWN, phase=FencingPhase.RELEASED, deadline=None)
+FENCED = replace(FACTS, hypervisor=hypervisor(DOWN, mode="ha"), now=LATER)
+BACK = replace(FACTS, verdict=Returned("b2"), ready="True", now=LATER)
+SINCE = CONDITIONS[0].lastTransitionTime
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        pytest.param(
+            replace(FACTS, verdict=Suspected((), ask=True)),
+            Recovery(_Phase.SUSPECTED, NOW + MINUTE),
+            id="peers are to be asked: fenced a minute after it became unwell",
+        ),
+        pytest.param(
+            replace(FACTS, verdict=Suspected((), NOW + 2 * MINUTE)),
+            Recovery(_Phase.SUSPECTED, NOW + 2 * MINUTE),
+            id="peers answer late",
+        ),
+        pytest.param(
+            replace(FACTS, verdict=Suspected(()), now=LATER),
+            Recovery(_Phase.SUSPECTED),
+            id="the wait is over, but something is not known",
+        ),
+        pytest.param(
+            replace(FACTS, verdict=RebootGrace((), LATER)),
+            Recovery(_Phase.REBOOT_GRACE, LATER),
+            id="was shutting down",
+        ),
+        pytest.param(
+            replace(FACTS, verdict=Alive((), LATER, movable=True)),
+            Recovery(_Phase.UNWELL, LATER),
+            id="lives",
+        ),
+        pytest.param(
+            replace(FACTS, verdict=Alive((), movable=True)),
+            Recovery(_Phase.RECOVERING),
+            id="lives, and the wait is over",
+        ),
+        pytest.param(
+            replace(FACTS, verdict=Alive(())), Recovery(_Phase.BLOCKED), id="lives without libvirt"
+        ),
+        pytest.param(
+            replace(FACTS, verdict=Contradicted(("kubelet",))),
+            Recovery(_Phase.BLOCKED),
+            id="lives though proven dead",
+        ),
+        pytest.param(FACTS, Recovery(_Phase.FENCING, ATTEMPT.deadline), id="attempt is recorded"),
+        pytest.param(
+            replace(FACTS, hypervisor=hypervisor(ATTEMPT, mode="ha"), gates=(CLOSED,)),
+            Recovery(_Phase.FENCING, ATTEMPT.deadline),
+            id="gates closed during an attempt",
+        ),
+        pytest.param(replace(FACTS, gates=(CLOSED,)), Recovery(_Phase.BLOCKED), id="gate closed"),
+        pytest.param(replace(FACTS, silenced="paused"), Recovery(_Phase.BLOCKED), id="paused"),
+        pytest.param(
+            replace(FACTS, hypervisor=hypervisor(mode="ha", boot="")),
+            Recovery(_Phase.BLOCKED),
+            id="boot not known",
+        ),
+        pytest.param(FENCED, Recovery(_Phase.RECOVERING), id="proven dead"),
+        pytest.param(
+            replace(FENCED, evictions=(EVACUATION,), gates=(CLOSED,)),
+            Recovery(_Phase.RECOVERING),
+            id="Eviction runs while a gate is closed",
+        ),
+        pytest.param(
+            replace(FENCED, silenced="paused"), Recovery(_Phase.BLOCKED), id="paused after proof"
+        ),
+        pytest.param(replace(FENCED, host=EMPTY), Recovery(_Phase.RECOVERED), id="nothing left"),
+        pytest.param(
+            replace(BACK, hypervisor=hypervisor(DOWN, mode="ha", boot="b2")),
+            Recovery(_Phase.RETURNING),
+            id="back, and nothing has reported",
+        ),
+        pytest.param(
+            replace(BACK, hypervisor=hypervisor(RELEASED, mode="ha", conditions=CONDITIONS)),
+            Recovery(_Phase.RETURNING, SINCE + 2 * MINUTE),
+            id="back, and healthy",
+        ),
+        pytest.param(
+            replace(BACK, verdict=Well(), hypervisor=hypervisor(conditions=CONDITIONS)),
+            None,
+            id="well",
+        ),
+        pytest.param(
+            replace(BACK, verdict=Well(), hypervisor=hypervisor(ATTEMPT, boot="b1"), now=NOW),
+            Recovery(_Phase.FENCING, ATTEMPT.deadline),
+            id="answers again while an attempt may still switch it off",
+        ),
+    ],
+)
+def test_recovery_names_the_phase_and_when_it_ends(facts: Facts, expected: Recovery | None) -> None:
+    assert recovery(facts, decide(facts, SETTINGS), SETTINGS) == expected
