@@ -17,13 +17,19 @@ from hypercobalt.runtime.self_signed import self_signed
 def become(module: str, settings: AgentSettings) -> Never:
     """Replace this process by `python -m MODULE SETTINGS`.
 
-    It inherits the certificate of its metrics page. Few threads share glibc's memory arenas: one
+    It inherits the certificates of its pages. Few threads share glibc's memory arenas: one
     for each would keep some MiB that nothing uses.
     """
     if settings.metrics is not None and settings.metrics_secure:
-        certificate = self_signed()
-        os.set_inheritable(certificate, True)
-        settings = replace(settings, metrics_certificate=certificate)
+        settings = replace(settings, metrics_certificate=_inherited())
+    if settings.diagnostics is not None:
+        settings = replace(settings, diagnostics_certificate=_inherited())
     env = {"MALLOC_ARENA_MAX": "1", **os.environ}
     program = [sys.executable, "-m", module, encode_settings(settings)]
     os.execve(sys.executable, program, env)  # noqa: S606 - our own interpreter and module
+
+
+def _inherited() -> int:
+    certificate = self_signed()
+    os.set_inheritable(certificate, True)
+    return certificate

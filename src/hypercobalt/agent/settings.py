@@ -25,6 +25,9 @@ class AgentSettings:
         metrics_secure: over TLS, to those whom the API server allows it.
         metrics_certificate: descriptor of the certificate and its key; None makes one.
         health: where `/healthz` and `/readyz` are served; None: nowhere.
+        diagnostics: where people are served; None: nowhere.
+        diagnostics_certificate: descriptor of the certificate and its key; None makes one.
+        host_address: of the host, where people reach it; "" finds it.
         log_level: the lowest that is logged, as `logging` counts.
         log_text: log text rather than JSON; None: text on a terminal.
     """
@@ -37,6 +40,9 @@ class AgentSettings:
     metrics_secure: bool = False
     metrics_certificate: int | None = None
     health: Address | None = None
+    diagnostics: Address | None = None
+    diagnostics_certificate: int | None = None
+    host_address: str = ""
     log_level: int = logging.INFO
     log_text: bool | None = None
 
