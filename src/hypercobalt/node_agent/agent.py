@@ -8,15 +8,18 @@ from functools import partial
 from typing import Final
 
 from hypercobalt.adapters.host.boot import Boot
+from hypercobalt.adapters.host.journal import Journal
 from hypercobalt.adapters.host.port import Shutdown, System, Units
 from hypercobalt.adapters.host.watchdog import Watchdog
 from hypercobalt.adapters.libvirt.events import Event
 from hypercobalt.adapters.libvirt.port import Libvirt
 from hypercobalt.agent.applier import Applier, Report
 from hypercobalt.agent.certificates.install import Installer
+from hypercobalt.agent.diagnostics.server import Subject, diagnostics
 from hypercobalt.agent.process import Agent, Concern, managed
 from hypercobalt.agent.text import condition_type
 from hypercobalt.api.core import ConfigMap, Secret
+from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
@@ -35,12 +38,14 @@ from hypercobalt.node_agent.incidents.assembly import Incidents
 from hypercobalt.node_agent.libvirt.exporter import Exporter
 from hypercobalt.node_agent.libvirt.state import LibvirtState
 from hypercobalt.node_agent.libvirt.stored_definitions import StoredDefinitions
+from hypercobalt.node_agent.logs import Logs
 from hypercobalt.node_agent.migrations.follow import Migrations
 from hypercobalt.node_agent.settings import SelfFencing as SelfFencingSettings
 from hypercobalt.node_agent.settings import Settings
 from hypercobalt.node_agent.status.compose import OWN_CONDITIONS, compose
 from hypercobalt.node_agent.status.inventory import FIELDS
 from hypercobalt.node_agent.status.parts import Board, Parts
+from hypercobalt.node_agent.uses import uses
 from hypercobalt.runtime import Connection, Manager
 from hypercobalt.runtime.write_cache import Latest
 
@@ -48,6 +53,12 @@ log = get_logger(__name__)
 
 HEARTBEAT: Final = ".hypercobalt-heartbeat-"
 """Name of the file on the shared storage that self-fencing writes, before the host's name."""
+
+NAME: Final = "node-agent"
+"""Of the Lease, `node-agent-NODE`."""
+
+REPORTER: Final = "kvm.cloud.sap/node-agent"
+"""Of Events."""
 
 FIELD_MANAGER: Final = "kvm-node-agent"
 """As the existing agent's, so that its fields pass to us."""
@@ -85,7 +96,12 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     board.put(replace(board.parts, boot=host.boot))
     own = manager.informer(Hypervisor, fields=f"metadata.name={settings.node}")
     hypervisor = Latest(own)
-    agent = Agent("node-agent", settings, manager, lambda: hypervisor.value)
+    agent = Agent(NAME, settings, manager, lambda: hypervisor.value)
+    subject = Subject(NAME, Hypervisor, settings.node, "", REPORTER, lambda: hypervisor.value)
+    logs = Logs(Journal(settings.host_root), manager.clock)
+    serve = diagnostics(manager, settings, subject, uses(logs), partial(_publish, board))
+    if serve is not None:
+        agent.act("diagnostics", serve)
     types = (*OWN_CONDITIONS, *(condition_type(unit) for unit in settings.units))
     applier = Applier(kube, report(settings.node, types), board, own)
     migrations = Migrations(kube, host.libvirt, settings, clock=manager.clock)
@@ -165,11 +181,15 @@ def report(node: str, own: Collection[str]) -> Report[Hypervisor, Parts, Hypervi
     """
     return Report(
         FIELD_MANAGER,
-        (*FIELDS, "incidents"),
+        (*FIELDS, "incidents", "diagnostics"),
         status_of=lambda hypervisor: hypervisor.status,
         carrying=lambda status: Hypervisor(metadata=ObjectMeta(name=node), status=status),
         compose=lambda parts, stored, kept: compose(parts, stored, kept, own),
     )
+
+
+def _publish(board: Board, endpoint: DiagnosticsEndpoint) -> None:
+    board.put(replace(board.parts, diagnostics=endpoint))
 
 
 def _incidents(
@@ -189,7 +209,7 @@ def _incidents(
         clock=manager.clock,
         boot=host.boot.id,
         config=Latest(manager.informer(ConfigMap, namespace, fields=f"metadata.name={name}")),
-        recorder=manager.recorder("kvm.cloud.sap/node-agent"),
+        recorder=manager.recorder(REPORTER),
         registry=manager.metrics.registry,
     )
 

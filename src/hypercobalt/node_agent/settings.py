@@ -131,14 +131,15 @@ def settings(
     metrics: str = "0",
     metrics_secure: bool = False,
     health: str = "0",
+    diagnostics: str = "0",
     log_level: int = logging.INFO,
     log_text: bool | None = None,
 ) -> Settings:
     """Put flags and environment together; a flag that is given goes first.
 
-    The arguments are those of `Settings`, None where a flag is not given; `metrics` and `health`
-    are addresses as `HOST:PORT` or `:PORT`, `0` for none. The operating system's `hostname` counts
-    when nothing else names the node.
+    The arguments are those of `Settings`, None where a flag is not given; `metrics`, `health`
+    and `diagnostics` are addresses as `HOST:PORT` or `:PORT`, `0` for none. The operating system's
+    `hostname` counts when nothing else names the node.
 
     Raises:
         ConfigurationError: an address, CERTIFICATE_SOURCE or the ConfigMap's name cannot be used.
@@ -169,6 +170,8 @@ def settings(
         metrics=parse_address("--metrics-bind-address", metrics),
         metrics_secure=metrics_secure,
         health=parse_address("--health-probe-bind-address", health),
+        diagnostics=parse_address("--diagnostics-bind-address", diagnostics),
+        host_address=env.get("HOST_IP_ADDRESS", ""),
         log_level=log_level,
         log_text=log_text,
         emulate=bool(env.get("EMULATE")),

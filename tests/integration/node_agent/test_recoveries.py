@@ -23,7 +23,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import IncidentType, Severity
 from hypercobalt.ha.cases import Case, Instance, State, Step, key_of
 from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.ladder import Memory
+from hypercobalt.ha.escalation import Memory
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.recovery import Recoveries
 from hypercobalt.node_agent.incidents.store import Store
@@ -89,7 +89,7 @@ async def test_an_instance_is_resumed(kube: Kube) -> None:
     async with background(acting.recoveries.run):
         await eventually(lambda: acting.libvirt.calls["resume"] == 1)
         await eventually(lambda: acting.store.get(U1).resumes == 1)
-    assert acting.case.step is Step.LOOK
+    assert acting.case.step is Step.PROBE
 
 
 async def test_what_happens_to_an_instance_while_another_is_resumed_is_kept(kube: Kube) -> None:

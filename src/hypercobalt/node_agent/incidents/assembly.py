@@ -94,7 +94,7 @@ class Incidents:
         self._judge.on_event(event)
 
     async def observe(self) -> None:
-        """Judge what happens, look, report and remember, until cancelled."""
+        """Judge what happens, probe, report and remember, until cancelled."""
         await self._judge.load()
         await first(self._config.run(), self._judge.run(), self._probing.run(), self._reports.run())
 

@@ -21,8 +21,8 @@ from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.ha.cases import Instance
 from hypercobalt.ha.classify import classify
 from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.escalation import admit
 from hypercobalt.ha.history import record
-from hypercobalt.ha.ladder import admit
 from hypercobalt.ha.signals import EVENT_TYPE, HOST, EventType, Kind, Signal
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.journal import Journal
@@ -47,7 +47,7 @@ class Judge:
     """Keeps the store equal to what libvirt reports.
 
     Args:
-        boot: names the host's present boot; differs from boot to boot.
+        boot: names the host's present boot; differs from boot to boot, "" when it is not known.
         config: the configuration that is active now.
     """
 
@@ -166,8 +166,8 @@ class Judge:
 
     def _compare(self, domains: Sequence[Domain], at: datetime) -> None:
         """Judge what a listing shows, `at` before it began, and no event has."""
-        host = self._store.host
-        same_boot = not host.start or host.start == self._boot
+        remembered = self._store.host.start
+        same_boot = not (remembered and self._boot) or remembered == self._boot
         for domain in domains:
             known = self._store.get(domain.uuid)
             for signal in found(domain, known, at, same_boot=same_boot):
@@ -177,7 +177,7 @@ class Judge:
             known = self._store.get(domain.uuid)
             self._store.put(replace(known, memory_bytes=domain.memory_bytes))
         self._forget_others({domain.uuid for domain in domains}, at)
-        self._store.put(replace(self._store.host, start=self._boot))
+        self._store.put(replace(self._store.host, start=self._boot or remembered))
 
     def _again(self) -> None:
         if not any(isinstance(event, Connected | Lost) for event in self._queue):

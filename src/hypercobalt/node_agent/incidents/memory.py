@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from hypercobalt.ha.ladder import Memory
+from hypercobalt.ha.escalation import Memory
 
 JUST_NOW: Final = timedelta(seconds=60)
 

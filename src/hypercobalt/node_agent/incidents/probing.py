@@ -18,7 +18,7 @@ from hypercobalt.adapters.libvirt.vocabulary import ControlState
 from hypercobalt.api.incident import IncidentType
 from hypercobalt.ha.cases import Case, Instance, State, Step
 from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.looks import Probe, looked
+from hypercobalt.ha.probes import Probe, probed
 from hypercobalt.ha.signals import Kind, Signal
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.storage import Storage
@@ -28,11 +28,11 @@ from hypercobalt.runtime import Clock
 log = get_logger(__name__)
 
 ROUND: Final = timedelta(seconds=30)
-"""In which each running instance is looked at once; a probe finds what has no event."""
+"""In which each running instance is probed once; that finds what has no event."""
 
 
 class Probing:
-    """Looks, and puts what follows into the store.
+    """Probes, and puts what follows into the store.
 
     Args:
         take: judges a signal.
@@ -59,7 +59,7 @@ class Probing:
         self._counters: dict[str, tuple[int, datetime]] = {}
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Probe until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._survey(), name="incidents-survey")
             while True:
@@ -69,20 +69,20 @@ class Probing:
 
     def _begin_due(self, tasks: asyncio.TaskGroup) -> None:
         now = self._clock.now()
-        for instance, case in self._store.cases(Step.LOOK, Step.EXPIRE):
+        for instance, case in self._store.cases(Step.PROBE, Step.EXPIRE):
             if case.due is None or case.due > now:
                 continue
             if case.step is Step.EXPIRE:
                 self._expire(instance.uuid, case)
             elif case.id not in self._under_way:
                 self._under_way.add(case.id)
-                tasks.create_task(self._look(instance.uuid, case.id), name=f"look-{case.id}")
+                tasks.create_task(self._probe_case(instance.uuid, case.id), name=f"probe-{case.id}")
 
     async def _until_due(self, state: object) -> None:
         due = min(
             (
                 case.due
-                for _, case in self._store.cases(Step.LOOK, Step.EXPIRE)
+                for _, case in self._store.cases(Step.PROBE, Step.EXPIRE)
                 if case.due and case.id not in self._under_way
             ),
             default=None,
@@ -96,13 +96,13 @@ class Probing:
         instance = self._store.get(uuid)
         self._store.put(instance.without_case(case.id))
 
-    async def _look(self, uuid: str, case_id: str) -> None:
+    async def _probe_case(self, uuid: str, case_id: str) -> None:
         try:
             probe = await self._probe(self._store.get(uuid), case_id)
             instance = self._store.get(uuid)
             case = next((one for one in instance.cases if one.id == case_id), None)
-            if case is not None and case.step is Step.LOOK:
-                self._store.put(looked(instance, case, probe, self._config(), self._clock.now()))
+            if case is not None and case.step is Step.PROBE:
+                self._store.put(probed(instance, case, probe, self._config(), self._clock.now()))
         finally:
             self._under_way.discard(case_id)
 

@@ -27,7 +27,7 @@ from hypercobalt.api.migration import MIGRATION_TYPES, SERVER, Migration, label_
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.ha.cases import MOST_EVICTIONS, Case, Made, Step
 from hypercobalt.ha.config import HaConfig
-from hypercobalt.ha.ladder import (
+from hypercobalt.ha.escalation import (
     FOLLOW,
     Memory,
     Recovery,
@@ -37,7 +37,7 @@ from hypercobalt.ha.ladder import (
     postponed,
     recovering,
 )
-from hypercobalt.ha.looks import resumed
+from hypercobalt.ha.probes import resumed
 from hypercobalt.ha.restraint import FRESH, restraint, returning
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics

@@ -53,6 +53,7 @@ def compose(
         updateStatus=parts.update or kept.updateStatus,
         guestsStopped=parts.guests_stopped or kept.guestsStopped,
         peerReports=kept.peerReports if parts.peer_reports is None else parts.peer_reports,
+        diagnostics=parts.diagnostics,
         incidents=kept.incidents if parts.incidents is None else parts.incidents,
         conditions=conditions(parts.conditions, stored.conditions, own, stored.metadata.generation),
     )

@@ -12,6 +12,7 @@ from hypercobalt.adapters.libvirt.model import (
     Versions,
 )
 from hypercobalt.agent import board
+from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.fencing import GuestsStopped
 from hypercobalt.api.hypervisor_status import HyperVisorUpdateStatus, OperatingSystemStatus
 from hypercobalt.api.incident import Incident, PeerReport
@@ -45,6 +46,7 @@ class Parts(board.Parts):
         guests_stopped: None: this process has not ended the host's guests.
         peer_reports: None: not known yet whether other hosts are asked about.
         incidents: those that are open; None: not known yet.
+        diagnostics: where people are served; None while they are not.
     """
 
     inventory: Inventory | None = None
@@ -54,6 +56,7 @@ class Parts(board.Parts):
     guests_stopped: GuestsStopped | None = None
     peer_reports: tuple[PeerReport, ...] | None = None
     incidents: tuple[Incident, ...] | None = None
+    diagnostics: DiagnosticsEndpoint | None = None
 
 
 class Board(board.Board[Parts]):

@@ -42,7 +42,7 @@ class Looking:
             period=timedelta(milliseconds=10),
         )
 
-    def open(self, type_: IncidentType, step: Step = Step.LOOK, about: str = "") -> None:
+    def open(self, type_: IncidentType, step: Step = Step.PROBE, about: str = "") -> None:
         now = self.clock.now()
         case = Case(
             id="c1",
@@ -101,7 +101,7 @@ async def test_a_paused_instance_resumes_once_its_disk_can_be_used(tmp_path: Pat
     looking.store.put(Instance(uuid=U1, state=State.PAUSED, start="1.1"))
     looking.open(IncidentType.IO_ERROR, about="/disk")
     await looking.until(lambda: looking.cases[0].due != looking.clock.now())
-    assert looking.cases[0].step is Step.LOOK
+    assert looking.cases[0].step is Step.PROBE
     (tmp_path / "disk").write_bytes(b"")
     looking.clock.advance(timedelta(seconds=11))
     await looking.until(lambda: looking.cases[0].step is Step.RESUME)
@@ -112,5 +112,5 @@ async def test_while_libvirt_is_away_nothing_is_concluded(tmp_path: Path) -> Non
     looking.open(IncidentType.CONTROL_ERROR)
     looking.libvirt.disconnect()
     await looking.until(lambda: looking.cases[0].due != looking.clock.now())
-    assert looking.cases[0].step is Step.LOOK
+    assert looking.cases[0].step is Step.PROBE
     assert looking.signals == []

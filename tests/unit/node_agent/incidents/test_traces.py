@@ -7,19 +7,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pytest
-from tests.traces.domain_trace import Found, Side, load, names
+from msgspec.structs import replace
+from tests.traces.domain_trace import Found, Side, load, names, steps
+from tests.traces.trace import Recorded
 from tests.unit.ha.signs import NODE, NOON, U1
 
-from hypercobalt.adapters.libvirt.events import DomainEvent
+from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType
 from hypercobalt.ha.cases import Instance, State, Step
 from hypercobalt.ha.classify import classify
 from hypercobalt.ha.config import HaConfig
+from hypercobalt.ha.escalation import Memory, plan, recovering
 from hypercobalt.ha.history import record
-from hypercobalt.ha.ladder import Memory, plan, recovering
-from hypercobalt.ha.looks import Probe, looked
+from hypercobalt.ha.probes import Probe, probed
 from hypercobalt.ha.signals import Signal
 from hypercobalt.node_agent.incidents.translate import found, signal_of
 
@@ -106,9 +109,9 @@ class Played:
     def _wait_until(self, now: datetime) -> None:
         self._now = now
         for case in self.instance.cases:
-            if case.step is Step.LOOK and case.due is not None and case.due <= now:
+            if case.step is Step.PROBE and case.due is not None and case.due <= now:
                 state = _state(_domain(self._after)) if self._after else self.instance.state
-                self._put(looked(self.instance, case, Probe(state=state), CONFIG, now))
+                self._put(probed(self.instance, case, Probe(state=state), CONFIG, now))
         planned = plan({U1: self.instance}, NODE, CONFIG, now, Memory(1 << 40))
         self._put(planned.instances[U1])
         for recovery in planned.recoveries:
@@ -180,3 +183,24 @@ def test_the_target_of_a_migration_has_no_incident_whatever_comes_of_it(name: st
     assert target is not None
     played = Played(name, target)
     assert (played.incidents, played.modes) == (set(), [])
+
+
+def _panics(side: Side) -> Iterable[tuple[Recorded, ...]]:
+    """The events of a panic with the pause that comes with it: not at all, before it, after it."""
+    paused = Recorded(at=0, kind=EventKind.LIFECYCLE, type=Lifecycle.SUSPENDED)
+    rest = [e for e in side.events if (e.kind, e.type) != (paused.kind, paused.type)]
+    (at,) = (n for n, e in enumerate(rest) if (e.kind, e.type) == (paused.kind, Lifecycle.CRASHED))
+    paused = replace(paused, at=rest[at].at, domain_id=rest[at].domain_id)
+    yield tuple(rest)
+    yield (*rest[:at], paused, *rest[at:])
+    yield (*rest[: at + 1], paused, *rest[at + 1 :])
+
+
+@pytest.mark.parametrize("name", [one for one in names() if one.startswith("panic_")])
+def test_the_pause_of_a_panic_changes_nothing_wherever_it_comes(name: str) -> None:
+    side, fate = load(name).host, FATES[name]
+    for events in _panics(side):
+        played = Played(name, replace(side, events=events))
+        assert (played.types, len(played.incidents)) == ({fate.incident}, 1)
+        assert played.modes == ([fate.mode] if fate.mode else [])
+        assert steps(events) == steps(side.events)
