@@ -8,10 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from hypercobalt.adapters.ovs.mirrors import Mirrors
 from hypercobalt.adapters.ovs.port import Switch
 from hypercobalt.agent.applier import Applier, Report
+from hypercobalt.agent.diagnostics.server import Subject, diagnostics
 from hypercobalt.agent.process import Agent, managed
 from hypercobalt.api.conditions import ConditionStatus
+from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.meta import ObjectMeta
@@ -19,6 +22,7 @@ from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNode
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.ovs_agent import probes
+from hypercobalt.ovs_agent.captures import Captures, sweep
 from hypercobalt.ovs_agent.exporter import Exporter
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.judging import Judge
@@ -26,6 +30,7 @@ from hypercobalt.ovs_agent.observing import Observer
 from hypercobalt.ovs_agent.settings import Settings
 from hypercobalt.ovs_agent.status.compose import FIELDS, compose
 from hypercobalt.ovs_agent.status.parts import Board, Parts
+from hypercobalt.ovs_agent.uses import uses
 from hypercobalt.runtime import AlreadyExistsError, Connection, Informer, Kube, Manager
 from hypercobalt.runtime.events import Recorder
 from hypercobalt.runtime.write_cache import Latest
@@ -34,6 +39,9 @@ log = get_logger(__name__)
 
 NAME: Final = "ovs-agent"
 """Of the Lease, `ovs-agent-NODE`, and of the field manager."""
+
+REPORTER: Final = "ovs.c5c3.io/ovs-agent"
+"""Of Events."""
 
 _Type = HypervisorConditionType
 _CREATE_AGAIN: Final = 5.0  # seconds
@@ -63,7 +71,7 @@ def register(settings: Settings, manager: Manager, switch: Switch) -> None:
     judge = Judge(observer.facts, board, clock, counters=settings.counters)
     applier = Applier(kube, report(settings), board, informer)
     hypervisor = Latest(manager.informer(Hypervisor, fields=fields))
-    recorder = manager.recorder("ovs.c5c3.io/ovs-agent")
+    recorder = manager.recorder(REPORTER)
 
     async def observe() -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -80,6 +88,16 @@ def register(settings: Settings, manager: Manager, switch: Switch) -> None:
     manager.add_refresh(exporter.refresh)
     agent.observe("switch", observe)
     agent.observe("judge", judge.run)
+    subject = Subject(NAME, OVSNode, settings.node, settings.namespace, REPORTER, lambda: own.value)
+    mirrors = Mirrors(settings.paths.ovs / "db.sock", settings.node, settings.paths.root)
+    captures = Captures(
+        lambda: observer.facts.value, switch, mirrors, clock, by_mirror=settings.capture_by_mirror
+    )
+    offered = (*uses(switch, observer, judge), *captures.uses())
+    serve = diagnostics(manager, settings, subject, offered, partial(_publish, board))
+    agent.act("mirrors", lambda: sweep(mirrors, clock))
+    if serve is not None:
+        agent.act("diagnostics", serve)
     agent.observe("instances", lambda: _follow_instances(hypervisor, observer))
     agent.act("object", lambda: _keep_object(kube, settings, informer, own))
     agent.act("status", write)
@@ -106,6 +124,10 @@ def new_object(settings: Settings) -> OVSNode:
         metadata=ObjectMeta(name=settings.node, namespace=settings.namespace),
         spec=OVSNodeSpec(nodeRef=NodeReference(name=settings.node)),
     )
+
+
+def _publish(board: Board, endpoint: DiagnosticsEndpoint) -> None:
+    board.put(replace(board.parts, diagnostics=endpoint))
 
 
 async def _keep_object(

@@ -69,7 +69,7 @@ def judge(facts: Facts, ledger: Ledger, *, now: datetime, monotonic: float) -> J
         dpdkVersion=versions.dpdk,
         bridges=with_issues(bridges.value, lasting, facts),
         interfaces=Interfaces(physical=physical_interfaces(facts), bonds=bonds.value),
-        ovnController=connected(controller.value, ovn.status),
+        ovnController=connected(controller.value, ovn.status, ovn.reason),
         flowStats=flow_stats(facts),
         metrics=traffic(facts),
         issues=shown,

@@ -13,27 +13,28 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from hypercobalt.adapters.ovs.model import DaemonName, Datapath
+from hypercobalt.adapters.ovs.model import Datapath
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
 from hypercobalt.agent.text import clean
 from hypercobalt.api.ovsnode_reasons import IssueCode
+from hypercobalt.ovs_agent import scrape
 from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of, is_unsupported
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import Observer
 from hypercobalt.ovs_agent.rules.bonds import assess_bonds, lacp_negotiated
-from hypercobalt.ovs_agent.rules.controller import legs
+from hypercobalt.ovs_agent.rules.controller import legs, uses_ovn
 from hypercobalt.ovs_agent.rules.flows import generation_of
 from hypercobalt.ovs_agent.rules.issues import issues_of
-from hypercobalt.ovs_agent.rules.ovn_settings import ovn_settings
 from hypercobalt.ovs_agent.rules.ports import CODES as PORT_CODES
 from hypercobalt.ovs_agent.rules.uplinks import uplinks
+from hypercobalt.ovs_agent.scrape import Scrape
 
 DEADLINE: Final = timedelta(seconds=3)
 """Less than a page may take, so that a hung switch still gives a page that shows it."""
@@ -56,22 +57,21 @@ class Exporter(Collector):
     def __init__(self, switch: Switch, observer: Observer, judge: Judge) -> None:
         self._switch, self._observer, self._judge = switch, observer, judge
         self._read_at = float("-inf")
-        self._datapaths: tuple[Datapath, ...] | None = None
-        self._memory: Mapping[str, int] | None = None
+        self._scrape: Scrape | None = None
         self._statistics: Mapping[str, Mapping[str, int]] | None = None
 
     async def refresh(self) -> None:
         """Read counters; those of a daemon that does not answer are left out."""
         if time.monotonic() - self._read_at < CACHED.total_seconds():
             return
-        self._datapaths = self._memory = self._statistics = None
+        self._scrape = self._statistics = None
+        facts = self._observer.facts.value
         try:
             async with asyncio.timeout(DEADLINE.total_seconds()):
-                if self._observer.facts.value.effective is not None:
+                if facts.effective is not None:
                     self._statistics = await self._switch.statistics()
-                if self._observer.facts.value.vswitchd.proven is not None:
-                    self._datapaths = await self._switch.datapaths()
-                    self._memory = await self._switch.memory(DaemonName.VSWITCHD)
+                if facts.vswitchd.proven is not None:
+                    self._scrape = await scrape.read(self._switch, facts)
         except (SwitchError, TimeoutError):
             return  # the source shows as down once its own probe has failed
         self._read_at = time.monotonic()
@@ -89,7 +89,9 @@ class Exporter(Collector):
         yield from _bonds(facts)
         yield from _controller(facts)
         yield from self._issues()
-        yield from _datapaths(self._datapaths or (), self._memory)
+        if self._scrape is not None:
+            yield from _datapaths(self._scrape.datapaths, self._scrape.memory)
+            yield from scrape.metrics(self._scrape)
         yield from _interfaces(facts, self._statistics)
 
     def _sources(self, facts: Facts) -> Iterator[Metric]:
@@ -126,7 +128,7 @@ def _answers(facts: Facts) -> dict[str, bool | None]:
         "ovsdb": facts.database.answers,
         "ovsdb-server": facts.ovsdb_server.answers,
         "ovs-vswitchd": facts.vswitchd.answers,
-        "ovn-controller": facts.ovn_controller.answers,
+        "ovn-controller": facts.ovn_controller.answers if uses_ovn(facts) else None,
         "southbound": None if is_unsupported(facts.southbound) else facts.southbound.answers,
         "kernel": facts.links.answers,
     }
@@ -204,7 +206,7 @@ def _controller(facts: Facts) -> Iterator[Metric]:
     database, answer = facts.effective, facts.southbound.proven
     if database is None:
         return
-    bridge = bridge_named(database, ovn_settings(database.switch.external_ids).bridge)
+    bridge = bridge_named(database, facts.ovn.bridge)
     if bridge is None:
         return
     types = Counter(row.type for row in interfaces_of(database, bridge))
@@ -221,13 +223,11 @@ def _controller(facts: Facts) -> Iterator[Metric]:
         yield _one("ovn_flow_lag_generations", text, lag)
 
 
-def _datapaths(datapaths: Iterable[Datapath], memory: Mapping[str, int] | None) -> Iterator[Metric]:
-    found = list(datapaths)
-    if memory is not None:
-        yield _one("ovs_vswitchd_dp_total", "Number of datapaths.", len(found))
-        for key in ("handlers", "revalidators"):
-            text = f"Threads of ovs-vswitchd: {key}."
-            yield _one(f"ovs_vswitchd_{key}_total", text, memory.get(key, 0))
+def _datapaths(found: tuple[Datapath, ...], memory: Mapping[str, int]) -> Iterator[Metric]:
+    yield _one("ovs_vswitchd_dp_total", "Number of datapaths.", len(found))
+    for key in ("handlers", "revalidators"):
+        text = f"Threads of ovs-vswitchd: {key}."
+        yield _one(f"ovs_vswitchd_{key}_total", text, memory.get(key, 0))
     families = {
         "hits": _gauge("ovs_vswitchd_dp_flows_lookup_hit", "Packets with a flow.", "datapath"),
         "missed": _gauge("ovs_vswitchd_dp_flows_lookup_missed", "Upcalls.", "datapath"),

@@ -16,6 +16,7 @@ from typing import Final, Generic, TypeVar
 
 from hypercobalt.adapters.ovs.model import (
     BondState,
+    ControllerStart,
     ControllerState,
     Daemon,
     Flow,
@@ -26,7 +27,9 @@ from hypercobalt.adapters.ovs.model import (
     Southbound,
 )
 from hypercobalt.adapters.ovs.port import Fault, SwitchError
-from hypercobalt.adapters.ovs.rows import BridgeRow, Database, InterfaceRow
+from hypercobalt.adapters.ovs.rows import BridgeRow, Database, InterfaceRow, SwitchRow
+from hypercobalt.ovs_agent.flow_scan import TableScan
+from hypercobalt.ovs_agent.ovn_settings import OvnSettings, ovn_settings
 
 T = TypeVar("T")
 
@@ -116,8 +119,10 @@ class Facts:
         bonds: of ovs-vswitchd.
         flows: by name of the bridge.
         classifier: flows of table 0 of the integration bridge.
+        scans: of the integration bridge's flows, by table.
         statistics: counters by UUID of the Interface.
         controller: what ovn-controller reports of itself.
+        start: what ovn-controller was started with.
         bindings: of ovn-controller.
         southbound: what the southbound database answers to the agent itself.
         probes_southbound: whether the agent sends requests to it.
@@ -137,8 +142,10 @@ class Facts:
     bonds: Reading[tuple[BondState, ...]] = Reading()
     flows: Mapping[str, Reading[FlowCounts]] = field(default_factory=dict[str, Reading[FlowCounts]])
     classifier: Reading[tuple[Flow, ...]] = Reading()
+    scans: Mapping[int, TableScan] = field(default_factory=dict[int, TableScan])
     statistics: Reading[Mapping[str, Mapping[str, int]]] = Reading()
     controller: Reading[ControllerState] = Reading()
+    start: Reading[ControllerStart] = Reading()
     bindings: Reading[tuple[LocalBinding, ...]] = Reading()
     southbound: Reading[Southbound] = Reading()
     probes_southbound: bool = False
@@ -160,6 +167,12 @@ class Facts:
         if rows is None or self.vswitchd.proven is None or not rows.is_filled:
             return None
         return rows
+
+    @property
+    def ovn(self) -> OvnSettings:
+        """OVN's settings of this chassis, by the last rows."""
+        database = self.database.value
+        return ovn_settings(database.switch if database else SwitchRow(), self.start.value)
 
     def of_vswitchd(self, reading: Reading[T]) -> T | None:
         """A value that ovs-vswitchd itself has answered, while it answers."""
@@ -195,5 +208,6 @@ def with_vswitchd(facts: Facts, reading: Reading[Daemon]) -> Facts:
         bonds=Reading(),
         flows={},
         classifier=Reading(),
+        scans={},
         samples=(),
     )

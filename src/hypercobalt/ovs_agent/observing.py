@@ -57,6 +57,8 @@ class Probe(Generic[T]):
         wanted: whether it is of use now; what is not, has no reading.
         source: what of the database it depends on; a change of that leads to a probe at once.
         again: between a failure and the next attempt; longer for what costs the switch time.
+        unsettled: whether an answer is about to change without a change of its source; then the
+            next look is after `again`.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Probe(Generic[T]):
     wanted: Callable[[Facts], bool] = lambda _facts: True
     source: Callable[[Database], object] = lambda _database: None
     again: timedelta = AGAIN
+    unsettled: Callable[[Facts], bool] = lambda _facts: False
 
 
 @dataclass(slots=True)
@@ -180,6 +183,8 @@ class Observer:
             return min(probe.period, 2 * probe.again) if is_down else probe.again
         self._answered(probe.name, time.monotonic() - began)
         self.update(lambda f: probe.put(f, Reading(value)))
+        if probe.unsettled(self.facts.value):
+            return probe.again
         return probe.period * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
 
     def kick(self, name: str) -> None:

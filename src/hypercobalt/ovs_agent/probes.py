@@ -15,18 +15,35 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.adapters.ovs.model import Daemon, DaemonName, Flow, FlowCounts, Southbound
+from hypercobalt.adapters.ovs.model import (
+    ControllerStart,
+    Daemon,
+    DaemonName,
+    Flow,
+    FlowCounts,
+    Southbound,
+)
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
-from hypercobalt.ovs_agent.facts import Facts, Reading, Sample, bridge_named, with_vswitchd
+from hypercobalt.ovs_agent import flow_scan
+from hypercobalt.ovs_agent.facts import (
+    Facts,
+    Reading,
+    Sample,
+    bridge_named,
+    interfaces_of,
+    with_vswitchd,
+)
+from hypercobalt.ovs_agent.flow_scan import TableScan
 from hypercobalt.ovs_agent.observing import Observer, Probe
+from hypercobalt.ovs_agent.rules.bonds import has_member_coming
 from hypercobalt.ovs_agent.rules.flows import integration_bridge
-from hypercobalt.ovs_agent.rules.ovn_settings import ovn_settings
 from hypercobalt.ovs_agent.settings import Settings
 from hypercobalt.runtime import Clock
 
 ALIVE: Final = timedelta(seconds=3)
 SHAPE: Final = timedelta(seconds=15)
+SCAN: Final = timedelta(seconds=10)
 COUNTS: Final = timedelta(seconds=30)
 TRAFFIC: Final = timedelta(seconds=60)
 
@@ -44,6 +61,7 @@ def begin(
     _of_kernel(tasks, switch, observer)
     tasks.create_task(observer.poll(_traffic(switch, observer)), name="poll-traffic")
     tasks.create_task(observer.poll(_flow_counts(switch, observer, clock)), name="poll-flows")
+    tasks.create_task(observer.poll(_scan(switch, observer, clock)), name="poll-scan")
 
 
 def _daemons(tasks: asyncio.TaskGroup, switch: Switch, observer: Observer) -> None:
@@ -97,6 +115,7 @@ def _of_vswitchd(tasks: asyncio.TaskGroup, switch: Switch, observer: Observer) -
         lambda facts: facts.bonds,
         lambda facts, reading: replace(facts, bonds=reading),
         source=_bond_members,
+        unsettled=has_member_coming,
     )
     tasks.create_task(observer.poll(running), name="poll-bridges")
     tasks.create_task(observer.poll(bonds), name="poll-bonds")
@@ -114,6 +133,20 @@ def _of_controller(
         wanted=lambda facts: facts.ovn_controller.proven is not None,
         source=_ovn,
     )
+
+    async def read_start() -> ControllerStart:
+        daemon = observer.facts.value.ovn_controller.value
+        return await switch.controller_start(daemon.pid if daemon else 0)
+
+    start = Probe(
+        "controller-start",
+        SHAPE,
+        read_start,
+        lambda facts: facts.start,
+        lambda facts, reading: replace(facts, start=reading if reading.value else facts.start),
+        wanted=lambda facts: facts.ovn_controller.proven is not None,
+        source=_ovn,
+    )
     bindings = Probe(
         "bindings",
         COUNTS,
@@ -126,22 +159,22 @@ def _of_controller(
     peers = Probe(
         "openflow-peers",
         ALIVE,
-        lambda: switch.openflow_peers(_integration_name(observer.facts.value)),
+        lambda: switch.openflow_peers(observer.facts.value.ovn.bridge),
         lambda facts: facts.openflow_peers,
         lambda facts, reading: replace(facts, openflow_peers=reading),
         wanted=lambda facts: facts.rows is not None and facts.vswitchd.proven is not None,
         source=_ovn,
     )
     tasks.create_task(observer.poll(state), name="poll-controller")
+    tasks.create_task(observer.poll(start), name="poll-controller-start")
     tasks.create_task(observer.poll(bindings), name="poll-bindings")
     tasks.create_task(observer.poll(peers), name="poll-openflow-peers")
     if not settings.southbound_probe:
         return
 
     async def read() -> Southbound:
-        database = observer.facts.value.database.value
-        ovn = ovn_settings(database.switch.external_ids if database else {})
-        return await switch.southbound(ovn.remote, ovn.system_id)
+        ovn = observer.facts.value.ovn
+        return await switch.southbound(ovn.remote, ovn.system_id, ovn.tls)
 
     observer.update(lambda facts: replace(facts, probes_southbound=True))
     southbound = Probe(
@@ -208,6 +241,48 @@ def _flow_counts(
     )
 
 
+def _scan(switch: Switch, observer: Observer, clock: Clock) -> Probe[tuple[int, TableScan] | None]:
+    """One table of the integration bridge at a time."""
+    read_at: dict[int, float] = {}
+
+    async def read() -> tuple[int, TableScan] | None:
+        facts, now = observer.facts.value, clock.monotonic()
+        database = facts.effective
+        bridge = integration_bridge(facts, database) if database else None
+        table = flow_scan.next_table(_integration_counts(facts), facts.scans, read_at, now)
+        if database is None or bridge is None or table is None:
+            return None
+        read_at[table] = now
+        flows = await switch.flows(bridge.name, table, limit=flow_scan.MOST)
+        numbers = (one.ofport for one in interfaces_of(database, bridge))
+        ports = frozenset(number for number in numbers if number is not None)
+        return table, flow_scan.scanned(flows, ports, facts.scans.get(table))
+
+    def put(facts: Facts, reading: Reading[tuple[int, TableScan] | None]) -> Facts:
+        if reading.failures:
+            return facts
+        counts = _integration_counts(facts)
+        kept = {table: scan for table, scan in facts.scans.items() if table in counts}
+        return replace(facts, scans=kept | dict([reading.value] if reading.value else ()))
+
+    return Probe(
+        "scan",
+        SCAN,
+        read,
+        lambda _facts: Reading(),
+        put,
+        wanted=lambda facts: facts.effective is not None,
+        again=SCAN,
+    )
+
+
+def _integration_counts(facts: Facts) -> Mapping[int, int]:
+    """Flows of the integration bridge by table, while they are known."""
+    reading = facts.flows.get(facts.ovn.bridge)
+    counts = facts.of_vswitchd(reading) if reading else None
+    return (counts.tables if counts else None) or {}
+
+
 Traffic = tuple[Mapping[str, Mapping[str, int]], tuple[Flow, ...] | None]
 
 
@@ -216,7 +291,7 @@ def _traffic(switch: Switch, observer: Observer) -> Probe[Traffic]:
 
     async def read() -> Traffic:
         facts = observer.facts.value
-        bridge = integration_bridge(facts.effective) if facts.effective else None
+        bridge = integration_bridge(facts, facts.effective) if facts.effective else None
         statistics = await switch.statistics()
         if bridge is None or not _has_instances(facts):
             return statistics, None
@@ -302,17 +377,16 @@ def _installed(database: Database) -> object:
 
 
 def _ovn(database: Database) -> object:
-    return ovn_settings(database.switch.external_ids)
+    ids = database.switch.external_ids
+    return database.switch.tls, {
+        key: ids[key] for key in ids if key.startswith(("ovn-", "system-"))
+    }
 
 
 def _is_ovn_configured(facts: Facts) -> bool:
-    database = facts.database.value
-    return bool(database and ovn_settings(database.switch.external_ids).is_configured)
-
-
-def _integration_name(facts: Facts) -> str:
-    database = facts.database.value
-    return ovn_settings(database.switch.external_ids if database else {}).bridge
+    """Whether it is known which chassis to ask for, and where."""
+    is_known = facts.start.value is not None or facts.ovn_controller.is_down
+    return is_known and facts.ovn.is_configured
 
 
 def _has_instances(facts: Facts) -> bool:

@@ -30,6 +30,8 @@ class Settings(AgentSettings):
         host_root: what `/proc` and `/sys` are below.
         counters: how often counters are written to an OVSNode that changes in nothing else.
         southbound_probe: how often the agent itself probes the southbound database; 0: never.
+        capture_by_mirror: capture on ports without a network device by a mirror, which changes the
+            bridge.
     """
 
     _: KW_ONLY
@@ -39,6 +41,7 @@ class Settings(AgentSettings):
     host_root: Path = Path("/")
     counters: timedelta = DEFAULT_COUNTERS
     southbound_probe: timedelta = timedelta(seconds=10)
+    capture_by_mirror: bool = False
 
     @property
     def paths(self) -> Paths:
@@ -58,17 +61,19 @@ def settings(
     host_root: Path = Path("/"),
     counters: float = DEFAULT_COUNTERS.total_seconds(),
     southbound_probe: float = 10.0,
+    capture_by_mirror: bool = False,
     metrics: str = "0",
     metrics_secure: bool = False,
     health: str = "0",
+    diagnostics: str = "0",
     log_level: int = logging.INFO,
     log_text: bool | None = None,
 ) -> Settings:
     """Put flags and environment together; a flag that is given goes first.
 
     The arguments are those of `Settings`, None where a flag is not given, times in seconds;
-    `metrics` and `health` are addresses as `HOST:PORT` or `:PORT`, `0` for none. OVS_RUNDIR and
-    OVN_RUNDIR count as they do for the daemons.
+    `metrics`, `health` and `diagnostics` are addresses as `HOST:PORT` or `:PORT`, `0` for none.
+    OVS_RUNDIR and OVN_RUNDIR count as they do for the daemons.
 
     Raises:
         ConfigurationError: an address or a time cannot be used.
@@ -90,9 +95,12 @@ def settings(
         host_root=host_root,
         counters=timedelta(seconds=counters),
         southbound_probe=timedelta(seconds=southbound_probe),
+        capture_by_mirror=capture_by_mirror,
         metrics=parse_address("--metrics-bind-address", metrics),
         metrics_secure=metrics_secure,
         health=parse_address("--health-probe-bind-address", health),
+        diagnostics=parse_address("--diagnostics-bind-address", diagnostics),
+        host_address=env.get("HOST_IP_ADDRESS", ""),
         log_level=log_level,
         log_text=log_text,
     )

@@ -21,6 +21,8 @@ from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.coordination import Event, Lease
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.apiserver.server import Server
+from hypercobalt.cli.ports import ports
+from hypercobalt.cli.trace import trace
 from hypercobalt.runtime import Kube
 
 __all__ = ["certificates", "daemons", "kube", "running_daemons", "server"]
@@ -44,6 +46,7 @@ async def agent(server: Server, daemons: Daemons) -> AsyncIterator[tuple[Process
         *("--ovs-rundir", str(paths.ovs), "--ovn-rundir", str(paths.ovn)),
         *("--host-root", str(paths.root), "--health-probe-bind-address", "127.0.0.1:0"),
         *("--metrics-bind-address", "127.0.0.1:0", "--no-metrics-secure"),
+        *("--diagnostics-bind-address", "127.0.0.1:0"),
     )
     async with started(*command) as process:
         lines = await lines_until(process, "lease_acquired")
@@ -100,7 +103,9 @@ async def test_bridges_flows_and_uplinks_equal_what_the_switch_has(
     server: Server, kube: Kube, switch: Daemons
 ) -> None:
     async with agent(server, switch) as (process, _):
-        found = await until(kube, lambda node: healthy(node) and bool(node.status.bridges))
+        found = await until(
+            kube, lambda node: healthy(node) and state(node, "Ready") == "True/AllChecksPassed"
+        )
         lease = await kube.get(Lease, f"ovs-agent-{NODE}", NAMESPACE)
         counted = {
             name: int(switch.ofctl("dump-aggregate", name).split("flow_count=")[1])
@@ -118,8 +123,32 @@ async def test_bridges_flows_and_uplinks_equal_what_the_switch_has(
     (uplink,) = found.status.interfaces.physical
     assert (uplink.name, uplink.status) == ("eth0", "Up")
     assert found.status.ovsVersion == switch.vsctl("--version").split()[3]
-    assert state(found, "OVNControllerConnected") == "False/NotConfigured"
+    assert state(found, "OVNControllerConnected") == "True/NotUsed"
+    assert found.status.ovnController is None
     assert lease is not None
+    await kube.delete(OVSNode, NODE, NAMESPACE)
+
+
+async def test_people_trace_and_list_ports_at_the_agent(
+    server: Server, kube: Kube, switch: Daemons, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = server.kubeconfig
+    async with agent(server, switch) as (process, _):
+        await until(kube, lambda node: healthy(node) and node.status.diagnostics is not None)
+        shown = await asyncio.to_thread(ports, NODE, "eth0", kubeconfig=where)
+        assert (shown, capsys.readouterr().out.split()[:4]) == (0, ["port", "eth0", "on", "br-ex"])
+        traced = await asyncio.to_thread(
+            trace,
+            NODE,
+            "in_port=br-int,ip,nw_dst=10.0.0.2",
+            to_mac="fa:16:3e:00:00:02",
+            kubeconfig=where,
+        )
+        assert traced == 0
+        verdict, *_, last = capsys.readouterr().out.splitlines()
+        assert verdict == "dropped in table 0 of br-int: no flow matches"
+        assert last == "flows have no names: OVN is not configured on this host"
+        assert await stopped(process) == 0
     await kube.delete(OVSNode, NODE, NAMESPACE)
 
 
@@ -213,6 +242,9 @@ async def test_issue_comes_with_an_event_keeps_its_first_sight_over_a_restart_an
     assert {"BridgeMissing", "BridgeMissingResolved"} <= events
     assert 'ovs_agent_source_up{source="ovs-vswitchd"} 1.0' in page
     assert 'ovs_vswitchd_bridge_flows_total{bridge="br-int"} 2.0' in page
+    assert 'ovs_upcall_flows_limit{datapath="netdev@ovs-netdev"}' in page
+    assert "ovs_vswitchd_bridge_reconfigure " in page
+    assert "ovs_memory_rules_total " in page
     await kube.delete(OVSNode, NODE, NAMESPACE)
 
 

@@ -15,7 +15,8 @@ from tests.integration.ovs.central import SOUTHBOUND, Central
 from tests.integration.ovs.daemons import OVN_CONTROLLER, VSWITCHD, Daemons
 from tests.integration.ovs_agent.conftest import Watched, codes, judged, state
 
-from hypercobalt.ovs_agent import probes
+from hypercobalt.ovs_agent import flow_scan, probes
+from hypercobalt.ovs_agent.assess import Judgement
 from hypercobalt.ovs_agent.rules import ports
 
 CONTROLLER = "OVNControllerConnected"
@@ -107,6 +108,34 @@ async def test_restarted_switch_raises_no_false_alarm(central: Central) -> None:
             )
         )
     assert ("NoFlows", "br-int") not in codes(back)
+
+
+async def test_flows_of_others_and_flows_to_nowhere_show_and_go(
+    central: Central, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probes, "SCAN", timedelta(seconds=0.1))
+    monkeypatch.setattr(probes, "COUNTS", timedelta(seconds=2))
+    monkeypatch.setattr(flow_scan, "PAUSE", timedelta(seconds=1))
+    daemons = central.daemons
+
+    def stale(one: Judgement) -> set[str]:
+        return {code for code, _ in codes(one) if code and code.startswith("StaleFlow")}
+
+    async with judged(daemons) as watched:
+        await watched.condition("FlowsInSync", "True/InSync")
+        # Table 8 is one of OVN's: only one flow in it is of somebody else.
+        daemons.ofctl("add-flow", "br-int", "table=8,priority=1,ip,actions=output:777")
+        daemons.ofctl("add-flow", "br-int", "table=200,cookie=0x100000000,ip,actions=drop")
+        found = await watched.until(
+            lambda one: stale(one) == {"StaleFlowOutput", "StaleFlowCookie"}
+        )
+        assert state(found, "FlowsInSync") == "False/StaleFlows"
+        daemons.ofctl("--strict", "del-flows", "br-int", "table=8,priority=1,ip")
+        daemons.ofctl("del-flows", "br-int", "table=200")
+        await watched.condition("FlowsInSync", "True/InSync")
+    messages = {one.code: one.message for one in found.status.issues}
+    assert "output 777 (table 8)" in messages["StaleFlowOutput"]
+    assert "cookie 0x100000000 (table 200)" in messages["StaleFlowCookie"]
 
 
 def add_bond(daemons: Daemons, *options: str, members: tuple[str, str] = ("p0", "p1")) -> None:

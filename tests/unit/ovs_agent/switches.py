@@ -10,6 +10,7 @@ from typing import TypeVar
 from hypercobalt.adapters.ovs.model import (
     BondMember,
     BondState,
+    ControllerStart,
     ControllerState,
     Daemon,
     DaemonName,
@@ -29,6 +30,7 @@ from hypercobalt.adapters.ovs.rows import (
     SwitchRow,
 )
 from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.flow_scan import TableScan
 from hypercobalt.ovs_agent.rules.findings import Assessed
 
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
@@ -150,8 +152,10 @@ def healthy(rows: Database | None = None, **readings: object) -> Facts:
         bonds=Reading(()),
         flows={name: Reading(FlowCounts(3, {0: 2, 8: 1})) for name in names},
         classifier=Reading((Flow(0, 0xABC, 100, 5, 1),)),
+        scans={0: TableScan()},
         statistics=Reading({}),
         controller=Reading(ControllerState(connected=True, paused=False)),
+        start=Reading(ControllerStart()),
         bindings=Reading((LocalBinding(IFACE, "tap1", 1),)),
         southbound=Reading(Southbound(7, 7)),
         links=Reading(

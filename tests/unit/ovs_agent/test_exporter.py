@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from tests.unit.ovs_agent.switches import (
     NOW,
+    OVN,
     bond,
     database,
     healthy,
@@ -23,7 +24,9 @@ from hypercobalt.adapters.ovs.model import (
     Datapath,
     KernelBond,
     KernelBondMember,
+    Pmd,
     Southbound,
+    Upcalls,
 )
 from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.ovs_agent.exporter import Exporter
@@ -131,9 +134,40 @@ async def test_counters_are_read_for_the_scrape_and_only_uplinks_have_series() -
     lines = await page(healthy(), switch)
     assert 'ovs_vswitchd_dp_flows_lookup_lost{datapath="netdev@ovs-netdev"} 1.0' in lines
     assert "ovs_vswitchd_handlers_total 2.0" in lines
+    assert switch.calls["pmds"] == 0  # nothing polls without DPDK
     assert [line for line in lines if "rx_dropped" in line] == [
         'ovs_vswitchd_interface_rx_dropped_total{interface="eth0"} 4.0'
     ]
+
+
+async def test_events_memory_upcalls_and_pmds_have_series_and_what_is_gone_has_none() -> None:
+    switch = FakeSwitch()
+    switch.coverage_totals = {
+        DaemonName.VSWITCHD: {"rconn_sent": 7, "drop_action_of_pipeline": 3, "hmap_expand": 9}
+    }
+    switch.memory_use = {DaemonName.VSWITCHD: {"udpif keys": 5, "idl-cells-Open_vSwitch": 8}}
+    switch.upcall_states = (Upcalls("netdev@ovs-netdev", 5, 4, 38, 38000, 12),)
+    switch.pmd_states = (Pmd(0, 3, {"Rx packets": 11, "Lost upcalls": 2}),)
+    facts = healthy(database({"br-int": []}, OVN, dpdk_initialized=True))
+    lines = await page(facts, switch)
+    for line in (
+        "ovs_vswitchd_rconn_sent 7.0",
+        "ovs_vswitchd_rconn_discarded 0.0",
+        "ovs_vswitchd_drop_action_of_pipeline 3.0",
+        "ovs_memory_udpif_keys_total 5.0",
+        "ovs_memory_idl_cells_open_vswitch_total 8.0",
+        'ovs_upcall_flows{datapath="netdev@ovs-netdev"} 5.0',
+        'ovs_upcall_flows_limit{datapath="netdev@ovs-netdev"} 38000.0',
+        'ovs_upcall_dump_duration_seconds{datapath="netdev@ovs-netdev"} 0.012',
+        'ovs_pmd_rx_packets{cpu="3",numa="0"} 11.0',
+        'ovs_pmd_lost_upcalls{cpu="3",numa="0"} 2.0',
+    ):
+        assert line in lines
+    assert not [line for line in lines if "hmap" in line or "tx_batches" in line]
+    switch.upcall_states, switch.pmd_states, switch.coverage_totals = (), (), {}
+    left = await page(facts, switch)
+    assert not [line for line in left if line.startswith(("ovs_upcall", "ovs_pmd"))]
+    assert not [line for line in left if "drop_action" in line]
 
 
 async def test_switch_that_fails_during_the_scrape_still_gives_a_page() -> None:

@@ -9,13 +9,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.unit.ovs_agent.switches import but, daemon, database, interface, tap
+from tests.unit.ovs_agent.switches import bond, but, daemon, database, interface, shown, tap
 
 from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.model import DaemonName, Flow
 from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.adapters.ovs.rows import Database
-from hypercobalt.ovs_agent import probes
+from hypercobalt.ovs_agent import flow_scan, probes
 from hypercobalt.ovs_agent.facts import Facts
 from hypercobalt.ovs_agent.observing import Observer
 from hypercobalt.ovs_agent.settings import Settings
@@ -156,6 +156,19 @@ async def test_change_of_a_row_has_what_depends_on_it_read_at_once() -> None:
     assert facts.flows["br-new"].value is not None
 
 
+@pytest.mark.parametrize("is_current", [True, False])
+async def test_member_that_is_about_to_be_enabled_is_looked_at_each_second(
+    *, is_current: bool
+) -> None:
+    members = interface("eth0", lacp_current=True), interface("eth1", 2, lacp_current=is_current)
+    switch = FakeSwitch(database({"br-ex": [bond("bond0", *members, lacp="active")]}))
+    switch.bond_states = (shown("bond0", {"eth0": True, "eth1": False}),)
+    async with observing(switch) as observer:
+        switch.bond_states = (shown("bond0", {"eth0": True, "eth1": True}),)
+        await asyncio.sleep(2)
+        assert (observer.facts.value.bonds.value == switch.bond_states) is is_current
+
+
 async def test_same_answer_wakes_nobody() -> None:
     async with observing(fake()) as observer:
         await asyncio.sleep(130)  # all samples taken
@@ -180,7 +193,7 @@ async def test_idle_switch_is_asked_seldom() -> None:
         switch.calls.clear()
         await asyncio.sleep(timedelta(hours=1).total_seconds())
         hourly = dict(switch.calls)
-    assert hourly["flows"] <= 70
+    assert hourly["flows"] <= 2 * 70  # table 0 each minute for traffic, and for what is stale
     assert hourly["statistics"] <= 70
     assert hourly["flow_counts"] <= 2 * 140
     assert hourly["bonds"] <= 280
@@ -192,6 +205,7 @@ async def test_flows_that_are_too_many_to_read_are_not_read_again_and_again(
 ) -> None:
     monkeypatch.setattr(probes, "MOST_FLOWS", 0)
     switch = fake()
+    monkeypatch.setattr(flow_scan, "MOST", 0)  # counted before it reads
     async with observing(switch):
         switch.calls.clear()
         await asyncio.sleep(600)

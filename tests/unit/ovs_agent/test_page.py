@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hypercobalt.adapters.ovs.packet import FIELDS, PROTOCOLS
 from hypercobalt.api import ovsnode_reasons as reasons
 from hypercobalt.api.ovsnode import OVSNodeConditionType
 
@@ -31,3 +32,9 @@ KINDS = (
 def test_page_names_every_value(kind: type[StrEnum]) -> None:
     named = set(re.findall(r"`([A-Za-z]+)`", PAGE.read_text()))
     assert {one.value for one in kind} - named == set()
+
+
+def test_page_names_every_field_of_a_traced_packet() -> None:
+    named = set(re.findall(r"`([a-z_]+)`", PAGE.read_text()))
+    assert FIELDS.keys() - named == set()
+    assert set(PROTOCOLS) - named == set()

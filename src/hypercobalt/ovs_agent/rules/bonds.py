@@ -110,6 +110,23 @@ def _carries(row: InterfaceRow, state: BondState | None) -> bool:
     return any(member.name == row.name and member.enabled for member in state.members)
 
 
+def has_member_coming(facts: Facts) -> bool:
+    """Whether bond/show has a member disabled whose rows show nothing that keeps it so.
+
+    ovs-vswitchd enables a member a moment after it has written that its link is up and its partner
+    speaks LACP; nothing is written then.
+    """
+    database, shown = facts.effective, facts.of_vswitchd(facts.bonds)
+    if database is None or shown is None:
+        return False
+    disabled = {one.name for bond in shown for one in bond.members if not one.enabled}
+    return any(
+        row.name in disabled and row.link_up and (row.lacp_current or not wants_lacp(port))
+        for port in _bonded(database)
+        for row in _rows(database, port)
+    )
+
+
 def wants_lacp(port: PortRow) -> bool:
     """Whether a bond is to negotiate by LACP."""
     return port.lacp in ("active", "passive")

@@ -16,9 +16,9 @@ from hypercobalt.adapters.ovs.rows import BridgeRow, Database, InterfaceRow
 from hypercobalt.api.ovsnode import Bridge, BridgeStatus, IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
 from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of
+from hypercobalt.ovs_agent.ovn_settings import OvnSettings
 from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
 from hypercobalt.ovs_agent.rules.issues import Tracked
-from hypercobalt.ovs_agent.rules.ovn_settings import OvnSettings, ovn_settings
 
 CODES: Final = frozenset(
     {
@@ -42,7 +42,7 @@ def assess_bridges(facts: Facts) -> Assessed[tuple[Bridge, ...]]:
     if database is None:
         return Assessed(tuple(_unproven(facts, row) for row in rows), unmeasured=CODES)
     running = facts.of_vswitchd(facts.running)
-    settings = ovn_settings(database.switch.external_ids)
+    settings = facts.ovn
     findings = [*_missing(database, settings), *_mismatches(database, settings)]
     bridges: list[Bridge] = []
     for row in rows:

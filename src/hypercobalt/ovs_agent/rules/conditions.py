@@ -25,8 +25,9 @@ from hypercobalt.api.ovsnode_reasons import (
     UnknownReason,
     VswitchdReason,
 )
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import Facts, is_unsupported
 from hypercobalt.ovs_agent.rules.controller import CODES as CONTROLLER_CODES
+from hypercobalt.ovs_agent.rules.controller import uses_ovn
 from hypercobalt.ovs_agent.rules.flows import integration_bridge
 from hypercobalt.ovs_agent.rules.issues import Tracked
 
@@ -89,6 +90,8 @@ _FLOWS: Final = {
     IssueCode.FLOWS_FROZEN: FlowsReason.FROZEN,
     IssueCode.FLOWS_LAGGING: FlowsReason.LAGGING,
     IssueCode.STALE_FLOW_IN_PORT: FlowsReason.STALE,
+    IssueCode.STALE_FLOW_OUTPUT: FlowsReason.STALE,
+    IssueCode.STALE_FLOW_COOKIE: FlowsReason.STALE,
 }
 _IN_SYNC: Final = (IssueCode.FLOWS_FROZEN, IssueCode.FLOWS_LAGGING)
 """Without these nothing shows whether the switch has what OVN wants."""
@@ -174,6 +177,9 @@ def _controller(
     failing = _failing(issues, {code: code for code in CONTROLLER_CODES}, in_order=True)
     if failing is not None:
         return failing
+    if not uses_ovn(facts):
+        message = "The host does not use OVN: neither settings, nor ports, nor ovn-controller"
+        return Stated(ConditionStatus.TRUE, ControllerReason.NOT_USED, message)
     if facts.ovn_controller.is_down:  # without rows it is not known whether OVN is wanted
         message = f"ovn-controller: {facts.ovn_controller.message}"
         return Stated(ConditionStatus.FALSE, ControllerReason.NOT_RUNNING, message)
@@ -188,12 +194,15 @@ def _controller(
     if facts.probes_southbound and facts.southbound.answers is None:
         message = "The southbound database has not answered the agent yet"
         return Stated(ConditionStatus.UNKNOWN, ControllerReason.STARTING, message)
+    if is_unsupported(facts.southbound):
+        message = f"A southbound database that hangs would not show: {facts.southbound.message}"
+        return Stated(ConditionStatus.UNKNOWN, ControllerReason.SB_NOT_PROBED, message)
     return Stated(ConditionStatus.TRUE, ControllerReason.CONNECTED)
 
 
 def _flows(facts: Facts, issues: tuple[Tracked, ...], unmeasured: Collection[IssueCode]) -> Stated:
     database = facts.effective
-    bridge = integration_bridge(database) if database else None
+    bridge = integration_bridge(facts, database) if database else None
     failing = _failing(issues, _FLOWS) if database else None
     if failing is not None:
         return failing

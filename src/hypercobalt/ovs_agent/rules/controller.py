@@ -26,10 +26,10 @@ from hypercobalt.api.ovsnode import (
     OVNController,
     Tunnels,
 )
-from hypercobalt.api.ovsnode_reasons import IssueCode
+from hypercobalt.api.ovsnode_reasons import ControllerReason, IssueCode
 from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of, is_unsupported
+from hypercobalt.ovs_agent.ovn_settings import OvnSettings
 from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
-from hypercobalt.ovs_agent.rules.ovn_settings import OvnSettings, ovn_settings
 
 CODES: Final = (
     IssueCode.NOT_CONFIGURED,
@@ -50,6 +50,9 @@ CHASSIS_GRACE: Final = timedelta(seconds=30)
 """How long the southbound database may be without this chassis, which registers at its start."""
 
 _OBJECT: Final = "ovn-controller"
+_OF_OVN: Final = ("ovn-", "ct-zone-")
+"""How external IDs begin that people set for OVN, and that ovn-controller sets."""
+
 _TUNNELS: Final = frozenset({"geneve", "vxlan", "stt"})
 
 
@@ -66,6 +69,8 @@ class Leg(StrEnum):
 def legs(facts: Facts) -> dict[Leg, bool]:
     """Each leg that could be measured."""
     found: dict[Leg, bool] = {}
+    if not uses_ovn(facts):
+        return found
     if facts.ovn_controller.is_down or facts.ovn_controller.value is not None:
         found[Leg.PROCESS] = not facts.ovn_controller.is_down
     state = facts.controller.proven if facts.ovn_controller.proven else None
@@ -90,7 +95,7 @@ def assess_controller(facts: Facts) -> Assessed[OVNController | None]:
     rows = facts.rows
     if rows is None:
         return Assessed(_without_rows(facts), (), frozenset({*CODES, IssueCode.TUNNEL_DOWN}))
-    settings = ovn_settings(rows.switch.external_ids)
+    settings = facts.ovn
     tunnels, broken = _tunnels(facts, settings)
     findings, unmeasured = _verdicts(facts, settings)
     value = OVNController(
@@ -109,9 +114,29 @@ def assess_controller(facts: Facts) -> Assessed[OVNController | None]:
     return Assessed(value, (*findings, *broken), unmeasured)
 
 
-def connected(value: OVNController | None, status: ConditionStatus) -> OVNController | None:
+def uses_ovn(facts: Facts) -> bool:
+    """Whether anything on the host is OVN's; a host without is complete without ovn-controller.
+
+    What OVN has once made stays in the database when its settings and ovn-controller are gone, so
+    that a broken chassis is none without OVN.
+    """
+    daemon, rows = facts.ovn_controller, facts.rows
+    if rows is None or not daemon.is_down or daemon.fault is not Fault.SOCKET_MISSING:
+        return True
+    of_rows = (
+        rows.switch.external_ids,
+        *(one.external_ids for one in rows.bridges.values()),
+        *(one.external_ids for one in rows.ports.values()),
+        *(one.external_ids for one in rows.interfaces.values()),
+    )
+    return any(key.startswith(_OF_OVN) for ids in of_rows for key in ids)
+
+
+def connected(
+    value: OVNController | None, status: ConditionStatus, reason: str
+) -> OVNController | None:
     """The state with `connected` as `OVNControllerConnected` has it, None while that is Unknown."""
-    if value is None:
+    if value is None or reason == ControllerReason.NOT_USED:
         return None
     shown = {ConditionStatus.TRUE: True, ConditionStatus.FALSE: False}
     return replace(value, connected=shown.get(status))
@@ -126,11 +151,15 @@ def _verdicts(
     facts: Facts, settings: OvnSettings
 ) -> tuple[tuple[Finding, ...], frozenset[IssueCode]]:
     """The legs that fail, and the codes of those that cannot be measured."""
+    daemon = facts.ovn_controller
     if not settings.is_configured:
+        if not daemon.is_down and (daemon.value is None or facts.start.value is None):
+            return (), frozenset(CODES)  # its own name of the chassis is not read yet
+        if not uses_ovn(facts):
+            return (), frozenset()
         missing = "ovn-remote" if settings.system_id else "system-id"
         message = f"OVN is not configured: external_ids:{missing} of Open_vSwitch is not set"
         return (_critical(IssueCode.NOT_CONFIGURED, message),), frozenset()
-    daemon = facts.ovn_controller
     if daemon.is_down:
         hangs = daemon.fault in (Fault.TIMEOUT, Fault.CLOSED, Fault.MALFORMED)
         code = IssueCode.UNRESPONSIVE if hangs else IssueCode.NOT_RUNNING

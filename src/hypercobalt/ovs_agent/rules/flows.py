@@ -16,14 +16,16 @@ from hypercobalt.adapters.ovs.rows import BridgeRow, Database
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
 from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of
+from hypercobalt.ovs_agent.flow_scan import RESERVED
 from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
-from hypercobalt.ovs_agent.rules.ovn_settings import ovn_settings
 
 CODES: Final = frozenset(
     {
         IssueCode.FLOWS_LAGGING,
         IssueCode.FLOWS_FROZEN,
         IssueCode.STALE_FLOW_IN_PORT,
+        IssueCode.STALE_FLOW_OUTPUT,
+        IssueCode.STALE_FLOW_COOKIE,
         IssueCode.NO_FLOWS,
     }
 )
@@ -34,9 +36,6 @@ STALE_GRACE: Final = timedelta(seconds=60)
 NO_FLOWS_GRACE: Final = timedelta(seconds=30)
 """How long ovn-controller may take to write its flows after a start of ovs-vswitchd."""
 
-_RESERVED: Final = 0xFF00
-"""Ports from here on are OpenFlow's own, such as LOCAL."""
-
 _SHOWN: Final = 5
 _LONGEST_NUMBER: Final = 19  # digits of 64 bits
 
@@ -46,13 +45,14 @@ def assess_flows(facts: Facts) -> Assessed[None]:
     database = facts.effective
     if database is None:
         return Assessed(None, unmeasured=CODES)
-    bridge = integration_bridge(database)
+    bridge = integration_bridge(facts, database)
     if bridge is None:
         return Assessed(None)
     checks = (
         _frozen(facts, bridge),
         _lagging(facts, bridge),
         _stale(facts, database, bridge),
+        _of_scans(facts, database, bridge),
         _none(facts, database, bridge),
     )
     return Assessed(
@@ -62,9 +62,9 @@ def assess_flows(facts: Facts) -> Assessed[None]:
     )
 
 
-def integration_bridge(database: Database) -> BridgeRow | None:
+def integration_bridge(facts: Facts, database: Database) -> BridgeRow | None:
     """The bridge that ovn-controller writes to; None without it, and without OVN."""
-    settings = ovn_settings(database.switch.external_ids)
+    settings = facts.ovn
     return bridge_named(database, settings.bridge) if settings.is_configured else None
 
 
@@ -125,14 +125,41 @@ def _stale(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[None
     stale = {
         flow.in_port
         for flow in flows
-        if flow.in_port is not None and flow.in_port < _RESERVED and flow.in_port not in ports
+        if flow.in_port is not None and flow.in_port < RESERVED and flow.in_port not in ports
     }
     if not stale:
         return Assessed(None)
-    numbers = sorted(stale)
-    shown = ", ".join(map(str, numbers[:_SHOWN])) + (" …" if len(numbers) > _SHOWN else "")
+    shown = _listed([str(number) for number in sorted(stale)])
     message = f"Table 0 of bridge {bridge.name} has flows of ports that are gone: in_port {shown}"
     return Assessed(None, (_finding(code, bridge.name, message, STALE_GRACE),))
+
+
+def _of_scans(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[None]:
+    """Flows to ports that the bridge does not have, and flows that are not OVN's."""
+    if facts.vswitchd.proven is None or not facts.scans:
+        return Assessed(
+            None, (), frozenset({IssueCode.STALE_FLOW_OUTPUT, IssueCode.STALE_FLOW_COOKIE})
+        )
+    ports = {one.ofport for one in interfaces_of(database, bridge)}
+    outputs = {port: table for table, scan in facts.scans.items() for port in scan.lasting_outputs}
+    gone = {port: table for port, table in outputs.items() if port not in ports}
+    foreign = {
+        cookie: table for table, scan in facts.scans.items() for cookie in scan.lasting_cookies
+    }
+    findings: list[Finding] = []
+    if gone:
+        shown = _listed([f"{port} (table {table})" for port, table in sorted(gone.items())])
+        message = f"Flows of bridge {bridge.name} lead to ports that are gone: output {shown}"
+        findings.append(_finding(IssueCode.STALE_FLOW_OUTPUT, bridge.name, message))
+    if foreign:
+        shown = _listed([f"{one:#x} (table {table})" for one, table in sorted(foreign.items())])
+        message = f"Bridge {bridge.name} has flows that ovn-controller did not make: cookie {shown}"
+        findings.append(_finding(IssueCode.STALE_FLOW_COOKIE, bridge.name, message))
+    return Assessed(None, tuple(findings))
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
 
 
 def _none(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[None]:

@@ -20,9 +20,9 @@ from hypercobalt.adapters.ovs.rows import Database, InterfaceRow
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
 from hypercobalt.ovs_agent.facts import Facts, Sample, bridge_named, interfaces_of
+from hypercobalt.ovs_agent.ovn_settings import OvnSettings
 from hypercobalt.ovs_agent.rules.findings import LONGEST_OBJECT, Assessed, Finding, plain
 from hypercobalt.ovs_agent.rules.issues import Ledger
-from hypercobalt.ovs_agent.rules.ovn_settings import OvnSettings, ovn_settings
 
 Code = IssueCode
 
@@ -53,7 +53,7 @@ def assess_ports(facts: Facts) -> Assessed[None]:
     database = facts.effective
     if database is None:
         return Assessed(None, unmeasured=CODES)
-    settings = ovn_settings(database.switch.external_ids)
+    settings = facts.ovn
     members = _members(database)
     rows = sorted(database.interfaces.values(), key=lambda one: one.name)
     findings = list(_duplicates(rows))

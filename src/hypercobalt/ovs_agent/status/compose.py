@@ -29,7 +29,7 @@ def compose(parts: Parts, stored: OVSNode, kept: OVSNodeStatus) -> OVSNodeStatus
     """
     status = parts.status if parts.status is not None else kept
     found = conditions(parts.conditions, stored.status.conditions, OWN, stored.metadata.generation)
-    return replace(status, conditions=found)
+    return replace(status, conditions=found, diagnostics=parts.diagnostics)
 
 
 def published(last: OVSNodeStatus | None, live: OVSNodeStatus, *, due: bool) -> OVSNodeStatus:

@@ -8,15 +8,22 @@ from datetime import datetime
 
 from hypercobalt.agent import board
 from hypercobalt.agent.board import Verdict
+from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.ovsnode import OVSNodeConditionType, OVSNodeStatus
 from hypercobalt.ovs_agent.rules.conditions import Stated
 
 
 @dataclass(frozen=True, slots=True)
 class Parts(board.Parts):
-    """Everything on the board; `status` is without conditions, None until the switch was judged."""
+    """Everything on the board.
+
+    Args:
+        status: without conditions; None until the switch was judged.
+        diagnostics: where people are served; None while they are not.
+    """
 
     status: OVSNodeStatus | None = None
+    diagnostics: DiagnosticsEndpoint | None = None
 
 
 Board = board.Board[Parts]

@@ -80,8 +80,11 @@ def southbound(connected: bool) -> Facts:
     return healthy(controller=Reading(ControllerState(connected=connected, paused=False)))
 
 
+UNPROBED = without(healthy(), "southbound", Fault.UNSUPPORTED)
 PLAIN = {key: value for key, value in tap().external_ids.items() if key != "ovn-installed"}
 CASES = [
+    (UNPROBED, "OVNControllerConnected", "Unknown/SBNotProbed"),
+    (UNPROBED, "Ready", "Unknown/Stale"),
     (without(healthy(), "database", Fault.SOCKET_MISSING), "OVSDBConnected", "False/SocketMissing"),
     (
         without(healthy(), "database", Fault.CONNECTION_REFUSED),

@@ -10,19 +10,21 @@ from tests.unit.ovs_agent.switches import (
     REMOTE,
     but,
     database,
+    down_from,
     found,
     healthy,
     interface,
     later,
+    tap,
     without,
 )
 
-from hypercobalt.adapters.ovs.model import ControllerState, Southbound
+from hypercobalt.adapters.ovs.model import ControllerStart, ControllerState, Daemon, Southbound
 from hypercobalt.adapters.ovs.port import Fault
 from hypercobalt.api.ovsnode import BridgeMapping, OVNController, OVSNodeConditionType, Tunnels
 from hypercobalt.ovs_agent.assess import judge
 from hypercobalt.ovs_agent.facts import Facts, Reading
-from hypercobalt.ovs_agent.rules.controller import Leg, assess_controller, legs
+from hypercobalt.ovs_agent.rules.controller import CODES, Leg, assess_controller, legs
 
 CONNECTED = ControllerState(connected=True, paused=False)
 AWAY = ControllerState(connected=False, paused=False)
@@ -67,7 +69,7 @@ LEGS = {
     "southbound database hangs": (without(healthy(), "southbound"), False, ["SBStale"]),
     "no means to ask the southbound database": (
         without(healthy(), "southbound", Fault.UNSUPPORTED),
-        True,
+        None,
         [],
     ),
     "no OpenFlow connection": (healthy(openflow_peers=Reading(0)), False, ["OpenFlowDisconnected"]),
@@ -130,6 +132,62 @@ def test_lost_southbound_database_is_a_warning_that_names_the_remote() -> None:
         (finding,) = assess_controller(facts).findings
         assert finding.severity == "Warning"
         assert REMOTE in finding.message
+
+
+def test_name_of_the_chassis_that_ovn_controller_was_started_with_goes_first() -> None:
+    ids = {"system-id": "host", "ovn-remote": "tcp:1:1", "ovn-remote-other": "tcp:2:2"}
+    rows = database({"br-int": []}, external_ids=ids)
+    facts = healthy(rows, start=Reading(ControllerStart("other")))
+    value = assess_controller(facts).value
+    assert value is not None
+    assert (value.chassisId, value.sbConnection) == ("other", "tcp:2:2")
+
+
+def test_chassis_without_a_name_in_the_database_is_not_called_unconfigured_too_early() -> None:
+    rows = database({"br-int": []}, external_ids={"ovn-remote": REMOTE})
+    early = assess_controller(healthy(rows, start=Reading()))
+    assert (found(early), early.unmeasured >= set(CODES)) == ([], True)
+    assert found(assess_controller(healthy(rows))) == [("NotConfigured", "ovn-controller")]
+    assert found(assess_controller(healthy(rows, start=Reading(ControllerStart("n"))))) == []
+
+
+PLAIN = database({"br0": [tap(external_ids={"iface-id": "i"})]}, {"system-id": "ovs-ctl's"})
+UNREAD: Reading[Daemon] = Reading()
+NEVER_RAN = down_from(UNREAD, Fault.SOCKET_MISSING)
+HOSTS: dict[str, tuple[Facts, str]] = {
+    "without OVN": (healthy(PLAIN, ovn_controller=NEVER_RAN, start=Reading()), "True/NotUsed"),
+    "ovn-controller is killed": (
+        without(healthy(PLAIN), "ovn_controller", Fault.CONNECTION_REFUSED),
+        "False/NotConfigured",
+    ),
+    "ovn-controller runs": (healthy(PLAIN), "False/NotConfigured"),
+    "OVN has installed a port": (
+        healthy(database({"br-int": [tap()]}, {"system-id": CHASSIS}), ovn_controller=NEVER_RAN),
+        "False/NotConfigured",
+    ),
+    "a setting is left": (
+        healthy(database({"br-int": []}, {"ovn-encap-ip": "::1"}), ovn_controller=NEVER_RAN),
+        "False/NotConfigured",
+    ),
+    "not looked for yet": (healthy(PLAIN, ovn_controller=Reading()), "Unknown/Starting"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTS)
+def test_host_without_ovn_is_complete_and_a_broken_chassis_is_not(case: str) -> None:
+    facts, expected = HOSTS[case]
+    judged = judge(facts, {}, now=NOW, monotonic=0.0)
+    stated = judged.conditions[OVSNodeConditionType.OVN_CONTROLLER_CONNECTED]
+    assert f"{stated.status}/{stated.reason}" == expected
+    used = expected != "True/NotUsed"
+    assert (judged.status.ovnController is not None, bool(legs(facts)) or not used) == (used, True)
+    ready = judged.conditions[OVSNodeConditionType.READY]
+    assert used or ready.status == "True"
+
+
+def test_empty_setting_of_this_chassis_hides_that_of_all() -> None:
+    facts = configured(**{f"ovn-remote-{CHASSIS}": ""})
+    assert found(assess_controller(facts)) == [("NotConfigured", "ovn-controller")]
 
 
 def test_setting_of_this_chassis_goes_first() -> None:

@@ -17,6 +17,7 @@ from tests.unit.ovs_agent.switches import (
 from hypercobalt.adapters.ovs.model import ControllerState, Flow, FlowCounts, Southbound
 from hypercobalt.api.ovsnode import FlowStats, Metrics, TableFlows
 from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.flow_scan import TableScan
 from hypercobalt.ovs_agent.rules.counters import flow_stats, traffic
 from hypercobalt.ovs_agent.rules.flows import CODES, assess_flows
 
@@ -64,6 +65,28 @@ CASES = {
         [],
     ),
 }
+
+
+def test_stale_outputs_and_cookies_are_named_while_their_ports_are_gone() -> None:
+    lasting = frozenset({1, 9})
+    cookies = frozenset({1 << 32})
+    scan = TableScan(cookies, lasting, cookies, lasting)
+    once = TableScan(cookies, lasting)
+    findings = assess_flows(healthy(scans={65: scan, 8: once})).findings
+    assert [(one.code, one.message) for one in findings] == [
+        (
+            "StaleFlowOutput",
+            "Flows of bridge br-int lead to ports that are gone: output 9 (table 65)",
+        ),
+        (
+            "StaleFlowCookie",
+            "Bridge br-int has flows that ovn-controller did not make: "
+            "cookie 0x100000000 (table 65)",
+        ),
+    ]
+    assert assess_flows(healthy(scans={8: once})).findings == ()
+    unread = assess_flows(healthy(scans={})).unmeasured
+    assert {"StaleFlowOutput", "StaleFlowCookie"} <= {one.value for one in unread}
 
 
 @pytest.mark.parametrize("case", CASES)

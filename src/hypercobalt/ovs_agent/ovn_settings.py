@@ -1,6 +1,11 @@
-"""OVN settings of this chassis, from the external IDs of Open_vSwitch. Pure.
+"""OVN settings of this chassis, from the row of Open_vSwitch and ovn-controller's start. Pure.
 
-Source: ovn-controller(8), "Configuration": a key with `-SYSTEM_ID` appended goes first.
+The name of the chassis is that of ovn-controller's option `-n`, else of its file
+`system-id-override`, else `external_ids:system-id`. A key with `-CHASSIS` appended goes first, also
+if it is empty.
+
+Source: ovn-controller(8), "Configuration"; OVN, `get_chassis_external_id_value`, which reads every
+key of `OvnSettings` so.
 """
 
 from __future__ import annotations
@@ -8,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from hypercobalt.adapters.ovs.model import ControllerStart, TlsFiles
+from hypercobalt.adapters.ovs.rows import SwitchRow
 
 DEFAULT_BRIDGE: Final = "br-int"
 
@@ -24,6 +32,7 @@ class OvnSettings:
         encap_ip: address of this end of tunnels.
         encap_type: `geneve`, `vxlan`; several have commas between them.
         datapath_type: wanted of the integration bridge.
+        tls: files for a southbound database behind `ssl:`.
     """
 
     system_id: str = ""
@@ -33,6 +42,7 @@ class OvnSettings:
     encap_ip: str = ""
     encap_type: str = ""
     datapath_type: str = ""
+    tls: TlsFiles | None = None
 
     @property
     def is_configured(self) -> bool:
@@ -40,12 +50,18 @@ class OvnSettings:
         return bool(self.system_id and self.remote)
 
 
-def ovn_settings(external_ids: Mapping[str, str]) -> OvnSettings:
-    """Read the settings, those of this chassis before those of all."""
-    system_id = external_ids.get("system-id", "")
+def ovn_settings(switch: SwitchRow, start: ControllerStart | None) -> OvnSettings:
+    """Read the settings, those of this chassis before those of all.
+
+    Args:
+        switch: the row of Open_vSwitch.
+        start: of ovn-controller; None while that is not known.
+    """
+    external_ids = switch.external_ids
+    system_id = (start.chassis if start else "") or external_ids.get("system-id", "")
 
     def of(key: str) -> str:
-        return external_ids.get(f"{key}-{system_id}", "") or external_ids.get(key, "")
+        return external_ids.get(f"{key}-{system_id}", external_ids.get(key, ""))
 
     return OvnSettings(
         system_id=system_id,
@@ -55,6 +71,7 @@ def ovn_settings(external_ids: Mapping[str, str]) -> OvnSettings:
         encap_ip=of("ovn-encap-ip"),
         encap_type=of("ovn-encap-type"),
         datapath_type=of("ovn-bridge-datapath-type"),
+        tls=switch.tls or (start.tls if start else None),
     )
 
 

@@ -1,0 +1,1 @@
+"""What a person asks of one host's switch: traces and ports. Nothing here changes the switch."""

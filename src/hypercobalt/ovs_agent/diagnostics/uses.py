@@ -1,0 +1,54 @@
+"""What the OVS agent offers to people: a trace, and the ports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from hypercobalt.adapters.ovs.port import Switch
+from hypercobalt.agent.diagnostics.use import Asked, BusyError, Use
+from hypercobalt.ovs_agent.diagnostics import ports, tracing
+from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.rules.issues import Tracked
+from hypercobalt.runtime.routes import Answer
+
+SECONDS: Final = 20.0
+"""For a trace with all names: 10 s of ovs-vswitchd, the southbound database before and after."""
+
+
+def uses(
+    switch: Switch, facts: Callable[[], Facts], issues: Callable[[], Iterable[Tracked]]
+) -> Sequence[Use]:
+    """What people may use.
+
+    Args:
+        switch: of this host.
+        facts: gives those of now.
+        issues: gives those that last.
+    """
+    tracing_now = False
+
+    async def trace(asked: Asked) -> Answer:
+        nonlocal tracing_now
+        # ovs-vswitchd traces on the thread that serves all else: one at a time.
+        if tracing_now:
+            raise BusyError("a trace is under way on this host; try again in a few seconds")
+        tracing_now = True
+        try:
+            return _answer(await tracing.trace(switch, facts(), asked.parameters))
+        finally:
+            tracing_now = False
+
+    async def list_ports(asked: Asked) -> Answer:
+        return _answer(await ports.ports(switch, facts(), issues(), asked.parameters))
+
+    return (
+        Use("trace", "trace", trace, "POST", tracing.PARAMETERS, seconds=SECONDS),
+        Use("ports", "diagnose", list_ports, "GET", ports.PARAMETERS),
+    )
+
+
+def _answer(report: object) -> Answer:
+    return Answer(200, msgspec.json.encode(report), "application/json")

@@ -1,0 +1,117 @@
+"""Counters that ovs-vswitchd has of itself, read for a scrape: events, memory, upcalls, PMDs.
+
+What is no more has no series, since nothing of an earlier scrape is kept. Names of coverage events
+are ovn-kubernetes's, those of memory and PMDs openstack-network-exporter's. Events are those that
+show trouble or load, and every kind of drop: all of them would be some 100 series a host.
+
+Source: Open vSwitch's lib/coverage.c, lib/memory.c, ofproto/ofproto-dpif-upcall.c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from hypercobalt.adapters.ovs.model import DaemonName, Datapath, Pmd, Upcalls
+from hypercobalt.adapters.ovs.port import Switch
+from hypercobalt.agent.text import clean
+from hypercobalt.ovs_agent.facts import Facts
+
+EVENTS: Final = (
+    *("bridge_reconfigure", "flow_extract", "netlink_overflow", "ofproto_packet_out"),
+    *("ofproto_recv_openflow", "packet_in", "packet_in_drop", "rconn_discarded", "rconn_overflow"),
+    *("rconn_queued", "rconn_sent", "txn_aborted", "txn_error", "txn_incomplete", "xlate_actions"),
+)
+"""Shown with 0 when they never happened."""
+_DROPS: Final = ("datapath_drop_", "drop_action_")
+_UNFIT: Final = re.compile(r"[^a-zA-Z0-9]+")
+_PMD: Final = {
+    "Iterations": "total_iterations",
+    "Used TSC cycles": "used_tsc_cycles",
+    "idle iterations": "idle_iterations",
+    "busy iterations": "busy_iterations",
+    "sleep iterations": "sleep_iterations",
+    "Rx packets": "rx_packets",
+    "Datapath passes": "datapath_passes",
+    "EMC hits": "emc_hits",
+    "SMC hits": "smc_hits",
+    "Megaflow hits": "megaflow_hits",
+    "Upcalls": "total_upcalls",
+    "Lost upcalls": "lost_upcalls",
+    "Tx packets": "tx_packets",
+    "Tx batches": "tx_batches",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """What ovs-vswitchd has answered for one scrape."""
+
+    datapaths: tuple[Datapath, ...]
+    memory: Mapping[str, int]
+    coverage: Mapping[str, int]
+    upcalls: tuple[Upcalls, ...]
+    pmds: tuple[Pmd, ...]
+
+
+async def read(switch: Switch, facts: Facts) -> Scrape:
+    """Read the counters; PMDs only where DPDK runs.
+
+    Raises:
+        SwitchError: ovs-vswitchd does not answer.
+    """
+    dpdk = facts.effective is not None and facts.effective.switch.dpdk_initialized
+    return Scrape(
+        await switch.datapaths(),
+        await switch.memory(DaemonName.VSWITCHD),
+        await switch.coverage(DaemonName.VSWITCHD),
+        await switch.upcalls(),
+        await switch.pmds() if dpdk else (),
+    )
+
+
+def metrics(scrape: Scrape) -> Iterator[Metric]:
+    """The series of a scrape, but for those of datapaths."""
+    dropped = sorted(one for one in scrape.coverage if one.startswith(_DROPS))
+    for event in (*EVENTS, *dropped):
+        text = f"How often ovs-vswitchd has counted {event}."
+        count = scrape.coverage.get(event, 0)
+        yield GaugeMetricFamily(f"ovs_vswitchd_{event}", text, value=count)
+    for name, used in sorted(scrape.memory.items()):
+        unit = _UNFIT.sub("_", name).strip("_").lower()
+        yield GaugeMetricFamily(f"ovs_memory_{unit}_total", f"Of memory/show: {name}.", value=used)
+    yield from _upcalls(scrape.upcalls)
+    yield from _pmds(scrape.pmds)
+
+
+def _upcalls(found: tuple[Upcalls, ...]) -> Iterator[Metric]:
+    prefix = "ovs_upcall"
+    now = _by_datapath(f"{prefix}_flows", "Flows of the datapath now.")
+    most = _by_datapath(f"{prefix}_flows_max", "The most flows so far.")
+    limit = _by_datapath(f"{prefix}_flows_limit", "Flows beyond which some are removed.")
+    took = _by_datapath(f"{prefix}_dump_duration_seconds", "Time of the last dump of all flows.")
+    for one in found:
+        name = (clean(one.datapath),)
+        now.add_metric(name, one.current)
+        most.add_metric(name, one.maximum)
+        limit.add_metric(name, one.limit)
+        took.add_metric(name, one.dump_duration_ms / 1000)
+    yield from (now, most, limit, took)
+
+
+def _by_datapath(name: str, text: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, labels=("datapath",))
+
+
+def _pmds(found: tuple[Pmd, ...]) -> Iterator[Metric]:
+    for line, name in _PMD.items():
+        family = GaugeMetricFamily(f"ovs_pmd_{name}", f"{line}.", labels=("cpu", "numa"))
+        for one in found:
+            if line in one.counters:
+                family.add_metric((str(one.core), str(one.numa)), one.counters[line])
+        if family.samples:
+            yield family

@@ -1,0 +1,39 @@
+"""What people may use of this agent, with the rights that each needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+
+from hypercobalt.adapters.ovs.port import Fault, Switch, SwitchError
+from hypercobalt.agent.diagnostics.use import Asked, Use
+from hypercobalt.ovs_agent.diagnostics import uses as diagnostics
+from hypercobalt.ovs_agent.judging import Judge
+from hypercobalt.ovs_agent.observing import Observer
+from hypercobalt.ovs_agent.rules.bridges import assess_bridges
+from hypercobalt.ovs_agent.rules.issues import Tracked, issues_of
+from hypercobalt.runtime.routes import Answer
+
+JSON = "application/json"
+
+
+def uses(switch: Switch, observer: Observer, judge: Judge) -> Sequence[Use]:
+    """Everything that there is."""
+
+    def issues() -> Sequence[Tracked]:
+        return issues_of(judge.latest.ledger) if judge.latest else ()
+
+    return (
+        Use("bridges", "diagnose", partial(_bridges, observer)),
+        *diagnostics.uses(switch, lambda: observer.facts.value, issues),
+    )
+
+
+async def _bridges(observer: Observer, _: Asked) -> Answer:
+    """The bridges as they are now, in the form of `status.bridges`."""
+    facts = observer.facts.value
+    if facts.database.value is None:
+        raise SwitchError(Fault.TIMEOUT, "the switch is not read yet; try again")
+    return Answer(200, msgspec.json.encode(assess_bridges(facts).value), JSON)

@@ -1,0 +1,150 @@
+"""`cobalt trace` and `cobalt ports` at an agent, on a switch in memory and a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from tests.contracts import agent_access
+from tests.contracts.agent_access import NODE, SPACE, Engine
+from tests.integration.node_agent.host.conftest import certificates, server
+from tests.unit.ovs_agent.diagnostics.networks import TELNET, facts, recorded, switch, vm
+
+from hypercobalt.adapters.ovs.fake import FakeSwitch
+from hypercobalt.adapters.ovs.model import DaemonName
+from hypercobalt.agent.diagnostics.use import Use
+from hypercobalt.api.coordination import Event
+from hypercobalt.apiserver.access.pki import load
+from hypercobalt.apiserver.server import Server
+from hypercobalt.cli.ports import ports
+from hypercobalt.cli.trace import trace
+from hypercobalt.ovs_agent.diagnostics.uses import uses
+from hypercobalt.runtime import Kube, load_connection
+
+__all__ = ["certificates", "server"]
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@dataclass
+class Offering(Engine):
+    """An agent of a host whose switch drops telnet to the second instance."""
+
+    fake: FakeSwitch = field(default_factory=switch)
+
+    def uses(self) -> tuple[Use, ...]:
+        self.fake.traces[TELNET] = recorded("acl")
+        self.fake.interface_statistics = {"i-tap1": {"rx_packets": 7, "rx_bytes": 700}}
+        return tuple(uses(self.fake, facts, lambda: ()))
+
+
+@dataclass
+class Site:
+    """An agent, its administrator, and a person without a right."""
+
+    kube: Kube
+    fake: FakeSwitch
+    admin: Path
+    eve: Path
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def site(server: Server) -> AsyncIterator[Site]:
+    offering = Offering()
+    ca = load(server.kubeconfig.parent / "pki", "ca")
+    connection, shown = load_connection(server.kubeconfig), agent_access.certificate(ca, "eve")
+    async with Kube(connection) as kube, agent_access.agent(kube, offering):
+        await agent_access.view(kube, user="eve")
+        eve = server.kubeconfig.parent / "eve"
+        agent_access.person_kubeconfig(eve, server.kubeconfig, shown)
+        yield Site(kube, offering.fake, server.kubeconfig, eve)
+
+
+async def test_a_trace_reads_from_the_verdict_down(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = await asyncio.to_thread(
+        trace, NODE, from_="tap1", to="tap2", tcp=23, kubeconfig=site.admin
+    )
+    assert made == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == (
+        "dropped in table 46, ls_out_acl of switch net (an ACL or security group): tcp.dst == 23"
+    )
+    assert shown[2].startswith("in by tap1 on br-int: tcp,dl_src=fa:16:3e:00:00:01,")
+    assert "  connection tracking answers new (assumed: see --ct-next)" in shown
+    assert shown[-2].split() == ["46", "ls_out_acl", "tcp.dst", "==", "23", "drop"]
+    assert shown[-1] == ("36 tables that only pass the packet on are left out (--all shows them)")
+    events = [one.note for one in (await site.kube.list(Event, SPACE)).items]
+    assert any("used trace (" in note and "from=tap1" in note for note in events)
+
+
+async def test_json_has_everything(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    flow = "in_port=tap1,tcp,nw_dst=10.0.0.2,tcp_dst=23"
+    made = await asyncio.to_thread(
+        trace, NODE, flow, to=vm(2), output="json", kubeconfig=site.admin
+    )
+    assert made == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["outcome"], len(found["passes"])) == ("Dropped", 3)
+    assert found["passes"][2]["steps"][1]["logical"]["stage"] == "ls_out_acl"
+
+
+async def test_a_mistake_is_named_and_nothing_is_traced(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, flags, message in (
+        ((), {"from_": "nope"}, "from 'nope' is no port of this host"),
+        (("ip_dst=here",), {"from_": "tap1"}, "ip_dst 'here': must be: IPv4 or IPv6 address"),
+        (("reg0=1",), {"from_": "tap1"}, "'reg0' is unknown"),
+        (("x",), {"from_": "tap1"}, "'x' is neither FIELD=VALUE nor a protocol"),
+        ((), {}, "--from is missing"),
+    ):
+        made = await asyncio.to_thread(
+            trace,
+            NODE,
+            *words,
+            kubeconfig=site.admin,
+            **flags,  # type: ignore[arg-type]
+        )
+        assert made == 2
+        assert message in capsys.readouterr().err
+
+
+async def test_ports_in_a_table_and_one_in_full(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await asyncio.to_thread(ports, NODE, kubeconfig=site.admin) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split()[:4] == ["BRIDGE", "PORT", "NUMBER", "LINK"]
+    taps = [row.split() for row in rows if " tap1 " in row]
+    assert taps == [["br-int", "tap1", "2", "up", "system", vm(1), "7", "?", "0", "-"]]
+    assert await asyncio.to_thread(ports, NODE, vm(1), kubeconfig=site.admin) == 0
+    shown = capsys.readouterr().out
+    assert "flows of OVN  installed" in shown
+    assert "received      7 packets, 700 bytes, 0 dropped, 0 errors" in shown
+    assert "table 0       priority 100, cookie 0x72fd84cb: 5 packets" in shown
+    assert await asyncio.to_thread(ports, NODE, "nope", kubeconfig=site.admin) == 2
+    assert "port 'nope' is no port" in capsys.readouterr().err
+
+
+async def test_each_needs_its_right(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    assert await asyncio.to_thread(trace, NODE, from_="tap1", to="tap2", kubeconfig=site.eve) == 1
+    assert "user eve may not create ovsnodes/trace" in capsys.readouterr().err
+    assert await asyncio.to_thread(ports, NODE, kubeconfig=site.eve) == 1
+    assert "user eve may not get ovsnodes/diagnose" in capsys.readouterr().err
+
+
+async def test_a_switch_that_is_away_is_no_mistake_of_the_person(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.fake.fail(DaemonName.VSWITCHD)
+    made = await asyncio.to_thread(trace, NODE, from_="tap1", to="tap2", kubeconfig=site.admin)
+    site.fake.recover(DaemonName.VSWITCHD)
+    assert made == 1
+    assert "ovs-vswitchd: made to fail" in capsys.readouterr().err

@@ -1,0 +1,91 @@
+"""A port's report has all that is known of it; what cannot be read is named, not left out."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.ovs_agent.diagnostics.networks import facts, lport, rows, switch, vm
+from tests.unit.ovs_agent.switches import NOW, bond, database, interface
+
+from hypercobalt.adapters.ovs.model import DaemonName
+from hypercobalt.agent.diagnostics.use import RefusedUseError
+from hypercobalt.api.ovsnode import IssueSeverity
+from hypercobalt.api.ovsnode_reasons import IssueCode
+from hypercobalt.ovs_agent.diagnostics.ports import ports
+from hypercobalt.ovs_agent.diagnostics.report import PortFlow, PortReport
+from hypercobalt.ovs_agent.rules.findings import Finding
+from hypercobalt.ovs_agent.rules.issues import Tracked
+
+
+def issue(code: IssueCode, object_: str) -> Tracked:
+    return Tracked(Finding(code, object_, IssueSeverity.WARNING, "x"), NOW, 0.0, is_issue=True)
+
+
+async def test_a_port_of_an_instance() -> None:
+    fake = switch()
+    fake.interface_statistics = {"i-tap1": {"rx_packets": 7, "tx_dropped": 1}}
+    issues = [
+        issue(IssueCode.PORT_SILENTLY_DEAD, "tap1"),
+        issue(IssueCode.DUPLICATE_IFACE_ID, lport(1)),
+        issue(IssueCode.PORT_ERROR, "tap2"),
+    ]
+    found = await ports(fake, facts(), issues, {"port": vm(1)})
+    assert found.ports == (
+        PortReport(
+            name="tap1",
+            bridge="br-int",
+            ofport=2,
+            admin_up=True,
+            link_up=True,
+            mtu=1500,
+            iface_id=lport(1),
+            instance=vm(1),
+            installed=True,
+            counters={"rx_packets": 7, "tx_dropped": 1},
+            flows=(PortFlow(100, "0x72fd84cb", 5),),
+            issues=("PortSilentlyDead", "DuplicateIfaceID"),
+        ),
+    )
+    assert found.notes == ()
+
+
+async def test_all_ports_come_by_bridge_and_name() -> None:
+    found = await ports(switch(), facts(), (), {})
+    assert [(one.bridge, one.name, one.type) for one in found.ports] == [
+        ("br-ex", "br-ex", "internal"),
+        ("br-ex", "eth0", "system"),
+        ("br-int", "br-int", "internal"),
+        ("br-int", "ovn-kvm-2-0", "geneve"),
+        ("br-int", "patch-br-int-to-ln", "patch"),
+        *(("br-int", f"tap{number}", "system") for number in (1, 2, 3)),
+    ]
+    assert [one.remote for one in found.ports[3:5]] == ["192.0.2.2", "patch-ln"]
+    assert found.ports[1].flows is None  # of OVN's bridge alone
+    assert found.ports[6].flows == ()
+
+
+async def test_a_member_of_a_bond_has_the_bonds_issues() -> None:
+    fake, rows_ = switch(), database({"br-ex": [bond("bond0", interface("eth0"), interface("e1"))]})
+    issues = [issue(IssueCode.MEMBER_DOWN, "bond0/eth0")]
+    found = {one.name: one for one in (await ports(fake, facts(rows_), issues, {})).ports}
+    assert (found["eth0"].bond, found["eth0"].issues) == ("bond0", ("MemberDown",))
+    assert found["e1"].issues == ()
+
+
+async def test_an_unknown_port_is_refused() -> None:
+    with pytest.raises(RefusedUseError, match="port 'nope' is no port of this host"):
+        await ports(switch(), facts(), (), {"port": "nope"})
+
+
+@pytest.mark.parametrize(
+    ("away", "note"),
+    [
+        (DaemonName.OVSDB_SERVER, "counters are missing"),
+        (DaemonName.VSWITCHD, "flows of table 0 are missing"),
+    ],
+)
+async def test_what_cannot_be_read_is_a_note(away: DaemonName, note: str) -> None:
+    fake = switch()
+    fake.fail(away)
+    found = await ports(fake, facts(), (), {})
+    assert len(found.ports) == len(rows().interfaces)
+    assert [one.partition(":")[0] for one in found.notes] == [note]

@@ -1,0 +1,143 @@
+"""One trace from the request to the report, on a switch in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import msgspec
+import pytest
+from tests.unit.ovs_agent.diagnostics.networks import (
+    TELNET,
+    facts,
+    lport,
+    mac,
+    recorded,
+    switch,
+    vm,
+)
+from tests.unit.ovs_agent.switches import database, healthy, tap, without
+
+from hypercobalt.adapters.ovn.logical import LogicalPort
+from hypercobalt.adapters.ovs.fake import FakeSwitch
+from hypercobalt.adapters.ovs.model import DaemonName, TlsFiles
+from hypercobalt.adapters.ovs.port import Fault, SwitchError
+from hypercobalt.agent.diagnostics.use import RefusedUseError
+from hypercobalt.ovs_agent.diagnostics import tracing
+from hypercobalt.ovs_agent.diagnostics.report import Outcome, TraceReport
+from hypercobalt.ovs_agent.diagnostics.tracing import trace
+
+ASKED = {"from": "tap1", "to": "tap2", "proto": "tcp", "dst_port": "23"}
+
+
+async def test_a_report_has_the_verdict_and_each_table_with_its_logical_flow() -> None:
+    fake = switch()
+    fake.traces[TELNET] = recorded("acl")
+    report = await trace(fake, facts(), ASKED)
+    assert (report.outcome, report.bridge, report.port) == (Outcome.DROPPED, "br-int", "tap1")
+    assert "ls_out_acl of switch net" in report.verdict
+    assert (report.packet, report.unnamed) == (TELNET, "")
+    assert [len(one.steps) for one in report.passes] == [9, 26, 2]
+    last = report.passes[-1].steps[-1]
+    assert last.logical is not None
+    assert (last.cookie, last.network, last.logical.stage) == (
+        *("0xcca3fb61", "switch net", "ls_out_acl"),
+    )
+    encoded = msgspec.json.encode(report)
+    assert msgspec.json.decode(encoded, type=TraceReport) == report
+    assert b'"finalFlow"' in encoded
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"from": "nope"}, "is no port of this host"),
+        ({"from": "tap1", "to": "nope"}, "to 'nope' is no port.*and no logical port of OVN"),
+        ({"from": "tap1", "to": "br-ex"}, "has no iface-id"),
+        ({"from": "tap1", "ip_dst": "here"}, "ip_dst 'here': must be: IPv4 or IPv6 address"),
+        ({"from": "tap1", "to": "tap2", "dst_port": "80"}, "need a proto"),
+        ({"from": "tap1", "to": "tap2", "ct_next": "zz"}, "ct_next 'zz'"),
+        ({"from": "tap1"}, "where does the packet go"),
+    ],
+)
+async def test_what_cannot_be_traced_is_refused_with_the_way_out(
+    asked: dict[str, str], message: str
+) -> None:
+    fake = switch()
+    with pytest.raises(RefusedUseError, match=message):
+        await trace(fake, facts(), asked)
+    assert not fake.calls["trace"]
+
+
+async def test_a_target_may_be_on_another_host_and_another_network() -> None:
+    fake = switch()
+    report = await trace(fake, facts(), {"from": vm(1), "to": lport(4)})
+    assert f"dl_dst={mac(4)}" in report.packet
+    report = await trace(fake, facts(), {"from": vm(1), "to": vm(3)})
+    assert "dl_dst=00:00:00:00:ff:01" in report.packet
+    assert "nw_dst=10.0.0.3" in report.packet
+
+
+async def test_without_the_southbound_database_flows_have_no_names() -> None:
+    fake = switch()
+    fake.southbound_state = None
+    asked = {"from": "tap1", "eth_dst": mac(2), "proto": "eth"}
+    report = await trace(fake, facts(), asked)
+    assert report.unnamed.startswith("the southbound database cannot be read: tcp:10.0.0.10")
+    assert report.verdict == (
+        "dropped in table 0 of br-int by priority 100, cookie 0x72fd84cb: in_port=2"
+    )
+    assert fake.calls["logical_port"] == 1
+    assert not fake.calls["explain"]  # it was asked once, and is asked no more
+    with pytest.raises(RefusedUseError, match=r"cannot be looked up.*connection refused"):
+        await trace(fake, facts(), ASKED)
+
+
+async def test_without_ovn_only_the_switch_is_asked() -> None:
+    fake = switch()
+    plain = healthy(database({"br-int": [tap()]}, external_ids={}))
+    report = await trace(fake, plain, {"from": "tap1", "eth_dst": mac(2)})
+    assert report.unnamed == "OVN is not configured on this host"
+    assert not fake.calls["logical_port"]
+
+
+async def test_a_southbound_database_that_hangs_holds_up_no_trace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Hanging(FakeSwitch):
+        async def logical_port(
+            self, remote: str, name: str, tls: TlsFiles | None = None
+        ) -> LogicalPort | None:
+            await asyncio.Event().wait()
+            return await super().logical_port(remote, name, tls)
+
+    monkeypatch.setattr(tracing, "NAMING", 0.01)
+    fake = Hanging()
+    fake.flow_table["br-int"] = ()
+    report = await trace(fake, facts(), {"from": "tap1", "eth_dst": mac(2)})
+    assert report.unnamed == "the southbound database does not answer in time"
+
+
+@pytest.mark.parametrize("away", ["database", "vswitchd"])
+async def test_what_is_not_proven_is_not_traced(away: str) -> None:
+    with pytest.raises(SwitchError):
+        await trace(switch(), without(facts(), away), ASKED)
+
+
+async def test_a_switch_that_dies_meanwhile_is_reported() -> None:
+    fake = switch()
+    fake.fail(DaemonName.VSWITCHD, Fault.TIMEOUT)
+    with pytest.raises(SwitchError) as failed:
+        await trace(fake, facts(), ASKED)
+    assert failed.value.fault is Fault.TIMEOUT
+
+
+async def test_what_ovn_spells_out_makes_no_answer_too_large() -> None:
+    fake = switch()
+    fake.traces[TELNET] = recorded("acl")
+    (cookie,) = fake.explained.flows
+    flow = replace(fake.explained.flows[cookie], match="ip4.src == 10.0.0.1 || " * 100_000)
+    fake.explained = replace(fake.explained, flows={cookie: flow})
+    report = await trace(fake, facts(), ASKED)
+    assert report.verdict.endswith("…")
+    assert len(msgspec.json.encode(report)) < 30_000

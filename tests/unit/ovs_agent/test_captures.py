@@ -1,0 +1,116 @@
+"""One capture at a time on a host, and which errors are a person's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from tests.unit.ovs_agent.diagnostics.networks import facts, switch
+
+from hypercobalt.adapters.capture import tcpdump
+from hypercobalt.adapters.capture.filters import FilterError
+from hypercobalt.adapters.capture.order import Order
+from hypercobalt.adapters.capture.pcap import CaptureError
+from hypercobalt.adapters.ovs.mirrors import Mirrors
+from hypercobalt.adapters.ovs.model import Link
+from hypercobalt.agent.diagnostics.use import Asked, BusyError, RefusedUseError, Use
+from hypercobalt.errors import HypercobaltError, TransientError
+from hypercobalt.ovs_agent.captures import Captures
+from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.runtime import SystemClock
+from hypercobalt.runtime.routes import Requester, Stream
+
+
+class Tcpdump:
+    """Stands in for the program: listens, or fails with an error."""
+
+    def __init__(self, error: HypercobaltError | None = None) -> None:
+        self.error, self.orders, self.ended = error, list[Order](), 0
+
+    async def capture(self, order: Order) -> AsyncGenerator[bytes]:
+        self.orders.append(order)
+        try:
+            if self.error is not None:
+                raise self.error
+            yield b""
+            yield b"packet"
+        finally:
+            self.ended += 1
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Tcpdump:
+    made = Tcpdump()
+    monkeypatch.setattr(tcpdump, "capture", made.capture)
+    return made
+
+
+def offered(known: Facts | None = None) -> dict[str, Use]:
+    fake = switch()
+    fake.devices = {"tap1": Link("tap1", 7, admin_up=True, is_tap=True)}
+    captures = Captures(
+        lambda: known or facts(),
+        fake,
+        Mirrors(Path("/nonexistent/db.sock"), "kvm-1"),
+        SystemClock(),
+        by_mirror=False,
+    )
+    return {one.name: one for one in captures.uses()}
+
+
+async def begun(use: Use, port: str = "tap1") -> Stream:
+    answer = await use.handle(Asked({"port": port, "filter": "icmp"}, b"", Requester("jane")))
+    assert isinstance(answer, Stream)
+    return answer
+
+
+def test_what_is_no_instances_has_a_right_of_its_own() -> None:
+    assert {(one.name, one.method, one.right) for one in offered().values()} == {
+        ("capture", "POST", "capture"),
+        ("capture-uplink", "POST", "capture-uplink"),
+    }
+
+
+async def test_a_second_capture_waits_for_the_end_of_the_first(program: Tcpdump) -> None:
+    uses = offered()
+    first = await begun(uses["capture"])
+    for other in uses.values():
+        with pytest.raises(BusyError, match="port tap1 is being captured; one capture at a time"):
+            await begun(other)
+    await first.chunks.aclose()
+    assert program.ended == 1
+    second = await begun(uses["capture-uplink"])
+    assert [chunk async for chunk in second.chunks] == [b"packet"]
+    assert [order.device for order in program.orders] == ["tap1", "tap1"]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (FilterError("filter 'x': syntax error"), RefusedUseError),
+        (CaptureError("tcpdump is not installed"), CaptureError),
+    ],
+)
+async def test_a_capture_that_does_not_start_frees_the_host(
+    program: Tcpdump, error: HypercobaltError, raised: type[HypercobaltError]
+) -> None:
+    use, program.error = offered()["capture"], error
+    with pytest.raises(raised, match=re.escape(str(error))):
+        await begun(use)
+    program.error = None
+    await (await begun(use)).chunks.aclose()
+
+
+async def test_a_port_that_is_not_there_is_refused_and_holds_nothing(program: Tcpdump) -> None:
+    use = offered()["capture"]
+    with pytest.raises(RefusedUseError, match=r"no such port; ports of instances: .*tap1"):
+        await begun(use, "tap77")
+    assert program.orders == []
+
+
+async def test_without_ovsdb_no_port_is_known(program: Tcpdump) -> None:
+    with pytest.raises(TransientError, match="ovsdb-server does not answer"):
+        await begun(offered(Facts())["capture"])
+    assert program.orders == []
