@@ -93,11 +93,3 @@ async def test_an_agent_goes_on_with_the_token_that_replaces_its_own(
 async def _has_lease(api: Kube, name: str) -> None:
     if await api.get(Lease, f"node-agent-{name}", NAMESPACE) is None:
         raise LabError("not yet")
-
-
-async def test_a_memory_of_150_mib_is_enough_for_a_host_with_its_agent(
-    nodes: TakeHosts, api: Kube
-) -> None:
-    for host in await nodes(3):
-        await shown(api, host.name, lambda hv: unit(hv, "LibVirtConnection") == "True")
-        assert host.memory_bytes() < 150 * 2**20

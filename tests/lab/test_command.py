@@ -14,7 +14,9 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+from rich.console import Console
 
+from hypercobalt.cli.lab_screen import show_table
 from hypercobalt.lab import processes
 from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import execute
@@ -200,7 +202,7 @@ async def test_a_second_up_finishes_what_a_killed_one_began_and_starts_what_died
     # What runs has its memory already: a host and its VM are all that is started.
     little = preflight.HOST_BYTES + preflight.GUEST_BYTES
     printed = await on_a_machine_with(little - 1, "up", data=data, code=1)
-    assert "406 MiB of memory are needed for 1 hosts and 1 VMs" in printed
+    assert "436 MiB of memory are needed for 1 hosts and 1 VMs" in printed
     printed = await on_a_machine_with(little, "up", data=data)
     assert power(printed) == {"kvm-1": "running", "kvm-2": "running"}
     assert names(await cobalt("vm", "list", data=data)) == {"vm-2": "kvm-2"}
@@ -277,6 +279,22 @@ async def test_on_a_terminal_it_ends_on_the_live_table_and_ctrl_c_leaves_the_lab
     finally:
         os.close(screen)
     assert power(await cobalt("status", data=data)) == {"kvm-1": "running"}
+
+
+async def test_live_table_ends_when_the_lab_is_taken_down(data: Path) -> None:
+    made = await Lab.make(data, api_port=0)
+    await made.control.start()
+    screen, terminal = pty.openpty()
+    console = Console(file=os.fdopen(terminal, "w"), force_terminal=True)
+    shown = asyncio.create_task(show_table(made, console=console))
+    try:
+        await asyncio.to_thread(_read_until, screen, b"NODE")
+        assert "everything is gone" in await cobalt("down", data=data)
+        async with asyncio.timeout(10):
+            await shown
+    finally:
+        console.file.close()
+        os.close(screen)
 
 
 def _read_until(screen: int, text: bytes | None) -> bytes:

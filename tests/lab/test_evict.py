@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
-import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from hypercobalt.api.conditions import get_condition, is_true
+from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.eviction import (
     Eviction,
     EvictionConditionType,
@@ -21,87 +15,14 @@ from hypercobalt.api.eviction import (
     EvictionSpec,
 )
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.lab import processes
-from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.lab import Lab, Wish
-from hypercobalt.lab.operator import ROLE
-from hypercobalt.lab.vms.fleet import Fleet
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.request import Request
-from hypercobalt.runtime import Kube
 from tests.contracts.direct import until
 from tests.lab.kit.served import served_lab
+from tests.lab.kit.site import HOSTS, Site, visited
 
 pytestmark = pytest.mark.timeout(300)
-
-COBALT = str(Path(sys.executable).parent / "cobalt")
-HOSTS = ("kvm-1", "kvm-2", "kvm-3")
-SLOW = "8"  # MiB a second: a guest takes 8 s
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A lab with its operator, VMs, and an administrator's client."""
-
-    lab: Lab
-    vms: Fleet
-    kube: Kube
-
-    async def cobalt(self, *arguments: str) -> tuple[int, str]:
-        """Exit code and output of a command."""
-        process = await asyncio.create_subprocess_exec(
-            *(COBALT, *arguments),
-            env=os.environ | {"KUBECONFIG": str(self.lab.control.kubeconfig)},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        printed = (await process.communicate())[0].decode()
-        return process.returncode or 0, printed
-
-    async def where(self) -> list[tuple[str, str, str]]:
-        """Name, host and state of every domain."""
-        vms = (await self.vms.inventory()).vms
-        return sorted((vm.name, vm.host, vm.state) for vm in vms)
-
-    async def emulators(self, name: str) -> list[str]:
-        """Hosts with a process of this VM, once for each process; libvirt is not asked."""
-        found: list[str] = []
-        for host in self.lab.hosts:
-            count = await host.run("sh", "-c", f"pgrep -fc 'guest[=]{name},' || :")
-            found += [host.name] * int(count)
-        return found
-
-    async def is_ready(self, host: str) -> bool:
-        found = await self.kube.get(Hypervisor, host)
-        return found is not None and is_true(found.conditions, HypervisorConditionType.READY)
-
-    async def are_ready(self) -> bool:
-        return all([await self.is_ready(host) for host in HOSTS])
-
-    async def is_in_maintenance(self, host: str) -> bool:
-        found = await self.kube.get(Hypervisor, host)
-        return found is not None and bool(found.spec.maintenance)
-
-    async def moves(self, name: str) -> bool:
-        """Whether a VM is leaving kvm-1 now."""
-        try:
-            printed = await self.vms.host("kvm-1").run("virsh", "domjobinfo", name)
-        except LabError:
-            return False
-        return "Outgoing migration" in printed and "Memory remaining" in printed
-
-    async def make_slow(self, name: str) -> None:
-        await self.vms.host("kvm-1").run("virsh", "migrate-setspeed", name, SLOW)
-
-    async def kill_operator(self) -> None:
-        (operator,) = processes.find(self.lab.state.id, ROLE)
-        processes.send(operator, self.lab.state.id, signal.SIGKILL)
-        await until(self._has_no_operator)
-
-    async def _has_no_operator(self) -> bool:
-        return not self.lab.operator.is_running
 
 
 @pytest.fixture(scope="module")
@@ -112,15 +33,8 @@ def served(able_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture
 async def site(served: Lab) -> AsyncIterator[Site]:
-    async with served.control.client() as kube:
-        site = Site(served, Fleet(served), kube)
-        await until(site.are_ready)
-        yield site
-        await served.up(Wish())
-        hosts = [host for host in HOSTS if await site.is_in_maintenance(host)]
-        await asyncio.gather(*(site.cobalt("resume", host) for host in hosts))
-        vms = {name for name, _, _ in await site.where()}
-        await asyncio.gather(*(site.vms.remove(vm) for vm in vms))
+    async with visited(served) as found:
+        yield found
 
 
 async def test_a_host_is_emptied_and_its_guests_stay_reachable(site: Site) -> None:
@@ -134,7 +48,7 @@ async def test_a_host_is_emptied_and_its_guests_stay_reachable(site: Site) -> No
     written = {name: await site.vms.tell(name, "write-disk 4") for name in "ab"}
     address = {vm.name: vm.title.split()[1] for vm in made}
     await site.vms.tell("d", f"ping {address['a']} 10 0.2")
-    await _pings(site, "d", 1)
+    await site.pings("d", 1)
     await site.vms.tell("d", f"ping {address['a']} 150 0.1")
 
     code, printed = await site.cobalt("evict", "kvm-1", "--watch")
@@ -151,7 +65,7 @@ async def test_a_host_is_emptied_and_its_guests_stay_reachable(site: Site) -> No
     }
     for name in "ab":
         assert await site.vms.tell(name, "read-disk 4") == written[name]
-    sent, received = await _pings(site, "d", 2)
+    sent, received = await site.pings("d", 2)
     assert sent == 150
     assert received >= 140
     found = await site.kube.get(Hypervisor, "kvm-1")
@@ -295,18 +209,3 @@ async def _is_empty(site: Site) -> bool:
     found = await site.kube.get(Hypervisor, "kvm-1")
     nothing = [host for _, host, _ in await site.where() if host == "kvm-1"] == []
     return nothing and found is not None and bool(found.status.evicted)
-
-
-async def _pings(site: Site, name: str, number: int) -> tuple[int, int]:
-    """Sent and received, as the guest counted them the last time."""
-    log = site.vms.log(name)
-
-    async def are_there() -> bool:
-        return len(_PINGED.findall(log.read_text())) >= number
-
-    await until(are_there)
-    sent, received = _PINGED.findall(log.read_text())[number - 1]
-    return int(sent), int(received)
-
-
-_PINGED = re.compile(r"pinged \S+ (\d+) packets transmitted, (\d+) packets received")

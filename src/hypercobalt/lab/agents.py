@@ -15,24 +15,28 @@ from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.host import Host
 
 KUBECONFIG: Final = "/etc/hypercobalt/kubeconfig"
-"""In a host: the kubeconfig of its agents, readable by root only; their token is beside it."""
+"""In a host: the kubeconfig of its node agent, readable by root only; its token is beside it."""
+OVS_KUBECONFIG: Final = "/etc/hypercobalt/ovs-agent/kubeconfig"
+"""In a host: the same for its OVS agent, which has rights of its own."""
 NAMESPACE: Final = rights.NAMESPACE
-"""Where the agents keep Migrations, so that a plain `kubectl get migrations` shows them."""
+"""Where the node agents keep Migrations, so that a plain `kubectl get migrations` shows them."""
 STATE: Final = "/var/lib/hypercobalt"
 """In a host: what its agent remembers over a restart."""
 NODE_AGENT: Final = "hypercobalt-node-agent.service"
-_UNIT_FILE: Final = f"/etc/systemd/system/{NODE_AGENT}"
+OVS_AGENT: Final = "hypercobalt-ovs-agent.service"
+NODE_DIAGNOSTICS: Final = 9187
+OVS_DIAGNOSTICS: Final = 9188
+"""Ports at which people are served, as with the charts."""
+_UNITS: Final = "/etc/systemd/system"
 
 _UNIT = """\
 [Unit]
-Description=hypercobalt node agent
-After=dbus.service network.target
+Description={description}
+After={after}
 StartLimitIntervalSec=0
 
 [Service]
-ExecStart={cobalt} node-agent --kubeconfig {kubeconfig} --node {node} \\
-    --libvirt-uri {libvirt} --namespace {namespace} --store-definitions \\
-    --state-dir {state}
+ExecStart={command}
 Restart=always
 RestartSec=1
 
@@ -43,14 +47,28 @@ WantedBy=multi-user.target
 
 def node_agent_unit(cobalt: Path, node: str) -> str:
     """The unit file of the node agent on a host."""
-    return _UNIT.format(
-        cobalt=cobalt,
-        kubeconfig=KUBECONFIG,
-        node=node,
-        libvirt="qemu+tcp://127.0.0.1/system",
-        namespace=NAMESPACE,
-        state=STATE,
+    flags = (
+        f"{cobalt} node-agent --kubeconfig {KUBECONFIG} --node {node}",
+        f"--libvirt-uri qemu+tcp://127.0.0.1/system --namespace {NAMESPACE} --store-definitions",
+        f"--state-dir {STATE} --diagnostics-bind-address=:{NODE_DIAGNOSTICS}",
     )
+    after = "dbus.service network.target"
+    return _unit("hypercobalt node agent", after, flags)
+
+
+def ovs_agent_unit(cobalt: Path, node: str) -> str:
+    """The unit file of the OVS agent on a host."""
+    flags = (
+        f"{cobalt} ovs-agent --kubeconfig {OVS_KUBECONFIG} --node {node}",
+        f"--namespace {rights.OVS_NAMESPACE} --diagnostics-bind-address=:{OVS_DIAGNOSTICS}",
+    )
+    after = "openvswitch-switch.service network.target"
+    return _unit("hypercobalt OVS agent", after, flags)
+
+
+def _unit(description: str, after: str, flags: tuple[str, ...]) -> str:
+    command = " \\\n    ".join(flags)
+    return _UNIT.format(description=description, after=after, command=command)
 
 
 def cobalt_command() -> Path:
@@ -59,7 +77,7 @@ def cobalt_command() -> Path:
 
 
 async def node_agent_exists() -> bool:
-    """Whether this installation has the command.
+    """Whether this installation has the agents' commands.
 
     Raises:
         CommandError: `cobalt` cannot be started.
@@ -70,20 +88,32 @@ async def node_agent_exists() -> bool:
 
 def installed(host: Host) -> bool:
     """Whether the host has had an agent since it was made."""
-    return bool(host.disk.read(_UNIT_FILE))
+    return bool(host.disk.read(f"{_UNITS}/{NODE_AGENT}"))
 
 
-async def install(host: Host, control: ControlPlane) -> None:
-    """Write the agent's files and start it; one that runs is left alone.
+async def install(host: Host, control: ControlPlane, *, ovs: bool) -> None:
+    """Write the agents' files and start them; one that runs is left alone.
+
+    Args:
+        host: which.
+        control: where they report.
+        ovs: the OVS agent, too: OVN is there for it to report.
 
     Raises:
-        LabError: the host is off, the API server has never run, or the unit does not start.
+        LabError: the host is off, the API server has never run, or a unit does not start.
         HypercobaltError: the API server gives no token; the host has no Node.
     """
-    kubeconfig = control.kubeconfig_with(Path(tokens.IN_HOST).name)
-    host.disk.write(KUBECONFIG, kubeconfig, mode=0o600)
+    cobalt, disk = cobalt_command(), host.disk
+    units = {NODE_AGENT: node_agent_unit(cobalt, host.name)}
+    given = {KUBECONFIG: tokens.IN_HOST}
+    if ovs:
+        units[OVS_AGENT] = ovs_agent_unit(cobalt, host.name)
+        given[OVS_KUBECONFIG] = tokens.OF_OVS_AGENT
     async with control.client() as kube:
-        await tokens.give_agent(kube, host.name, host.disk)
-    host.disk.write(_UNIT_FILE, node_agent_unit(cobalt_command(), host.name))
+        for kubeconfig, token in given.items():
+            disk.write(kubeconfig, control.kubeconfig_with(Path(token).name), mode=0o600)
+            await tokens.give_agent(kube, host.name, disk, token)
+    for name, text in units.items():
+        disk.write(f"{_UNITS}/{name}", text)
     await host.run("systemctl", "daemon-reload")
-    await host.run("systemctl", "enable", "--quiet", "--now", NODE_AGENT)
+    await host.run("systemctl", "enable", "--quiet", "--now", *units)

@@ -17,6 +17,7 @@ from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta, owner_reference
+from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.apiserver.access import kubeconfig, pki
 from hypercobalt.lab import heartbeat, processes, rights
 from hypercobalt.lab.bmc.boards import PORT_LABEL, port
@@ -223,11 +224,12 @@ class ControlPlane:
         )
 
     async def unregister(self, name: str) -> None:
-        """Delete the Node of a host; its Hypervisor goes with it.
+        """Delete the objects of a host: Hypervisor, OVSNode, Node, and what they own.
 
         Raises:
             HypercobaltError: the server refuses.
         """
         async with self.client() as kube:
             await kube.delete(Hypervisor, name)
+            await kube.delete(OVSNode, name, rights.OVS_NAMESPACE)
             await kube.delete(Node, name)

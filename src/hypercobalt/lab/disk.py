@@ -116,27 +116,8 @@ Name=host0
 [Network]
 Address={address}/24
 LinkLocalAddressing=no
-MACVLAN=phy0
 """
-# Open vSwitch in user space sends tunnels only through a bridge of its own that has the address.
-# It gets a second interface on the same cable, so that the host itself needs no Open vSwitch to be
-# reached.
-_TUNNEL_DEVICE = """\
-[NetDev]
-Name=phy0
-Kind=macvlan
-MACAddress={mac}
-
-[MACVLAN]
-Mode=bridge
-"""
-_TUNNEL_PORT = """\
-[Match]
-Name=phy0
-
-[Network]
-LinkLocalAddressing=no
-"""
+# Of the bridge that has the bond: see `hypercobalt.lab.bond`.
 _TUNNEL_BRIDGE = """\
 [Match]
 Name=br-phy
@@ -181,7 +162,7 @@ class Identity:
 
     @property
     def tunnel_mac(self) -> str:
-        """Of the interface with that address: locally administered, of no other host."""
+        """Of the bridge with that address: locally administered, of no other host."""
         return ":".join(f"{byte:02x}" for byte in (2, *self.uuid.bytes[:5]))
 
     @property
@@ -209,8 +190,6 @@ def contents(identity: Identity, cpu: int) -> dict[str, str]:
         "etc/openvswitch/system-id.conf": f"{identity.name}\n",
         "etc/systemd/system/libvirtd.service.d/lab.conf": _LIBVIRTD_SERVICE.format(cpu=cpu),
         "etc/systemd/network/10-host0.network": _NETWORK.format(address=identity.address),
-        "etc/systemd/network/20-phy0.netdev": _TUNNEL_DEVICE.format(mac=identity.tunnel_mac),
-        "etc/systemd/network/20-phy0.network": _TUNNEL_PORT,
         "etc/systemd/network/30-br-phy.network": _TUNNEL_BRIDGE.format(
             address=identity.tunnel_address
         ),

@@ -25,6 +25,9 @@ from hypercobalt.lab.disk import Disk, Identity
 from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.guest import image
 from hypercobalt.lab.network.bridge import port_of
+from hypercobalt.lab.network.data_cables import DataCables
+from hypercobalt.lab.network.member_faults import MemberFaults
+from hypercobalt.lab.network.rack import Rack
 from hypercobalt.lab.network.wire import Wire
 from hypercobalt.lab.notify import NotifySocket
 from hypercobalt.lab.state import HostRecord, Layout, State
@@ -79,7 +82,9 @@ class Host:
         self.machine = f"{place.state.prefix}-{record.index}"
         self.bridge = place.state.bridge
         log = place.layout.log / f"wire-{self.name}.log"
-        self.wire = Wire(self._lab, self.name, port_of(self.machine), self.bridge, log)
+        faults = MemberFaults(place.layout.member_faults / self.machine)
+        data = DataCables(Rack(place.layout, place.state), self.name, record.index, faults)
+        self.wire = Wire(self._lab, self.name, port_of(self.machine), self.bridge, log, data)
         self.disk = Disk(place.layout.host(record.name))
         self.identity = Identity(self._lab, self.name, self.address)
 
@@ -96,7 +101,7 @@ class Host:
         leader = self.leader_pid
         if leader is None:
             return Power.OFF
-        state = _state(leader)
+        state = processes.state(leader)
         return Power.FROZEN if state == "T" else Power.RUNNING if state else Power.OFF
 
     def pids(self) -> Iterator[int]:
@@ -328,7 +333,7 @@ class Host:
             async with asyncio.timeout(_STOPPING.total_seconds()):
                 # A process does it when it leaves the kernel, and only its parent is notified.
                 while left := {  # noqa: ASYNC110
-                    pid for pid in left if (_state(pid) or "X") not in wanted
+                    pid for pid in left if (processes.state(pid) or "X") not in wanted
                 }:
                     await asyncio.sleep(0.001)
         except TimeoutError:
@@ -364,15 +369,6 @@ def _namespace(pid: int) -> int | None:
         return Path(f"/proc/{pid}/ns/pid").stat().st_ino
     except OSError:
         return None
-
-
-def _state(pid: int) -> str | None:
-    """The kernel's letter for what a process does (proc(5)); None when it is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    return stat.rpartition(")")[2].split()[0]
 
 
 def _pss_bytes(pid: int) -> int:

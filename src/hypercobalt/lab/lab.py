@@ -8,42 +8,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
 
 import msgspec
 
 from hypercobalt.apiserver.storage.database import discard
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.lab import agents, kubelet, mounts, ovn, processes, shared_mount, streams
+from hypercobalt.lab import agents, bond, kubelet, mounts, ovn, processes, shared_mount, streams
 from hypercobalt.lab import state as records
 from hypercobalt.lab.bmc.boards import Boards
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, Place, Power, needed_binds
 from hypercobalt.lab.network import bridge
+from hypercobalt.lab.network.rack import Rack
 from hypercobalt.lab.operator import Operator
+from hypercobalt.lab.progress import Report, silent, step
 from hypercobalt.lab.ready import Ready
 from hypercobalt.lab.state import NODE_GRACE, HostRecord, Layout, State
-
-
-class Progress(StrEnum):
-    """How far a step is."""
-
-    BEGUN = "begun"
-    DONE = "done"
-    FAILED = "failed"
-
-
-Report = Callable[[str, Progress], None]
-"""Called with the name of a step, such as `host kvm-1`, whenever it begins or ends."""
-
-
-def _silent(_step: str, _progress: Progress) -> None:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +38,7 @@ class Wish:
     Args:
         hosts: how many hosts a new lab gets; a lab that is there keeps its own.
         control_plane: the API server, and objects and agents for the hosts.
-        ovn: the databases, and a controller in each host.
+        ovn: the databases, and in each host a controller and the OVS agent.
         operator: makes the hosts' Hypervisors and empties hosts; needs the control plane.
         vms: how many a new lab gets; `up` only writes it down, `vms.missing` makes them.
     """
@@ -68,7 +53,7 @@ class Wish:
 class Lab:
     """A lab in a data directory. Get one from `Lab.make` or `Lab.find`."""
 
-    def __init__(self, layout: Layout, state: State, report: Report = _silent) -> None:
+    def __init__(self, layout: Layout, state: State, report: Report = silent) -> None:
         self.layout = layout
         self.state = state
         self._report = report
@@ -76,7 +61,7 @@ class Lab:
         self._node_agent: asyncio.Task[bool] | None = None
 
     @classmethod
-    def find(cls, data: Path, report: Report = _silent) -> Lab:
+    def find(cls, data: Path, report: Report = silent) -> Lab:
         """The lab of a data directory, running or not.
 
         Raises:
@@ -92,7 +77,7 @@ class Lab:
     async def make(
         cls,
         data: Path,
-        report: Report = _silent,
+        report: Report = silent,
         *,
         api_port: int = 6443,
         node_grace: timedelta = NODE_GRACE,
@@ -123,6 +108,16 @@ class Lab:
         return cls(layout, state, report)
 
     # -- what is there -------------------------------------------------------------------------
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the lab was neither taken down nor replaced by another in its directory.
+
+        Raises:
+            LabError: its state cannot be read.
+        """
+        stored = records.load(self.layout)
+        return stored is not None and stored.id == self.state.id
 
     @property
     def hosts(self) -> tuple[Host, ...]:
@@ -162,11 +157,15 @@ class Lab:
         return ovn.Central(self.layout, self.state)
 
     @property
+    def rack(self) -> Rack:
+        """The switch that the hosts' bonds end in."""
+        return Rack(self.layout, self.state)
+
+    @property
     def running(self) -> Wish:
         """What a host can join now."""
-        has_ovn = bool(processes.find(self.state.id, ovn.NORTHD))
-        control = self.control.is_running
-        return Wish(len(self.state.hosts), control, has_ovn, self.operator.is_running)
+        control, central = self.control.is_running, self.central
+        return Wish(len(self.state.hosts), control, central.is_made, self.operator.is_running)
 
     # -- up ------------------------------------------------------------------------------------
 
@@ -192,6 +191,7 @@ class Lab:
                     group.create_task(self._control_plane(ready, wish), name="API server")
                 if wish.ovn:
                     group.create_task(self._central(ready), name="OVN")
+                    group.create_task(self._rack(ready), name="top of rack")
                 for host in self.hosts:
                     group.create_task(self.up_host(host, wish, ready), name=f"host {host.name}")
         except* (HypercobaltError, OSError) as failures:
@@ -214,6 +214,10 @@ class Lab:
         await self.step("OVN databases", self.central.start())
         ready.ovn.set()
 
+    async def _rack(self, ready: Ready) -> None:
+        await self.step("top of rack", self.rack.start())
+        ready.rack.set()
+
     async def up_host(
         self, host: Host, wish: Wish | None = None, ready: Ready | None = None
     ) -> None:
@@ -235,11 +239,13 @@ class Lab:
         streams.install(host, self.layout)
         await shared_mount.renew(host, self.layout)
         if wish.ovn:
+            await ready.rack.wait()
+            await self.step(f"bond of {host.name}", bond.join(host))
             await ready.ovn.wait()
             await self.step(f"OVN on {host.name}", self._join(host))
         if wish.control_plane:
             await ready.api.wait()
-            await self.step(f"agents on {host.name}", self._agents(host))
+            await self.step(f"agents on {host.name}", self._agents(host, wish))
             if wish.operator:
                 await self.boards.start(host.name)
                 await ready.operator.wait()
@@ -247,14 +253,15 @@ class Lab:
 
     async def _join(self, host: Host) -> None:
         await ovn.join(host, self.central.southbound_remote)
-        await self.central.wait_for_chassis(host.name)
+        if self.central.answers(ovn.Part.SB):  # else it registers when that is back
+            await self.central.wait_for_chassis(host.name)
 
-    async def _agents(self, host: Host) -> None:
+    async def _agents(self, host: Host, wish: Wish) -> None:
         record = self.state.host(host.name)
         await self.control.register(host.name, record.index)
         await kubelet.install(host, self.control, timedelta(seconds=self.state.node_grace))
         if await self._has_node_agent():
-            await agents.install(host, self.control)
+            await agents.install(host, self.control, ovs=wish.ovn)
         if not host.wire.is_cut:
             await self.control.wait_for_node(host.name)
 
@@ -264,18 +271,8 @@ class Lab:
         return await asyncio.shield(self._node_agent)
 
     async def step(self, name: str, work: Awaitable[object]) -> None:
-        """Await some work, reporting its begin and its end.
-
-        Raises:
-            BaseException: whatever the work raises.
-        """
-        self._report(name, Progress.BEGUN)
-        try:
-            await work
-        except BaseException:
-            self._report(name, Progress.FAILED)
-            raise
-        self._report(name, Progress.DONE)
+        """Await some work, and report it; see `hypercobalt.lab.progress.step`."""
+        await step(self._report, name, work)
 
     def has_its_vms(self) -> None:
         """Write down that the VMs of the first `up` are made: none is made again."""
@@ -315,11 +312,14 @@ class Lab:
         Raises:
             HypercobaltError: there is no such host, or something of it is in use.
         """
-        host = self.host(name)
+        host, has_ovn = self.host(name), self.running.ovn
+        if has_ovn:
+            self.central.expect(ovn.Part.SB)
         await self.boards.remove(name)
         await host.remove()
+        await host.wire.data.remove()
         shared_mount.faults(self.layout).write(host.machine, None)
-        if self.running.ovn:
+        if has_ovn:
             await self.central.forget(name)
         if self.control.is_running:
             await self.control.unregister(name)
@@ -351,7 +351,7 @@ async def _take_network(layout: Layout, state: State) -> State:
     raise LabError("no network is free: 10.77.0.0/24 to 10.77.255.0/24 are all routed elsewhere")
 
 
-async def down(data: Path, report: Report = _silent) -> bool:
+async def down(data: Path, report: Report = silent) -> bool:
     """Remove everything that a lab made, whatever state a crash left it in.
 
     Returns:

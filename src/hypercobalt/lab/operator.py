@@ -14,7 +14,7 @@ from hypercobalt.api.core import Secret
 from hypercobalt.api.hypervisor import CPU, Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.access import pki
-from hypercobalt.lab import agents, processes, tokens
+from hypercobalt.lab import agents, processes, rights, tokens
 from hypercobalt.lab.bmc.boards import CREDENTIALS, Boards
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.errors import LabError
@@ -90,7 +90,7 @@ class Operator:
             "operator",
             f"--kubeconfig={self._layout.operator_kubeconfig}",
             f"--agent-namespaces={agents.NAMESPACE}",
-            "--ovs-agent-namespace=",  # the lab's hosts have no OVS agent
+            f"--ovs-agent-namespace={rights.OVS_NAMESPACE}",
             "--certificate-source=request",  # as the chart whose rights it has
             f"--certificate-namespace={agents.NAMESPACE}",  # it has no rights in the default one
             "--leader-elect",  # by its Lease people see when the operator reported last

@@ -17,8 +17,9 @@ from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.lab.control import ROLE as API_SERVER
 from hypercobalt.lab.control import TOKENS
 from hypercobalt.lab.host import Power
+from hypercobalt.lab.network.rack import SWITCH
 from hypercobalt.lab.operator import ROLE as OPERATOR
-from hypercobalt.lab.ovn import NORTHD
+from hypercobalt.lab.ovn import Part
 
 UNKNOWN = "-"
 CUT = "cut"
@@ -31,7 +32,12 @@ _CONTROL_PLANE: Final = {
     OPERATOR: "The operator does not run: hosts are neither onboarded nor emptied",
     TOKENS: "The renewal of tokens does not run: within an hour the API server refuses the "
     "operator and the agents",
-    NORTHD: "northd of OVN does not run: ports of VMs that start or move stay cut off",
+    SWITCH: "The top of rack does not run: the bonds of all hosts are down, and so are tunnels",
+}
+_OVN: Final = {
+    Part.SB: "no port is bound, so live moves wait; flows and traffic go on",
+    Part.NB: "no port of a VM is made, changed or removed; flows and traffic go on",
+    Part.NORTHD: "ports of VMs that start or move stay cut off",
 }
 
 
@@ -46,6 +52,7 @@ class Row:
     instances: str
     libvirt: str
     ovs: str
+    network: str
     hardware: str
     kernel: str
     age: str
@@ -73,22 +80,27 @@ def rows(
     )
 
 
-def stopped(roles: Collection[str]) -> tuple[str, ...]:
-    """What of the control plane does not run on the machine, a sentence each.
+def stopped(roles: Mapping[str, bool]) -> tuple[str, ...]:
+    """What of the control plane does not work on the machine, a sentence each.
 
     Args:
-        roles: of the lab's processes that run.
+        roles: of the lab's processes, and whether each hangs.
     """
-    return tuple(
+    away = [
         f"{text}; `cobalt lab up` starts it"
         for role, text in _CONTROL_PLANE.items()
         if role not in roles
-    )
+    ]
+    for part, text in _OVN.items():
+        what = "does not run" if part.role not in roles else "hangs" if roles[part.role] else ""
+        if what:
+            away.append(f"{part.full_name} {what}: {text}; `cobalt lab ovn start {part}` mends it")
+    return tuple(away)
 
 
 def _row(name: str, power: str, hypervisor: Hypervisor | None, now: datetime) -> Row:
     if hypervisor is None:
-        return Row(name, power, *[UNKNOWN] * 8)
+        return Row(name, power, *[UNKNOWN] * 9)
     system = hypervisor.status.operatingSystem
     can_report = power == Power.RUNNING
     current = hypervisor.conditions if can_report and _agent_reports(hypervisor) else ()
@@ -104,6 +116,7 @@ def _row(name: str, power: str, hypervisor: Hypervisor | None, now: datetime) ->
         instances=UNKNOWN if count is None else str(count),
         libvirt=libvirt,
         ovs=ovs,
+        network=_network(hypervisor) if can_report else UNKNOWN,
         hardware=(system.hardwareModel if system else "") or UNKNOWN,
         kernel=(system.kernelRelease if system else "") or UNKNOWN,
         age=age(now - created) if created else UNKNOWN,
@@ -117,6 +130,11 @@ def _state(hypervisor: Hypervisor, *, can_report: bool) -> str:
     return STALE if ready.status == "True" and not can_report else ready.reason
 
 
+def _network(hypervisor: Hypervisor) -> str:
+    found = get_condition(hypervisor.conditions, HypervisorConditionType.NETWORK_HEALTHY)
+    return found.reason if found is not None else UNKNOWN
+
+
 def _agent_reports(hypervisor: Hypervisor) -> bool:
     found = get_condition(hypervisor.conditions, HypervisorConditionType.AGENT_REPORTING)
     return found is None or found.status != "False"
@@ -127,6 +145,12 @@ def is_taken_up(hypervisor: Hypervisor) -> bool:
     onboarding = get_condition(hypervisor.conditions, HypervisorConditionType.ONBOARDING)
     reported = get_condition(hypervisor.conditions, HypervisorConditionType.LIBVIRT_CONNECTION)
     return reported is not None and onboarding is not None and onboarding.status != "True"
+
+
+def is_watched(hypervisor: Hypervisor) -> bool:
+    """Whether its OVS agent has reported its switch, as sound or as broken."""
+    network = get_condition(hypervisor.conditions, HypervisorConditionType.NETWORK_HEALTHY)
+    return network is not None and network.status != "Unknown"
 
 
 def age(elapsed: timedelta) -> str:

@@ -6,6 +6,9 @@ Source: ovn-architecture(7), ovn-controller(8), ovsdb-server(1).
 from __future__ import annotations
 
 import asyncio
+import signal
+from collections.abc import Collection
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -16,14 +19,36 @@ from hypercobalt.lab.host import Host
 from hypercobalt.lab.state import Layout, State
 
 INTEGRATION_BRIDGE: Final = "br-int"
-TUNNEL_BRIDGE, TUNNEL_PORT = "br-phy", "phy0"  # its address comes from networkd
 CONTROLLER: Final = "ovn-controller.service"
-NORTHD: Final = "ovn/northd"
-"""Role of its process."""
 NORTHBOUND_PORT, SOUTHBOUND_PORT = 6641, 6642
 _SCHEMAS = Path("/usr/share/ovn")
 _PORTS = {"nb": NORTHBOUND_PORT, "sb": SOUTHBOUND_PORT}
 _WAIT_SECONDS = 20
+
+
+class Part(StrEnum):
+    """A process of OVN on the machine."""
+
+    SB = "sb"
+    NB = "nb"
+    NORTHD = "northd"
+
+    @property
+    def role(self) -> str:
+        """Of its process."""
+        return f"ovn/{self}"
+
+    @property
+    def full_name(self) -> str:
+        """As a sentence begins with it."""
+        return f"OVN's {_NAMES[self]}"
+
+
+_NAMES: Final = {
+    Part.SB: "southbound database",
+    Part.NB: "northbound database",
+    Part.NORTHD: "northd",
+}
 
 
 class Central:
@@ -59,8 +84,10 @@ class Central:
         """What `ovn-nbctl` prints.
 
         Raises:
+            LabError: the database is stopped or hangs.
             CommandError: it refuses, or the database does not answer.
         """
+        self.expect(Part.NB)
         return await run(
             "ovn-nbctl", f"--timeout={_WAIT_SECONDS}", f"--db={self.northbound}", *arguments
         )
@@ -69,30 +96,37 @@ class Central:
         """What `ovn-sbctl` prints.
 
         Raises:
+            LabError: the database is stopped or hangs.
             CommandError: it refuses, or the database does not answer.
         """
+        self.expect(Part.SB)
         return await run(
             "ovn-sbctl", f"--timeout={_WAIT_SECONDS}", f"--db={self.southbound}", *arguments
         )
 
     async def start(self) -> None:
-        """Start what does not run, and wait until it answers.
+        """Start what does not run, and wait until it answers; what hangs is left as it is.
 
         Raises:
             LabError: a process ends at once or does not answer.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        await asyncio.gather(self._database("nb"), self._database("sb"))
-        await self.nbctl("init")
-        await self.sbctl("init")
+        await asyncio.gather(self._database(Part.NB), self._database(Part.SB))
+        if self.answers(Part.NB):
+            await self.nbctl("init")
+        if self.answers(Part.SB):
+            await self.sbctl("init")
+        await self._northd()
+
+    async def _northd(self) -> None:
         await self._process(
-            "northd",
+            Part.NORTHD,
             "ovn-northd",
             f"--ovnnb-db={self.northbound}",
             f"--ovnsb-db={self.southbound}",
         )
 
-    async def _database(self, which: str) -> None:
+    async def _database(self, which: Part) -> None:
         file = self._folder / f"{which}.db"
         if not file.exists():
             fresh = file.with_suffix(".new")  # of one that was killed, perhaps
@@ -109,15 +143,73 @@ class Central:
             f"--remote=punix:{self._folder}/{which}.sock",
         )
 
-    async def _process(self, which: str, *argv: str) -> None:
-        if processes.find(self._id, f"ovn/{which}"):
+    async def _process(self, which: Part, *argv: str) -> None:
+        if processes.find(self._id, which.role):
             return
         # The daemon's parent ends when the daemon answers.
         await run(
-            *("env", processes.mark(self._id, f"ovn/{which}")),
+            *("env", processes.mark(self._id, which.role)),
             *(*argv, "--detach", "--no-chdir", f"--unixctl={self._folder}/{which}.ctl"),
             *("-vconsole:off", "-vsyslog:off", f"--log-file={self._log}/ovn-{which}.log"),
         )
+
+    # -- faults --------------------------------------------------------------------------------
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the lab has OVN, whatever of it runs."""
+        return (self._folder / f"{Part.SB}.db").exists()
+
+    def answers(self, part: Part) -> bool:
+        """Whether a process is there and does not hang."""
+        found = processes.find(self._id, part.role)
+        return bool(found) and not processes.is_stopped(found[0].pid)
+
+    def expect(self, part: Part) -> None:
+        """Refuse what needs a process that is stopped or hangs: it would wait in vain.
+
+        Raises:
+            LabError: it is.
+        """
+        if not self.answers(part):
+            is_there = bool(processes.find(self._id, part.role))
+            what, how = ("hangs", "lets it go on") if is_there else ("does not run", "starts it")
+            raise LabError(f"{part.full_name} {what}; `cobalt lab ovn start {part}` {how}")
+
+    async def stop(self, parts: Collection[Part]) -> None:
+        """Kill processes; what they have stored stays.
+
+        Raises:
+            LabError: one does not end.
+        """
+        roles = {part.role for part in parts}
+        await processes.kill(self._id, lambda process: process.role in roles)
+
+    async def hang(self, parts: Collection[Part]) -> None:
+        """Stop processes where they are: they keep their sockets, and answer nothing.
+
+        Raises:
+            LabError: one does not run.
+        """
+        for part in parts:
+            found = processes.find(self._id, part.role)
+            if not found:
+                self.expect(part)
+            for process in found:
+                await processes.stop(process, self._id)
+
+    async def mend(self, parts: Collection[Part]) -> None:
+        """Let go on what hangs, and start what does not run.
+
+        Raises:
+            LabError: the lab has no OVN, or a process does not answer.
+        """
+        if not self.is_made:
+            raise LabError("the lab has no OVN; `cobalt lab up` gives it one")
+        for part in parts:
+            for process in processes.find(self._id, part.role):
+                processes.send(process, self._id, signal.SIGCONT)
+            await (self._northd() if part is Part.NORTHD else self._database(part))
 
     async def wait_for_chassis(self, name: str) -> None:
         """Wait until a host's controller has registered itself.
@@ -146,6 +238,8 @@ class Central:
 async def join(host: Host, southbound: str) -> None:
     """Make the integration bridge of a host and connect its controller; safe to repeat.
 
+    Its tunnels go out by `bond`.
+
     Raises:
         LabError: the host is off, or a command fails.
     """
@@ -159,11 +253,7 @@ async def join(host: Host, southbound: str) -> None:
     # The kernel has no Open vSwitch module to count on: bridges run in user space.
     await host.run(
         "ovs-vsctl", f"--timeout={_WAIT_SECONDS}",
-        "--may-exist", "add-br", TUNNEL_BRIDGE,
-        "--", "set", "bridge", TUNNEL_BRIDGE, "datapath_type=netdev",
-        f'other-config:hwaddr="{host.identity.tunnel_mac}"',
-        "--", "--may-exist", "add-port", TUNNEL_BRIDGE, TUNNEL_PORT,
-        "--", "--may-exist", "add-br", INTEGRATION_BRIDGE,
+        "--may-exist", "add-br", INTEGRATION_BRIDGE,
         "--", "set", "bridge", INTEGRATION_BRIDGE, "datapath_type=netdev", "fail-mode=secure",
         "--", "set", "open_vswitch", ".", *(f"external-ids:{k}={v}" for k, v in settings.items()),
     )  # fmt: skip

@@ -24,6 +24,7 @@ MARK = "HYPERCOBALT_LAB"
 _PROC = Path("/proc")
 # Fields of proc_pid_stat(5), counted after the command's name.
 _START_CODE, _ENV_START = 26 - 3, 50 - 3
+_STOPPING = timedelta(seconds=5)  # milliseconds, unless a disk does not answer
 _ENDING = timedelta(seconds=20)  # killed processes are gone long before, also on a busy machine
 
 
@@ -128,6 +129,20 @@ def _program(folder: Path) -> tuple[bytes, bytes]:
     return fields[_START_CODE], fields[_ENV_START]
 
 
+def state(pid: int) -> str | None:
+    """The kernel's letter for what a process does (proc(5)); None when it is gone."""
+    try:
+        stat = Path(f"{_PROC}/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return stat.rpartition(")")[2].split()[0]
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal: it does nothing until SIGCONT."""
+    return state(pid) == "T"
+
+
 async def kill(lab_id: str, wanted: Callable[[Marked], bool] = lambda _: True) -> None:
     """Kill a lab's processes until none of the wanted is left.
 
@@ -175,6 +190,23 @@ def send(process: Marked, lab_id: str, number: int) -> bool:
             return False
         _signal(pidfd, number)
         return True
+
+
+async def stop(process: Marked, lab_id: str) -> None:
+    """Stop a process of the lab where it is; return when it does nothing any more.
+
+    Raises:
+        LabError: it goes on, for example because it waits for a dead disk.
+    """
+    if not send(process, lab_id, signal.SIGSTOP):
+        return
+    try:
+        async with asyncio.timeout(_STOPPING.total_seconds()):
+            # It stops when it leaves the kernel, which notifies its parent alone.
+            while (state(process.pid) or "T") not in "TZX":  # noqa: ASYNC110 - no event for us
+                await asyncio.sleep(0.001)
+    except TimeoutError:
+        raise LabError(f"{process.role} ({process.pid}) does not stop") from None
 
 
 async def all_ended(pidfds: Iterable[int], within: timedelta) -> bool:

@@ -133,8 +133,9 @@ async def api(api_server: Lab) -> AsyncIterator[Kube]:
 
 @pytest.fixture(scope="session")
 def switched(lab: Lab) -> Lab:
-    """The lab with OVN's databases."""
+    """The lab with OVN's databases and the top of rack."""
     run(lab.central.start())
+    run(lab.rack.start())
     return lab
 
 

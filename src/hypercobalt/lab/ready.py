@@ -13,12 +13,13 @@ class Ready:
     shared: asyncio.Event = field(default_factory=asyncio.Event)
     api: asyncio.Event = field(default_factory=asyncio.Event)
     ovn: asyncio.Event = field(default_factory=asyncio.Event)
+    rack: asyncio.Event = field(default_factory=asyncio.Event)
     operator: asyncio.Event = field(default_factory=asyncio.Event)
 
     @classmethod
     def now(cls) -> Ready:
         """Everything is there already."""
         ready = cls()
-        for event in (ready.shared, ready.api, ready.ovn, ready.operator):
+        for event in (ready.shared, ready.api, ready.ovn, ready.rack, ready.operator):
             event.set()
         return ready

@@ -16,7 +16,7 @@ from hypercobalt.api.admission import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
-from hypercobalt.api.core import Node
+from hypercobalt.api.core import Namespace, Node
 from hypercobalt.api.meta import Object, ObjectMeta, owner_reference
 from hypercobalt.api.rbac import (
     ClusterRole,
@@ -29,12 +29,17 @@ from hypercobalt.api.rbac import (
     Subject,
 )
 from hypercobalt.lab.heartbeat import LEASE_NAMESPACE
+from hypercobalt.ovs_agent.settings import DEFAULT_NAMESPACE
 from hypercobalt.runtime import Kube
 
 NAMESPACE: Final = "default"
 """Of the ServiceAccounts, and of what the agents keep: `kubectl get migrations` shows it."""
+OVS_NAMESPACE: Final = DEFAULT_NAMESPACE
+"""Of the OVS agents: their ServiceAccount, OVSNodes and Leases."""
 NODE_AGENT: Final = "hypercobalt-node-agent"
-"""ServiceAccount of every host's agent."""
+"""ServiceAccount of every host's node agent."""
+OVS_AGENT: Final = "hypercobalt-ovs-agent"
+"""ServiceAccount of every host's OVS agent, in `OVS_NAMESPACE`."""
 OPERATOR: Final = "hypercobalt-operator-controller-manager"
 """ServiceAccount of the operator."""
 DATA: Final = "rights.yaml"
@@ -109,5 +114,6 @@ async def install(kube: Kube) -> None:
     Raises:
         HypercobaltError: the server refuses.
     """
+    await kube.apply(Namespace(metadata=ObjectMeta(name=OVS_NAMESPACE)), force=True)
     for obj in of_charts():
         await kube.apply(obj, force=True)

@@ -178,6 +178,16 @@ class Layout:
         return self.data / "ovn"
 
     @property
+    def rack(self) -> Path:
+        """Of the switch that the hosts' data cables end in."""
+        return self.data / "rack"
+
+    @property
+    def member_faults(self) -> Path:
+        """What is wrong with the data cables of each host."""
+        return self.data / "member-faults"
+
+    @property
     def shared(self) -> Path:
         """What the hosts see as a network file system, for VM disks."""
         return self.data / "shared"
@@ -211,8 +221,10 @@ OWNED: Final = (
     "guest",
     "hosts",
     "log",
+    "member-faults",
     "ovn",
     "pki",
+    "rack",
     "shared",
     "shared-files",
     "storage-faults",

@@ -29,7 +29,13 @@ from hypercobalt.lab.state import Layout
 from hypercobalt.runtime import Kube, load_connection
 
 IN_HOST: Final = "/etc/hypercobalt/token"
-"""In a host: the token of its agents, readable by root only."""
+"""In a host: the token of its node agent, readable by root only."""
+OF_OVS_AGENT: Final = "/etc/hypercobalt/ovs-agent/token"
+"""In a host: the token of its OVS agent, readable by root only."""
+_ACCOUNTS: Final = {
+    IN_HOST: (rights.NODE_AGENT, rights.NAMESPACE),
+    OF_OVS_AGENT: (rights.OVS_AGENT, rights.OVS_NAMESPACE),
+}
 LIFETIME: Final = timedelta(hours=1)
 RENEW: Final = LIFETIME / 3
 """After so long; what fails then has as long again, twice."""
@@ -37,13 +43,14 @@ _RETRY: Final = timedelta(seconds=10)
 _TICK_SECONDS: Final = 5.0  # by the wall clock: a machine that slept renews at once
 
 
-async def issue(kube: Kube, account: str, node: str = "") -> str:
+async def issue(kube: Kube, account: str, node: str = "", namespace: str = rights.NAMESPACE) -> str:
     """A fresh token of a ServiceAccount.
 
     Args:
         kube: the administrator's.
-        account: in the lab's namespace.
+        account: name of the ServiceAccount.
         node: that it is bound to; "" for none.
+        namespace: of the ServiceAccount.
 
     Raises:
         HypercobaltError: the server refuses; the account or the Node is missing.
@@ -51,17 +58,24 @@ async def issue(kube: Kube, account: str, node: str = "") -> str:
     bound = BoundObjectReference(kind="Node", apiVersion="v1", name=node) if node else None
     seconds = round(LIFETIME.total_seconds())
     asked = TokenRequest(spec=TokenRequestSpec(expirationSeconds=seconds, boundObjectRef=bound))
-    made = await kube.create_in(ServiceAccount, account, "token", asked, rights.NAMESPACE)
+    made = await kube.create_in(ServiceAccount, account, "token", asked, namespace)
     return made.status.token
 
 
-async def give_agent(kube: Kube, node: str, disk: Disk) -> None:
-    """Give a host's agents a fresh token.
+async def give_agent(kube: Kube, node: str, disk: Disk, path: str = IN_HOST) -> None:
+    """Give an agent of a host a fresh token.
+
+    Args:
+        kube: the administrator's.
+        node: name of the host's Node.
+        disk: of the host.
+        path: where the agent reads its token: `IN_HOST` or `OF_OVS_AGENT`.
 
     Raises:
         HypercobaltError: the server refuses, or the host's disk cannot be written.
     """
-    disk.write(IN_HOST, await issue(kube, rights.NODE_AGENT, node), mode=0o600)
+    account, namespace = _ACCOUNTS[path]
+    disk.write(path, await issue(kube, account, node, namespace), mode=0o600)
 
 
 async def give_operator(kube: Kube, layout: Layout) -> None:
@@ -89,8 +103,8 @@ async def renew(layout: Layout) -> bool:
             done = await _succeeds("operator", give_operator(kube, layout))
         for host in state.hosts if state else ():
             disk = Disk(layout.host(host.name))
-            if disk.read(IN_HOST):
-                done &= await _succeeds(host.name, give_agent(kube, host.name, disk))
+            for path in (path for path in _ACCOUNTS if disk.read(path)):
+                done &= await _succeeds(host.name, give_agent(kube, host.name, disk, path))
     return done
 
 

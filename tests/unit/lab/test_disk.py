@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from hypercobalt.lab.agents import node_agent_unit
+from hypercobalt.lab.agents import node_agent_unit, ovs_agent_unit
 from hypercobalt.lab.disk import HIDDEN, MASKED, Identity, contents, hosts_file, links
 
 LAB = "0123456789abcdef0123456789abcdef"
@@ -45,6 +45,17 @@ def test_the_agent_is_started_with_its_own_kubeconfig_and_again_when_it_ends() -
     assert (
         "ExecStart=/venv/bin/cobalt node-agent --kubeconfig /etc/hypercobalt/kubeconfig "
         "--node kvm-1 \\\n    --libvirt-uri qemu+tcp://127.0.0.1/system --namespace default "
-        "--store-definitions \\\n    --state-dir /var/lib/hypercobalt\n"
+        "--store-definitions \\\n    --state-dir /var/lib/hypercobalt "
+        "--diagnostics-bind-address=:9187\n"
+    ) in unit
+    assert "Restart=always\n" in unit
+
+
+def test_the_ovs_agent_has_credentials_of_its_own() -> None:
+    unit = ovs_agent_unit(Path("/venv/bin/cobalt"), "kvm-1")
+    assert (
+        "ExecStart=/venv/bin/cobalt ovs-agent "
+        "--kubeconfig /etc/hypercobalt/ovs-agent/kubeconfig --node kvm-1 \\\n"
+        "    --namespace ovn-system --diagnostics-bind-address=:9188\n"
     ) in unit
     assert "Restart=always\n" in unit

@@ -9,8 +9,21 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus, OperatingSystemStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab.host import Power
-from hypercobalt.lab.overview import Row, age, rows, stopped
+from hypercobalt.lab.overview import Row, age, is_watched, rows, stopped
 
+RUNNING = dict.fromkeys(
+    (
+        "apiserver",
+        "operator",
+        "tokens",
+        "ovn/sb",
+        "ovn/nb",
+        "ovn/northd",
+        "rack/switch",
+        "host/kvm-1",
+    ),
+    False,
+)
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
@@ -30,6 +43,7 @@ def test_a_row_shows_what_the_agent_and_the_machine_know() -> None:
                 condition("Ready", "False", "Evicted"),
                 condition("libvirtd.service", "True", "Running"),
                 condition("openvswitch-switch.service", "False", "Failed"),
+                condition("NetworkHealthy", "False", "SwitchNotResponding"),
             ),
         ),
     )
@@ -40,15 +54,15 @@ def test_a_row_shows_what_the_agent_and_the_machine_know() -> None:
     assert shown == (
         Row(
             *("kvm-1", "running", "Evicted", "Debian 12", "2", "Running", "Failed"),
-            *("Rack 1", "6.1", "5m"),
+            *("SwitchNotResponding", "Rack 1", "6.1", "5m"),
         ),
-        Row("kvm-2", "off", *["-"] * 8),
+        Row("kvm-2", "off", *["-"] * 9),
     )
 
 
 def test_what_is_not_written_yet_is_a_dash() -> None:
     (row,) = rows({"a": Power.FROZEN}, [Hypervisor(metadata=ObjectMeta(name="a"))], NOW)
-    assert row == Row("a", "frozen", *["-"] * 8)
+    assert row == Row("a", "frozen", *["-"] * 9)
 
 
 FINE = (
@@ -102,19 +116,36 @@ def test_ages_have_one_unit(seconds: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "text"),
+    ("missing", "text", "remedy"),
     [
-        ("apiserver", "The API server does not run"),
-        ("operator", "The operator does not run"),
-        ("tokens", "The renewal of tokens does not run"),
-        ("ovn/northd", "northd of OVN does not run"),
+        ("apiserver", "The API server does not run", "up"),
+        ("operator", "The operator does not run", "up"),
+        ("tokens", "The renewal of tokens does not run", "up"),
+        ("rack/switch", "The top of rack does not run", "up"),
+        ("ovn/sb", "OVN's southbound database does not run", "ovn start sb"),
+        ("ovn/nb", "OVN's northbound database does not run", "ovn start nb"),
+        ("ovn/northd", "OVN's northd does not run", "ovn start northd"),
     ],
 )
 def test_what_does_not_run_on_the_machine_is_named_with_what_starts_it(
-    missing: str, text: str
+    missing: str, text: str, remedy: str
 ) -> None:
-    roles = {"apiserver", "operator", "tokens", "ovn/northd", "host/kvm-1"}
-    assert stopped(roles) == ()
-    (found,) = stopped(roles - {missing})
+    assert stopped(RUNNING) == ()
+    (found,) = stopped({role: hangs for role, hangs in RUNNING.items() if role != missing})
     assert found.startswith(text)
-    assert "`cobalt lab up`" in found
+    assert f"`cobalt lab {remedy}`" in found
+
+
+def test_a_database_that_hangs_is_named_although_its_process_is_there() -> None:
+    (found,) = stopped({**RUNNING, "ovn/sb": True})
+    assert found.startswith("OVN's southbound database hangs: no port is bound")
+    assert "`cobalt lab ovn start sb`" in found
+
+
+@pytest.mark.parametrize(
+    ("status", "is_known"), [("True", True), ("False", True), ("Unknown", False), ("", False)]
+)
+def test_a_host_is_watched_once_its_ovs_agent_has_reported(status: str, *, is_known: bool) -> None:
+    network = (condition("NetworkHealthy", status, "Any"),) if status else ()
+    found = Hypervisor(status=HypervisorStatus(conditions=network))
+    assert is_watched(found) is is_known

@@ -23,10 +23,13 @@ def test_nothing_that_a_chart_gives_is_lost_on_the_way() -> None:
 def test_every_account_that_gets_a_token_is_bound() -> None:
     objects = rights.of_charts()
     accounts = {one.metadata.name for one in objects if isinstance(one, ServiceAccount)}
-    assert accounts == {rights.NODE_AGENT, rights.OPERATOR}
+    assert accounts == {rights.NODE_AGENT, rights.OVS_AGENT, rights.OPERATOR}
     bindings = [one for one in objects if isinstance(one, ClusterRoleBinding | RoleBinding)]
     subjects = {(s.kind, s.name, s.namespace) for one in bindings for s in one.subjects}
-    assert subjects == {("ServiceAccount", name, rights.NAMESPACE) for name in accounts}
+    namespaces = {rights.OVS_AGENT: rights.OVS_NAMESPACE}
+    assert subjects == {
+        ("ServiceAccount", name, namespaces.get(name, rights.NAMESPACE)) for name in accounts
+    }
 
 
 def test_no_role_has_every_verb() -> None:

@@ -1,4 +1,7 @@
-"""The cable between one host and the network: whole, cut, slow or lossy."""
+"""The cables of one host: to the management network, which may be slow or lossy, and to the rack.
+
+A host that is cut off has none of them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 from hypercobalt.lab import processes
 from hypercobalt.lab.commands import execute, run
 from hypercobalt.lab.errors import LabError
+from hypercobalt.lab.network.data_cables import DataCables
 from hypercobalt.lab.notify import spawn_ready
 
 _SYS = Path("/sys/class/net")
@@ -26,6 +30,7 @@ class Wire:
         port: the machine's end of the host's veth pair.
         bridge: that it is plugged into.
         log: a file for what goes wrong.
+        data: the cables of its bond.
     """
 
     lab_id: str
@@ -33,6 +38,7 @@ class Wire:
     port: str
     bridge: str
     log: Path
+    data: DataCables
 
     @property
     def _role(self) -> str:
@@ -55,20 +61,22 @@ class Wire:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is neither cut nor bad."""
-        return not self.is_cut and not (_SYS / self._pair[0]).exists()
+        """Whether no cable is cut or bad."""
+        bad = self.is_cut or (_SYS / self._pair[0]).exists()
+        return not bad and not self.data.faults.read()
 
     async def cut(self) -> None:
-        """Pull the cable: the host sees no carrier.
+        """Pull all cables: the host sees no carrier.
 
         Raises:
             LabError: the host is off.
         """
         self._check()
         await self._ip("set", self.port, "down")
+        await self.data.apply(connected=False)
 
     async def restore(self) -> None:
-        """Put the cable back, whole.
+        """Put all cables back: the management network's whole, data cables as they were.
 
         Raises:
             LabError: the host is off.
@@ -76,9 +84,10 @@ class Wire:
         self._check()
         await self.clear()
         await self._ip("set", self.port, "master", self.bridge, "up")
+        await self.data.apply(connected=True)
 
     async def worsen(self, *, delay: timedelta = timedelta(), loss_percent: float = 0) -> None:
-        """Make every frame late, each way, and lose some.
+        """Make every frame of the management network late, each way, and lose some.
 
         Args:
             delay: of each frame.

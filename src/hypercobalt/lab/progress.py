@@ -1,0 +1,37 @@
+"""Reports how far the steps of an `up` or a `down` are, to whoever shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+
+
+class Progress(StrEnum):
+    """How far a step is."""
+
+    BEGUN = "begun"
+    DONE = "done"
+    FAILED = "failed"
+
+
+Report = Callable[[str, Progress], None]
+"""Called with the name of a step, such as `host kvm-1`, whenever it begins or ends."""
+
+
+def silent(_step: str, _progress: Progress) -> None:
+    """Report nothing."""
+
+
+async def step(report: Report, name: str, work: Awaitable[object]) -> None:
+    """Await some work, reporting its begin and its end.
+
+    Raises:
+        BaseException: whatever the work raises.
+    """
+    report(name, Progress.BEGUN)
+    try:
+        await work
+    except BaseException:
+        report(name, Progress.FAILED)
+        raise
+    report(name, Progress.DONE)
