@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable
 
 from hypercobalt.drills.drill import Drill
 from hypercobalt.drills.hosts import RECOVERY, is_tried, recovered
+from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab.bmc.faults import Fault
 
 _LONG = 20.0  # seconds in which nothing may be evacuated
+_REFUSED = 3  # attempts after which a living host's instance would be given up
 
 
 def _until_mended(
@@ -81,8 +83,34 @@ async def lying(stage: Stage) -> None:
     await stage.writes(vm, within=20)
 
 
+async def lying_then_dead(stage: Stage) -> None:
+    """While the host lives, the locks of its disks refuse every evacuation; none is given up."""
+    vms = await stage.vms("kvm-1", 2)
+    bmc, host = stage.lab.boards.fault("kvm-1"), stage.host("kvm-1")
+    bmc.write(Fault.LYING)
+    await stage.do("the cable of kvm-1 is pulled; its BMC reports Off", host.wire.cut())
+
+    async def is_refused_often() -> bool:
+        tried = [
+            each.attempts or 0 for one in await stage.evictions() for each in one.status.instances
+        ]
+        return len(tried) == len(vms) and min(tried) > _REFUSED
+
+    await stage.until("evacuation is refused again and again", is_refused_often, within=RECOVERY)
+    if any(len(stage.ledger(vm).boots) > 1 for vm in vms):
+        raise DrillError("a guest was started although its host lives")
+    began = stage.record.now
+    await stage.do("power cut of kvm-1", host.crash())
+    await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY)
+    stage.record.figures["death_to_running"] = round(stage.record.now - began, 2)
+    for vm in vms:
+        await stage.writes(vm, within=20)
+
+
 DRILLS = (
-    Drill("bmc-slow", "The BMC of a frozen host takes seconds: it is waited for.", slow),
+    Drill(
+        "bmc-slow", "The BMC of a frozen host takes seconds: it is waited for.", slow, in_ci=False
+    ),
     Drill(
         "bmc-dead-with-power",
         "Power is lost with the BMC: nothing is evacuated without a proof.",
@@ -97,6 +125,13 @@ DRILLS = (
         "bmc-conflict",
         "The BMC of a frozen host refuses orders: nothing is evacuated.",
         _until_mended(Fault.CONFLICT, "freezes", _freeze),
+        in_ci=False,
     ),
     Drill("bmc-lying", "A BMC reports Off for a host that runs: the disks' locks hold.", lying),
+    Drill(
+        "bmc-lying-then-dead",
+        "A host is believed dead, and dies a while later: its instances are evacuated then.",
+        lying_then_dead,
+        in_ci=False,
+    ),
 )

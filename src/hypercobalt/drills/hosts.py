@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hypercobalt.api.conditions import is_true
+from hypercobalt.api.core import Node
 from hypercobalt.api.fencing import FencingPhase
-from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.drills.drill import Drill
 from hypercobalt.drills.record import DrillError
@@ -18,11 +19,6 @@ RECOVERY = 180.0
 _BACK = 120.0
 _LONG = 60.0
 """Seconds: longer than silence of the Lease and all waits after it."""
-
-
-def is_fenced(hypervisor: Hypervisor) -> bool:
-    fencing = hypervisor.status.fencing
-    return fencing is not None and fencing.phase == FencingPhase.FENCED
 
 
 def is_tried(hypervisor: Hypervisor) -> bool:
@@ -151,7 +147,7 @@ async def many(stage: Stage) -> None:
 
     async def nothing_begins() -> bool:
         found = [await stage.hypervisor(name) for name in ("kvm-1", "kvm-2")]
-        return not any(is_fenced(one) for one in found) and not any(map(stage.emulators, vms))
+        return not any(map(is_tried, found)) and not any(map(stage.emulators, vms))
 
     await stage.stays("neither is fenced, nothing is started", nothing_begins, seconds=20)
 
@@ -173,15 +169,44 @@ async def lost_slowly(stage: Stage) -> None:
     await stage.explains("kvm-2", "MaxUnhealthy closed: 2 of 5 hosts are unwell, 1 are allowed")
 
     async def nothing_begins() -> bool:
-        return not is_fenced(await stage.hypervisor("kvm-2")) and not any(
-            map(stage.emulators, lost)
-        )
+        untried = not is_tried(await stage.hypervisor("kvm-2"))
+        return untried and not any(map(stage.emulators, lost))
 
     await stage.stays("kvm-2 is not fenced, nothing is started", nothing_begins, seconds=_LONG)
     began = stage.record.now
     await stage.do("kvm-1 boots again", stage.lab.up_host(first))
     await stage.becomes("kvm-1", "back in service", is_back, within=_BACK)
     await recovered(stage, "kvm-2", lost, began)
+
+
+async def target_dies(stage: Stage) -> None:
+    """The first host is not taken back while the second, silent one may run its instances."""
+    vms = await stage.vms("kvm-1", 4)
+    first, second = stage.host("kvm-1"), stage.host("kvm-2")
+    began = stage.record.now
+    await stage.do("power cut of kvm-1", first.crash())
+    await recovered(stage, "kvm-1", vms, began)
+    lost = tuple(vm for vm in vms for one in stage.emulators(vm) if one.machine == second.machine)
+    await stage.do(f"power cut of kvm-2, which has {', '.join(lost)}", second.crash())
+    await stage.do("kvm-1 boots again", stage.lab.up_host(first))
+    began = stage.record.now
+    await recovered(stage, "kvm-2", lost, began)
+    await stage.becomes("kvm-1", "back in service", is_back, within=_BACK)
+
+
+async def node_deleted(stage: Stage) -> None:
+    vms = await stage.vms("kvm-1", 2)
+    began = stage.record.now
+    await stage.do("power cut of kvm-1", stage.host("kvm-1").crash())
+    await stage.becomes("kvm-1", "fenced, with a proof", is_fenced, within=RECOVERY)
+    await stage.do("its Node is deleted", stage.kube.delete(Node, "kvm-1"))
+    await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY)
+    stage.record.figures["failure_to_running"] = round(stage.record.now - began, 2)
+
+    async def is_gone() -> bool:
+        return await stage.kube.get(Hypervisor, "kvm-1") is None
+
+    await stage.until("its Hypervisor is gone", is_gone, within=_BACK)
 
 
 DRILLS = (
@@ -199,4 +224,16 @@ DRILLS = (
         in_ci=False,
     ),
     Drill("many-hosts", "Two of four hosts lose power: the gates hold, nothing begins.", many, 4),
+    Drill(
+        "host-then-target",
+        "A host dies, then one that took its instances: the first is back, the second evacuated.",
+        target_dies,
+        in_ci=False,
+    ),
+    Drill(
+        "node-deleted",
+        "The Node of a dead host is deleted: its instances are evacuated first.",
+        node_deleted,
+        in_ci=False,
+    ),
 )

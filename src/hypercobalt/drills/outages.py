@@ -6,18 +6,25 @@ Nothing is killed, evacuated or run twice meanwhile, and what was due is done af
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 
+from hypercobalt.api.conditions import get_condition
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, NetworkHealthyReason
 from hypercobalt.drills.drill import Drill
-from hypercobalt.drills.hosts import RECOVERY, is_back
+from hypercobalt.drills.hosts import RECOVERY, accepts, is_back, recovered
 from hypercobalt.drills.instances import kill
 from hypercobalt.drills.record import DrillError, Mark
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab import control, processes
 from hypercobalt.lab import operator as lab_operator
+from hypercobalt.lab.ovn import Part
 
+_Why = NetworkHealthyReason
 _AWAY = 10.0
 _HANGS = 45.0  # seconds; longer than any Lease
 _BACK = 90.0
+_SEEN = 40.0  # seconds; agents probe the southbound database each 10 s, twice
 
 
 async def all_well(stage: Stage, spared: str, pids: frozenset[int]) -> None:
@@ -85,6 +92,43 @@ async def ovn_away(stage: Stage) -> None:
     await all_well(stage, spared, pids)
 
 
+async def southbound_hangs(stage: Stage) -> None:
+    """One incident of all hosts: it closes none, and evacuates to hosts that bind no ports."""
+    vms = await stage.vms("kvm-1", 2)
+    central, names = stage.lab.central, [host.name for host in stage.lab.hosts]
+    for name in names:
+        await stage.becomes(name, "its network is healthy", _has(_Why.HEALTHY), within=_SEEN)
+    await stage.do("OVN's southbound database hangs", central.hang([Part.SB]))
+    for name in names:
+        await stage.becomes(name, "OVNDisconnected", _has(_Why.OVN_DISCONNECTED), within=_SEEN)
+    await _none_is_closed(stage, names)
+    began = stage.record.now
+    await stage.do("power cut of kvm-1", stage.host("kvm-1").crash())
+    await recovered(stage, "kvm-1", vms, began)
+    await _none_is_closed(stage, names[1:])
+    await stage.do("the southbound database goes on", central.mend([Part.SB]))
+    for name in names[1:]:
+        await stage.becomes(name, "its network is healthy", _has(_Why.HEALTHY), within=_SEEN)
+        await stage.becomes(name, "in service, not fenced", _is_untouched, within=1)
+
+
+async def _none_is_closed(stage: Stage, names: list[str]) -> None:
+    if closed := [name for name in names if not accepts(await stage.hypervisor(name))]:
+        raise DrillError(f"closed for what is no fault of theirs: {', '.join(closed)}")
+
+
+def _has(reason: NetworkHealthyReason) -> Callable[[Hypervisor], bool]:
+    def is_so(hypervisor: Hypervisor) -> bool:
+        found = get_condition(hypervisor.conditions, HypervisorConditionType.NETWORK_HEALTHY)
+        return found is not None and found.reason == reason
+
+    return is_so
+
+
+def _is_untouched(hypervisor: Hypervisor) -> bool:
+    return is_back(hypervisor) and hypervisor.status.fencing is None
+
+
 async def _end(stage: Stage, role: str) -> None:
     await processes.kill(stage.lab.state.id, lambda process: process.role.startswith(role))
 
@@ -95,7 +139,13 @@ def _send(stage: Stage, role: str, number: int) -> None:
 
 
 DRILLS = (
-    Drill("operator-away", "The operator is away while a guest crashes.", operator_away, 1),
+    Drill(
+        "operator-away",
+        "The operator is away while a guest crashes.",
+        operator_away,
+        1,
+        in_ci=False,
+    ),
     Drill(
         "api-hangs",
         "The API server answers nothing while a guest crashes.",
@@ -103,5 +153,11 @@ DRILLS = (
         1,
         in_ci=False,
     ),
-    Drill("ovn-away", "OVN's databases are away while a guest crashes.", ovn_away, 1),
+    Drill("ovn-away", "OVN's databases are away while a guest crashes.", ovn_away, 1, in_ci=False),
+    Drill(
+        "southbound-hangs",
+        "OVN's southbound database hangs while a host loses power: evacuated, no host is closed.",
+        southbound_hangs,
+        2,
+    ),
 )

@@ -7,9 +7,9 @@ is done then depends on what still answers, and on whether the host can be fence
 from __future__ import annotations
 
 from hypercobalt.api import fencing
-from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.drills.drill import Drill
-from hypercobalt.drills.hosts import RECOVERY, is_back, is_fenced, is_tried, recovered
+from hypercobalt.drills.hosts import RECOVERY, is_back, is_tried, recovered
 from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage
 from hypercobalt.drills.storage import fail_on

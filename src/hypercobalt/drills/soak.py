@@ -1,9 +1,9 @@
 """A drill of random failures: hosts, guests, networks, disks and the control plane, in waves.
 
-A wave is one failure or two at once, for a while. Then everything is mended, and the lab has to
-become whole again: every host in service, every guest in one QEMU and writing. A guest whose QEMU
-nothing has ended must have been left alone. The seed makes the plan; what the lab does in between
-is its own.
+A wave is up to three failures at once, each for a while. Then everything is mended, and the lab
+has to become whole again: every host in service, every guest in one QEMU and writing. A guest whose
+QEMU nothing has ended must have been left alone. The seed makes the plan; what the lab does in
+between is its own.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from hypercobalt.drills.record import DrillError, Mark
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab import agents, control, kubelet, processes, shared_mount
 from hypercobalt.lab import operator as lab_operator
+from hypercobalt.lab.bmc.faults import Fault as BmcFault
 from hypercobalt.lab.host import Power
 from hypercobalt.lab.storage.faults import Fault as StorageFault
 
@@ -34,6 +35,7 @@ SHORT: Final = timedelta(minutes=3)
 HOSTS: Final = 3
 VMS_PER_HOST: Final = 4
 _BACK = 180.0
+_BMC: Final = "the BMC of "
 _WRITES = 240.0
 """Seconds: a guest reads its ledger to the end before it writes; 3,000 records took 110."""
 
@@ -49,7 +51,7 @@ class Fault:
         begin: makes it fail; gets the name of a host, or of a guest.
         mend: gives it back; None where the failure is over at once.
         longest: seconds until it is mended.
-        of: what fails.
+        of: what fails: a host, its BMC, a guest, or the control plane.
         ends: guests may be started anew, or moved, because of it; the others must live through it.
     """
 
@@ -104,13 +106,14 @@ class Tally:
 
 
 def plan(seed: int, waves: int, hosts: tuple[str, ...], vms: tuple[str, ...]) -> list[list[Strike]]:
-    """The waves of a seed: each of one failure, or of two in different places. Pure."""
+    """The waves of a seed: each of one to three failures in different places. Pure."""
     chance = random.Random(seed)  # noqa: S311 - no secret
-    targets = {"host": hosts, "guest": vms, "plane": ("the control plane",)}
+    bmcs = tuple(f"{_BMC}{host}" for host in hosts)
+    targets = {"host": hosts, "guest": vms, "bmc": bmcs, "plane": ("the control plane",)}
     found: list[list[Strike]] = []
     for _ in range(waves):
         strikes: list[Strike] = []
-        for fault in chance.sample(FAULTS, chance.choice((1, 1, 2))):
+        for fault in chance.sample(FAULTS, chance.choice((1, 2, 2, 3))):
             free = [one for one in targets[fault.of] if one not in {s.target for s in strikes}]
             if free:
                 seconds = round(chance.uniform(1, fault.longest), 1)
@@ -215,9 +218,27 @@ async def _all_write(stage: Stage, vms: tuple[str, ...]) -> None:
     await stage.until("every guest writes to its disk", check, within=_WRITES)
 
 
-async def _kill(stage: Stage, vm: str) -> None:
-    for emulator in stage.emulators(vm):
-        os.kill(emulator.pid, signal.SIGKILL)
+def _signal(number: signal.Signals) -> Act:
+    async def act(stage: Stage, vm: str) -> None:
+        for emulator in stage.emulators(vm):
+            os.kill(emulator.pid, number)
+
+    return act
+
+
+def _signal_role(role: str, number: signal.Signals) -> Act:
+    async def act(stage: Stage, _target: str) -> None:
+        for process in processes.find(stage.lab.state.id, role):
+            processes.send(process, stage.lab.state.id, number)
+
+    return act
+
+
+def _bmc(fault: BmcFault) -> Act:
+    async def act(stage: Stage, target: str) -> None:
+        stage.lab.boards.fault(target.removeprefix(_BMC)).write(fault)
+
+    return act
 
 
 async def _boot(stage: Stage, host: str) -> None:
@@ -257,8 +278,19 @@ def _kill_role(role: str) -> Act:
 
 
 FAULTS: Final = (
-    Fault("its QEMU is killed", _kill, of="guest", ends=True),
+    Fault("its QEMU is killed", _signal(signal.SIGKILL), of="guest", ends=True),
+    Fault("its QEMU stops", _signal(signal.SIGSTOP), _signal(signal.SIGCONT), of="guest"),
     Fault("power cut", lambda stage, name: stage.host(name).crash(), _boot, longest=60, ends=True),
+    Fault(
+        "power cut, for minutes",
+        lambda stage, name: stage.host(name).crash(),
+        _boot,
+        longest=150,
+        ends=True,
+    ),
+    Fault("BMC refuses the password", _bmc(BmcFault.DENIED), _bmc(BmcFault.NONE), of="bmc"),
+    Fault("BMC refuses orders", _bmc(BmcFault.CONFLICT), _bmc(BmcFault.NONE), 90, of="bmc"),
+    Fault("BMC is slow", _bmc(BmcFault.SLOW), _bmc(BmcFault.NONE), 90, of="bmc"),
     Fault("freezes", lambda stage, name: stage.host(name).freeze(), _thaw, longest=60, ends=True),
     Fault(
         "cable pulled",
@@ -282,11 +314,26 @@ FAULTS: Final = (
         "kubelet stops", _systemctl("stop", kubelet.SERVICE), _systemctl("start", kubelet.SERVICE)
     ),
     Fault("libvirtd restarts", _systemctl("restart", "libvirtd.service")),
+    Fault("libvirtd is killed", _systemctl("kill", "--signal=KILL", "libvirtd.service")),
     Fault("node agent is killed", _systemctl("kill", "--signal=KILL", agents.NODE_AGENT)),
     Fault(
         "the operator is killed",
         _kill_role(lab_operator.ROLE),
         lambda stage, _: stage.lab.operator.start(),
+        of="plane",
+    ),
+    Fault(
+        "the operator stops",
+        _signal_role(lab_operator.ROLE, signal.SIGSTOP),
+        _signal_role(lab_operator.ROLE, signal.SIGCONT),
+        longest=45,
+        of="plane",
+    ),
+    Fault(
+        "the API server hangs",
+        _signal_role(control.ROLE, signal.SIGSTOP),
+        _signal_role(control.ROLE, signal.SIGCONT),
+        longest=45,
         of="plane",
     ),
     Fault(

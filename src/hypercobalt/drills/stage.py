@@ -38,6 +38,7 @@ T = TypeVar("T")
 NODE_GRACE: Final = timedelta(seconds=4)
 _READY_SECONDS: Final = 60.0
 _STORED_SECONDS: Final = 20.0
+_NAMED: Final = 4  # guests in one line
 _RETRY_SECONDS: Final = 0.2
 """Between two looks: most checks read processes and disks, of which nothing sends an event."""
 
@@ -127,7 +128,8 @@ class Stage:
             )
             for name in names
         ]
-        await self.do(f"{count} guests ({program}) start on {host}", self.fleet.add(*requests))
+        guests = "1 guest starts" if count == 1 else f"{count} guests start"
+        await self.do(f"{guests} on {host} ({program})", self.fleet.add(*requests))
         if program != "poweroff":
             await self._are_stored(host, names)
         return tuple(names)
@@ -200,7 +202,9 @@ class Stage:
             return all(len(e) == 1 and self.host_of(e[0]) != elsewhere for e in found)
 
         where = f" on another host than {elsewhere}" if elsewhere else ""
-        await self.until(f"{', '.join(vms)} run{where}", all_run, within=within)
+        who = ", ".join(vms) if len(vms) <= _NAMED else f"{len(vms)} guests"
+        verb = "runs" if len(vms) == 1 else "run"
+        await self.until(f"{who} {verb}{where}", all_run, within=within)
 
     # -- the API -------------------------------------------------------------------------------
 
