@@ -90,6 +90,32 @@ app.command(
     help="Show the bonds of a host and their members, by its OVSNode.\n\n"
     "Exit codes: 0 shown; 1 the API cannot be reached or refuses; 2 invalid request.",
 )
+app.command(
+    "hypercobalt.cli.ports:ports",
+    help="Show the ports of a host, as its OVS agent reads them now.\n\n"
+    "Exit codes: 0 shown; 1 the agent or the API cannot be reached or refuses; 2 invalid request.",
+)
+app.command(
+    "hypercobalt.cli.trace:trace",
+    help="Trace an imaginary packet through the switch of a host; nothing is sent.\n\n"
+    "Shows where it ends, and what each table makes of it. What is missing of the packet is taken "
+    "from OVN: `cobalt trace kvm-1 --from tap1 --to tap2` is a ping between two instances.\n\n"
+    "Exit codes: 0 traced, whatever becomes of the packet; 1 the agent or the API cannot be "
+    "reached or refuses; 2 invalid request.",
+)
+app.command(
+    "hypercobalt.cli.capture:capture",
+    help="Capture packets of a port of a host, until Ctrl-C or a limit ends it.\n\n"
+    "As in: cobalt capture kvm-1 tap1 --filter icmp | wireshark -k -i -\n\n"
+    "Exit codes: 0 captured; 1 the agent or the API cannot be reached or refuses; 2 invalid "
+    "request; 130 interrupted, the capture has ended.",
+)
+app.command(
+    "hypercobalt.cli.logs:logs",
+    help="Show lines of a host's journal, of the services that carry instances.\n\n"
+    "Exit codes: 0 shown; 1 the agent or the API cannot be reached or refuses; 2 invalid request; "
+    "130 interrupted.",
+)
 app.command("hypercobalt.cli.lab:lab", help="Run several real hosts on one machine.")
 app.command(
     "hypercobalt.cli.drill:drill",

@@ -1,4 +1,4 @@
-"""Flags that the operator and the node agent share: logs as zap has them, and the version.
+"""Flags that the operator and the agents share: where the API is, pages, logs as zap has them.
 
 Source: sigs.k8s.io/controller-runtime, pkg/log/zap/flags.go.
 """
@@ -9,6 +9,7 @@ import logging
 import platform
 from dataclasses import dataclass
 from importlib.metadata import version as package_version
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
@@ -23,6 +24,32 @@ _LEVELS: Final = {
     "panic": logging.CRITICAL,
 }
 _Ignored = Annotated[str | None, Parameter(show=False)]
+
+Kubeconfig = Annotated[
+    Path | None,
+    Parameter(
+        help="As kubectl's; else $KUBECONFIG, the pod's service account, ~/.kube/config.",
+    ),
+]
+MetricsAddress = Annotated[
+    str, Parameter(help="HOST:PORT of /metrics; :PORT for all addresses, 0 for none.")
+]
+MetricsSecure = Annotated[
+    bool, Parameter(help="Serve /metrics over TLS, to users that the API server authorizes.")
+]
+HealthAddress = Annotated[
+    str,
+    Parameter(help="HOST:PORT of /healthz and /readyz; :PORT for all addresses, 0 for none."),
+]
+DiagnosticsAddress = Annotated[
+    str,
+    Parameter(
+        help="HOST:PORT where people with the rights are served, over TLS; :PORT for all "
+        "addresses, published by HOST_IP_ADDRESS or as the one that leads to the API server; "
+        "0 for none."
+    ),
+]
+Version = Annotated[bool, Parameter(help="Print the version and exit.")]
 
 
 @Parameter(name="*")

@@ -45,7 +45,7 @@ def drill(
     output
         `text`, each moment as it comes, or `json` at the end.
     html
-        File for a page with the timelines.
+        File for a page with the timelines, written anew after each drill.
     data
         Directory of the labs. After a drill that fails its lab stays there, and no other is run.
     seed
@@ -62,34 +62,52 @@ def drill(
         for one in known.values():
             print(f"{one.name:22}{one.purpose}")
         return 0
-    logs.configure(level=logging.WARNING)
     try:
-        results = asyncio.run(_run(wanted, data, text=output == "text"))
+        if html:
+            html.write_text(timeline.render(()), encoding="utf-8")
+    except OSError as error:  # not after an hour
+        print(f"cobalt drill: {html}: {error.strerror}", file=sys.stderr)
+        return 2
+    logs.configure(level=logging.WARNING)
+    results: list[Result] = []
+    interrupted = False
+    try:
+        asyncio.run(_run(wanted, data, results, html, text=output == "text"))
     except (KeyboardInterrupt, asyncio.CancelledError):  # the lab is gone by now
-        print("cobalt drill: interrupted", file=sys.stderr)
-        return 130
+        interrupted = True
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(results), indent=2).decode())
-    if html:
-        html.write_text(timeline.render(results), encoding="utf-8")
+    elif len(wanted) > 1:
+        print(summary(results, len(wanted)))
+    if interrupted:
+        print("cobalt drill: interrupted", file=sys.stderr)
+        return 130
     return 0 if all(result.passed for result in results) else 1
 
 
-async def _run(wanted: Sequence[Drill], data: Path | None, *, text: bool) -> list[Result]:
-    results: list[Result] = []
+async def _run(
+    wanted: Sequence[Drill],
+    data: Path | None,
+    results: list[Result],
+    html: Path | None,
+    *,
+    text: bool,
+) -> None:
+    """Run drills; what has come of each is kept at once, as all of them take most of an hour."""
     task = asyncio.current_task()
     if task is not None:  # as for Ctrl-C, so that no lab stays
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    for one in wanted:
-        if text:
-            print(f"{one.name}: {one.purpose}", flush=True)
+    for number, one in enumerate(wanted, 1):
+        title = f"{one.name} ({number} of {len(wanted)}): {one.purpose}"
+        print(title, file=sys.stdout if text else sys.stderr, flush=True)
         results.append(await drills.run(one, _show if text else lambda _: None, data))
+        if html:
+            await asyncio.to_thread(html.write_text, timeline.render(results), encoding="utf-8")
         if text:
-            print(_summary(results[-1]), flush=True)
+            print(f"{_outcome(results[-1])}\n", flush=True)
         if data and not results[-1].passed:
             print(f"`cobalt lab down --data {data}` ends its lab", file=sys.stderr)
             break
-    return results
 
 
 def _show(moment: Moment) -> None:
@@ -97,6 +115,17 @@ def _show(moment: Moment) -> None:
     print(f"{moment.at:8.1f} s  {moment.mark:7}{moment.text}{took}", flush=True)
 
 
-def _summary(result: Result) -> str:
+def _outcome(result: Result) -> str:
     figures = "".join(f", {name} {value:g}" for name, value in result.figures.items())
-    return f"{result.name}: {'passed' if result.passed else 'FAILED'}{figures}\n"
+    verdict = "passed" if result.passed else "FAILED"
+    return f"{result.name}: {verdict} in {result.seconds:.0f} s{figures}"
+
+
+def summary(results: Sequence[Result], wanted: int) -> str:
+    """What has come of all drills, in a line; those that have failed by name."""
+    minutes = sum(result.seconds for result in results) / 60
+    failed = [result.name for result in results if not result.passed]
+    words = f"{len(results) - len(failed)} of {wanted} drills passed in {minutes:.0f} min"
+    words += f"; failed: {', '.join(failed)}" if failed else ""
+    left = wanted - len(results)
+    return f"{words}; not run: {left}" if left else words

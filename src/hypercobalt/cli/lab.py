@@ -30,11 +30,17 @@ _LAST_PORT = 65535
 _HOSTS = "hypercobalt.cli.lab_hosts"
 lab.command(f"{_HOSTS}:hosts_app", name="host", help="Add, break, mend and remove hosts.")
 lab.command(f"{_HOSTS}:net_app", name="net", help="Break and mend the network of a host.")
+lab.command(
+    "hypercobalt.cli.lab_bonds:bonds_app", name="bond", help="Break and mend the bond of a host."
+)
 lab.command(f"{_HOSTS}:bmc_app", name="bmc", help="Break and mend a host's BMC.")
 lab.command(
     "hypercobalt.cli.lab_storage:storage_app",
     name="storage",
     help="Break and mend the shared disks of a host.",
+)
+lab.command(
+    "hypercobalt.cli.lab_ovn:ovn_app", name="ovn", help="Break and mend OVN of the whole lab."
 )
 lab.command("hypercobalt.cli.lab_vms:vms_app", name="vm", help="Make, list, move and remove VMs.")
 

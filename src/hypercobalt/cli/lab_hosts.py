@@ -146,14 +146,14 @@ def report(name: Name, troubles: tuple[Trouble, ...] = (), /, *, data: Data = HE
 
 @net_app.command
 def cut(name: Name, /, *, data: Data = HERE) -> int:
-    """Pull a host's cable."""
-    done = f"host {name} is cut off; `cobalt lab net restore {name}` puts the cable back"
+    """Pull all cables of a host: management network and bond."""
+    done = f"host {name} is cut off; `cobalt lab net restore {name}` puts its cables back"
     return _on(data, name, lambda host: host.wire.cut(), done)
 
 
 @net_app.command
 def restore(name: Name, /, *, data: Data = HERE) -> int:
-    """Put a host's cable back, without delay and loss."""
+    """Put a host's cables back, without delay and loss; a broken bond stays as it is."""
     return _on(data, name, lambda host: host.wire.restore(), f"host {name} is connected")
 
 
@@ -166,7 +166,7 @@ def delay(
     loss: Annotated[float, Parameter(help="Percentage of frames lost, each way.")] = 0,
     data: Data = HERE,
 ) -> int:
-    """Make a host's cable slow, and lossy if wanted."""
+    """Make a host's management network slow, and lossy if wanted."""
     done = f"host {name}: {milliseconds:g} ms and {loss:g} % loss each way"
 
     def worsen(host: Host) -> Awaitable[None]:

@@ -24,11 +24,12 @@ from rich.table import Table
 from rich.text import Text
 
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.lab import processes
+from hypercobalt.lab import bond, processes
 from hypercobalt.lab.host import Power
-from hypercobalt.lab.lab import Lab, Progress, Report
+from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.machine.preflight import Readiness
-from hypercobalt.lab.overview import Row, is_taken_up, rows, stopped
+from hypercobalt.lab.overview import Row, is_taken_up, is_watched, rows, stopped
+from hypercobalt.lab.progress import Progress, Report
 from hypercobalt.lab.vms.fleet import Inventory
 from hypercobalt.lab.vms.request import Seen
 from hypercobalt.runtime import Informer, Metrics
@@ -42,6 +43,7 @@ _COLUMNS = (
     "INSTANCES",
     "LIBVIRT",
     "OVS",
+    "NETWORK",
     "HARDWARE",
     "KERNEL",
     "AGE",
@@ -51,12 +53,18 @@ _COLOURS = {
     "running": "green",
     "Running": "green",
     "Ready": "green",
+    "Healthy": "green",
     "frozen": "yellow",
     "off": "red",
     "cut": "red",
     "Stale": "yellow",
     "AgentSilent": "red",
     "LibvirtUnavailable": "red",
+    "BridgeDown": "red",
+    "Degraded": "yellow",
+    "OVNControllerFailed": "yellow",
+    "OVNDisconnected": "yellow",
+    "SwitchNotResponding": "red",
     "NodeNotReady": "red",
     "NodeUnreachable": "red",
     "Stopped": "red",
@@ -161,7 +169,7 @@ def _moving_report(bars: Bars) -> Report:
 
 
 async def show_table(lab: Lab, *, once: bool = False, console: Console | None = None) -> None:
-    """Show the hosts: once, or on a terminal until Ctrl-C.
+    """Show the hosts: once, or on a terminal until Ctrl-C or `lab down`.
 
     Without a terminal it waits, for a bounded time, until all hosts are in service.
 
@@ -196,16 +204,23 @@ async def show_table(lab: Lab, *, once: bool = False, console: Console | None = 
 
 
 def _stopped(lab: Lab) -> tuple[str, ...]:
-    return stopped({process.role for process in processes.find(lab.state.id)})
+    found = processes.find(lab.state.id)
+    roles = {one.role: processes.is_stopped(one.pid) for one in found}
+    return (*stopped(roles), *bond.broken(lab.hosts))
 
 
 async def _until_taken_up(lab: Lab, informer: Informer[Hypervisor]) -> None:
     changed = asyncio.Event()
     informer.add_handler(_Wake(changed))
-    running = {host.name for host in lab.hosts if host.power is Power.RUNNING}
+    on = [host for host in lab.hosts if host.power is Power.RUNNING and not host.wire.is_cut]
+    running, has_ovn = {host.name for host in on}, lab.central.is_made
+
+    def is_up(hypervisor: Hypervisor) -> bool:
+        return is_taken_up(hypervisor) and (is_watched(hypervisor) or not has_ovn)
+
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_TAKE_UP_SECONDS):
-            while not running <= {hv.metadata.name for hv in informer.cache if is_taken_up(hv)}:
+            while not running <= {hv.metadata.name for hv in informer.cache if is_up(hv)}:
                 await changed.wait()
                 changed.clear()
 
@@ -214,13 +229,14 @@ async def _live(console: Console, lab: Lab, informer: Informer[Hypervisor]) -> N
     changed = asyncio.Event()
     informer.add_handler(_Wake(changed))
     with Live(console=console, auto_refresh=False) as live:
-        while True:
+        while lab.is_there:
             table = _table(_rows(lab, informer.cache), console.width)
             live.update(Group(table, *map(Text, _stopped(lab))), refresh=True)
             changed.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_REFRESH_SECONDS):
                     await changed.wait()
+    say("the lab was taken down")
 
 
 class _Wake:
@@ -320,10 +336,12 @@ def things_to_try(vms: Iterable[Seen], hosts: Sequence[str], option: str) -> tup
         option: names the lab's directory where that must be named.
     """
     watch = "kubectl get hypervisors -o wide --watch"
+    switches = "kubectl get ovsnodes -A"
     crash = (f"cobalt lab host crash {hosts[-1]}{option}",) if hosts else ()
     vm = next((vm for vm in vms if vm.title and vm.state == "running"), None)
     target = next((host for host in reversed(hosts) if vm and host != vm.host), None)
     if vm is None or target is None:
-        return (watch, f"cobalt lab vm add{option}", *crash)
+        return (watch, switches, f"cobalt lab vm add{option}", *crash)
     move = f"cobalt lab vm move {vm.name} {target} --slow 16{option}"
-    return (watch, move, f"cobalt evict {vm.host} --watch", f"cobalt resume {vm.host}", *crash)
+    evict = (f"cobalt evict {vm.host} --watch", f"cobalt resume {vm.host}")
+    return (watch, switches, move, *evict, *crash)

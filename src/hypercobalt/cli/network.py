@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
-import msgspec
 from cyclopts import App, Parameter
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.ovsnode import Bond, Bridge, OVSNode, OVSNodeConditionType
-from hypercobalt.cli import asking
+from hypercobalt.cli import asking, switches
 from hypercobalt.cli.asking import InvalidRequestError, Kubeconfig
+from hypercobalt.cli.tables import Output, print_json, print_table, table
 from hypercobalt.operator.explain.model import printable
 from hypercobalt.operator.network.fleet_check import Finding
 from hypercobalt.operator.network.fleet_check import check as compare
-from hypercobalt.runtime import Kube, NotFoundError
 
 FOUND: Final = 1
 NOT_CHECKED: Final = 2
 
-Output = Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])]
 Node = Annotated[str, Parameter(help="Name of the host: its Node and its OVSNode have it.")]
 
 app = App(
@@ -69,22 +66,23 @@ def bonds(node: Node, /, *, output: Output = "text", kubeconfig: Kubeconfig = No
 
 
 async def _check(output: str, kubeconfig: Path | None) -> int:
+    namespace = asking.connection(kubeconfig).namespace
     async with asking.client(kubeconfig) as kube:
-        switches = await _listed(kube)
-    if not switches:
+        compared = await switches.listed(kube, namespace)
+    if not compared:
         raise InvalidRequestError("there are no OVSNodes; no OVS agent reports here")
-    found = compare(switches)
+    found = compare(compared)
     if output == "json":
-        _print_json(found)
+        print_json(found)
     else:
-        for line in _report(found, len(switches)):
+        for line in _report(found, len(compared)):
             print(printable(line))
     return FOUND if found else 0
 
 
 def _report(found: Sequence[Finding], hosts: int) -> Iterable[str]:
     if found:
-        yield from _table(("FINDING", "WHAT"), ((one.code, one.message) for one in found))
+        yield from table(("FINDING", "WHAT"), ((one.code, one.message) for one in found))
         yield ""
     yield f"{hosts} hosts, {len(found)} findings"
 
@@ -93,9 +91,9 @@ async def _bridges(node: str, output: str, kubeconfig: Path | None) -> int:
     switch = await _switch("bridges", node, kubeconfig)
     found = switch.status.bridges
     if output == "json":
-        _print_json(found)
+        print_json(found)
         return 0
-    _print_table(("NAME", "STATUS", "DATAPATH", "PORTS", "FLOWS"), map(_of_bridge, found))
+    print_table(("NAME", "STATUS", "DATAPATH", "PORTS", "FLOWS"), map(_of_bridge, found))
     return 0
 
 
@@ -104,7 +102,7 @@ async def _bonds(node: str, output: str, kubeconfig: Path | None) -> int:
     links = switch.status.interfaces
     found = links.bonds if links is not None else ()
     if output == "json":
-        _print_json(found)
+        print_json(found)
         return 0
     members = {
         bond.name: ",".join(
@@ -115,7 +113,7 @@ async def _bonds(node: str, output: str, kubeconfig: Path | None) -> int:
         for bond in found
     }
     rows = ((*_of_bond(bond), members[bond.name]) for bond in found)
-    _print_table(("NAME", "STATUS", "MODE", "ACTIVE", "MEMBERS"), rows)
+    print_table(("NAME", "STATUS", "MODE", "ACTIVE", "MEMBERS"), rows)
     return 0
 
 
@@ -138,49 +136,13 @@ def _number(value: int | None) -> str:
     return "?" if value is None else str(value)
 
 
-async def _listed(kube: Kube, name: str = "") -> list[OVSNode]:
-    fields = f"metadata.name={name}" if name else ""
-    try:
-        return list((await kube.list(OVSNode, fields=fields)).items)
-    except NotFoundError as error:
-        raise InvalidRequestError("this API server has no OVSNodes; check --kubeconfig") from error
-
-
 async def _switch(command: str, node: str, kubeconfig: Path | None) -> OVSNode:
     """The OVSNode of a host; that its agent is not known to live is printed beside it."""
+    namespace = asking.connection(kubeconfig).namespace
     async with asking.client(kubeconfig) as kube:
-        found = await _listed(kube, node)
-        if not found:
-            known = sorted(one.metadata.name for one in await _listed(kube))
-            there = f"there are: {', '.join(known[:20])}" if known else "there are none"
-            raise InvalidRequestError(f"there is no OVSNode {node}; {there}")
-    if len(found) > 1:
-        spaces = ", ".join(sorted(one.metadata.namespace for one in found))
-        raise InvalidRequestError(f"OVSNode {node} is in several namespaces: {spaces}")
-    ready = get_condition(found[0].status.conditions, OVSNodeConditionType.READY)
+        found = await switches.of_host(kube, namespace, node)
+    ready = get_condition(found.status.conditions, OVSNodeConditionType.READY)
     if ready is None or ready.status == "Unknown":
         why = f": {ready.message}" if ready is not None else ""
         asking.complain(command, f"{node} is shown as it was reported last{why}")
-    return found[0]
-
-
-def _print_json(found: object) -> None:
-    print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
-
-
-def _print_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    lines = list(_table(head, rows))
-    if len(lines) == 1:
-        print("none", file=sys.stderr)
-        return
-    for line in lines:
-        print(printable(line))
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterable[str]:
-    """Lines with columns as wide as their widest cell."""
-    every = [head, *rows]
-    widths = [max(len(row[place]) for row in every) for place in range(len(head))]
-    for row in every:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield "   ".join(cells).rstrip()
+    return found

@@ -5,25 +5,30 @@ from __future__ import annotations
 import os
 import re
 import socket
-import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from hypercobalt.agent.launch import become
 from hypercobalt.api.host_certificate import CertificateSource
-from hypercobalt.cli.common_flags import LogFlags, version_line
-from hypercobalt.errors import ConfigurationError, HypercobaltError
+from hypercobalt.cli.agent_start import start
+from hypercobalt.cli.common_flags import (
+    DiagnosticsAddress,
+    HealthAddress,
+    Kubeconfig,
+    LogFlags,
+    MetricsAddress,
+    MetricsSecure,
+    Version,
+)
+from hypercobalt.errors import ConfigurationError
 from hypercobalt.node_agent.settings import (
     MigrationNames,
     Retention,
     self_fencing,
     settings,
 )
-
-COMPONENT: Final = "hypercobalt-node-agent"
 
 _LOG = LogFlags()
 _UNITS = {"h": 3600, "d": 86400}
@@ -32,7 +37,7 @@ _DAYS = re.compile(r"([0-9]{1,6})([hd])", re.ASCII)
 
 def node_agent(
     *,
-    kubeconfig: Path | None = None,
+    kubeconfig: Kubeconfig = None,
     node: str | None = None,
     libvirt_uri: str | None = None,
     units: str | None = None,
@@ -51,20 +56,19 @@ def node_agent(
     store_definitions: bool = False,
     state_dir: Path | None = None,
     ha_config: str | None = None,
-    metrics_bind_address: str = ":9177",
-    metrics_secure: bool = True,
-    health_probe_bind_address: str = ":8081",
+    metrics_bind_address: MetricsAddress = ":9177",
+    metrics_secure: MetricsSecure = True,
+    health_probe_bind_address: HealthAddress = ":8081",
+    diagnostics_bind_address: DiagnosticsAddress = "0",
     log: LogFlags = _LOG,
     leader_elect: Annotated[bool, Parameter(show=False)] = False,
     enable_http2: Annotated[bool, Parameter(show=False)] = False,
-    version: bool = False,
+    version: Version = False,
 ) -> int:
     """Watch one hypervisor host, and keep its Hypervisor, Migrations and certificates current.
 
     Parameters
     ----------
-    kubeconfig
-        As kubectl's; else $KUBECONFIG, the pod's service account, ~/.kube/config.
     node
         Name of the Node and the Hypervisor; else HOSTNAME, else the system's host name.
     libvirt_uri
@@ -108,20 +112,10 @@ def node_agent(
     ha_config
         ConfigMap with the HA agent's configuration, as NAMESPACE/NAME; else hypercobalt-ha in the
         namespace above. Empty: no HA agent.
-    metrics_bind_address
-        HOST:PORT of /metrics; :PORT for all addresses, 0 for none.
-    metrics_secure
-        Serve /metrics over TLS, to users that the API server authorizes.
-    health_probe_bind_address
-        HOST:PORT of /healthz and /readyz; :PORT for all addresses, 0 for none.
-    version
-        Print the version and exit.
     """
-    if version:
-        print(version_line(COMPONENT))
-        return 0
-    try:
-        parsed = settings(
+    return start(
+        "node-agent",
+        lambda: settings(
             os.environ,
             hostname=socket.gethostname(),
             node=node,
@@ -146,11 +140,10 @@ def node_agent(
             log_level=log.level(),
             log_text=log.as_text(),
             health=health_probe_bind_address,
-        )
-    except HypercobaltError as error:
-        print(f"cobalt node-agent: {error}", file=sys.stderr)
-        return 2
-    return become("hypercobalt.node_agent", parsed)
+            diagnostics=diagnostics_bind_address,
+        ),
+        version=version,
+    )
 
 
 def _age(text: str) -> timedelta:

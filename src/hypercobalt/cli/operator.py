@@ -12,7 +12,15 @@ from cyclopts import Parameter
 
 from hypercobalt import logs
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.cli.common_flags import LogFlags, version_line
+from hypercobalt.cli.common_flags import (
+    HealthAddress,
+    Kubeconfig,
+    LogFlags,
+    MetricsAddress,
+    MetricsSecure,
+    Version,
+    version_line,
+)
 from hypercobalt.cli.operator_compute import DirectFlags, Kind, NovaFlags, connection
 from hypercobalt.cli.operator_flags import (
     CertificateFlags,
@@ -53,7 +61,7 @@ _CERTIFICATE, _TEST, _LIFECYCLE, _EVICTION, _HA, _DIRECT, _NOVA, _LOG = (
 
 def operator(
     *,
-    kubeconfig: Path | None = None,
+    kubeconfig: Kubeconfig = None,
     agent_namespaces: Annotated[str, Parameter(env_var="AGENT_NAMESPACES")] = "",
     ovs_agent_namespace: Annotated[str, Parameter(env_var="OVS_AGENT_NAMESPACE")] = "ovn-system",
     label_selector: Annotated[str, Parameter(env_var="LABEL_SELECTOR")] = "",
@@ -69,19 +77,17 @@ def operator(
     direct: DirectFlags = _DIRECT,
     nova: NovaFlags = _NOVA,
     leader_elect: bool = False,
-    metrics_bind_address: str = "0",
-    metrics_secure: bool = True,
-    health_probe_bind_address: str = ":8081",
+    metrics_bind_address: MetricsAddress = "0",
+    metrics_secure: MetricsSecure = True,
+    health_probe_bind_address: HealthAddress = ":8081",
     log: LogFlags = _LOG,
     enable_http2: Annotated[bool, Parameter(show=False)] = False,
-    version: bool = False,
+    version: Version = False,
 ) -> int:
     """Make Hypervisors out of Nodes, and take them into service, through maintenance, and out.
 
     Parameters
     ----------
-    kubeconfig
-        As kubectl's; else $KUBECONFIG, the pod's service account, ~/.kube/config.
     agent_namespaces
         Namespaces of the agents' pods, with commas; required.
     ovs_agent_namespace
@@ -100,14 +106,6 @@ def operator(
         libvirt to libvirt; with none, hosts are neither onboarded nor emptied.
     leader_elect
         Enable leader election: one of several processes is active. The Lease is in its namespace.
-    metrics_bind_address
-        HOST:PORT of /metrics; :PORT for all addresses, 0 for none.
-    metrics_secure
-        Serve /metrics over TLS, to users that the API server authorizes.
-    health_probe_bind_address
-        HOST:PORT of /healthz and /readyz; :PORT for all addresses, 0 for none.
-    version
-        Print the version and exit.
     """
     if version:
         print(version_line(COMPONENT))

@@ -17,7 +17,7 @@ from hypercobalt.errors import ConfigurationError
 from hypercobalt.ha.guard import CEILING, Limits
 from hypercobalt.ha.node_failure import Waits
 from hypercobalt.operator.certificates import Issuing
-from hypercobalt.operator.eviction.policy import Doubt, Order, Policy, StuckHelp
+from hypercobalt.operator.eviction.model.policy import Doubt, Order, Policy, StuckHelp
 from hypercobalt.operator.ha.settings import DOMAIN_LABELS, HaMode, HaSettings
 from hypercobalt.operator.lifecycle.checks import check_probe, parse_version
 from hypercobalt.operator.lifecycle.settings import Settings

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from hypercobalt.agent.launch import become
-from hypercobalt.cli.common_flags import LogFlags, version_line
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.cli.agent_start import start
+from hypercobalt.cli.common_flags import (
+    DiagnosticsAddress,
+    HealthAddress,
+    Kubeconfig,
+    LogFlags,
+    MetricsAddress,
+    MetricsSecure,
+    Version,
+)
 from hypercobalt.ovs_agent.settings import settings
-
-COMPONENT: Final = "hypercobalt-ovs-agent"
 
 _LOG = LogFlags()
 
 
 def ovs_agent(
     *,
-    kubeconfig: Path | None = None,
+    kubeconfig: Kubeconfig = None,
     node: str | None = None,
     namespace: str | None = None,
     ovs_rundir: Path | None = None,
@@ -30,18 +34,18 @@ def ovs_agent(
     host_root: Path = Path("/"),
     counters: Annotated[float, Parameter(name="--counters")] = 300,
     southbound_probe: Annotated[float, Parameter(name="--southbound-probe")] = 10,
-    metrics_bind_address: str = ":9178",
-    metrics_secure: bool = True,
-    health_probe_bind_address: str = ":8082",
+    capture_by_mirror: bool = False,
+    metrics_bind_address: MetricsAddress = ":9178",
+    metrics_secure: MetricsSecure = True,
+    health_probe_bind_address: HealthAddress = ":8082",
+    diagnostics_bind_address: DiagnosticsAddress = "0",
     log: LogFlags = _LOG,
-    version: bool = False,
+    version: Version = False,
 ) -> int:
     """Watch Open vSwitch and OVN on one host, and keep its OVSNode current.
 
     Parameters
     ----------
-    kubeconfig
-        As kubectl's; else $KUBECONFIG, the pod's service account, ~/.kube/config.
     node
         Name of the Node and the OVSNode; else NODE_NAME, else HOSTNAME, else the system's host
         name.
@@ -59,20 +63,13 @@ def ovs_agent(
     southbound_probe
         Seconds between two probes of the southbound database, at least 1; 0 for none, and then a
         database that hangs and late flows go unnoticed.
-    metrics_bind_address
-        HOST:PORT of /metrics; :PORT for all addresses, 0 for none.
-    metrics_secure
-        Serve /metrics over TLS, to users that the API server authorizes.
-    health_probe_bind_address
-        HOST:PORT of /healthz and /readyz; :PORT for all addresses, 0 for none.
-    version
-        Print the version and exit.
+    capture_by_mirror
+        Capture on ports without a network device, such as vhost-user, by a mirror: it changes the
+        bridge while the capture lasts.
     """
-    if version:
-        print(version_line(COMPONENT))
-        return 0
-    try:
-        parsed = settings(
+    return start(
+        "ovs-agent",
+        lambda: settings(
             os.environ,
             hostname=socket.gethostname(),
             node=node,
@@ -83,13 +80,13 @@ def ovs_agent(
             host_root=host_root,
             counters=counters,
             southbound_probe=southbound_probe,
+            capture_by_mirror=capture_by_mirror,
             metrics=metrics_bind_address,
             metrics_secure=metrics_secure,
             health=health_probe_bind_address,
+            diagnostics=diagnostics_bind_address,
             log_level=log.level(),
             log_text=log.as_text(),
-        )
-    except HypercobaltError as error:
-        print(f"cobalt ovs-agent: {error}", file=sys.stderr)
-        return 2
-    return become("hypercobalt.ovs_agent", parsed)
+        ),
+        version=version,
+    )

@@ -106,6 +106,7 @@ def test_what_is_suggested_works_on_what_there_is(
 ) -> None:
     assert things_to_try(vms, hosts, " -D") == (
         "kubectl get hypervisors -o wide --watch",
+        "kubectl get ovsnodes -A",
         *(f"cobalt {command}" for command in tried),
         f"cobalt lab host crash {hosts[-1]} -D",
     )

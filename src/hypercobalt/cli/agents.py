@@ -1,0 +1,150 @@
+"""Calls to the agents of a host: where they are, and what a person shows them.
+
+A person's own token goes to the API server alone. An agent is shown the kubeconfig's client
+certificate, or, of a ServiceAccount, a token that is good for this one agent.
+
+Decision: docs/decisions/0033-access-to-agents.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
+
+from hypercobalt.api.access import SelfSubjectReview, TokenRequest, TokenRequestSpec
+from hypercobalt.api.diagnostics import DiagnosticsEndpoint, audience, path
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.ovsnode import OVSNode
+from hypercobalt.api.rbac import ServiceAccount
+from hypercobalt.cli import asking, switches
+from hypercobalt.cli.asking import InvalidRequestError
+from hypercobalt.errors import HypercobaltError, TransientError
+from hypercobalt.runtime import ForbiddenError, Kube, SystemClock
+from hypercobalt.runtime.client import pinned
+from hypercobalt.runtime.client.auth import Credential, credentials_for
+from hypercobalt.runtime.client.kubeconfig import Connection
+from hypercobalt.runtime.client.pinned import Pinned, Reply
+
+ACCOUNT: Final = "system:serviceaccount:"
+TOKEN_SECONDS: Final = 600
+"""The shortest that the API server gives."""
+
+_BEGINS_SECONDS: Final = (
+    40.0  # longer than any use takes to begin, with its admission and its Event
+)
+
+Subject = type[OVSNode] | type[Hypervisor]
+AGENTS: Final[Mapping[Subject, str]] = {OVSNode: "ovs-agent", Hypervisor: "node-agent"}
+
+
+@asynccontextmanager
+async def opened(
+    subject: Subject,
+    node: str,
+    use: str,
+    parameters: Mapping[str, str],
+    *,
+    method: str = "GET",
+    idle: float | None = None,
+    kubeconfig: Path | None = None,
+) -> AsyncGenerator[Reply]:
+    """Begin a use of a host's agent; leaving ends it there.
+
+    Args:
+        subject: kind of the object whose agent is meant.
+        node: name of the host.
+        use: last part of its path.
+        parameters: of the query.
+        method: GET or POST.
+        idle: longest silence within the answer, in seconds; None sets no limit.
+        kubeconfig: see `asking.connection`.
+
+    Raises:
+        InvalidRequestError: there is no such host, or its agent refuses what is requested.
+        HypercobaltError: the agent or the API server cannot be reached, or refuse the person.
+    """
+    connection = asking.connection(kubeconfig)
+    async with asking.client(kubeconfig) as kube:
+        endpoint = await _endpoint(kube, connection.namespace, subject, node)
+        credential = await _credential(kube, connection, audience(AGENTS[subject], node))
+    target = path(subject, node, use)
+    if parameters:
+        target = f"{target}?{urlencode(parameters)}"
+    server = Pinned(endpoint.url, endpoint.certificateSHA256)
+    call = pinned.call(server, method, target, credential, seconds=_BEGINS_SECONDS, idle=idle)
+    try:
+        async with call as reply:
+            yield reply
+    except pinned.PinError as error:
+        raise HypercobaltError(
+            f"{error}: it has just started, so try again; if this lasts, {endpoint.url} is not the "
+            f"agent of {node}"
+        ) from error
+    except pinned.RefusedError as error:
+        wrong = error.code in _WRONG
+        raise (InvalidRequestError if wrong else HypercobaltError)(f"{node}: {error}") from error
+
+
+_WRONG: Final = (400, 404, 405, 413)
+
+
+async def whole(
+    subject: Subject,
+    node: str,
+    use: str,
+    parameters: Mapping[str, str] | None = None,
+    *,
+    method: str = "GET",
+    kubeconfig: Path | None = None,
+) -> bytes:
+    """The whole answer of a use; the arguments and errors are those of `opened`."""
+    given = parameters or {}
+    async with opened(
+        subject, node, use, given, method=method, idle=_BEGINS_SECONDS, kubeconfig=kubeconfig
+    ) as reply:
+        return b"".join([chunk async for chunk in reply.chunks])
+
+
+async def _endpoint(kube: Kube, namespace: str, subject: Subject, node: str) -> DiagnosticsEndpoint:
+    if subject is Hypervisor:
+        found = (await asking.hypervisor(kube, node)).status.diagnostics
+    else:
+        found = (await switches.of_host(kube, namespace, node)).status.diagnostics
+    if found is None:
+        raise InvalidRequestError(
+            f"the {AGENTS[subject]} of {node} serves nobody: it does not run, is older, or has "
+            "--diagnostics-bind-address=0"
+        )
+    return found
+
+
+async def _credential(kube: Kube, connection: Connection, for_whom: str) -> Credential:
+    own = await credentials_for(connection, SystemClock()).current()
+    if own.certificate is not None:
+        return Credential(certificate=own.certificate)
+    who = (await kube.create(SelfSubjectReview())).status.userInfo.username
+    if not who.startswith(ACCOUNT):
+        raise InvalidRequestError(
+            f"the kubeconfig's user {who} has only a token, which is not sent to a host; use a "
+            "kubeconfig with a client certificate, or one of a ServiceAccount with the rights "
+            "(docs/security.md, Diagnostics)"
+        )
+    namespace, _, name = who.removeprefix(ACCOUNT).partition(":")
+    request = TokenRequest(
+        metadata=ObjectMeta(name=name, namespace=namespace),
+        spec=TokenRequestSpec(audiences=(for_whom,), expirationSeconds=TOKEN_SECONDS),
+    )
+    try:
+        made = await kube.create_in(ServiceAccount, name, "token", request, namespace)
+    except ForbiddenError as error:
+        raise HypercobaltError(
+            f"ServiceAccount {namespace}/{name} may not request a token for itself: give it "
+            f"`create` on serviceaccounts/token of that name ({error})"
+        ) from error
+    if not made.status.token:
+        raise TransientError(f"the API server gave no token for {for_whom}")
+    return Credential(authorization=f"Bearer {made.status.token}")

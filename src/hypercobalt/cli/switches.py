@@ -1,0 +1,49 @@
+"""OVSNodes as a person may read them: in all namespaces, or in the kubeconfig's alone."""
+
+from __future__ import annotations
+
+from hypercobalt.api.ovsnode import OVSNode
+from hypercobalt.cli.asking import InvalidRequestError
+from hypercobalt.runtime import ForbiddenError, Kube, NotFoundError
+
+
+async def listed(kube: Kube, namespace: str, name: str = "") -> list[OVSNode]:
+    """The OVSNodes of all namespaces; where that is forbidden, of one.
+
+    Args:
+        kube: the client of a person.
+        namespace: of the kubeconfig's context.
+        name: of the only one; "" for all.
+
+    Raises:
+        ForbiddenError: neither is allowed.
+        InvalidRequestError: the API server does not have the type.
+    """
+    fields = f"metadata.name={name}" if name else ""
+    try:
+        try:
+            return list((await kube.list(OVSNode, fields=fields)).items)
+        except ForbiddenError as refused:
+            try:
+                return list((await kube.list(OVSNode, namespace, fields=fields)).items)
+            except ForbiddenError:
+                raise refused from None
+    except NotFoundError as error:
+        raise InvalidRequestError("this API server has no OVSNodes; check --kubeconfig") from error
+
+
+async def of_host(kube: Kube, namespace: str, node: str) -> OVSNode:
+    """The OVSNode of a host.
+
+    Raises:
+        InvalidRequestError: there is none, or there are several.
+    """
+    found = await listed(kube, namespace, node)
+    if not found:
+        known = sorted(one.metadata.name for one in await listed(kube, namespace))
+        there = f"there are: {', '.join(known[:20])}" if known else "there are none"
+        raise InvalidRequestError(f"there is no OVSNode {node}; {there}")
+    if len(found) > 1:
+        spaces = ", ".join(sorted(one.metadata.namespace for one in found))
+        raise InvalidRequestError(f"OVSNode {node} is in several namespaces: {spaces}")
+    return found[0]

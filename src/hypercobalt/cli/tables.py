@@ -1,0 +1,38 @@
+"""Tables and JSON on the terminal; what stands in them may be hostile."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from hypercobalt.operator.explain.model import printable
+
+Output = Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])]
+
+
+def print_json(found: object) -> None:
+    """Print what msgspec can encode, with indents."""
+    print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+
+
+def print_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    """Print rows under their heads; without rows, `none` on the standard error."""
+    lines = list(table(head, rows))
+    if len(lines) == 1:
+        print("none", file=sys.stderr)
+        return
+    for line in lines:
+        print(printable(line))
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterable[str]:
+    """Lines with columns as wide as their widest cell."""
+    every = [head, *rows]
+    widths = [max(len(row[place]) for row in every) for place in range(len(head))]
+    for row in every:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "   ".join(cells).rstrip()
