@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, get_args, get_origin, get_type_hints
 
@@ -65,11 +66,15 @@ def shown(default: object) -> str:
 
 
 def typed(page: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Each command of the page's console blocks, in words, with the lines that follow it."""
+    """Each command of the page's console blocks, in words, with the lines that follow it.
+
+    Of a pipe the first: whose input the others read.
+    """
     for block in re.findall(r"^```console\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
         for part in re.split(r"^\$ ", block.replace("\\\n", ""), flags=re.MULTILINE)[1:]:
             line, *output = part.rstrip("\n").split("\n")
-            yield shlex.split(line, comments=True), output
+            words = shlex.split(line, comments=True)
+            yield list(takewhile(lambda word: word != "|", words)), output
 
 
 def mentioned(page: str) -> Iterator[list[str]]:

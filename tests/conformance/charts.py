@@ -102,16 +102,20 @@ def lab_rights() -> str:
             "env": {"namespace": rights.NAMESPACE},
             "storeDefinitions": True,
         },
+        "hypercobalt-ovs-agent": {"env": {"namespace": rights.OVS_NAMESPACE}},
         "hypercobalt-operator": {
             "controllerManager": {"manager": {"env": env}},
+            "ovs": {"enabled": True, "namespace": rights.OVS_NAMESPACE},
             "ha": {"fenceDevices": "devices: []"},  # for the right to their credentials
         },
     }
+    namespaces = {"hypercobalt-ovs-agent": rights.OVS_NAMESPACE}
     wanted = {kind.resource.kind for kind in rights.KINDS}
     found: list[Body] = []
     for chart, values in charts.items():
         named: Body = {"fullnameOverride": chart, **values}
-        objects = rendered(chart, named, release="lab", namespace=rights.NAMESPACE)
+        namespace = namespaces.get(chart, rights.NAMESPACE)
+        objects = rendered(chart, named, release="lab", namespace=namespace)
         found += [body for body in objects if body["kind"] in wanted]
     for body in found:
         body["metadata"].pop("labels", None)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import convert
+from tests.admission import admitted
 from tests.conformance.charts import over, rendered
 from tests.conformance.permitted import Cluster, Grant, granted, only, permitted
 from tests.conformance.targets import COBALT
@@ -47,7 +48,15 @@ from hypercobalt.node_agent.agent import Host, register
 from hypercobalt.node_agent.host.shutdown_drain import make_eviction
 from hypercobalt.node_agent.settings import MigrationNames, Retention, Settings
 from hypercobalt.operator.agent_pods import still_running
-from hypercobalt.runtime import ForbiddenError, Kube, Manager, Metrics, SystemClock, load_connection
+from hypercobalt.runtime import (
+    Address,
+    ForbiddenError,
+    Kube,
+    Manager,
+    Metrics,
+    SystemClock,
+    load_connection,
+)
 from hypercobalt.runtime.guard import guard
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
@@ -102,6 +111,7 @@ async def agent(
         addresses=("192.0.2.1",),
         state_dir=folder / f"{name}-state",
         ha_config=f"{SPACE}/hypercobalt-ha",
+        diagnostics=Address("127.0.0.1", 0),
         **settings,  # type: ignore[arg-type]
     )
     system = FakeSystem(OperatingSystem(pretty_version="Some", kernel_name="Linux"))
@@ -203,8 +213,8 @@ async def add_host(person: Kube, name: str) -> Hypervisor:
 async def through_a_scrape(cluster: Cluster) -> None:
     """A reader without a token, and one without the right."""
     async with Kube(load_connection(cluster.on("kvm-a"))) as client:
-        assert await guard(client).admits("nobody's", "/metrics", "get") == 401
-        assert await guard(client).admits(cluster.token, "/metrics", "get") == 403
+        assert await admitted(guard(client), "nobody's") == 401
+        assert await admitted(guard(client), cluster.token) == 403
 
 
 async def come_late(person: Kube, name: str) -> None:
@@ -410,7 +420,8 @@ def test_metrics_need_a_token_unless_a_value_opens_them(objects: list[Body]) -> 
     assert "--metrics-secure=true" in container["args"]
     names = [body["metadata"]["name"] for body in objects if body["kind"] == "ClusterRole"]
     assert any(name.endswith("-metrics-reader") for name in names)
-    opened = rendered(CHART, {"metrics": {"secure": False}, "serviceMonitor": {"enabled": True}})
+    values: Body = {"metrics": {"secure": False}, "diagnostics": {"enabled": False}}
+    opened = rendered(CHART, {**values, "serviceMonitor": {"enabled": True}})
     (endpoint,) = only(opened, "ServiceMonitor")["spec"]["endpoints"]
     assert "scheme" not in endpoint
     assert not any(resource == "tokenreviews" for _, _, resource, _ in granted(opened))
@@ -429,6 +440,16 @@ def test_capabilities_are_for_certificates_only(objects: list[Body]) -> None:
     mounts = {mount["name"]: mount.get("readOnly", False) for mount in container["volumeMounts"]}
     assert [name for name, read_only in mounts.items() if not read_only] == ["state"]
     assert not any(resource == "secrets" for _, _, resource, _ in granted(plain))
+
+
+def test_the_journal_is_mounted_by_a_value_only_and_read_only(objects: list[Body]) -> None:
+    def mounts(found: list[Body]) -> set[str]:
+        (container,) = pod_of(found)["containers"]
+        return {one["mountPath"] for one in container["volumeMounts"] if one.get("readOnly")}
+
+    journal = {"/host/var/log", "/host/run/log"}
+    assert not journal & mounts(objects)
+    assert journal <= mounts(rendered(CHART, {"logs": {"enabled": True}}))
 
 
 def test_keys_made_on_the_host_need_no_secret() -> None:
@@ -452,7 +473,7 @@ def test_the_ha_agent_has_a_place_for_what_it_remembers_and_sees_disks_where_the
 
 
 def test_without_the_ha_agent_its_rights_and_its_place_are_gone() -> None:
-    off = rendered(CHART, {"ha": {"enabled": False}})
+    off = rendered(CHART, {"ha": {"enabled": False}, "diagnostics": {"enabled": False}})
     (container,) = pod_of(off)["containers"]
     assert "--ha-config=" in container["args"]
     assert not any(mount["name"] == "state" for mount in container["volumeMounts"])

@@ -23,7 +23,7 @@ from tests.conformance.wire import Body, Json
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.operator.eviction.preflight import refusal
+from hypercobalt.operator.eviction.planning.preflight import refusal
 
 __all__ = ["hosts", "objects"]
 

@@ -11,30 +11,41 @@ from collections.abc import Iterator
 
 import pytest
 from msgspec.structs import replace
+from tests.admission import admitted
 from tests.conformance.charts import over, rendered
 from tests.conformance.permitted import Cluster, Grant, granted, only, permitted
 from tests.conformance.wire import Body
+from tests.contracts.agent_access import answer
 from tests.integration.runtime.scripted import eventually
 
+from hypercobalt.agent.diagnostics.server import Subject, diagnostics
+from hypercobalt.agent.diagnostics.use import Asked, Use
 from hypercobalt.agent.lease import AgentLease
+from hypercobalt.agent.settings import AgentSettings
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.coordination import Event, Lease, ObjectReference
+from hypercobalt.api.diagnostics import DiagnosticsEndpoint, path
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
 from hypercobalt.api.times import micro_time
 from hypercobalt.operator.agent_leases import OVS_AGENT
 from hypercobalt.runtime import (
+    Address,
     ForbiddenError,
     Informer,
     Kube,
+    Manager,
     Metrics,
     SystemClock,
     load_connection,
 )
+from hypercobalt.runtime.client.auth import Credential
+from hypercobalt.runtime.client.pinned import Pinned
 from hypercobalt.runtime.client.requests import Selection
 from hypercobalt.runtime.events import Recorder
 from hypercobalt.runtime.guard import guard
+from hypercobalt.runtime.routes import Answer
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
 
@@ -96,6 +107,32 @@ async def report(kube: Kube, name: str) -> OVSNode:
     return await kube.merge_patch(OVSNode, name, patch, SPACE, subresource="status")
 
 
+async def diagnose(kube: Kube, own: OVSNode, cluster: Cluster) -> None:
+    """The client CA is followed, and a use that is refused leaves an Event."""
+    listening: asyncio.Future[DiagnosticsEndpoint] = asyncio.get_running_loop().create_future()
+    settings = AgentSettings("kvm-a", namespace=SPACE, diagnostics=Address("127.0.0.1", 0))
+    subject = Subject("ovs-agent", OVSNode, "kvm-a", SPACE, REPORTER, lambda: own)
+    uses = (Use("echo", "diagnose", echo),)
+    manager = Manager(kube, metrics=Metrics())
+    serve = diagnostics(manager, settings, subject, uses, listening.set_result)
+    assert serve is not None
+    serving = asyncio.create_task(serve())
+    try:
+        endpoint = await asyncio.wait_for(listening, 20)
+        server = Pinned(endpoint.url, endpoint.certificateSHA256)
+        stranger = Credential("Bearer nobody's")
+        assert (await answer(server, stranger, "GET", path(OVSNode, "kvm-a", "echo")))[0] == 401
+        watches = "watch", "configmaps"
+        await eventually(lambda: watches in verbs(cluster), seconds=20)
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+async def echo(_: Asked) -> Answer:
+    return Answer(200)
+
+
 async def test_agent_may_do_just_what_it_does(cluster: Cluster, objects: list[Body]) -> None:
     node = "kvm-a"
     async with Kube(load_connection(cluster.on(node)), field_manager=NAME) as kube:
@@ -126,8 +163,9 @@ async def test_agent_may_do_just_what_it_does(cluster: Cluster, objects: list[Bo
         writing = asyncio.create_task(recorder.run(stop))
         stop.set()
         await asyncio.wait_for(writing, 20)
-        assert await guard(kube).admits("nobody's", "/metrics", "get") == 401
-        assert await guard(kube).admits(cluster.token, "/metrics", "get") == 403
+        assert await admitted(guard(kube), "nobody's") == 401
+        assert await admitted(guard(kube), cluster.token) == 403
+        await diagnose(kube, made, cluster)
     assert cluster.forbidden() == []
     assert cluster.used(objects) | HIDDEN == granted(objects)
 
@@ -214,9 +252,57 @@ def test_pod_is_as_the_documentation_has_it(objects: list[Body]) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("values", "added"),
+    [
+        ({}, None),
+        ({"byMirror": True}, None),
+        ({"enabled": True}, ["NET_RAW", "SETUID", "SETGID", "SETPCAP", "KILL"]),
+        (
+            {"enabled": True, "byMirror": True},
+            ["NET_RAW", "SETUID", "SETGID", "SETPCAP", "KILL", "NET_ADMIN"],
+        ),
+    ],
+)
+def test_captures_need_capabilities_that_a_value_gives(
+    values: Body, added: list[str] | None
+) -> None:
+    pod = only(rendered(CHART, {"capture": values}), "DaemonSet")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["securityContext"]["capabilities"].get("add") == added
+    assert "privileged" not in container["securityContext"]
+    mirrors = "NET_ADMIN" in (added or ())
+    assert ("--capture-by-mirror" in container["args"]) == mirrors
+
+
+def test_files_of_tls_are_where_ovn_controller_has_them() -> None:
+    made = rendered(CHART, over({}, {"directories": {"tls": "/etc/ovn/pki"}}))
+    pod = only(made, "DaemonSet")["spec"]["template"]["spec"]
+    (mount,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "tls")
+    (volume,) = (one for one in pod["volumes"] if one["name"] == "tls")
+    assert mount == {"name": "tls", "mountPath": "/etc/ovn/pki", "readOnly": True}
+    assert volume["hostPath"] == {"path": "/etc/ovn/pki"}
+
+
 def test_rights_are_in_the_namespace_of_the_ovsnodes(objects: list[Body]) -> None:
     writes = {grant for grant in granted(objects) if grant[0] not in {"list", "watch"}}
     reviews = {"tokenreviews", "subjectaccessreviews"}
     assert {where for _, _, what, where in writes if what not in reviews} == {SPACE}
     elsewhere = rendered(CHART, over({}, {"env": {"namespace": "switches"}}))
-    assert only(elsewhere, "Role")["metadata"]["namespace"] == "switches"
+    roles = [body["metadata"] for body in elsewhere if body["kind"] == "Role"]
+    assert sorted(meta["namespace"] for meta in roles) == ["kube-system", "switches"]
+
+
+def test_port_and_rights_of_diagnostics_are_gone_with_them(objects: list[Body]) -> None:
+    """People's roles are bound to nobody by the chart."""
+    roles = {body["metadata"]["name"] for body in objects if body["kind"] == "ClusterRole"}
+    assert {f"op-{CHART}-diagnose", f"op-{CHART}-capture"} <= roles
+    assert not any("/" in what and "status" not in what for _, _, what, _ in granted(objects))
+    values: Body = {"diagnostics": {"enabled": False}, "metrics": {"secure": False}}
+    bare = rendered(CHART, values)
+    (container,) = only(bare, "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    assert "--diagnostics-bind-address=0" in container["args"]
+    assert [one["name"] for one in container["ports"]] == ["health", "metrics"]
+    kept = {what for _, _, what, _ in granted(bare)}
+    assert not kept & {"tokenreviews", "subjectaccessreviews", "configmaps"}
+    assert not any(body["metadata"]["name"].endswith("-capture") for body in bare)

@@ -30,12 +30,21 @@ QUESTIONS = {
 
 
 def rules(objects: list[Body]) -> list[tuple[str, str, str]]:
-    """Verb, group and resource of every rule of the chart's roles, but for reads of one name."""
+    """Verb, group and resource of every rule of the agent's roles, but for reads of one name.
+
+    A role that the chart binds to nobody is one for people.
+    """
+    bindings = {"RoleBinding", "ClusterRoleBinding"}
+    bound = {
+        (body["roleRef"]["kind"], body["roleRef"]["name"])
+        for body in objects
+        if body["kind"] in bindings
+    }
     return sorted(
         {
             (verb, group, resource)
             for body in objects
-            if body["kind"] in {"Role", "ClusterRole"}
+            if (body["kind"], body["metadata"]["name"]) in bound
             for rule in body["rules"]
             for verb in rule["verbs"]
             for group in rule.get("apiGroups", ())

@@ -18,9 +18,9 @@ from typing import TypeVar
 
 import pytest
 
-from hypercobalt.lab.lab import Progress
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import Demand
+from hypercobalt.lab.progress import Progress
 from tests.openstack.client import Session
 from tests.openstack.cloud import Cloud
 from tests.openstack.computes import DISABLED, provider_id, set_service, traits

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from hypercobalt.lab.lab import Progress
+from hypercobalt.lab.progress import Progress
 from tests.openstack.env.site import down, up
 
 

@@ -14,13 +14,14 @@ from typing import Final
 
 import yaml
 
+from hypercobalt.lab import bond, ovn, shared_mount
 from hypercobalt.lab import lab as lab_site
-from hypercobalt.lab import ovn, shared_mount
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import Host, needed_binds
 from hypercobalt.lab.host import Place as HostPlace
-from hypercobalt.lab.lab import Lab, Report
+from hypercobalt.lab.lab import Lab
+from hypercobalt.lab.progress import Report
 from tests.openstack.client import Account, Json, Session
 from tests.openstack.cloud import Cloud
 from tests.openstack.env import apis, catalogue, computes, infra, remote, schema, seed, venv
@@ -213,6 +214,7 @@ class OpenStack:
 
     async def _ovn(self, ready: _Ready) -> None:
         await self._step("OVN", self._lab.central.start())
+        await self._step("top of rack", self._lab.rack.start())
         ready.ovn.set()
 
     async def _neutron(self, ready: _Ready) -> None:
@@ -235,6 +237,7 @@ class OpenStack:
         await self._step(f"host {host.name}", host.start(self._lab.addresses))
         await remote.install(host, key)
         await ready.ovn.wait()
+        await bond.join(host)
         await ovn.join(host, self._lab.central.southbound_remote)
         for event in (ready.catalogue, ready.broker, ready.placement):
             await event.wait()
