@@ -39,8 +39,8 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.connect import connect_nova
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.eviction.assembly import add_eviction
-from hypercobalt.operator.eviction.networks import BY_NETWORK, network_of
-from hypercobalt.operator.eviction.policy import Policy
+from hypercobalt.operator.eviction.model.policy import Policy
+from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
 from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
 
 HOST = "node0"
