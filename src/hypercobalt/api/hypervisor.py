@@ -19,6 +19,7 @@ from hypercobalt.api.hypervisor_conditions import (
     NETWORK_BROKEN,
     PORTS_UNBOUND,
     HypervisorConditionType,
+    RegisteredReason,
     SyncReason,
 )
 from hypercobalt.api.hypervisor_status import HypervisorStatus
@@ -293,6 +294,12 @@ def is_fenced(hypervisor: Hypervisor) -> bool:
         and bool(boot)
         and fencing.bootID == boot
     )
+
+
+def is_claimed(hypervisor: Hypervisor) -> bool:
+    """Whether the host of its name belongs to another Hypervisor: what runs there is that one's."""
+    found = get_condition(hypervisor.conditions, HypervisorConditionType.REGISTERED)
+    return found is not None and found.reason == RegisteredReason.CLAIMED
 
 
 def is_network_broken(hypervisor: Hypervisor) -> bool:

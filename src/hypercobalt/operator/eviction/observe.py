@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from hypercobalt.api.conditions import is_true
 from hypercobalt.api.eviction import Eviction
-from hypercobalt.api.hypervisor import Hypervisor, is_fenced
+from hypercobalt.api.hypervisor import Hypervisor, is_claimed, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Action, Capacity, Host, Server
@@ -25,7 +25,6 @@ from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.model.states import Moment
 from hypercobalt.operator.eviction.observing.lookups import to_be_asked_about, to_be_verified
 from hypercobalt.operator.eviction.observing.migrations import Migrations
-from hypercobalt.operator.eviction.planning.preflight import is_anothers
 from hypercobalt.operator.eviction.planning.settled import settled
 from hypercobalt.operator.node_facts import host_names
 from hypercobalt.runtime import Cache, Clock, Kube
@@ -112,12 +111,12 @@ class Observer:
             chooses_target=self._compute.moves.chooses_target and not networks.named,
             networks=networks,
             hypervisor=found,
-            is_anothers=missing and await self._kube.get(Hypervisor, name) is not None,
+            of_other_shard=missing and await self._kube.get(Hypervisor, name) is not None,
         )
 
     async def _host(self, facts: Facts, memory: Memory) -> Facts:
         hypervisor, at = facts.hypervisor, facts.moment.at
-        claimed = hypervisor is not None and is_anothers(hypervisor) and not facts.is_deleted
+        claimed = hypervisor is not None and is_claimed(hypervisor) and not facts.is_deleted
         if claimed:
             memory.host = None
         elif memory.host is None or _is_doubted(memory, hypervisor, at):

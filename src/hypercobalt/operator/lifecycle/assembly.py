@@ -6,11 +6,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction, evicting, has_ended
-from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_conditions import RegisteredReason
+from hypercobalt.api.hypervisor import Hypervisor, is_claimed
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.operator.lifecycle.aggregates import AggregateSync
@@ -24,7 +22,7 @@ from hypercobalt.operator.lifecycle.reconciler import NAME, LifecycleReconciler
 from hypercobalt.operator.lifecycle.registration import Registration
 from hypercobalt.operator.lifecycle.service import ServiceSync
 from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.step import Step, Type
+from hypercobalt.operator.lifecycle.step import Step
 from hypercobalt.operator.lifecycle.sweep import Sweep
 from hypercobalt.operator.lifecycle.traits import TraitSync
 from hypercobalt.operator.status_writer import StatusWriter
@@ -90,8 +88,7 @@ def turned_away_by(hypervisors: Cache[Hypervisor], changed: Hypervisor) -> Itera
     """Names of the Hypervisors that wait for a host which this one may have let go."""
     for host in short_names(changed):
         for one in hypervisors.find(BY_HOST, host):
-            registered = get_condition(one.conditions, Type.REGISTERED)
-            if registered is not None and registered.reason == RegisteredReason.CLAIMED:
+            if is_claimed(one):
                 yield one.metadata.name
 
 

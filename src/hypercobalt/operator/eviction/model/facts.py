@@ -68,7 +68,7 @@ class Facts:
         service: name of the compute service.
         chooses_target: the compute service finds targets itself.
         hypervisor: None when this operator has none of that name.
-        is_anothers: another operator, of another shard, has it.
+        of_other_shard: another operator has it.
         trouble: why the compute service could not be read.
         looked: the compute service was asked for the host.
         host: None when the compute service knows no such host.
@@ -98,7 +98,7 @@ class Facts:
     service: str = ""
     chooses_target: bool = True
     hypervisor: Hypervisor | None = None
-    is_anothers: bool = False
+    of_other_shard: bool = False
     trouble: HypercobaltError | None = None
     looked: bool = False
     host: Host | None = None

@@ -23,11 +23,7 @@ from hypercobalt.api.eviction import (
 )
 from hypercobalt.api.fencing import FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
-from hypercobalt.api.hypervisor_conditions import (
-    DisabledReason,
-    HypervisorConditionType,
-    RegisteredReason,
-)
+from hypercobalt.api.hypervisor_conditions import DisabledReason, HypervisorConditionType
 from hypercobalt.compute.model import Capacity, Host, Server, Size
 from hypercobalt.operator.eviction.assessing.course import (
     Course,
@@ -66,12 +62,6 @@ def refusal(hypervisor: Hypervisor, eviction: Eviction) -> str:
             "host; use another trigger, or that name"
         )
     return ""
-
-
-def is_anothers(hypervisor: Hypervisor) -> bool:
-    """Whether the host of its name belongs to another Hypervisor: what runs there is that one's."""
-    registered = get_condition(hypervisor.conditions, HypervisorConditionType.REGISTERED)
-    return registered is not None and registered.reason == RegisteredReason.CLAIMED
 
 
 def is_instance_check_due(status: EvictionStatus) -> bool:

@@ -37,7 +37,7 @@ def settled(facts: Facts, policy: Policy) -> Plan | None:
         return _settled_deletion(facts, policy)
     if has_ended(facts.eviction.status):
         return Plan(release=True)
-    if facts.is_anothers:
+    if facts.of_other_shard:
         return Plan()
     if facts.hypervisor is None:
         way_out = "spec.hypervisor is immutable: delete and recreate the Eviction"

@@ -12,7 +12,7 @@ from tests.unit.operator.eviction.made import BEGAN, assessed, capacity, entry, 
 
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionCheck, EvictionSpec, EvictionStatus
-from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec, is_claimed
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Capacity, Host, Server, ServerGroup, Size
@@ -30,7 +30,6 @@ from hypercobalt.operator.eviction.model.states import (
 from hypercobalt.operator.eviction.planning.preflight import (
     check,
     check_host,
-    is_anothers,
     is_instance_check_due,
     of_host,
     of_instances,
@@ -294,7 +293,7 @@ def test_host_of_a_name_that_another_hypervisor_has_is_that_one_s(
     reason: str, foreign: bool
 ) -> None:
     given = hindered("Registered", "False", reason) if reason else hypervisor()
-    assert is_anothers(given) is foreign
+    assert is_claimed(given) is foreign
 
 
 def test_check_without_a_message_is_named() -> None:

@@ -71,7 +71,7 @@ def outcome(plan: Plan | None) -> str:
     ("of", "read", "plan"),
     [
         pytest.param(ENDED, {"hypervisor": OURS}, "released", id="over: never opened again"),
-        pytest.param(eviction(), {"is_anothers": True}, "nothing", id="another shard's"),
+        pytest.param(eviction(), {"of_other_shard": True}, "nothing", id="another shard's"),
         pytest.param(eviction(), {}, "waits 0:00:10: .*here does not exist", id="no Hypervisor"),
         pytest.param(
             eviction(name="there", trigger="HostShutdown"),
