@@ -88,7 +88,7 @@ class Observer:
             return replace(facts, trouble=error, moment=self.moment())
         return facts
 
-    async def ask(self, facts: Facts, questions: Questions, memory: Memory) -> Facts:
+    async def answer(self, facts: Facts, questions: Questions, memory: Memory) -> Facts:
         """Read what the plan depends on besides."""
         try:
             facts = await self._capacity(facts, questions, memory)

@@ -28,7 +28,7 @@ from hypercobalt.operator.eviction.model.states import (
     Unaffected,
 )
 from hypercobalt.operator.eviction.planning import preflight
-from hypercobalt.operator.eviction.planning.calls import asked, remedy
+from hypercobalt.operator.eviction.planning.calls import once_accepted, remedy
 from hypercobalt.operator.eviction.planning.cancel import cancel
 from hypercobalt.operator.eviction.planning.estimate import Timings
 from hypercobalt.operator.eviction.planning.polling import is_quiet, poll_after
@@ -45,7 +45,7 @@ from hypercobalt.operator.eviction.planning.starts import (
 
 
 def questions(
-    facts: Facts, now: Sequence[Assessment], others: Sequence[Load], policy: Policy
+    facts: Facts, instances: Sequence[Assessment], others: Sequence[Load], policy: Policy
 ) -> Questions:
     """What is to be read: capacity where a move may begin, the host's count at the end."""
     host, hypervisor = facts.host, facts.hypervisor
@@ -54,22 +54,22 @@ def questions(
     course = course_of(facts)
     policy = policy.for_evacuation if course is Course.EVACUATE else policy
     due = preflight.is_instance_check_due(facts.status) and not course.restarts
-    servers = tuple(one.server for one in now if one.server is not None) if due else ()
-    if preflight.check_host(facts, hypervisor, host, now).obstacles:
+    servers = tuple(one.server for one in instances if one.server is not None) if due else ()
+    if preflight.check_host(facts, hypervisor, host, instances).obstacles:
         return Questions(servers)
-    if not any(one.is_open for one in now):
+    if not any(one.is_open for one in instances):
         return Questions(servers, counted=True)
-    waiting = [server for server, _ in ready(now).values()]
+    waiting = [server for server, _ in ready(instances).values()]
     limited = not (facts.eviction.spec.parallelism or policy.per_target)
     first = waiting[0] if waiting and limited and facts.targets is None else None
-    if not due and _places(facts, host, now, others, policy).free:
-        servers = to_be_placed(now, policy, chooses=facts.chooses_target)
+    if not due and _places(facts, host, instances, others, policy).free:
+        servers = to_be_placed(instances, policy, chooses=facts.chooses_target)
     return Questions(servers, first)
 
 
 def plan(
     facts: Facts,
-    now: Sequence[Assessment],
+    instances: Sequence[Assessment],
     others: Sequence[Load],
     timings: Timings,
     policy: Policy,
@@ -78,7 +78,7 @@ def plan(
 
     Args:
         facts: all that was read.
-        now: how far each instance is.
+        instances: how far each is.
         others: what other Evictions have under way.
         timings: of the moves so far.
         policy: of the site.
@@ -86,18 +86,18 @@ def plan(
     if (early := settled(facts, policy)) is not None:
         return early
     if facts.is_deleted:
-        return cancel(facts, now, policy)
+        return cancel(facts, instances, policy)
     if facts.host is None or facts.hypervisor is None:
         raise ValueError(f"Eviction {facts.eviction.metadata.name}: its host was not read")
     course = course_of(facts)
     policy = policy.for_evacuation if course is Course.EVACUATE else policy
-    checks = preflight.check(facts, facts.hypervisor, facts.host, now, policy.doubt)
+    checks = preflight.check(facts, facts.hypervisor, facts.host, instances, policy.doubt)
     starts = Starts()
     if not checks.obstacles:
         starts = choose_starts(
-            now,
+            instances,
             facts.candidates,
-            _places(facts, facts.host, now, others, policy),
+            _places(facts, facts.host, instances, others, policy),
             policy,
             order=order_of(facts.eviction, policy),
             chooses=facts.chooses_target,
@@ -106,34 +106,38 @@ def plan(
         )
     stale = facts.reused and bool(starts.chosen)  # a place is free: the servers are listed first
     begun: dict[str, Action] = {} if stale else {s.server.id: s for s in starts.chosen}
-    remedies = {one.id: action for one in now if (action := remedy(one)) is not None}
+    remedies = {one.id: action for one in instances if (action := remedy(one)) is not None}
     if checks.obstacles or facts.reused:
         remedies = {id_: one for id_, one in remedies.items() if not isinstance(one, Restart)}
     actions = remedies | begun
-    done = tuple(
-        asked(_placeless(one, starts.homeless), actions.get(one.id), policy, facts.moment)
-        for one in now
+    expected = tuple(
+        once_accepted(_placeless(one, starts.homeless), actions.get(one.id), policy, facts.moment)
+        for one in instances
     )
-    over = _over(facts, done, checks, policy)
+    over = _over(facts, expected, checks, policy)
     return Plan(
         instances=over.instances,
         actions=actions,
         checks=checks,
         end=over.end,
         release=over.end is not None,
-        look_again=poll_after(done, checks, timings, facts.moment),
-        load=_load(facts.host, done),
-        quiet=is_quiet(done) and not stale,
+        look_again=poll_after(expected, checks, timings, facts.moment),
+        load=_load(facts.host, expected),
+        quiet=is_quiet(expected) and not stale,
         lingering=over.lingering,
     )
 
 
 def _places(
-    facts: Facts, host: Host, now: Sequence[Assessment], others: Sequence[Load], policy: Policy
+    facts: Facts,
+    host: Host,
+    instances: Sequence[Assessment],
+    others: Sequence[Load],
+    policy: Policy,
 ) -> Places:
     parallelism = facts.eviction.spec.parallelism
     return places(
-        now,
+        instances,
         others,
         policy,
         host=host.name,
@@ -148,8 +152,8 @@ def _placeless(instance: Assessment, homeless: Mapping[str, str]) -> Assessment:
     return replace(instance, state=replace(instance.state, message=homeless[instance.id]))
 
 
-def _load(host: Host, done: Iterable[Assessment]) -> Load:
-    return Load(host.name, {one.id: going(one) for one in done if one.occupies})
+def _load(host: Host, instances: Iterable[Assessment]) -> Load:
+    return Load(host.name, {one.id: going(one) for one in instances if one.occupies})
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,24 +163,26 @@ class _Over:
     lingering: bool = False
 
 
-def _over(facts: Facts, done: tuple[Assessment, ...], checks: Preflight, policy: Policy) -> _Over:
+def _over(
+    facts: Facts, expected: tuple[Assessment, ...], checks: Preflight, policy: Policy
+) -> _Over:
     """Whether nothing is left, also by the host's own count."""
-    if checks.obstacles or any(one.is_open for one in done) or facts.counted is None:
-        return _Over(done)
-    left = still_counted(facts.eviction.spec.instances, facts.counted, done)
+    if checks.obstacles or any(one.is_open for one in expected) or facts.counted is None:
+        return _Over(expected)
+    left = still_counted(facts.eviction.spec.instances, facts.counted, expected)
     if left and facts.counted_for <= policy.patience:
-        return _Over(done, lingering=True)
-    listed = (one for one in done if one.id not in left)
-    done = (*listed, *map(_unlisted, sorted(left)))
-    failed = any(isinstance(one.state, Stranded) for one in done)
-    return _Over(done, End(EvictionReason.FAILED if failed else EvictionReason.SUCCEEDED))
+        return _Over(expected, lingering=True)
+    listed = (one for one in expected if one.id not in left)
+    instances = (*listed, *map(_unlisted, sorted(left)))
+    failed = any(isinstance(one.state, Stranded) for one in instances)
+    return _Over(instances, End(EvictionReason.FAILED if failed else EvictionReason.SUCCEEDED))
 
 
 def still_counted(
-    only: Sequence[str], counted: Iterable[str], done: Iterable[Assessment]
+    only: Sequence[str], counted: Iterable[str], instances: Iterable[Assessment]
 ) -> frozenset[str]:
     """What is counted to the host and has to leave it, but for what is known to stay there."""
-    stay = {one.id for one in done if _stays(one.state)}
+    stay = {one.id for one in instances if _stays(one.state)}
     return frozenset(id_ for id_ in counted if id_ not in stay and (not only or id_ in only))
 
 

@@ -24,7 +24,7 @@ from hypercobalt.operator.eviction.model.states import Assessment
 from hypercobalt.operator.eviction.observe import Observer
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.plan import plan, questions
-from hypercobalt.operator.eviction.planning.calls import after
+from hypercobalt.operator.eviction.planning.calls import with_outcomes
 from hypercobalt.operator.eviction.planning.settled import settled
 from hypercobalt.operator.eviction.planning.starts import as_of
 from hypercobalt.operator.eviction.recording.notes import Note, notes
@@ -83,9 +83,9 @@ class EvictionReconciler:
                 return Result()
             facts = replace(facts, eviction=held)
         facts = replace(facts, held=held_by(facts, self._evictions.all()))
-        now = assess(facts, memory.tracks, self._policy)
-        memory.timings.observe(now, facts.moment)
-        facts, planned = await self._plan(facts, now, memory)
+        instances = assess(facts, memory.tracks, self._policy)
+        memory.timings.observe(instances, facts.moment)
+        facts, planned = await self._plan(facts, instances, memory)
         if any(isinstance(action, Restart) for action in planned.actions.values()):
             # Nothing else shows that a restart was begun: it is written first.
             status = self._status(facts, planned, memory)
@@ -93,14 +93,15 @@ class EvictionReconciler:
         return await self._record(facts, await self._act(facts.name, planned, memory), memory)
 
     async def _plan(
-        self, facts: Facts, now: tuple[Assessment, ...], memory: Memory
+        self, facts: Facts, instances: tuple[Assessment, ...], memory: Memory
     ) -> tuple[Facts, Plan]:
         name = facts.eviction.metadata.name
         before = self._memories.others(self._evictions.all(), name)
-        facts = await self._observer.ask(facts, questions(facts, now, before, self._policy), memory)
+        open_questions = questions(facts, instances, before, self._policy)
+        facts = await self._observer.answer(facts, open_questions, memory)
         # From here to the load nothing is awaited: another Eviction must not take the same places.
         others = as_of(before, self._memories.others(self._evictions.all(), name))
-        planned = plan(facts, now, others, memory.timings, self._policy)
+        planned = plan(facts, instances, others, memory.timings, self._policy)
         memory.load = planned.load or memory.load
         return facts, planned
 
@@ -112,14 +113,16 @@ class EvictionReconciler:
         memory.tracks = {one.id: one.track for one in planned.instances}
         outcomes = await self._actions.perform(host, planned.actions)
         moment = self._observer.moment()
-        done = after(planned.instances, planned.actions, outcomes, self._policy, moment)
-        memory.tracks = {one.id: one.track for one in done}
-        memory.timings.observe(done, moment)
+        instances = with_outcomes(
+            planned.instances, planned.actions, outcomes, self._policy, moment
+        )
+        memory.tracks = {one.id: one.track for one in instances}
+        memory.timings.observe(instances, moment)
         memory.listing = memory.listing if planned.quiet else None
         if planned.lingering and memory.counted_since is None:
             log.info("instances_counted_but_not_listed", eviction=memory.uid)
             memory.counted_since = moment.at
-        return replace(planned, instances=done)
+        return replace(planned, instances=instances)
 
     async def _record(self, facts: Facts, planned: Plan, memory: Memory) -> Result:
         eviction, name = facts.eviction, facts.eviction.metadata.name
@@ -138,8 +141,8 @@ class EvictionReconciler:
             return Result()
         if any(one.occupies for one in planned.instances or ()):
             self._migrations.follow(name, facts.name)
-        after_all = [wait for wait in (planned.look_again, waits) if wait is not None]
-        return Result(min(after_all, default=None))
+        due = [wait for wait in (planned.look_again, waits) if wait is not None]
+        return Result(min(due, default=None))
 
     def _status(self, facts: Facts, planned: Plan, memory: Memory) -> EvictionStatus:
         order = order_of(facts.eviction, self._policy)

@@ -1,7 +1,7 @@
 """The call for an instance: which its state asks for, and what it makes of the instance. Pure.
 
-What a call changes is remembered before it is made (`asked`): a pass that is cut off is not
-repeated by the next one. How it ended is taken in afterwards (`after`).
+What a call changes is remembered before it is made (`once_accepted`): a pass that is cut off is
+not repeated by the next one. How it ended is taken in afterwards (`with_outcomes`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def remedy(instance: Assessment) -> Action | None:
             return None
 
 
-def asked(
+def once_accepted(
     instance: Assessment, action: Action | None, policy: Policy, moment: Moment
 ) -> Assessment:
     """The instance once an action is accepted."""
@@ -107,8 +107,8 @@ def asked(
     return replace(instance, track=track)
 
 
-def after(
-    done: tuple[Assessment, ...],
+def with_outcomes(
+    expected: tuple[Assessment, ...],
     actions: Mapping[str, Action],
     outcomes: Mapping[str, Outcome],
     policy: Policy,
@@ -117,21 +117,21 @@ def after(
     """Give the instances as they are after the calls: one that was not accepted changes them.
 
     Args:
-        done: as they are if every action is accepted.
+        expected: as they are if every action is accepted.
         actions: by UUID.
         outcomes: how each ended, by UUID.
         policy: waits and attempts.
         moment: now.
     """
     return tuple(
-        _after(one, actions[one.id], outcomes[one.id], policy, moment)
+        _with_outcome(one, actions[one.id], outcomes[one.id], policy, moment)
         if one.id in outcomes
         else one
-        for one in done
+        for one in expected
     )
 
 
-def _after(
+def _with_outcome(
     instance: Assessment, action: Action, outcome: Outcome, policy: Policy, moment: Moment
 ) -> Assessment:
     match outcome:

@@ -31,39 +31,37 @@ from hypercobalt.operator.eviction.model.states import (
     Waiting,
 )
 from hypercobalt.operator.eviction.model.tracks import Recorded
-from hypercobalt.operator.eviction.planning.calls import asked, remedy
+from hypercobalt.operator.eviction.planning.calls import once_accepted, remedy
+from hypercobalt.operator.eviction.planning.polling import poll_deletion
 from hypercobalt.operator.wording import called, count
 
 LONGEST: Final = timedelta(minutes=2)
 """A deleted object must not stay for ever because a live move does not end. A cold one may take as
 long as any move that reports no progress (`Policy.longest`)."""
 
-_FASTEST: Final = timedelta(milliseconds=500)
-"""An aborted migration ends within a second or so, and somebody waits."""
-
-_SLOWEST: Final = timedelta(seconds=5)
-_SHARE: Final = 0.1  # of the time that it has waited may pass before it looks again
 _NAMED: Final = 20  # instances in one message
 
 _LEFT_ALONE: Final = frozenset({EvictionMode.EVACUATE, EvictionMode.RESTART})
 """What is neither undone nor needs an end."""
 
 
-def cancel(facts: Facts, now: Sequence[Assessment], policy: Policy) -> Plan:
+def cancel(facts: Facts, instances: Sequence[Assessment], policy: Policy) -> Plan:
     """Stop what the Eviction began, or see it to its end. Earlier moves are others'."""
-    left = [one for one in now if _is_to_be_ended(one)]
+    left = [one for one in instances if _is_to_be_ended(one)]
     waited = since_deletion(facts)
     limit = policy.longest if any(map(_is_cold, left)) else LONGEST
     late = bool(left) and waited > limit
     actions = {one.id: action for one in left if (action := _stop(one, facts.moment)) is not None}
-    done = tuple(asked(_skipped(one), actions.get(one.id), policy, facts.moment) for one in now)
+    expected = tuple(
+        once_accepted(_skipped(one), actions.get(one.id), policy, facts.moment) for one in instances
+    )
     return Plan(
-        instances=done,
+        instances=expected,
         actions={} if late else actions,
-        end=End(EvictionReason.CANCELLED, cancelled(done, left)),
+        end=End(EvictionReason.CANCELLED, cancelled(expected, left)),
         release=late or not left,
         left_behind=left_behind([one.observed.entry for one in left], limit) if late else "",
-        look_again=poll_after(waited),
+        look_again=poll_deletion(waited),
     )
 
 
@@ -94,9 +92,9 @@ def _skipped(instance: Assessment) -> Assessment:
     return replace(instance, state=Unaffected("the Eviction was cancelled"))
 
 
-def cancelled(done: Iterable[Assessment], left: Sequence[Assessment]) -> str:
+def cancelled(instances: Iterable[Assessment], left: Sequence[Assessment]) -> str:
     """What became of a deleted Eviction."""
-    departed = sum(isinstance(one.state, Departed) for one in done)
+    departed = sum(isinstance(one.state, Departed) for one in instances)
     text = f"cancelled: the Eviction was deleted when {count(departed)} had left"
     if not left:
         return text
@@ -123,10 +121,5 @@ def left_behind(entries: Sequence[EvictionInstance], limit: timedelta) -> str:
 
 def since_deletion(facts: Facts) -> timedelta:
     """For how long the deletion has waited."""
-    asked = facts.eviction.metadata.deletionTimestamp
-    return max(facts.moment.now - asked, timedelta(0)) if asked else timedelta(0)
-
-
-def poll_after(waited: timedelta) -> timedelta:
-    """When to look again at a deleted Eviction."""
-    return min(max(_FASTEST, waited * _SHARE), _SLOWEST)
+    deleted = facts.eviction.metadata.deletionTimestamp
+    return max(facts.moment.now - deleted, timedelta(0)) if deleted else timedelta(0)

@@ -23,20 +23,25 @@ _FIRST: Final = timedelta(milliseconds=500)
 _SHARE: Final = 0.1  # of a move's length that may pass before its end is noticed
 _EARLY: Final = 0.7  # of the time until the first move should end: lengths stray
 
+_DELETED_SLOWEST: Final = timedelta(seconds=5)
+_DELETED_FASTEST: Final = timedelta(milliseconds=500)
+"""An aborted migration ends within a second or so, and whoever has deleted the Eviction waits."""
+_DELETED_SHARE: Final = 0.1  # of the time that the deletion has waited
 
-def is_quiet(done: Sequence[Assessment]) -> bool:
+
+def is_quiet(instances: Sequence[Assessment]) -> bool:
     """Whether a move is under way, and only its end makes a difference: others wait for a place.
 
     A move that was begun and has no record yet is not under way for sure.
     """
-    still_open = [one for one in done if one.is_open]
+    still_open = [one for one in instances if one.is_open]
     under_way = [one for one in still_open if one.occupies and one.move and not one.move.ended]
     waiting = [one for one in still_open if isinstance(one.state, Ready)]
     return bool(under_way) and len(under_way) + len(waiting) == len(still_open)
 
 
 def poll_after(
-    done: Sequence[Assessment], checks: Preflight, timings: Timings, moment: Moment
+    instances: Sequence[Assessment], checks: Preflight, timings: Timings, moment: Moment
 ) -> timedelta:
     """When to look again.
 
@@ -45,12 +50,12 @@ def poll_after(
     Shortly before the first should end it is asked for the first time.
 
     Args:
-        done: all instances, once the actions are accepted.
+        instances: all, once the actions are accepted.
         checks: what they have found.
         timings: of the moves so far.
         moment: now.
     """
-    busy = [one for one in done if one.occupies]
+    busy = [one for one in instances if one.occupies]
     if busy:
         typical = timings.typical(moment.at)
         soonest = timings.soonest((one.id for one in busy), moment.at)
@@ -62,6 +67,15 @@ def poll_after(
         return min(max(timedelta(seconds=wait), _FASTEST), _SLOWEST)
     if checks.obstacles:
         return IDLE
-    waits = [one.track.not_before - moment.at for one in done if one.is_open]
+    waits = [one.track.not_before - moment.at for one in instances if one.is_open]
     due = min((wait for wait in waits if wait > 0), default=_SLOWEST.total_seconds())
     return min(max(timedelta(seconds=due), _FASTEST), _SLOWEST)
+
+
+def poll_deletion(waited: timedelta) -> timedelta:
+    """When to look again at a deleted Eviction.
+
+    Args:
+        waited: for how long its deletion has waited.
+    """
+    return min(max(_DELETED_FASTEST, waited * _DELETED_SHARE), _DELETED_SLOWEST)

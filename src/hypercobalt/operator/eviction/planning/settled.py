@@ -20,15 +20,14 @@ from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.planning.cancel import (
     LONGEST,
     left_behind,
-    poll_after,
     since_deletion,
 )
-from hypercobalt.operator.eviction.planning.polling import AWAY, IDLE
+from hypercobalt.operator.eviction.planning.polling import AWAY, IDLE, poll_deletion
 from hypercobalt.operator.eviction.planning.preflight import refusal, unproven
 from hypercobalt.operator.wording import count
 
-_UNDER_WAY: Final = {InstancePhase.MIGRATING, InstancePhase.CONFIRMING}
-"""What a deletion ends; an evacuation and a restart go on by themselves."""
+_STOPPED: Final = {InstancePhase.MIGRATING, InstancePhase.CONFIRMING}
+"""What a deletion stops; an evacuation and a restart go on by themselves."""
 
 
 def settled(facts: Facts, policy: Policy) -> Plan | None:
@@ -45,12 +44,12 @@ def settled(facts: Facts, policy: Policy) -> Plan | None:
     if refused := refusal(facts.hypervisor, facts.eviction):
         return _ends(EvictionReason.FAILED, refused)
     if facts.trouble is not None:
-        asked = facts.trouble.retry_after if isinstance(facts.trouble, TransientError) else None
+        later = facts.trouble.retry_after if isinstance(facts.trouble, TransientError) else None
         text = f"cannot read from the compute service {facts.service}: {facts.trouble}"
         host = facts.host
         if host is not None and (why := unproven(facts.eviction.spec, facts.hypervisor, host)):
             text = f"{why}; {text}"
-        return _waits(text, asked or AWAY)
+        return _waits(text, later or AWAY)
     return _unknown_host(facts, policy) if facts.looked and facts.host is None else None
 
 
@@ -89,7 +88,7 @@ def _settled_deletion(facts: Facts, policy: Policy) -> Plan | None:
         return Plan()
     if has_ended(stored) and not _is_cancelled(facts):
         return Plan(release=True)
-    noted = [entry for entry in stored.instances if entry.phase in _UNDER_WAY]
+    noted = [entry for entry in stored.instances if entry.phase in _STOPPED]
     error = str(facts.trouble) if facts.trouble is not None else ""
     if facts.looked and facts.host is None and not error:
         if not noted:
@@ -105,7 +104,7 @@ def _settled_deletion(facts: Facts, policy: Policy) -> Plan | None:
     until = f"until {latest:%H:%M:%SZ} at the latest"
     text = f"deleted; waiting to stop its migrations, {until}: {error}"
     wait = None if has_ended(stored) else Wait(text)
-    return Plan(wait=wait, look_again=poll_after(waited))
+    return Plan(wait=wait, look_again=poll_deletion(waited))
 
 
 def _is_cancelled(facts: Facts) -> bool:

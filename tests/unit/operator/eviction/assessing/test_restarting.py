@@ -54,7 +54,7 @@ from hypercobalt.operator.eviction.model.states import (
 )
 from hypercobalt.operator.eviction.model.tracks import FRESH, Rebooted, Track
 from hypercobalt.operator.eviction.observing.lookups import to_be_asked_about, to_be_verified
-from hypercobalt.operator.eviction.planning.calls import after, asked, remedy
+from hypercobalt.operator.eviction.planning.calls import once_accepted, remedy, with_outcomes
 from hypercobalt.operator.eviction.recording.status import entry_of
 
 OFF = server(status="SHUTOFF")
@@ -305,7 +305,7 @@ def test_crashed_one_that_was_moved_cold_is_started_where_it_is(course: Course) 
     found = assessed(seen(None, over, known=known, elsewhere=there), course=course)
     assert isinstance(found.state, Crashed)
     assert remedy(found) == Restart(there)
-    begun = asked(found, Restart(there), POLICY, NOW)
+    begun = once_accepted(found, Restart(there), POLICY, NOW)
     assert (begun.attempts, begun.mode, begun.observed.entry.target) == (1, "restart", "there")
     noted = entry_of(begun, NOW.now)
     runs = seen(None, over, known=noted, elsewhere=server(host="there"))
@@ -355,8 +355,8 @@ def test_cold_move_of_a_crashed_one_is_confirmed_first() -> None:
     ],
 )
 def test_how_the_call_ends(outcome: Outcome, state: type, attempts: int) -> None:
-    begun = asked(assessed(seen(OFF)), Restart(OFF), POLICY, NOW)
-    (found,) = after((begun,), {"a": Restart(OFF)}, {"a": outcome}, POLICY, NOW)
+    begun = once_accepted(assessed(seen(OFF)), Restart(OFF), POLICY, NOW)
+    (found,) = with_outcomes((begun,), {"a": Restart(OFF)}, {"a": outcome}, POLICY, NOW)
     assert isinstance(found.state, state)
     assert (found.attempts, found.mode) == (attempts, "restart")
     if state is Waiting:
@@ -365,7 +365,7 @@ def test_how_the_call_ends(outcome: Outcome, state: type, attempts: int) -> None
 
 
 def test_attempts_are_counted() -> None:
-    again = asked(
+    again = once_accepted(
         replace(assessed(seen(OFF, known=ONCE), CALLED), attempts=1), Restart(OFF), POLICY, NOW
     )
     assert again.attempts == 2

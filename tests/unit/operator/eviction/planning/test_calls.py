@@ -37,7 +37,7 @@ from hypercobalt.operator.eviction.model.states import (
     Waiting,
 )
 from hypercobalt.operator.eviction.model.tracks import Begun, Recorded, Track, Unrecoverable
-from hypercobalt.operator.eviction.planning.calls import after, asked, remedy
+from hypercobalt.operator.eviction.planning.calls import once_accepted, remedy, with_outcomes
 
 START = Start(server(), Mode.LIVE, "x")
 SEEN = Observed(entry(), server(), (move(),))
@@ -46,7 +46,8 @@ ERROR = server(status="ERROR", running=True)
 
 
 def called(of: Assessment, action: Action, outcome: Outcome) -> Assessment:
-    (found,) = after((asked(of, action, POLICY, NOW),), {"a": action}, {"a": outcome}, POLICY, NOW)
+    expected = once_accepted(of, action, POLICY, NOW)
+    (found,) = with_outcomes((expected,), {"a": action}, {"a": outcome}, POLICY, NOW)
     return found
 
 
@@ -93,7 +94,7 @@ def test_an_evacuation_is_tried_for_ten_minutes(before: int, state: State, wait:
 
 
 def test_a_move_is_remembered_before_the_call_that_begins_it() -> None:
-    found = asked(Assessment(SEEN, Waiting()), START, POLICY, NOW)
+    found = once_accepted(Assessment(SEEN, Waiting()), START, POLICY, NOW)
     assert found.track.of == Begun("1")
     assert found.track.not_before == NOW.at + POLICY.unsure.total_seconds()
     assert found.observed.entry.target == "x"
@@ -108,13 +109,13 @@ def test_a_move_is_remembered_before_the_call_that_begins_it() -> None:
 )
 def test_help_is_remembered_before_the_call(action: Action, record: Recorded, since: float) -> None:
     stuck = Assessment(SEEN, Stuck(move(), force=True, message=""), FOLLOWED)
-    found = asked(stuck, action, POLICY, NOW).track
+    found = once_accepted(stuck, action, POLICY, NOW).track
     assert (found.of, found.since) == (record, since)
 
 
 def test_a_second_abort_does_not_restart_the_wait() -> None:
     track = replace(FOLLOWED, of=Recorded("1", "running", aborts=1, refused=True))
-    found = asked(Assessment(SEEN, Moving(), track), Abort(move()), POLICY, NOW).track
+    found = once_accepted(Assessment(SEEN, Moving(), track), Abort(move()), POLICY, NOW).track
     assert (found.of, found.since) == (Recorded("1", "running", aborts=2), 900.0)
 
 
@@ -208,7 +209,7 @@ def test_state_asks_for_its_call(state: State, action: Action | None) -> None:
     ],
 )
 def test_begun_move_is_of_its_mode_and_target(mode: Mode, target: str, state: State) -> None:
-    found = asked(Assessment(SEEN, Waiting()), Start(server(), mode, target), POLICY, NOW)
+    found = once_accepted(Assessment(SEEN, Waiting()), Start(server(), mode, target), POLICY, NOW)
     assert (found.state, found.mode) == (state, EvictionMode(mode))
     assert found.observed.entry.target == (target or None)
 
@@ -231,5 +232,5 @@ def test_server_whose_move_has_no_record_is_recovered_later() -> None:
 
 def test_instance_without_a_call_stays_as_it_is() -> None:
     one, other = assessed(server("a"), Moving()), assessed(server("b"), Waiting("busy"))
-    found = after((one, other), {"a": CONFIRM}, {"a": Accepted()}, POLICY, NOW)
+    found = with_outcomes((one, other), {"a": CONFIRM}, {"a": Accepted()}, POLICY, NOW)
     assert found == (one, other)

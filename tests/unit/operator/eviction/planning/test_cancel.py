@@ -55,12 +55,11 @@ from hypercobalt.operator.eviction.model.states import (
     Unaffected,
 )
 from hypercobalt.operator.eviction.model.tracks import FRESH, Recorded, Track
-from hypercobalt.operator.eviction.planning.calls import after
+from hypercobalt.operator.eviction.planning.calls import with_outcomes
 from hypercobalt.operator.eviction.planning.cancel import (
     LONGEST,
     cancel,
     left_behind,
-    poll_after,
     since_deletion,
 )
 from hypercobalt.operator.eviction.planning.settled import settled
@@ -179,7 +178,7 @@ def test_a_move_is_aborted_once_unless_that_is_refused(
 ) -> None:
     plan = cancelled(moving(move()))
     assert plan.instances is not None
-    (one,) = after(plan.instances, plan.actions, {"a": outcome}, POLICY, NOW)
+    (one,) = with_outcomes(plan.instances, plan.actions, {"a": outcome}, POLICY, NOW)
     later_on = replace(NOW, at=NOW.at + later)
     leaving = server(task_state="migrating")
     seen = Observed(entry("a", "Migrating", attempts=1), leaving, (move(),))
@@ -197,7 +196,7 @@ def test_the_wait_after_refused_aborts_doubles() -> None:
     for _ in range(3):
         plan = cancelled(replace(one, track=replace(one.track, not_before=NOW.at)))
         assert plan.instances is not None
-        (one,) = after(plan.instances, plan.actions, {"a": Refused("no")}, POLICY, NOW)
+        (one,) = with_outcomes(plan.instances, plan.actions, {"a": Refused("no")}, POLICY, NOW)
         waits.append(one.track.not_before - NOW.at)
     assert waits == [5, 10, 20]
 
@@ -270,11 +269,6 @@ def test_a_clock_that_is_behind_has_waited_for_nothing() -> None:
     assert since_deletion(facts(deleted(ago=-LONGEST))) == timedelta(0)
     assert since_deletion(facts()) == timedelta(0)
     assert since_deletion(facts(deleted(ago=LONGEST))) == LONGEST
-
-
-@pytest.mark.parametrize(("waited", "seconds"), [(0, 0.5), (20, 2), (600, 5)])
-def test_it_is_looked_at_less_often_the_longer_it_lasts(waited: float, seconds: float) -> None:
-    assert poll_after(timedelta(seconds=waited)) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize(
