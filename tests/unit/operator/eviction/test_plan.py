@@ -255,7 +255,7 @@ def test_what_others_have_under_way_counts() -> None:
 @pytest.mark.parametrize(
     ("state", "action"),
     [
-        pytest.param(Arrived(due=True, message=""), Confirm("a"), id="to be confirmed"),
+        pytest.param(Arrived(due=True, message=""), Confirm(), id="to be confirmed"),
         pytest.param(Arrived(due=False, message=""), None, id="to be confirmed later"),
         pytest.param(Damaged(server(), True, ""), Recover(server()), id="to be recovered"),
         pytest.param(Damaged(server(), False, ""), None, id="to be recovered later"),

@@ -23,13 +23,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """Confirm a cold move.
-
-    Args:
-        server: UUID.
-    """
-
-    server: str
+    """Confirm a cold move."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def remedy(instance: Assessment) -> Action | None:
         case Stuck(move, force):
             return Force(move) if force else Abort(move)
         case Arrived(due=True):
-            return Confirm(instance.id)
+            return Confirm()
         case Damaged(server, due=True):
             return Recover(server)
         case Crashed(server, due=True):

@@ -119,7 +119,7 @@ def test_a_second_abort_does_not_restart_the_wait() -> None:
     assert (found.of, found.since) == (Recorded("1", "running", aborts=2), 900.0)
 
 
-CONFIRM, RECOVER = Confirm("a"), Recover(ERROR)
+CONFIRM, RECOVER = Confirm(), Recover(ERROR)
 ARRIVED = Arrived(due=True, message="is there")
 DAMAGED = Damaged(ERROR, due=True, message="in ERROR")
 STUCK = Stuck(move(), force=True, message="stuck")
