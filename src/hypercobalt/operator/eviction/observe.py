@@ -151,35 +151,37 @@ class Observer:
             return host  # what answers for this host alone is silent, too
 
     async def _instances(self, facts: Facts, memory: Memory) -> Facts:
-        """Read what is on the host; its servers anew when a move has ended, or in time.
-
-        The servers are read first: one that leaves in between is then still seen, rather than
-        neither here nor on its way.
-        """
+        """Read what is on the host, and of its instances what the host does not show."""
         host = facts.host.name if facts.host is not None else facts.name
-        started, known, moves = self._clock.monotonic(), memory.listing, None
-        if known is not None and started - memory.listed_at <= _SERVERS_AGE:
-            moves = await self._compute.moves.moves(host)
-        reused = known is not None and moves is not None and known.goes_on_as(moves)
-        if known is None or moves is None or not reused:
-            servers = await self._compute.moves.servers(host)
-            known = Listing(servers, await self._compute.moves.moves(host))
-            memory.listed_at = started
-        else:
-            known = Listing(known.servers, moves)
-        memory.listing = known
-        facts = replace(facts, servers=known.servers, moves=known.moves)
+        listing, reused = await self._list(host, memory)
+        memory.listing = listing
+        facts = replace(facts, servers=listing.servers, moves=listing.moves, reused=reused)
         return replace(
             facts,
             elsewhere=await self._elsewhere(facts),
             wishes=await self._wishes(facts),
             neighbours=self._neighbours(facts),
-            reused=reused,
             jobs=self._migrations.jobs,
             groups_refused=self._compute.moves.groups_refused,
             targets=self._targets(memory),
             moment=self.moment(),
         )
+
+    async def _list(self, host: str, memory: Memory) -> tuple[Listing, bool]:
+        """List moves, and servers where a move has ended, or in time; gives whether they are known.
+
+        The servers are read first: one that leaves in between is then still seen, rather than
+        neither here nor on its way.
+        """
+        started, known = self._clock.monotonic(), memory.listing
+        if known is not None and started - memory.listed_at <= _SERVERS_AGE:
+            moves = await self._compute.moves.moves(host)
+            if known.goes_on_as(moves):
+                return Listing(known.servers, moves), True
+        servers = await self._compute.moves.servers(host)
+        listing = Listing(servers, await self._compute.moves.moves(host))
+        memory.listed_at = started
+        return listing, False
 
     async def _elsewhere(self, facts: Facts) -> Mapping[str, Server]:
         found = await _each(to_be_verified(facts), self._compute.moves.server)
