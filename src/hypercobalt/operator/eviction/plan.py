@@ -51,17 +51,16 @@ def questions(
     host, hypervisor = facts.host, facts.hypervisor
     if facts.is_deleted or facts.trouble or host is None or hypervisor is None:
         return Questions()
-    course = course_of(facts)
-    policy = policy.for_evacuation if course is Course.EVACUATE else policy
-    due = preflight.is_instance_check_due(facts.status) and not course.restarts
+    policy = _in_course(facts, policy)
+    due = preflight.is_instance_check_due(facts.status) and not course_of(facts).restarts
     servers = tuple(one.server for one in instances if one.server is not None) if due else ()
     if preflight.check_host(facts, hypervisor, host, instances).obstacles:
         return Questions(servers)
     if not any(one.is_open for one in instances):
         return Questions(servers, counted=True)
-    waiting = [server for server, _ in ready(instances).values()]
-    limited = not (facts.eviction.spec.parallelism or policy.per_target)
-    first = waiting[0] if waiting and limited and facts.targets is None else None
+    first = None
+    if facts.targets is None and _is_limited_by_targets(facts, policy):
+        first = next((server for server, _ in ready(instances).values()), None)
     if not due and _places(facts, host, instances, others, policy).free:
         servers = to_be_placed(instances, policy, chooses=facts.chooses_target)
     return Questions(servers, first)
@@ -89,8 +88,7 @@ def plan(
         return cancel(facts, instances, policy)
     if facts.host is None or facts.hypervisor is None:
         raise ValueError(f"Eviction {facts.eviction.metadata.name}: its host was not read")
-    course = course_of(facts)
-    policy = policy.for_evacuation if course is Course.EVACUATE else policy
+    policy = _in_course(facts, policy)
     checks = preflight.check(facts, facts.hypervisor, facts.host, instances, policy.doubt)
     starts = Starts()
     if not checks.obstacles:
@@ -106,10 +104,7 @@ def plan(
         )
     stale = facts.reused and bool(starts.chosen)  # a place is free: the servers are listed first
     begun: dict[str, Action] = {} if stale else {s.server.id: s for s in starts.chosen}
-    remedies = {one.id: action for one in instances if (action := remedy(one)) is not None}
-    if checks.obstacles or facts.reused:
-        remedies = {id_: one for id_, one in remedies.items() if not isinstance(one, Restart)}
-    actions = remedies | begun
+    actions = _remedies(instances, restarts=not (checks.obstacles or facts.reused)) | begun
     expected = tuple(
         once_accepted(_placeless(one, starts.homeless), actions.get(one.id), policy, facts.moment)
         for one in instances
@@ -128,6 +123,16 @@ def plan(
     )
 
 
+def _in_course(facts: Facts, policy: Policy) -> Policy:
+    """The policy for the way that the instances go."""
+    return policy.for_evacuation if course_of(facts) is Course.EVACUATE else policy
+
+
+def _is_limited_by_targets(facts: Facts, policy: Policy) -> bool:
+    """Whether each host that could take an instance bears a part of the moves."""
+    return not (facts.eviction.spec.parallelism or policy.per_target)
+
+
 def _places(
     facts: Facts,
     host: Host,
@@ -135,15 +140,20 @@ def _places(
     others: Sequence[Load],
     policy: Policy,
 ) -> Places:
-    parallelism = facts.eviction.spec.parallelism
     return places(
         instances,
         others,
         policy,
         host=host.name,
-        parallelism=parallelism,
-        targets=None if parallelism or policy.per_target else facts.targets,
+        parallelism=facts.eviction.spec.parallelism,
+        targets=facts.targets if _is_limited_by_targets(facts, policy) else None,
     )
+
+
+def _remedies(instances: Iterable[Assessment], *, restarts: bool) -> dict[str, Action]:
+    """What moves under way need, which no check stops; a restart begins something, as a move."""
+    found = {one.id: action for one in instances if (action := remedy(one)) is not None}
+    return {id_: one for id_, one in found.items() if restarts or not isinstance(one, Restart)}
 
 
 def _placeless(instance: Assessment, homeless: Mapping[str, str]) -> Assessment:

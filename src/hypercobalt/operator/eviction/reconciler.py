@@ -42,13 +42,13 @@ class EvictionReconciler:
     """Makes the passes.
 
     Args:
-        kube: writes as this controller.
-        evictions: what the controllers share.
-        observer: reads.
-        actions: act.
+        kube: writes status and finalizer, as this controller.
+        evictions: all of the shard, with this controller's own writes.
+        observer: reads the facts of a pass.
+        actions: makes its calls.
         policy: of the site.
         events: for people.
-        migrations: what the node agents report of them.
+        migrations: are followed of hosts from which moves are under way.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class EvictionReconciler:
         if (early := settled(facts, self._policy)) is not None:
             return await self._record(facts, early, memory)
         if not facts.is_deleted:
-            held = await self._finalizer.add(eviction)  # before anything is begun
-            if held is None:
+            kept = await self._finalizer.add(eviction)  # before anything is begun
+            if kept is None:
                 return Result()
-            facts = replace(facts, eviction=held)
+            facts = replace(facts, eviction=kept)
         facts = replace(facts, held=held_by(facts, self._evictions.all()))
         instances = assess(facts, memory.tracks, self._policy)
         memory.timings.observe(instances, facts.moment)
@@ -146,7 +146,10 @@ class EvictionReconciler:
 
     def _status(self, facts: Facts, planned: Plan, memory: Memory) -> EvictionStatus:
         order = order_of(facts.eviction, self._policy)
-        return status_of(facts, planned, order, self._seconds_left(facts, planned, memory))
+        waiting = [s.size.memory_mib for s in pending(planned.instances or (), order)]
+        limit = facts.eviction.spec.parallelism or self._policy.per_source
+        left = memory.timings.seconds_left(waiting, limit, facts.moment.at)
+        return status_of(facts, planned, order, left)
 
     async def _write(
         self, facts: Facts, status: EvictionStatus, memory: Memory, *, at_once: bool
@@ -161,12 +164,6 @@ class EvictionReconciler:
         self._evictions.wrote(await self._kube.patch_status(written, status))
         memory.written_at = at
         return None
-
-    def _seconds_left(self, facts: Facts, planned: Plan, memory: Memory) -> float | None:
-        order = order_of(facts.eviction, self._policy)
-        waiting = [s.size.memory_mib for s in pending(planned.instances or (), order)]
-        limit = facts.eviction.spec.parallelism or self._policy.per_source
-        return memory.timings.seconds_left(waiting, limit, facts.moment.at)
 
     def _forget(self, name: str) -> None:
         self._memories.forget(name)

@@ -14,9 +14,6 @@ from hypercobalt.operator.eviction.model.policy import Order, Policy
 from hypercobalt.operator.eviction.model.states import Assessment, Ready
 from hypercobalt.operator.eviction.planning.targets import Promises, choose
 
-NETWORKS: Final = Networks()
-"""Of a fleet in order."""
-
 _NOT_CLAIMED: Final = "accepted"
 """State of a record while the target's capacity may not show the move yet."""
 
@@ -153,8 +150,8 @@ def choose_starts(
     *,
     order: Order,
     chooses: bool,
-    networks: Networks = NETWORKS,
-    others: Sequence[Load] = (),
+    networks: Networks,
+    others: Sequence[Load],
 ) -> Starts:
     """Choose the moves that begin now.
 

@@ -50,6 +50,7 @@ def chosen(
         order=Order.LARGEST,
         chooses=False,
         networks=networks,
+        others=(),
     )
 
 

@@ -18,7 +18,7 @@ from tests.unit.operator.eviction.made import (
 from hypercobalt.compute.model import Capacity, Move, ServerGroup, Size
 from hypercobalt.operator.eviction.model.actions import Start
 from hypercobalt.operator.eviction.model.decision import Going, Load
-from hypercobalt.operator.eviction.model.facts import need
+from hypercobalt.operator.eviction.model.facts import Networks, need
 from hypercobalt.operator.eviction.model.policy import Order, Policy
 from hypercobalt.operator.eviction.model.states import Assessment, Mode, Moving, Observed, Ready
 from hypercobalt.operator.eviction.planning.starts import (
@@ -48,7 +48,14 @@ def started(
 ) -> tuple[Start, ...]:
     by_need = {need(one.server): candidates for one in instances if one.server}
     found = choose_starts(
-        instances, by_need, free, policy, order=order, chooses=chooses, others=others
+        instances,
+        by_need,
+        free,
+        policy,
+        order=order,
+        chooses=chooses,
+        networks=Networks(),
+        others=others,
     )
     return found.chosen
 
@@ -106,6 +113,8 @@ def test_an_instance_without_a_target_is_reported_and_does_not_hold_up_smaller_o
         POLICY,
         order=Order.LARGEST,
         chooses=False,
+        networks=Networks(),
+        others=(),
     )
     assert [start.server.id for start in found.chosen] == ["b"]
     assert "8192 MiB" in found.homeless["a"]
@@ -283,6 +292,8 @@ def test_moves_that_begin_now_are_waited_for_too() -> None:
         POLICY,
         order=Order.LARGEST,
         chooses=False,
+        networks=Networks(),
+        others=(),
     )
     assert found.homeless["b"].endswith("; waiting for running migrations")
 
