@@ -171,7 +171,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class ServerAction:
     """An action that was requested for a server.
 
     Args:

@@ -12,13 +12,13 @@ from datetime import datetime
 from typing import Protocol
 
 from hypercobalt.compute.model import (
-    Action,
     Capacity,
     Host,
     HostAggregate,
     Move,
     ProviderTraits,
     Server,
+    ServerAction,
     TestServer,
 )
 
@@ -153,7 +153,7 @@ class Moves(Protocol):
         """
         ...
 
-    async def actions(self, server: str, since: datetime) -> tuple[Action, ...]:
+    async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
         """What was asked of a server since then, newest first, but not by this operator.
 
         Args:

@@ -40,7 +40,7 @@ from hypercobalt.api.migration import (
 )
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake.script import Script
-from hypercobalt.compute.model import Action, Size
+from hypercobalt.compute.model import ServerAction, Size
 from hypercobalt.operator.eviction import observe
 from hypercobalt.operator.eviction.model.policy import Doubt, Policy
 from hypercobalt.operator.eviction.model.tracks import Job, Left
@@ -768,8 +768,8 @@ async def test_what_its_owner_has_stopped_is_not_restarted(
     compute = world(name)
     stopped, synced = compute.fill(2, status="SHUTOFF")
     now = SystemClock().now()
-    compute.moves.acted[stopped.id] = [Action("stop", now, "owner")]
-    compute.moves.acted[synced.id] = [Action("stop", now)]
+    compute.moves.acted[stopped.id] = [ServerAction("stop", now, "owner")]
+    compute.moves.acted[synced.id] = [ServerAction("stop", now)]
     compute.moves.script(synced.id, Script(seconds=0.1))
     await add_hypervisor(kube, name)
     async with evicting(kubeconfig, compute, QUICK_RESTARTS):

@@ -21,7 +21,7 @@ from hypercobalt.compute.direct.restart import restart
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.compute.direct.tls_errors import explained
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
-from hypercobalt.compute.model import Action, Capacity, Move, MoveKind, Server, fits, total
+from hypercobalt.compute.model import Capacity, Move, MoveKind, Server, ServerAction, fits, total
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
@@ -180,7 +180,7 @@ class DirectMoves:
             move = self._begin(found.domain, MoveKind.EVACUATION, source, to)
             self._start(Evacuation(self._site, move, found, to).run())
 
-    async def actions(self, server: str, since: datetime) -> tuple[Action, ...]:
+    async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
         """See the port. Without OpenStack servers have no owners, so there are none."""
         return ()
 

@@ -20,11 +20,11 @@ from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableE
 from hypercobalt.compute.fake.records import Records
 from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import (
-    Action,
     Capacity,
     Move,
     MoveKind,
     Server,
+    ServerAction,
     ServerStatus,
     Size,
     fits,
@@ -78,7 +78,7 @@ class FakeMoves:
     on_done: Callable[[str, str], None] | None = None
     disabled: set[str] = field(default_factory=set[str])
     dead: set[str] = field(default_factory=set[str])
-    acted: dict[str, list[Action]] = field(default_factory=dict[str, list[Action]])
+    acted: dict[str, list[ServerAction]] = field(default_factory=dict[str, list[ServerAction]])
     scripts: dict[str, Script] = field(default_factory=dict[str, Script])
     calls: Counter[str] = field(default_factory=Counter[str])
     started: Counter[str] = field(default_factory=Counter[str])
@@ -194,7 +194,7 @@ class FakeMoves:
         self._begin(server, target, MoveKind.EVACUATION, allowed, "REBUILD")
         self._did("evacuate", server.id)
 
-    async def actions(self, server: str, since: datetime) -> tuple[Action, ...]:
+    async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
         await self._called("actions", server)
         found = (one for one in self.acted.get(server, ()) if one.started >= since)
         return tuple(sorted(found, key=lambda one: one.started, reverse=True))

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from hypercobalt.compute.model import Action
+from hypercobalt.compute.model import ServerAction
 from hypercobalt.compute.nova.calls import COMPUTE, Calls, read
 from hypercobalt.compute.nova.times import read_time
 
@@ -52,7 +52,7 @@ async def listed(
     return read(answer, _Actions).actions if answer.ok else ()
 
 
-async def of_others(calls: Calls, server: str, since: datetime) -> tuple[Action, ...]:
+async def of_others(calls: Calls, server: str, since: datetime) -> tuple[ServerAction, ...]:
     """See `hypercobalt.compute.port.Moves.actions`."""
     found = await listed(calls, f"list the actions of server {server}", server, since)
     own = await calls.user() if found else ""
@@ -60,6 +60,6 @@ async def of_others(calls: Calls, server: str, since: datetime) -> tuple[Action,
     return tuple(one for one in actions if one.started >= since)
 
 
-def _action(one: InstanceAction) -> Action:
+def _action(one: InstanceAction) -> ServerAction:
     started = read_time(one.start_time) or datetime.fromtimestamp(0, UTC)
-    return Action(one.action, started, one.user_id or "", one.project_id or "")
+    return ServerAction(one.action, started, one.user_id or "", one.project_id or "")

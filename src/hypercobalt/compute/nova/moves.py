@@ -21,11 +21,11 @@ import msgspec
 from hypercobalt.adapters.openstack.request import Answer
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import (
-    Action,
     Capacity,
     Move,
     MoveKind,
     Server,
+    ServerAction,
     ServerGroup,
     ServerStatus,
 )
@@ -138,7 +138,7 @@ class Moves:
         _checked(server.id)
         await self._evacuation.of(server, target)
 
-    async def actions(self, server: str, since: datetime) -> tuple[Action, ...]:
+    async def actions(self, server: str, since: datetime) -> tuple[ServerAction, ...]:
         return await actions.of_others(self._calls, _checked(server), since)
 
     async def confirm(self, server: Server) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from hypercobalt.api.eviction import EvictionInstance, EvictionMode, InstancePhase
 from hypercobalt.compute.model import Move, MoveKind
-from hypercobalt.operator.eviction.assessing.case import OTHER_CLOCK, About, Case
+from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW, About, Case
 from hypercobalt.operator.eviction.assessing.course import (
     Course,
     course_of,
@@ -75,7 +75,7 @@ def assess(facts: Facts, tracks: Mapping[str, Track], policy: Policy) -> tuple[A
             facts.jobs.get(id_),
             elsewhere=facts.elsewhere.get(id_),
             sightings=sightings(id_, moves, facts.neighbours),
-            wishes=facts.wishes.get(id_, ()),
+            requests=facts.requests.get(id_, ()),
             held=facts.held.get(id_, ""),
         )
         found.append(_assess(seen, tracks.get(id_, FRESH), about, policy, facts.moment))
@@ -117,7 +117,7 @@ def _is_moving(seen: Observed, began: datetime) -> bool:
 
 def _is_to_be_confirmed(move: Move, began: datetime) -> bool:
     """Whether it is a cold move since `began` that has arrived."""
-    recent = move.created >= began - OTHER_CLOCK
+    recent = move.created >= began - CLOCK_SKEW
     return recent and move.kind == MoveKind.COLD and move.status == "finished"
 
 
@@ -142,19 +142,19 @@ def assess_one(
         moment,
         about,
     )
-    begun = case.of(_mode(seen.entry, about.course))
-    found = left_to_owner(begun) if about.recovers else None
-    if found is None and begun.mode is EvictionMode.RESTART:
-        found = restarting(begun)
+    case = case.trying(_mode(seen.entry, about.course))
+    found = left_to_owner(case) if about.recovers else None
+    if found is None and case.mode is EvictionMode.RESTART:
+        found = restarting(case)
         if found is None:  # every restart has failed
             runs = seen.server is not None and seen.server.running
-            begun = case.of(EvictionMode.LIVE if runs else EvictionMode.COLD)
+            case = case.trying(EvictionMode.LIVE if runs else EvictionMode.COLD)
     if found is None:
-        found = evacuating(begun) if about.course is Course.EVACUATE else leaving(begun)
+        found = evacuating(case) if about.course is Course.EVACUATE else leaving(case)
     if about.recovers:
-        found = brought_up(begun, found)
+        found = brought_up(case, found)
     state, track = found
-    return Assessment(begun.seen, state, track, begun.attempts, begun.mode)
+    return Assessment(case.seen, state, track, case.attempts, case.mode)
 
 
 def _mode(entry: EvictionInstance, course: Course) -> EvictionMode:

@@ -13,7 +13,7 @@ from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor, is_claimed, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
-from hypercobalt.compute.model import Action, Capacity, Host, Server
+from hypercobalt.compute.model import Capacity, Host, Server, ServerAction
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.eviction.assessing.course import Course, course_of, is_dead
@@ -23,7 +23,7 @@ from hypercobalt.operator.eviction.model.decision import Questions
 from hypercobalt.operator.eviction.model.facts import Facts, Need, Networks, need
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.model.states import Moment
-from hypercobalt.operator.eviction.observing.lookups import to_be_asked_about, to_be_verified
+from hypercobalt.operator.eviction.observing.lookups import requests_to_be_read, to_be_verified
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.planning.settled import settled
 from hypercobalt.operator.node_facts import host_names
@@ -159,7 +159,7 @@ class Observer:
         return replace(
             facts,
             elsewhere=await self._elsewhere(facts),
-            wishes=await self._wishes(facts),
+            requests=await self._requests(facts),
             neighbours=self._neighbours(facts),
             jobs=self._migrations.jobs,
             groups_refused=self._compute.moves.groups_refused,
@@ -187,13 +187,13 @@ class Observer:
         found = await _each(to_be_verified(facts), self._compute.moves.server)
         return {id_: server for id_, server in found.items() if server is not None}
 
-    async def _wishes(self, facts: Facts) -> Mapping[str, tuple[Action, ...]]:
+    async def _requests(self, facts: Facts) -> Mapping[str, tuple[ServerAction, ...]]:
         since = incident_of(facts.eviction, facts.hypervisor) - self._policy.planned_within
 
-        async def ask(id_: str) -> tuple[Action, ...]:
+        async def ask(id_: str) -> tuple[ServerAction, ...]:
             return await self._compute.moves.actions(id_, since)
 
-        return await _each(to_be_asked_about(facts), ask)
+        return await _each(requests_to_be_read(facts), ask)
 
     def _neighbours(self, facts: Facts) -> Mapping[str, Hypervisor]:
         """Those to which moves away from a dead host went."""

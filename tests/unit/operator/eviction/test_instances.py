@@ -19,7 +19,7 @@ from tests.unit.operator.eviction.made import (
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionStatus
 from hypercobalt.compute.model import Move, Server
 from hypercobalt.operator.eviction.assess import assess
-from hypercobalt.operator.eviction.assessing.case import OTHER_CLOCK
+from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW
 from hypercobalt.operator.eviction.model.states import (
     Arrived,
     Crashed,
@@ -55,7 +55,7 @@ def cold(status: str = "finished", created: datetime = BEGAN) -> Move:
         pytest.param((), (), (cold(),), ("b",), ["Skipped"], id="and another is named"),
         pytest.param((), (), (cold(created=BEFORE),), (), [], id="somebody's earlier cold move"),
         pytest.param(
-            (), (), (cold(created=BEGAN - OTHER_CLOCK),), (), ["Confirming"], id="by another clock"
+            (), (), (cold(created=BEGAN - CLOCK_SKEW),), (), ["Confirming"], id="by another clock"
         ),
         pytest.param((), (), (move(),), ("a",), ["Migrating"], id="named, and about to arrive"),
         pytest.param((), (), (move("completed"),), ("a",), ["Skipped"], id="named, and has left"),

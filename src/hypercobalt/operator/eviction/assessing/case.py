@@ -23,7 +23,7 @@ from hypercobalt.operator.eviction.model.states import (
 )
 from hypercobalt.operator.eviction.model.tracks import Begun, Blocking, Failed, Track
 
-OTHER_CLOCK: Final = timedelta(minutes=1)
+CLOCK_SKEW: Final = timedelta(minutes=1)
 """How far the clocks of the compute service and of the Kubernetes API may be apart."""
 
 
@@ -80,7 +80,7 @@ class Case:
     attempts: int = 0
     failed: tuple[Move, ...] = ()
 
-    def of(self, mode: EvictionMode) -> Case:
+    def trying(self, mode: EvictionMode) -> Case:
         """The case with what was tried in this mode; live and cold are counted together."""
         entry, kinds = self.seen.entry, _KINDS.get(mode, frozenset[MoveKind]())
         noted = EvictionMode(entry.mode) if entry.mode else EvictionMode.LIVE

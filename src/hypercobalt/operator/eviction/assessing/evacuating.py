@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from hypercobalt.compute.model import Move, MoveKind, Server, ServerStatus
-from hypercobalt.operator.eviction.assessing.case import OTHER_CLOCK, Case, Found, attempt, waiting
+from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW, Case, Found, attempt, waiting
 from hypercobalt.operator.eviction.assessing.leaving import gone
 from hypercobalt.operator.eviction.assessing.movability import (
     Absent,
@@ -34,7 +34,7 @@ def evacuating(case: Case) -> Found:
     server, move = case.seen.server, case.seen.move
     evacuation = move if move is not None and move.kind == MoveKind.EVACUATION else None
     if server is None:
-        since = case.about.began - OTHER_CLOCK
+        since = case.about.began - CLOCK_SKEW
         ours = evacuation is not None and evacuation.created >= since
         return _arrived(case, evacuation) if evacuation is not None and ours else gone(case)
     if evacuation is not None and not evacuation.ended:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, assert_never
 
 from hypercobalt.compute.model import Move, MoveKind, Server, ServerStatus
-from hypercobalt.operator.eviction.assessing.case import OTHER_CLOCK, Case, Found, attempt, waiting
+from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW, Case, Found, attempt, waiting
 from hypercobalt.operator.eviction.assessing.course import Course
 from hypercobalt.operator.eviction.assessing.movability import (
     Absent,
@@ -93,7 +93,7 @@ def _arriving(case: Case, move: Move) -> Found:
 def gone(case: Case) -> Found:
     """It has left the host, and no move of it is under way."""
     entry, move = case.seen.entry, case.seen.move
-    if move is None or not (entry.attempts or move.created >= case.about.began - OTHER_CLOCK):
+    if move is None or not (entry.attempts or move.created >= case.about.began - CLOCK_SKEW):
         return Departed(entry.message or _GONE), case.track
     if move.kind == MoveKind.COLD and move.status == "finished":
         track, _ = case.track.reading(move, case.moment.at)

@@ -1,6 +1,6 @@
-"""Whether what happened to an instance was its owner's wish. Pure.
+"""Whether the owner of an instance has requested what happened to it. Pure.
 
-Nova's own power sync, which stops an instance whose guest has died, has no user and is no wish.
+Nova's own power sync, which stops an instance whose guest has died, has no user and does not count.
 
 Source: Nova, nova/compute/instance_actions.py; docs/ha.md, planned and unplanned.
 """
@@ -14,7 +14,7 @@ from typing import Final
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import LABEL
-from hypercobalt.compute.model import Action
+from hypercobalt.compute.model import ServerAction
 
 _ENDS: Final = frozenset(
     {
@@ -50,13 +50,13 @@ def incident_of(eviction: Eviction, hypervisor: Hypervisor | None) -> datetime:
     return seen or eviction.metadata.creationTimestamp or _EPOCH
 
 
-def planned(actions: Iterable[Action], incident: datetime, within: timedelta) -> str:
-    """What was asked of an instance that explains why it does not run; "" for nothing.
+def planned(actions: Iterable[ServerAction], incident: datetime, within: timedelta) -> str:
+    """What was requested that explains why an instance does not run; "" for nothing.
 
     Args:
         actions: newest first.
         incident: when it was seen not to run.
-        within: so long before that it may have been asked for.
+        within: so long before that it may have been requested.
     """
     for one in actions:
         if one.name in _ENDS and not one.by_service and one.started >= incident - within:
@@ -64,8 +64,8 @@ def planned(actions: Iterable[Action], incident: datetime, within: timedelta) ->
     return ""
 
 
-def started(actions: Iterable[Action], incident: datetime) -> str:
-    """What was asked of an instance since the incident that makes a restart needless."""
+def started(actions: Iterable[ServerAction], incident: datetime) -> str:
+    """What was requested since the incident that makes a restart needless; "" for nothing."""
     for one in actions:
         if one.name in _STARTS and not one.by_service and one.started >= incident:
             return f"{one.name} at {one.started:%H:%M:%SZ}"

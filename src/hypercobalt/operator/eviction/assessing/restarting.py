@@ -59,8 +59,8 @@ def left_to_owner(case: Case) -> Found | None:
         return None
     if not case.attempts and (why := _needless(case, server)):
         return Unaffected(why, stays=True), case.track
-    if wish := _planned(case):
-        return Unaffected(f"planned by its owner: {wish}", stays=True), case.track
+    if request := _planned(case):
+        return Unaffected(f"planned by its owner: {request}", stays=True), case.track
     return None
 
 
@@ -90,14 +90,14 @@ def brought_up(case: Case, found: Found) -> Found:
 def _needless(case: Case, server: Server) -> str:
     if server.recovers is False and case.about.only_if_wanted:
         return "its metadata, flavor or image turns recovery off"
-    asked = started(case.seen.wishes, case.about.incident)
-    if asked and _runs(server):
-        return f"runs again: its owner has requested {asked}"
+    request = started(case.seen.requests, case.about.incident)
+    if request and _runs(server):
+        return f"runs again: its owner has requested {request}"
     return ""
 
 
 def _planned(case: Case) -> str:
-    return planned(case.seen.wishes, case.about.incident, case.policy.planned_within)
+    return planned(case.seen.requests, case.about.incident, case.policy.planned_within)
 
 
 def _follow(case: Case, server: Server) -> Found | None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from hypercobalt.api.eviction import Eviction, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.compute.model import Action, Capacity, Host, Move, Server, Size
+from hypercobalt.compute.model import Capacity, Host, Move, Server, ServerAction, Size
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.eviction.model.states import Mode, Moment
 from hypercobalt.operator.eviction.model.tracks import Job
@@ -80,7 +80,7 @@ class Facts:
         elsewhere: servers on other hosts that were evacuated or restarted there, by UUID.
         neighbours: Hypervisors of hosts to which moves of instances of a dead host went, by the
             compute service's name for them.
-        wishes: what was asked of instances that are to be restarted, by UUID.
+        requests: what was requested of instances that are to be restarted, by UUID.
         held: instances that another running Eviction has, with its name, by UUID.
         jobs: live migrations as the node agents report them, by UUID.
         groups_refused: why the servers are listed without their groups; "" if they have them.
@@ -109,7 +109,9 @@ class Facts:
     moves: tuple[Move, ...] = ()
     elsewhere: Mapping[str, Server] = field(default_factory=dict[str, Server])
     neighbours: Mapping[str, Hypervisor] = field(default_factory=dict[str, Hypervisor])
-    wishes: Mapping[str, tuple[Action, ...]] = field(default_factory=dict[str, tuple[Action, ...]])
+    requests: Mapping[str, tuple[ServerAction, ...]] = field(
+        default_factory=dict[str, tuple[ServerAction, ...]]
+    )
     held: Mapping[str, str] = field(default_factory=dict[str, str])
     jobs: Mapping[str, Job] = field(default_factory=dict[str, Job])
     groups_refused: str = ""

@@ -13,8 +13,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from hypercobalt.api.eviction import EvictionInstance, EvictionMode, InstancePhase
-from hypercobalt.compute.model import Action as Asked
-from hypercobalt.compute.model import Move, Server
+from hypercobalt.compute.model import Move, Server, ServerAction
 from hypercobalt.operator.eviction.model.tracks import FRESH, Job, Track
 
 
@@ -59,7 +58,7 @@ class Observed:
         job: its live migration as the node agent reports it; None when it reports none.
         elsewhere: the server on another host; None when it was not looked for, or is gone.
         sightings: what the node agents of its moves' targets report of it, by host.
-        wishes: what its owner and administrators have asked of it, newest first.
+        requests: what its owner and administrators have requested, newest first.
         held: the other Eviction that has it; "" for none.
     """
 
@@ -69,7 +68,7 @@ class Observed:
     job: Job | None = None
     elsewhere: Server | None = None
     sightings: Mapping[str, Sighting] = field(default_factory=dict[str, Sighting])
-    wishes: tuple[Asked, ...] = ()
+    requests: tuple[ServerAction, ...] = ()
     held: str = ""
 
     @property

@@ -11,7 +11,7 @@ from typing import Final
 
 from hypercobalt.compute.model import Move, MoveKind
 
-_OTHER_CLOCK: Final = timedelta(minutes=1)
+_CLOCK_SKEW: Final = timedelta(minutes=1)
 """How far the clocks of the compute service and of a host may be apart."""
 
 
@@ -62,7 +62,7 @@ class Job:
 
     def is_of(self, move: Move) -> bool:
         """Whether it may be what a record is of, and not an earlier attempt."""
-        early = self.started is not None and self.started < move.created - _OTHER_CLOCK
+        early = self.started is not None and self.started < move.created - _CLOCK_SKEW
         return move.kind == MoveKind.LIVE and not early
 
 

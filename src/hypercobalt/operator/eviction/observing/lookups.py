@@ -33,8 +33,8 @@ def to_be_verified(facts: Facts) -> tuple[str, ...]:
     )
 
 
-def to_be_asked_about(facts: Facts) -> tuple[str, ...]:
-    """Servers of which it is to be known what was asked of them lately: UUIDs.
+def requests_to_be_read(facts: Facts) -> tuple[str, ...]:
+    """Servers of which it matters what was requested lately: UUIDs.
 
     Those are the ones that may be restarted or moved in this pass, here or where they have come to.
     """

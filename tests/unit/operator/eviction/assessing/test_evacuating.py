@@ -26,7 +26,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host, Move
 from hypercobalt.operator.eviction.assess import assess, assess_one
-from hypercobalt.operator.eviction.assessing.case import OTHER_CLOCK, About
+from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW, About
 from hypercobalt.operator.eviction.assessing.course import Course
 from hypercobalt.operator.eviction.assessing.witnesses import sighting
 from hypercobalt.operator.eviction.model.states import (
@@ -174,7 +174,7 @@ REBUILDS = server(status="REBUILD", task_state="rebuild_spawning")
             seen(None, evacuation("done")), Departed, "deleted after", id="deleted meanwhile"
         ),
         pytest.param(
-            seen(None, evacuation("done", created=BEGAN - OTHER_CLOCK), elsewhere=THERE),
+            seen(None, evacuation("done", created=BEGAN - CLOCK_SKEW), elsewhere=THERE),
             Departed,
             "^evacuated to there$",
             id="evacuated by an Eviction whose clock is ahead",

@@ -10,7 +10,7 @@ from tests.unit.operator.eviction.made import BEGAN, NOW, POLICY, entry, move, s
 
 from hypercobalt.compute.model import Move, Server
 from hypercobalt.operator.eviction.assess import assess_one
-from hypercobalt.operator.eviction.assessing.case import OTHER_CLOCK, About
+from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW, About
 from hypercobalt.operator.eviction.assessing.course import Course
 from hypercobalt.operator.eviction.model.states import (
     Arrived,
@@ -101,7 +101,7 @@ def test_way_that_an_instance_leaves(of: Server, course: Course, state: State) -
             id="by our move, whatever its time",
         ),
         pytest.param(
-            move("completed", created=BEGAN - OTHER_CLOCK),
+            move("completed", created=BEGAN - CLOCK_SKEW),
             entry(),
             Departed("moved to there"),
             id="by a move with the Eviction, as another clock has it",

@@ -23,8 +23,7 @@ from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import LABEL, Incident
-from hypercobalt.compute.model import Action as Asked
-from hypercobalt.compute.model import Host
+from hypercobalt.compute.model import Host, ServerAction
 from hypercobalt.operator.eviction.assess import assess, assess_one
 from hypercobalt.operator.eviction.assessing.case import About
 from hypercobalt.operator.eviction.assessing.course import Course
@@ -53,7 +52,7 @@ from hypercobalt.operator.eviction.model.states import (
     Waiting,
 )
 from hypercobalt.operator.eviction.model.tracks import FRESH, Rebooted, Track
-from hypercobalt.operator.eviction.observing.lookups import to_be_asked_about, to_be_verified
+from hypercobalt.operator.eviction.observing.lookups import requests_to_be_read, to_be_verified
 from hypercobalt.operator.eviction.planning.calls import once_accepted, remedy, with_outcomes
 from hypercobalt.operator.eviction.recording.status import entry_of
 
@@ -77,8 +76,8 @@ def assessed(
     return assess_one(of, track, about(course), POLICY, now)
 
 
-def wish(name: str, seconds: float = 0, user: str = "owner") -> Asked:
-    return Asked(name, BEGAN + timedelta(seconds=seconds), user)
+def request(name: str, seconds: float = 0, user: str = "owner") -> ServerAction:
+    return ServerAction(name, BEGAN + timedelta(seconds=seconds), user)
 
 
 @pytest.mark.parametrize(
@@ -102,36 +101,43 @@ def wish(name: str, seconds: float = 0, user: str = "owner") -> Asked:
             seen(server(recovers=False)), Unaffected, "turns recovery off", id="recovery is off"
         ),
         pytest.param(
-            seen(OFF, wishes=(wish("stop", 1),)), Unaffected, "planned by .*stop", id="stopped"
+            seen(OFF, requests=(request("stop", 1),)), Unaffected, "planned by .*stop", id="stopped"
         ),
         pytest.param(
-            seen(OFF, wishes=(wish("stop", -119),)), Unaffected, "planned", id="a deaf guest"
-        ),
-        pytest.param(seen(OFF, wishes=(wish("stop", -121),)), Crashed, "", id="an older wish"),
-        pytest.param(
-            seen(OFF, wishes=(wish("stop", 16, user=""),)), Crashed, "", id="Nova's power sync"
+            seen(OFF, requests=(request("stop", -119),)), Unaffected, "planned", id="a deaf guest"
         ),
         pytest.param(
-            seen(server(), wishes=(wish("start", 5),)), Unaffected, "runs again", id="started"
+            seen(OFF, requests=(request("stop", -121),)), Crashed, "", id="an older request"
         ),
         pytest.param(
-            seen(OFF, wishes=(wish("start", -5),)), Crashed, "", id="crashed after its start"
+            seen(OFF, requests=(request("stop", 16, user=""),)), Crashed, "", id="Nova's power sync"
         ),
-        pytest.param(seen(OFF, wishes=(wish("lock", 5),)), Crashed, "", id="no wish about that"),
         pytest.param(
-            seen(OFF, wishes=(wish("start", 5),)), Crashed, "", id="started, and off all the same"
+            seen(server(), requests=(request("start", 5),)), Unaffected, "runs again", id="started"
+        ),
+        pytest.param(
+            seen(OFF, requests=(request("start", -5),)), Crashed, "", id="crashed after its start"
+        ),
+        pytest.param(
+            seen(OFF, requests=(request("lock", 5),)), Crashed, "", id="no request about that"
+        ),
+        pytest.param(
+            seen(OFF, requests=(request("start", 5),)),
+            Crashed,
+            "",
+            id="started, and off all the same",
         ),
         pytest.param(
             seen(OFF, move("error", created=BEFORE)), Crashed, "", id="did not leave long ago"
         ),
         pytest.param(
-            seen(OFF, move("error", created=BEFORE), wishes=(wish("stop", 1),)),
+            seen(OFF, move("error", created=BEFORE), requests=(request("stop", 1),)),
             Unaffected,
             "planned",
             id="did not leave long ago, and was stopped now",
         ),
         pytest.param(
-            seen(server(status="MIGRATING"), move(), wishes=(wish("live-migration", 1),)),
+            seen(server(status="MIGRATING"), move(), requests=(request("live-migration", 1),)),
             Moving,
             "",
             id="its owner moves it",
@@ -200,7 +206,7 @@ def test_after_a_restart(of: object, track: Track, state: type) -> None:
 
 
 def test_what_its_owner_does_after_a_restart_does_not_make_that_needless() -> None:
-    of = seen(server(), known=ONCE, wishes=(wish("start", 5),))
+    of = seen(server(), known=ONCE, requests=(request("start", 5),))
     assert isinstance(assessed(of, CALLED).state, Restarted)
 
 
@@ -271,7 +277,7 @@ def test_what_is_tried_once_instances_are_to_leave(known: EvictionInstance, mode
 
 
 def test_wish_of_an_owner_holds_up_no_eviction_that_only_moves() -> None:
-    of = seen(OFF, wishes=(wish("stop", 1),))
+    of = seen(OFF, requests=(request("stop", 1),))
     assert isinstance(assess_one(of, FRESH, About(BEGAN, BEGAN), POLICY, NOW).state, Ready)
 
 
@@ -279,7 +285,7 @@ def test_wish_of_an_owner_holds_up_no_eviction_that_only_moves() -> None:
 def test_one_that_crashes_often_is_moved_unless_its_owner_has_stopped_it(course: Course) -> None:
     up = server(running=False)
     assert isinstance(assessed(seen(up), course=course).state, Ready)
-    stopped = assessed(seen(up, wishes=(wish("stop", 1),)), course=course).state
+    stopped = assessed(seen(up, requests=(request("stop", 1),)), course=course).state
     assert isinstance(stopped, Unaffected)
     assert stopped.stays
 
@@ -294,7 +300,7 @@ def test_one_that_is_moved_is_not_restarted_here_again() -> None:
 
 def test_its_owner_may_still_stop_it_between_two_attempts() -> None:
     failed = Track(Rebooted("is SHUTOFF"), since=NOW.at, not_before=NOW.at)
-    of = seen(OFF, known=ONCE, wishes=(wish("stop", 30),))
+    of = seen(OFF, known=ONCE, requests=(request("stop", 30),))
     assert isinstance(assessed(of, failed).state, Unaffected)
 
 
@@ -334,8 +340,8 @@ def test_one_that_was_moved_and_runs_is_done(there: object) -> None:
 def test_one_that_its_owner_stops_where_it_has_come_to_stays_off() -> None:
     known = entry(mode="cold", attempts=1, phase="Confirming")
     there = server(status="SHUTOFF", host="there")
-    over, stop = move("confirmed", **COLD), (wish("stop", 60),)
-    found = assessed(seen(None, over, known=known, elsewhere=there, wishes=stop))
+    over, stop = move("confirmed", **COLD), (request("stop", 60),)
+    found = assessed(seen(None, over, known=known, elsewhere=there, requests=stop))
     assert isinstance(found.state, Departed)
 
 
@@ -439,11 +445,11 @@ def test_one_that_was_restarted_and_has_left_is_followed() -> None:
 
 def test_wishes_are_named_with_their_time() -> None:
     within = timedelta(minutes=2)
-    assert planned([wish("lock", 9), wish("stop", 5)], BEGAN, within) == "stop at 00:00:05Z"
-    assert planned([wish("stop", -120)], BEGAN, within)
-    assert not planned([wish("start", 5)], BEGAN, within)
-    assert started([wish("start", 0)], BEGAN) == "start at 00:00:00Z"
-    assert not started([wish("start", -1), wish("start", 1, user="")], BEGAN)
+    assert planned([request("lock", 9), request("stop", 5)], BEGAN, within) == "stop at 00:00:05Z"
+    assert planned([request("stop", -120)], BEGAN, within)
+    assert not planned([request("start", 5)], BEGAN, within)
+    assert started([request("start", 0)], BEGAN) == "start at 00:00:00Z"
+    assert not started([request("start", -1), request("start", 1, user="")], BEGAN)
 
 
 RECOVERS = {"trigger": "InstanceCrash", "instances": ("a",)}
@@ -472,7 +478,7 @@ def test_whose_owners_are_listened_to(
     ids: tuple[str, ...],
 ) -> None:
     of = facts(eviction(EvictionStatus(instances=known), **spec), servers=there)
-    assert to_be_asked_about(of) == ids
+    assert requests_to_be_read(of) == ids
 
 
 @pytest.mark.parametrize(
