@@ -6,7 +6,7 @@ takes; any pass may be the first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
@@ -47,28 +47,36 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def assess(facts: Facts, tracks: Mapping[str, Track], policy: Policy) -> tuple[Assessment, ...]:
-    """Say how far every instance is: those known so far, and those that have come since.
+    """Determine how far every instance is: those known so far, and those that have come since.
 
     Args:
         facts: of the pass; `spec.instances` are the only ones, if there are any.
         tracks: what is remembered, by UUID.
         policy: waits and attempts.
     """
-    eviction = facts.eviction
+    about = _about(facts)
+    found: list[Assessment] = []
+    for seen in _observed(facts, about.began):
+        track = tracks.get(seen.entry.id, FRESH)
+        one = _over(seen, track, about) or assess_one(seen, track, about, policy, facts.moment)
+        if seen.held and isinstance(one.state, Ready | Crashed):
+            one = replace(one, state=Waiting(f"Eviction {seen.held} has it, and goes first"))
+        found.append(one)
+    return tuple(found)
+
+
+def _observed(facts: Facts, began: datetime) -> Iterator[Observed]:
+    """All there is of each instance that the Eviction is about."""
     here = {server.id: server for server in facts.servers}
+    known = {entry.id: entry for entry in facts.status.instances}
     records: dict[str, list[Move]] = {}
     for move in facts.moves:
         records.setdefault(move.server, []).append(move)
-    about = _about(facts)
-    known = {entry.id: entry for entry in facts.status.instances}
     # Begun by a process that died before it wrote so, and arrived: nobody else confirms it.
-    arrived = [
-        id_ for id_, (newest, *_) in records.items() if _is_to_be_confirmed(newest, about.began)
-    ]
-    found: list[Assessment] = []
-    for id_ in dict.fromkeys((*known, *(eviction.spec.instances or (*here, *arrived)))):
+    arrived = [id_ for id_, (newest, *_) in records.items() if _is_to_be_confirmed(newest, began)]
+    for id_ in dict.fromkeys((*known, *(facts.eviction.spec.instances or (*here, *arrived)))):
         moves = tuple(records.get(id_, ()))
-        seen = Observed(
+        yield Observed(
             known.get(id_) or EvictionInstance(id=id_),
             here.get(id_),
             moves,
@@ -78,8 +86,6 @@ def assess(facts: Facts, tracks: Mapping[str, Track], policy: Policy) -> tuple[A
             requests=facts.requests.get(id_, ()),
             held=facts.held.get(id_, ""),
         )
-        found.append(_assess(seen, tracks.get(id_, FRESH), about, policy, facts.moment))
-    return tuple(found)
 
 
 def _about(facts: Facts) -> About:
@@ -93,22 +99,17 @@ def _about(facts: Facts) -> About:
     )
 
 
-def _assess(
-    seen: Observed, track: Track, about: About, policy: Policy, moment: Moment
-) -> Assessment:
+def _over(seen: Observed, track: Track, about: About) -> Assessment | None:
+    """An instance that the Eviction is done with, or has never met; None for any other."""
     entry, message = seen.entry, seen.entry.message or ""
-    over = entry.phase in _OVER and (seen.server is None or about.course.restarts)
-    if over:
+    if entry.phase in _OVER and (seen.server is None or about.course.restarts):
         state: State = Unaffected(message, stays=seen.server is not None)
         if entry.phase == InstancePhase.SUCCEEDED:
             state = Departed(message) if seen.server is None else Restarted(message)
         return Assessment(seen, state, track, entry.attempts or 0)
     if seen.server is None and entry.phase is None and not _is_moving(seen, about.began):
         return Assessment(seen, Unaffected("is not on the host"), track)
-    found = assess_one(seen, track, about, policy, moment)
-    if seen.held and isinstance(found.state, Ready | Crashed):
-        return replace(found, state=Waiting(f"Eviction {seen.held} has it, and goes first"))
-    return found
+    return None
 
 
 def _is_moving(seen: Observed, began: datetime) -> bool:
@@ -124,7 +125,7 @@ def _is_to_be_confirmed(move: Move, began: datetime) -> bool:
 def assess_one(
     seen: Observed, track: Track, about: About, policy: Policy, moment: Moment
 ) -> Assessment:
-    """Say how far an instance is.
+    """Determine how far an instance is that the Eviction is about.
 
     Args:
         seen: what there is of it.
