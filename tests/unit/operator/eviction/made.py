@@ -27,6 +27,7 @@ from hypercobalt.operator.eviction.model.states import (
 )
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+AGES_AGO = BEGAN - timedelta(days=1)
 NOW = Moment(BEGAN + timedelta(minutes=10), 1000.0)
 POLICY = Policy()
 SIZE = Size(1, 1024, 0)
@@ -61,6 +62,12 @@ def capacity(host: str, memory_mib: int = 4096, used_mib: int = 0) -> Capacity:
 
 def entry(id_: str = "a", phase: str | None = "Pending", **fields: object) -> EvictionInstance:
     return EvictionInstance(id=id_, phase=phase, **fields)  # type: ignore[arg-type]
+
+
+def seen(
+    of: Server | None = None, *moves: Move, known: EvictionInstance | None = None, **more: object
+) -> Observed:
+    return Observed(known or entry(), of, moves, **more)  # type: ignore[arg-type]
 
 
 def assessed(of: Server, state: State = READY, **fields: object) -> Assessment:

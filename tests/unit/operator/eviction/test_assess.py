@@ -6,7 +6,16 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.unit.operator.eviction.made import BEGAN, NOW, POLICY, entry, move, server
+from tests.unit.operator.eviction.made import (
+    AGES_AGO,
+    BEGAN,
+    NOW,
+    POLICY,
+    entry,
+    move,
+    seen,
+    server,
+)
 
 from hypercobalt.operator.eviction.assess import assess_one
 from hypercobalt.operator.eviction.assessing.case import About
@@ -34,13 +43,8 @@ from hypercobalt.operator.eviction.model.tracks import (
 )
 
 LEAVING = server(task_state="migrating")
-AGES_AGO = BEGAN - timedelta(days=1)
 COLD = {"kind": "migration"}
 IN_ERROR = server(status="ERROR", running=True, fault="canceled by client")
-
-
-def seen(of: object = None, *moves: object, known: object = None) -> Observed:
-    return Observed(known or entry(), of, moves)  # type: ignore[arg-type]
 
 
 def assessed(of: Observed, track: Track = FRESH, policy: Policy = POLICY) -> Assessment:

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 from tests.unit.operator.eviction.made import (
+    AGES_AGO,
     BEGAN,
     NOW,
     POLICY,
@@ -16,6 +17,7 @@ from tests.unit.operator.eviction.made import (
     facts,
     hypervisor,
     move,
+    seen,
     server,
 )
 
@@ -43,7 +45,6 @@ from hypercobalt.operator.eviction.model.states import (
 )
 from hypercobalt.operator.eviction.model.tracks import FRESH, Begun, Blocking, Recorded, Track
 
-AGES_AGO = BEGAN - timedelta(days=1)
 JUST_NOW = {"updated": NOW.now - timedelta(seconds=1)}
 ABOUT = About(BEGAN, BEGAN, Course.EVACUATE, only_if_wanted=True)
 THERE = server(host="there")
@@ -51,10 +52,6 @@ THERE = server(host="there")
 
 def evacuation(status: str = "pre-migrating", **fields: object) -> Move:
     return move(status, kind="evacuation", **fields)
-
-
-def seen(of: object = None, *moves: Move, known: object = None, **more: object) -> Observed:
-    return Observed(known or entry(), of, moves, **more)  # type: ignore[arg-type]
 
 
 def assessed(of: Observed, track: Track = FRESH) -> Assessment:

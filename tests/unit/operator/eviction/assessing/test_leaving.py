@@ -6,8 +6,18 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from tests.unit.operator.eviction.made import BEGAN, NOW, POLICY, entry, move, server
+from tests.unit.operator.eviction.made import (
+    AGES_AGO,
+    BEGAN,
+    NOW,
+    POLICY,
+    entry,
+    move,
+    seen,
+    server,
+)
 
+from hypercobalt.api.eviction import EvictionInstance
 from hypercobalt.compute.model import Move, Server
 from hypercobalt.operator.eviction.assess import assess_one
 from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW, About
@@ -36,16 +46,11 @@ from hypercobalt.operator.eviction.model.tracks import (
     Unrecoverable,
 )
 
-AGES_AGO = BEGAN - timedelta(days=1)
 OFF = server(status="SHUTOFF")
 LEAVING = server(task_state="migrating")
 IN_ERROR = server(status="ERROR", running=True)
 GONE = "left the host: deleted, or moved outside this Eviction"
 STILL = NOW.at - POLICY.stall.total_seconds() - 50
-
-
-def seen(of: Server | None, *moves: Move, known: object = None, job: Job | None = None) -> Observed:
-    return Observed(known or entry(), of, moves, job)  # type: ignore[arg-type]
 
 
 def leaves(
@@ -108,7 +113,9 @@ def test_way_that_an_instance_leaves(of: Server, course: Course, state: State) -
         ),
     ],
 )
-def test_how_one_that_is_gone_has_left(record: Move | None, known: object, state: State) -> None:
+def test_how_one_that_is_gone_has_left(
+    record: Move | None, known: EvictionInstance, state: State
+) -> None:
     assert leaves(seen(None, *([record] if record else []), known=known)).state == state
 
 

@@ -6,7 +6,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from tests.unit.operator.eviction.made import BEGAN, NOW, POLICY, entry, move, server
+from tests.unit.operator.eviction.made import (
+    AGES_AGO,
+    BEGAN,
+    NOW,
+    POLICY,
+    move,
+    seen,
+    server,
+)
 
 from hypercobalt.operator.eviction.assess import assess_one
 from hypercobalt.operator.eviction.assessing.case import About
@@ -31,13 +39,8 @@ from hypercobalt.operator.eviction.model.tracks import (
     Track,
 )
 
-AGES_AGO = BEGAN - timedelta(days=1)
 LEAVING = server(task_state="migrating")
 IN_ERROR = server(status="ERROR", running=True, fault="canceled by client")
-
-
-def seen(of: object = None, *moves: object, job: Job | None = None) -> Observed:
-    return Observed(entry(), of, moves, job)  # type: ignore[arg-type]
 
 
 def assessed(of: Observed, track: Track = FRESH, policy: Policy = POLICY) -> Assessment:
@@ -57,120 +60,99 @@ STALLED = tracked(lowest=Left(500))  # 200 s ago
 
 
 @pytest.mark.parametrize(
-    ("of", "track", "policy", "help_"),
+    ("of", "track", "help_"),
     [
-        pytest.param(seen(LEAVING, move()), STALLED, POLICY, "forced", id="stalled: helped"),
-        pytest.param(
-            seen(LEAVING, move()),
-            STALLED,
-            Policy(stuck_help=StuckHelp.NONE),
-            "aborted",
-            id="stalled, no help wanted: aborted",
-        ),
+        pytest.param(seen(LEAVING, move()), STALLED, "forced", id="stalled: helped"),
         pytest.param(
             seen(LEAVING, move()),
             tracked("running", Left(500), since=800.0, helped=True),
-            POLICY,
             "aborted",
             id="help did not help: aborted",
         ),
-        pytest.param(seen(LEAVING, move(remaining=400)), STALLED, POLICY, "", id="it goes on"),
-        pytest.param(seen(LEAVING, move("post-migrating")), STALLED, POLICY, "", id="a new state"),
+        pytest.param(seen(LEAVING, move(remaining=400)), STALLED, "", id="it goes on"),
+        pytest.param(seen(LEAVING, move("post-migrating")), STALLED, "", id="a new state"),
         pytest.param(
             seen(LEAVING, move(remaining=600)),
             STALLED,
-            POLICY,
             "forced",
             id="dirtied faster than sent is no progress",
         ),
         pytest.param(
             seen(LEAVING, move(), job=Job(None, Left(400))),
             replace(STALLED, view=HostView(None, Left(500), 800.0)),
-            POLICY,
             "",
             id="the node agent sees it go on",
         ),
         pytest.param(
             seen(LEAVING, move(remaining=400), job=Job(None, Left(500))),
             replace(STALLED, view=HostView(None, Left(500), 800.0)),
-            POLICY,
             "",
             id="the node agent does not, but its record does",
         ),
         pytest.param(
             seen(LEAVING, move(), job=Job(None, Left(500))),
             replace(STALLED, view=HostView(None, Left(500), 800.0)),
-            POLICY,
             "forced",
             id="neither sees it go on",
         ),
         pytest.param(
             seen(LEAVING, move(), job=Job(AGES_AGO, Left(1))),
             STALLED,
-            POLICY,
             "forced",
             id="the node agent reports an earlier one",
         ),
         pytest.param(
             seen(LEAVING, move(), job=Job(None, ended="failed")),
             STALLED,
-            POLICY,
             "aborted",
             id="the node agent has seen it fail: there is nothing to help",
         ),
         pytest.param(
             seen(LEAVING, move(remaining=0, total=0, disk_remaining=400)),
             tracked("running", Left(disk=500), since=-4000.0),
-            POLICY,
             "",
             id="its disk is copied, for hours",
         ),
         pytest.param(
             seen(LEAVING, move(remaining=0, total=0, disk_remaining=500)),
             tracked("running", Left(disk=500), since=800.0),
-            POLICY,
             "",
             id="its disk is written to as fast as it is copied, for minutes",
         ),
         pytest.param(
             seen(LEAVING, move(remaining=0, total=0, disk_remaining=500)),
             tracked("running", Left(disk=500), since=-4000.0),
-            POLICY,
             "aborted",
             id="for hours: the guest would be paused until its disk is copied, so no help",
         ),
         pytest.param(
             seen(LEAVING, move(remaining=9000, disk_remaining=10)),
             tracked("running", Left(disk=20), since=800.0),
-            POLICY,
             "",
             id="after the disk comes the memory, which is more",
         ),
         pytest.param(
             seen(LEAVING, move(remaining=9000, disk_remaining=10)),
             tracked("running", Left(9000, 10), since=800.0),
-            POLICY,
             "forced",
             id="the memory is stuck; a disk is never copied to the last byte before the end",
         ),
         pytest.param(
             seen(LEAVING, move("queued", remaining=0, total=0)),
             tracked("queued", since=800.0),
-            POLICY,
             "",
             id="in a queue is not stalled",
         ),
         pytest.param(
             seen(LEAVING, move("queued", remaining=0, total=0)),
             tracked("queued", since=-4000.0),
-            POLICY,
             "aborted",
             id="in a queue for more than an hour is",
         ),
     ],
 )
-def test_a_move_without_progress(of: Observed, track: Track, policy: Policy, help_: str) -> None:
-    found = assessed(of, track, policy)
+def test_a_move_without_progress(of: Observed, track: Track, help_: str) -> None:
+    found = assessed(of, track)
     match found.state:
         case Stuck(force=force):
             assert help_ == ("forced" if force else "aborted")
@@ -178,6 +160,13 @@ def test_a_move_without_progress(of: Observed, track: Track, policy: Policy, hel
             assert isinstance(state, Moving)
             assert not help_
     assert found.occupies
+
+
+def test_a_move_is_aborted_at_once_where_the_site_wants_no_help() -> None:
+    policy = Policy(stuck_help=StuckHelp.NONE)
+    found = assessed(seen(LEAVING, move()), STALLED, policy).state
+    assert isinstance(found, Stuck)
+    assert not found.force
 
 
 def test_a_move_that_cannot_be_stopped_frees_its_place_for_others() -> None:

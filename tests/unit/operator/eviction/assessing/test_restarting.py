@@ -16,6 +16,7 @@ from tests.unit.operator.eviction.made import (
     facts,
     hypervisor,
     move,
+    seen,
     server,
 )
 
@@ -23,7 +24,7 @@ from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import LABEL, Incident
-from hypercobalt.compute.model import Host, ServerAction
+from hypercobalt.compute.model import Host, Server, ServerAction
 from hypercobalt.operator.eviction.assess import assess, assess_one
 from hypercobalt.operator.eviction.assessing.case import About
 from hypercobalt.operator.eviction.assessing.course import Course
@@ -64,10 +65,6 @@ BEFORE = BEGAN - timedelta(days=1)
 
 def about(course: Course = Course.RECOVER) -> About:
     return About(BEGAN, BEGAN, course, recovers=True, only_if_wanted=True)
-
-
-def seen(of: object = None, *moves: object, known: object = None, **more: object) -> Observed:
-    return Observed(known or entry(), of, moves, **more)  # type: ignore[arg-type]
 
 
 def assessed(
@@ -200,7 +197,7 @@ LATE = Track(Rebooted(), since=NOW.at - 121, not_before=NOW.at - 121)
         ),
     ],
 )
-def test_after_a_restart(of: object, track: Track, state: type) -> None:
+def test_after_a_restart(of: Server, track: Track, state: type) -> None:
     found = assessed(seen(of, known=ONCE), track).state
     assert isinstance(found, state), found
 
@@ -249,7 +246,7 @@ def test_after_the_last_restart_it_is_given_up() -> None:
         pytest.param(server(status="PAUSED", paused=True), "live", id="paused"),
     ],
 )
-def test_after_two_failed_restarts_it_is_moved(of: object, mode: str) -> None:
+def test_after_two_failed_restarts_it_is_moved(of: Server, mode: str) -> None:
     found = assessed(seen(of, known=TWICE), LATE)
     assert isinstance(found.state, Ready), found.state
     assert (found.state.mode, found.attempts) == (mode, 0)
@@ -260,7 +257,7 @@ def test_after_two_failed_restarts_it_is_moved(of: object, mode: str) -> None:
 @pytest.mark.parametrize(
     ("of", "mode"), [(server(task_state="powering-off"), "live"), (OFF, "cold")]
 )
-def test_move_after_failed_restarts_is_noted_as_what_it_will_be(of: object, mode: str) -> None:
+def test_move_after_failed_restarts_is_noted_as_what_it_will_be(of: Server, mode: str) -> None:
     assert assessed(seen(of, known=TWICE), LATE).mode == mode
 
 
@@ -331,7 +328,7 @@ def test_crashed_one_that_was_moved_cold_is_started_where_it_is(course: Course) 
         pytest.param(server(running=False, host="there"), id="it starts"),
     ],
 )
-def test_one_that_was_moved_and_runs_is_done(there: object) -> None:
+def test_one_that_was_moved_and_runs_is_done(there: Server | None) -> None:
     known = entry(mode="cold", attempts=1, phase="Confirming")
     found = assessed(seen(None, move("confirmed", **COLD), known=known, elsewhere=there))
     assert isinstance(found.state, Departed)
