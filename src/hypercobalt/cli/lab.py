@@ -13,7 +13,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from hypercobalt.cli import lab_screen as screen
-from hypercobalt.cli.lab_hosts import HERE, Data, run
+from hypercobalt.cli.lab_command import HERE, Data, run
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError

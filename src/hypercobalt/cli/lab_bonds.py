@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from hypercobalt.cli import lab_screen as screen
-from hypercobalt.cli.lab_hosts import HERE, Data, Name, run
+from hypercobalt.cli.lab_command import HERE, Data, Name, run
 from hypercobalt.lab import bond
 from hypercobalt.lab import state as records
 from hypercobalt.lab.lab import Lab

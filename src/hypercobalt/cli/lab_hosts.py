@@ -1,19 +1,16 @@
-"""`cobalt lab host` and `cobalt lab net`: add, break, mend and remove hosts."""
+"""`cobalt lab host`, `net` and `bmc`: add, break, mend and remove hosts."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from hypercobalt import logs
 from hypercobalt.cli import lab_screen as screen
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.cli.lab_command import HERE, Data, Name, run
 from hypercobalt.lab import kubelet
 from hypercobalt.lab import state as records
 from hypercobalt.lab.bmc.faults import Fault
@@ -26,28 +23,7 @@ from hypercobalt.lab.vms.fleet import Fleet
 
 hosts_app = App(name="host", help="Add, break, mend and remove hosts.")
 net_app = App(name="net", help="Break and mend the network of a host.")
-
 bmc_app = App(name="bmc", help="Break and mend what switches a host's power.")
-
-HERE = Path(".lab")
-Data = Annotated[Path, Parameter(name="--data", help="Directory of the lab.")]
-Name = Annotated[str, Parameter(help="Name of the host.")]
-
-
-def run(work: Coroutine[object, object, int]) -> int:
-    """Run a command to its end; an error is printed in one line."""
-    logs.configure(level=logging.WARNING)
-    try:
-        return asyncio.run(work)
-    except HypercobaltError as error:
-        screen.complain(str(error))
-        return 1
-    except OSError as error:  # a full disk, for example
-        screen.complain(f"{error.filename or 'this machine'}: {records.why(error)}")
-        return 1
-    except KeyboardInterrupt:
-        screen.complain("interrupted")
-        return 130
 
 
 def _on(data: Path, name: str, act: Callable[[Host], Awaitable[None] | None], done: str) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from hypercobalt.cli import lab_screen as screen
-from hypercobalt.cli.lab_hosts import HERE, Data, run
+from hypercobalt.cli.lab_command import HERE, Data, run
 from hypercobalt.lab import state as records
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.ovn import Central, Part

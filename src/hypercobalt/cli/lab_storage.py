@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from hypercobalt.cli import lab_screen as screen
-from hypercobalt.cli.lab_hosts import HERE, Data, run
+from hypercobalt.cli.lab_command import HERE, Data, run
 from hypercobalt.lab import shared_mount
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.storage.faults import Fault

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from hypercobalt.cli import lab_screen as screen
-from hypercobalt.cli.lab_hosts import HERE, Data, run
+from hypercobalt.cli.lab_command import HERE, Data, run
 from hypercobalt.lab.guest import console as guest_console
 from hypercobalt.lab.guest.bootsector import Program
 from hypercobalt.lab.lab import Lab

@@ -1,0 +1,36 @@
+"""What every command of `cobalt lab` has: its directory, a host's name, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from hypercobalt import logs
+from hypercobalt.cli import lab_screen as screen
+from hypercobalt.errors import HypercobaltError
+from hypercobalt.lab import state as records
+
+HERE: Final = Path(".lab")
+Data = Annotated[Path, Parameter(name="--data", help="Directory of the lab.")]
+Name = Annotated[str, Parameter(help="Name of the host.")]
+
+
+def run(work: Coroutine[object, object, int]) -> int:
+    """Run a command to its end; an error is printed in one line."""
+    logs.configure(level=logging.WARNING)
+    try:
+        return asyncio.run(work)
+    except HypercobaltError as error:
+        screen.complain(str(error))
+        return 1
+    except OSError as error:  # a full disk, for example
+        screen.complain(f"{error.filename or 'this machine'}: {records.why(error)}")
+        return 1
+    except KeyboardInterrupt:
+        screen.complain("interrupted")
+        return 130
